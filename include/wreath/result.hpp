@@ -1,0 +1,100 @@
+// Errors as values: Status and Result<T>, named after std::expected.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace wreath {
+
+enum class ErrorCode {
+  InvalidArgument,  // the caller's value is wrong; the message names the argument and its value
+  InvalidUsage,     // the call is not allowed now (two at once, after destroy, after fork)
+  PeerLost,         // a rank's process or host is gone
+  Timeout,          // a clock ran out: start-up, arrival or stall
+  Mismatch,         // ranks disagree on a call
+  StartupFailed,    // the ranks could not be brought together
+  Aborted,          // abort() was called, here or on another rank
+  NotReady,         // a wait ended before the work did; nothing is lost
+  Unavailable,      // this machine or build lacks it
+  System,           // the operating system refused (memory, descriptors)
+};
+
+// The words a message uses for a code: "peer lost", "timeout", ...
+std::string_view name(ErrorCode code) noexcept;
+
+// The process exit code of a tool that ends with this error (docs/formats.md).
+int exit_code(ErrorCode code) noexcept;
+
+struct Error {
+  ErrorCode code;
+  std::string message;   // one sentence: where, what
+  int failed_rank = -1;  // the rank that is at fault, where one is known
+};
+
+// What .value() throws: for tests, examples and programs without a recovery path.
+class Exception : public std::runtime_error {
+ public:
+  explicit Exception(Error error) : std::runtime_error(error.message), error_(std::move(error)) {}
+  const Error& error() const noexcept { return error_; }
+
+ private:
+  Error error_;
+};
+
+// A value or the error that prevented it.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::move(error)) {}      // NOLINT(google-explicit-constructor)
+  explicit operator bool() const noexcept { return state_.index() == 0; }
+  T& operator*() & { return std::get<0>(state_); }
+  const T& operator*() const& { return std::get<0>(state_); }
+  T&& operator*() && { return std::get<0>(std::move(state_)); }
+  T* operator->() { return &std::get<0>(state_); }
+  const T* operator->() const { return &std::get<0>(state_); }
+  const Error& error() const { return std::get<1>(state_); }
+  // The value, or throws Exception.
+  T& value() & {
+    if (!*this) throw Exception(error());
+    return **this;
+  }
+  T&& value() && {
+    if (!*this) throw Exception(error());
+    return std::get<0>(std::move(state_));
+  }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+// Success or an error.
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : failed_(true), error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  explicit operator bool() const noexcept { return !failed_; }
+  const Error& error() const { return error_; }
+  void value() const {
+    if (failed_) throw Exception(error_);
+  }
+
+ private:
+  bool failed_ = false;
+  Error error_{ErrorCode::System, {}, -1};
+};
+
+using Status = Result<void>;
+
+// Returns the error of `expression` from the calling function.
+#define WREATH_TRY(expression)                                   \
+  do {                                                           \
+    if (auto wreath_try_status = (expression); !wreath_try_status) \
+      return wreath_try_status.error();                          \
+  } while (false)
+
+}  // namespace wreath

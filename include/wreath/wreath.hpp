@@ -1,0 +1,15 @@
+// Wreath: collective communication. Start here: a program needs this header and nothing else.
+//
+//   communicator.hpp  ranks that act together: all_reduce, abort         types.hpp   dtypes, operators
+//   unique_id.hpp     how ranks meet                                     result.hpp  errors as values
+//   work.hpp          an operation in flight                             memory.hpp  memory peers can map
+//
+// To extend it: schedule.hpp and algorithm.hpp (a new algorithm), fifo.hpp and transport.hpp (a new wire).
+#pragma once
+
+#include "wreath/communicator.hpp"
+#include "wreath/memory.hpp"
+#include "wreath/result.hpp"
+#include "wreath/types.hpp"
+#include "wreath/unique_id.hpp"
+#include "wreath/work.hpp"

@@ -1,0 +1,67 @@
+// Bringing ranks together: meet, prove the job's key, link every pair by a control connection.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/clock.hpp"
+#include "src/base/fd.hpp"
+#include "wreath/result.hpp"
+#include "wreath/transport.hpp"
+#include "wreath/types.hpp"
+#include "wreath/unique_id.hpp"
+
+namespace wreath {
+
+// A rank as the table of all ranks describes it.
+struct Member {
+  Endpoint endpoint;  // rank, process, host
+  std::int32_t pid = 0;
+  std::string host_name;
+  std::string library_version;
+};
+
+// What a rank contributes to the table: settings that must be equal are taken from rank 0.
+struct BootstrapRequest {
+  int rank;
+  int ranks;
+  std::string settings;       // opaque text; every rank receives rank 0's
+  std::int64_t timeout_ms;
+};
+
+// The outcome on one rank. peers[r].control is a connected, authenticated, blocking-mode stream
+// socket to rank r (UNIX where both ends are on one host, TCP otherwise); empty for self.
+// On UNIX connections descriptors can be passed.
+struct Membership {
+  int rank = 0;
+  int ranks = 1;
+  std::uint64_t communicator = 0;  // random, equal on all ranks
+  std::string settings;            // rank 0's
+  std::vector<Member> members;     // one per rank
+  std::vector<Fd> control;         // one per rank
+  // Opens one more authenticated stream to `peer` (both ends call it, in ascending order of peers
+  // on each rank; the higher rank connects, the lower accepts). TCP also between processes of one host.
+  std::function<Result<Fd>(Rank peer, Deadline)> open_stream;
+};
+
+// Serves and joins the meeting point that `id` names.
+Result<Membership> join(const UniqueId& id, const BootstrapRequest& request);
+
+// The environment's job: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (docs/formats.md). Rank 0 serves
+// the meeting point in its own process. Names the first missing or malformed variable.
+struct EnvironmentJob {
+  int rank = 0;
+  int ranks = 1;
+  std::string source;  // which variables were used, for the log: "torchrun's variables"
+};
+Result<EnvironmentJob> environment_job();
+Result<Membership> join_environment(const EnvironmentJob& job, const BootstrapRequest& request);
+
+// `ranks` members of this process, linked by socket pairs; no network, no key needed.
+Result<std::vector<Membership>> join_local(int ranks, const std::string& settings);
+
+}  // namespace wreath
