@@ -1,0 +1,29 @@
+# Flags every target shares, and the two functions that make targets from folders.
+
+add_library(wreath_flags INTERFACE)
+target_include_directories(wreath_flags INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+# No contraction: sums must not depend on what the compiler fuses (docs/decisions/0002).
+target_compile_options(wreath_flags INTERFACE
+  -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wnon-virtual-dtor -ffp-contract=off
+  $<$<BOOL:${WREATH_WERROR}>:-Werror>)
+if(WREATH_SANITIZE)
+  string(REPLACE ";" "," sanitizers "${WREATH_SANITIZE}")
+  target_compile_options(wreath_flags INTERFACE -fsanitize=${sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(wreath_flags INTERFACE -fsanitize=${sanitizers})
+endif()
+
+# wreath_library(NAME [LINK libraries...]): a static library of all .cpp files in this folder and below.
+function(wreath_library name)
+  cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  add_library(${name} STATIC ${sources})
+  target_link_libraries(${name} PUBLIC wreath_flags ${arg_LINK})
+endfunction()
+
+# wreath_program(NAME SOURCES... [LINK libraries...])
+function(wreath_program name)
+  cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE wreath ${arg_LINK})
+endfunction()
