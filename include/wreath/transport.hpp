@@ -45,6 +45,14 @@ struct FifoShape {
   std::uint16_t epoch;
 };
 
+// A peer's memory as this rank sees it, read only. Used by the small-message protocols.
+struct MappedPeer {
+  const std::byte* small_area = nullptr;  // kSmallAreaBytes
+  const Counter* aborted = nullptr;       // non-zero: data of the peer's slots may have been changed
+};
+inline constexpr std::size_t kSmallMessageBytes = 16 * 1024;  // largest message of the small protocols
+inline constexpr std::size_t kSmallAreaBytes = 8 * (kSmallMessageBytes + 4096);
+
 // A link to one peer. Driven by one thread at a time (the holder of the communicator's token).
 class Link {
  public:
@@ -55,13 +63,20 @@ class Link {
   virtual Status prepare(std::uint16_t lane) = 0;
   // Pump: moves what can be moved without waiting; the count of bytes moved. An error is final and
   // says that the wire is gone. Links without a wire do nothing.
-  virtual Result<std::size_t> progress() { return std::size_t{0}; }
+  // `expecting`: a lane waits for a message of this peer; without it receiving may be tried less often.
+  virtual Result<std::size_t> progress(bool /*expecting*/) { return std::size_t{0}; }
   // A descriptor that becomes readable when progress() may receive; -1: none.
   virtual int descriptor() const { return -1; }
   // Whether progress() has something to send that the wire would not take yet.
   virtual bool send_blocked() const { return false; }
-  // Bytes still to leave user memory that was sent by reference. 0: that memory may be reused.
-  virtual std::size_t in_flight() const { return 0; }
+  // Wakes the peer's driver if it sleeps, after messages were published or consumed. Wires do so
+  // by themselves.
+  virtual void wake() {}
+  // Learns of memory that the peer's slots will name as region `index` (see Region announcements in
+  // docs/adding-a-transport.md). Called by the progress thread while the driver runs.
+  virtual Status accept_region(std::uint32_t /*index*/, Offer) { return {}; }
+  // What the two ends share beside FIFOs when they map each other's memory; null for a wire.
+  virtual const MappedPeer* mapped() const { return nullptr; }
 };
 
 // All links of one communicator that use this transport.
