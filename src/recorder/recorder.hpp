@@ -1,0 +1,61 @@
+// The flight recorder: the last calls of a communicator, always on, readable by other processes.
+//
+// A memfd named "wreath-recorder" holds a header and a ring of 64-byte records. One thread writes at
+// a time (the communicator's caller, or who drives its lanes); any thread or process may read: each
+// record has a version that is odd while it changes. Writing one takes a few nanoseconds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "src/base/fd.hpp"
+#include "wreath/recording.hpp"
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+struct RecorderMemory;
+
+class FlightRecorder {
+ public:
+  FlightRecorder() = default;  // records nothing
+  FlightRecorder(FlightRecorder&& other) noexcept;
+  FlightRecorder& operator=(FlightRecorder&& other) noexcept;
+  ~FlightRecorder();
+
+  // For rank `rank` of `ranks`; `communicator` is equal on all of them. System error when the
+  // memory is refused.
+  static Result<FlightRecorder> create(Rank rank, int ranks, std::uint64_t communicator);
+
+  // Writers, one at a time. enter() starts a call in state Entered at the present time and returns
+  // its number: call.number, or the one after the last call when that is 0. The others do nothing
+  // for a number that the ring holds no more.
+  std::uint64_t enter(const CallRecord& call) noexcept;
+  void running(std::uint64_t number, ShortName algorithm = {}) noexcept;
+  void done(std::uint64_t number) noexcept;
+  void failed(std::uint64_t number) noexcept;
+
+  // Readers, any thread at any time.
+  std::optional<CallRecord> find(std::uint64_t number) const noexcept;
+  // The last call entered; its number is 0 when there was none.
+  CallRecord last() const noexcept;
+  // All that the ring holds.
+  Recording snapshot() const;
+
+  // Writes wreath-RANK.json into `directory` (empty: WREATH_RECORDER_DIR, else the current one) by
+  // atomic rename, mode 0644, and returns its path. Where another communicator of this process has
+  // written that file, the name is wreath-RANK-COMMUNICATOR.json. Thread-safe.
+  Result<std::string> dump(const Error& error, const std::string& directory = {}) const;
+
+  // The memfd, for tests; -1 when it records nothing.
+  int descriptor() const noexcept { return file_.get(); }
+
+ private:
+  void finish(std::uint64_t number, CallState state) noexcept;
+
+  Fd file_;
+  RecorderMemory* memory_ = nullptr;
+};
+
+}  // namespace wreath
