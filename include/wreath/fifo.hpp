@@ -18,12 +18,15 @@ struct alignas(64) SlotHeader {
   std::uint16_t lane;       // the producer's lane
   std::uint32_t signature;  // hash of the call; differs: the ranks disagree
   std::uint32_t bytes;      // of data
-  std::uint32_t flags;      // none yet; zero
+  std::uint32_t flags;      // SlotFlag bits
   std::uint32_t region;     // index in the producer's region table, or kLocalAddress
   std::uint64_t offset;     // into the region; with kLocalAddress the address itself
   std::uint8_t reserved[32];
 };
 static_assert(sizeof(SlotHeader) == 64);
+
+// The data is user memory, not a copy: the reader checks the owner's `aborted` counter afterwards.
+inline constexpr std::uint32_t kSlotReference = 1;
 
 // The data is at an address of the consumer's own process (same process, or a pump put it there).
 inline constexpr std::uint32_t kLocalAddress = 0;
@@ -68,6 +71,7 @@ struct RecvFifo {
   Counter* consumed = nullptr;
   const RegionView* regions = nullptr;  // the producer's region table, kMaximumRegions entries
   Landing* landing = nullptr;           // null: no pump
+  const Counter* owner_aborted = nullptr;  // the producer's; null where slots are never references
   std::uint32_t next = 0;
   std::uint32_t slot_count = 0;
   std::uint16_t lane = 0;
