@@ -92,11 +92,14 @@ class Transport {
   virtual Result<std::unique_ptr<Link>> connect(const Endpoint& peer, Offer theirs) = 0;
 };
 
+class OwnSegment;  // src/fifo/segment.hpp
+
 // What a transport may know of its communicator.
 struct TransportContext {
   Endpoint self;
   int ranks;
   FifoShape shape;
+  OwnSegment* segment = nullptr;  // of this rank; outlives the transport. Null: mapped memory is not available
 };
 
 struct TransportRow {

@@ -1,0 +1,61 @@
+// Memory order for words that two sides share: host threads, processes and CUDA blocks. Chosen here,
+// once, by which side this is compiled for; everything above is plain memory and these functions.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#define WREATH_HOST_DEVICE __host__ __device__
+#else
+#define WREATH_HOST_DEVICE
+#endif
+
+#if defined(__CUDA_ARCH__)
+
+#include <cuda/atomic>
+
+namespace wreath {
+
+template <typename T>
+__device__ inline T load_acquire(const T& word) {
+  return cuda::atomic_ref<T, cuda::thread_scope_system>(const_cast<T&>(word)).load(cuda::memory_order_acquire);
+}
+template <typename T>
+__device__ inline T load_relaxed(const T& word) {
+  return cuda::atomic_ref<T, cuda::thread_scope_system>(const_cast<T&>(word)).load(cuda::memory_order_relaxed);
+}
+template <typename T>
+__device__ inline void store_release(T& word, T value) {
+  cuda::atomic_ref<T, cuda::thread_scope_system>(word).store(value, cuda::memory_order_release);
+}
+__device__ inline void full_fence() {
+  cuda::atomic_thread_fence(cuda::memory_order_seq_cst, cuda::thread_scope_system);
+}
+
+}  // namespace wreath
+
+#else
+
+#include <atomic>
+
+namespace wreath {
+
+// Loads never store, so they work on memory mapped read only.
+template <typename T>
+WREATH_HOST_DEVICE inline T load_acquire(const T& word) {
+  return std::atomic_ref<T>(const_cast<T&>(word)).load(std::memory_order_acquire);
+}
+template <typename T>
+WREATH_HOST_DEVICE inline T load_relaxed(const T& word) {
+  return std::atomic_ref<T>(const_cast<T&>(word)).load(std::memory_order_relaxed);
+}
+template <typename T>
+WREATH_HOST_DEVICE inline void store_release(T& word, T value) {
+  std::atomic_ref<T>(word).store(value, std::memory_order_release);
+}
+// Orders earlier stores before later loads: between publishing and asking whether the peer sleeps.
+WREATH_HOST_DEVICE inline void full_fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+}  // namespace wreath
+
+#endif

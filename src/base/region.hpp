@@ -1,0 +1,61 @@
+// Memory that ranks share, and the process-wide table of it. A region is mapped once per process:
+// ranks that are threads of one process share its addresses. The last holder's release unmaps it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "src/base/fd.hpp"
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+class Region {
+ public:
+  // New memory: page-aligned, zero-filled, every page present; `bytes` rounded up to pages. Shareable
+  // memory has a descriptor, sealed against resizing and against new writable mappings. `what` names
+  // it in errors ("staging memory"). System error naming the refused call.
+  static Result<std::shared_ptr<Region>> create(std::size_t bytes, bool shareable, std::string_view what);
+
+  // A peer's region: found when this process already holds `id`, else mapped read only. `bytes` must be
+  // its exact size and the memory sealed. Nothing is mapped on error. Takes the descriptor; without one
+  // only regions of this process are found. `doorbell` is kept for ring() by the first who maps it.
+  static Result<std::shared_ptr<Region>> open(std::uint64_t id, std::uint64_t bytes, Fd descriptor, Fd doorbell = Fd());
+
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+  ~Region();
+
+  std::uint64_t id() const { return id_; }
+  std::size_t bytes() const { return bytes_; }
+  // Writable only by who created it.
+  std::byte* data() const { return base_; }
+  // The memory's descriptor, -1 where it is not shareable or mapped from a peer.
+  int descriptor() const { return descriptor_.get(); }
+
+  // An eventfd that wakes the owner. Set before the region is named to anyone.
+  void set_doorbell(Fd doorbell) { doorbell_ = std::move(doorbell); }
+  int doorbell() const { return doorbell_.get(); }
+
+ private:
+  Region(std::uint64_t id, std::byte* base, std::size_t bytes, Fd descriptor);
+  friend class RegionTable;
+  std::uint64_t id_;
+  std::byte* base_;
+  std::size_t bytes_;
+  Fd descriptor_;
+  Fd doorbell_;
+};
+
+// The living region made by wreath::allocate that holds [data, data + bytes); null if none.
+std::shared_ptr<Region> find_containing(const void* data, std::size_t bytes);
+
+// Regions mapped in this process now.
+std::size_t region_count();
+
+// Random, never 0.
+std::uint64_t random_id();
+
+}  // namespace wreath

@@ -1,0 +1,169 @@
+// A rank's control segment: what it tells its peers, in memory that only it writes. Peers map it
+// read only. One per communicator and rank, used by every transport that maps memory.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "src/base/region.hpp"
+#include "wreath/fifo.hpp"
+#include "wreath/result.hpp"
+#include "wreath/transport.hpp"
+
+namespace wreath {
+
+// The first bytes of a segment. Written before the segment is offered to anyone; the counters change.
+struct SegmentPrologue {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::int32_t rank;
+  std::int32_t ranks;
+  std::uint32_t slot_count;
+  std::uint32_t slot_bytes;
+  std::uint32_t first_sequence;
+  std::uint16_t lanes;
+  std::uint16_t epoch;
+  Counter sleeping;  // non-zero: the owner's driver waits for its doorbell
+  Counter aborted;   // non-zero: what the owner's slots name may have been changed
+};
+
+// Where things are in a segment: a function of values that all ranks agree on.
+struct SegmentLayout {
+  SegmentLayout(int ranks, const FifoShape& shape);
+  std::size_t slots_at(Rank peer, std::uint16_t lane) const;     // outgoing: slot_count SlotHeaders
+  std::size_t consumed_at(Rank peer, std::uint16_t lane) const;  // incoming: one Counter
+  std::size_t small_area = 0;
+  std::size_t bytes = 0;  // of the whole segment
+
+ private:
+  std::size_t lanes_;
+  std::size_t slot_count_;
+  std::size_t consumed_;
+};
+
+// How a slot names memory: {SlotHeader::region, SlotHeader::offset}.
+struct RegionName {
+  std::uint32_t index;
+  std::uint64_t offset;
+};
+
+// A region that a peer must learn of: sent over the control connection, given to Link::accept_region.
+struct Announcement {
+  std::uint32_t index;
+  Offer offer;
+};
+
+// Staging memory of one peer and lane: slot_count x slot_bytes.
+struct Staging {
+  std::byte* data;
+  RegionName name;
+};
+
+// The own side. Counters and areas are for the driver; staging, name_memory and announcements may be
+// used by several threads at once. Outlives the links made over it.
+class OwnSegment {
+ public:
+  // Shareable: other processes can map it (memfd); else only this one. All pages are present
+  // afterwards. InvalidArgument for a shape or rank out of range, System when memory is refused.
+  static Result<std::unique_ptr<OwnSegment>> create(Rank rank, int ranks, const FifoShape& shape, bool shareable);
+
+  Rank rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  const FifoShape& shape() const { return shape_; }
+  bool shareable() const { return shareable_; }
+
+  SlotHeader* slots(Rank peer, std::uint16_t lane) const;
+  Counter* consumed(Rank peer, std::uint16_t lane) const;
+  std::byte* small_area() const { return control_->data() + layout_.small_area; }  // kSmallAreaBytes
+
+  // Peers that read by reference look at it after each read. Set for good by set_aborted().
+  const Counter& aborted() const { return prologue().aborted; }
+  void set_aborted();
+
+  // The sleeper's half of Link::wake(): begin_sleep(), look at all FIFOs once more, poll doorbell()
+  // for input, end_sleep(). A message published after that look writes the doorbell.
+  void begin_sleep();
+  void end_sleep();
+  int doorbell() const { return control_->doorbell(); }  // non-blocking eventfd
+
+  // Staging of `peer` and `lane`; the lane's region (all peers) is made by the first call. Shareable
+  // like the segment. System when memory is refused or all indices are taken.
+  Result<Staging> staging(Rank peer, std::uint16_t lane);
+
+  // How slots name [data, data + bytes) of memory made by wreath::allocate; the first use of a region
+  // takes an index. nullopt: not such memory, the segment is not shareable, or no index is left; use
+  // staging. Indices of freed memory are not used again.
+  std::optional<RegionName> name_memory(const void* data, std::size_t bytes);
+
+  // Whether take_announcements(peer) would return something; costs two loads.
+  bool has_announcements(Rank peer) const;
+  // The regions `peer` has not been told of, in order. Only for peers linked by a transport that maps.
+  // System when descriptors are refused; the same regions are returned by the next call then.
+  Result<std::vector<Announcement>> take_announcements(Rank peer);
+
+  // What a peer needs to map this segment: name and size, and with `descriptors` the memory's and the
+  // doorbell's (a peer in another process). Announcements to this peer do alike.
+  Result<Offer> offer(Rank peer, bool descriptors);
+
+  // Memory held: the segment and all staging.
+  std::size_t total_bytes() const;
+
+ private:
+  OwnSegment(Rank rank, int ranks, const FifoShape& shape, std::shared_ptr<Region> control, bool shareable);
+  void initialise();
+  SegmentPrologue& prologue() const { return *reinterpret_cast<SegmentPrologue*>(control_->data()); }
+  Result<std::uint32_t> make_staging(std::uint16_t lane);
+
+  struct Entry {
+    std::uint64_t id = 0;
+    std::shared_ptr<Region> held;  // staging
+    std::weak_ptr<Region> seen;    // user memory: lives as long as its Memory, not longer for our sake
+  };
+
+  Rank rank_;
+  int ranks_;
+  FifoShape shape_;
+  SegmentLayout layout_;
+  bool shareable_;
+  std::shared_ptr<Region> control_;
+
+  mutable std::mutex mutex_;
+  std::array<Entry, kMaximumRegions> entries_;  // by index, from 1
+  std::atomic<std::uint32_t> next_index_{1};
+  std::vector<std::uint32_t> staging_index_;      // by lane; 0: none yet
+  std::vector<std::atomic<std::uint32_t>> told_;  // by peer: the first index it does not know
+  std::vector<bool> by_descriptor_;               // by peer
+  std::size_t staging_bytes_ = 0;
+};
+
+// A peer's segment, mapped. Holds it for as long as it lives.
+class PeerSegment {
+ public:
+  // Maps what OwnSegment::offer of `peer` described and checks magic, version, rank and shape against
+  // `own`. An error says what is wrong, with nothing left mapped.
+  static Result<PeerSegment> open(const OwnSegment& own, Rank peer, Offer theirs);
+
+  const SlotHeader* slots(Rank reader, std::uint16_t lane) const;  // what it sends to `reader`
+  const Counter* consumed(Rank writer, std::uint16_t lane) const;  // what it took from `writer`
+  const std::byte* small_area() const { return region_->data() + layout_.small_area; }
+  const Counter* aborted() const { return &prologue().aborted; }
+  // After stores that the peer may wait for: writes its doorbell if it sleeps.
+  void wake() const;
+
+ private:
+  PeerSegment(std::shared_ptr<Region> region, SegmentLayout layout) : region_(std::move(region)), layout_(layout) {}
+  const SegmentPrologue& prologue() const { return *reinterpret_cast<const SegmentPrologue*>(region_->data()); }
+  std::shared_ptr<Region> region_;
+  SegmentLayout layout_;
+};
+
+// Maps the region an announcement describes, or finds it in this process.
+Result<std::shared_ptr<Region>> open_announced(Offer offer);
+
+}  // namespace wreath
