@@ -40,7 +40,7 @@ struct Step {
   std::uint16_t out_first;  // messages sent: Lowered::targets[out_first .. + out_count)
   std::uint16_t out_count;
   std::uint16_t own_place;  // LoadReduce: the place of `source` among the messages, in rank order
-  std::uint16_t reserved[3];
+  std::uint16_t reserved[5];
 };
 static_assert(sizeof(Step) == 32);
 
