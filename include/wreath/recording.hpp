@@ -100,9 +100,9 @@ std::string_view name(Finding finding) noexcept;
 struct Diagnosis {
   std::uint64_t communicator = 0;
   Finding finding = Finding::Healthy;
-  std::vector<Rank> culprits;           // the ranks behind, differing or lost
-  std::uint64_t number = 0;             // the call it is about; 0: none
-  std::vector<std::string> sentences;   // for people: who, in which call, what differs
+  std::vector<Rank> culprits;          // the ranks behind, differing or lost
+  std::uint64_t number = 0;            // the call it is about; 0: none
+  std::vector<std::string> sentences;  // for people: who, in which call, what differs
 };
 
 // One diagnosis per communicator, in the order in which they appear.

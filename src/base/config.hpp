@@ -1,0 +1,120 @@
+// Every environment variable Wreath reads: its default and a line of meaning. Nothing else calls getenv.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+enum class Setting : std::uint8_t {
+  Debug,
+  DebugFile,
+  Transport,
+  Algorithm,
+  Lanes,
+  TileBytes,
+  BufferBytes,
+  Reproducible,
+  Slots,
+  StallTimeoutMs,
+  ArrivalTimeoutMs,
+  LateWarningMs,
+  BootstrapTimeoutMs,
+  Key,
+  KeyFile,
+  Insecure,
+  Port,
+  RecorderDir,
+  TestLong,
+  SpinUs,
+  Rank,
+  WorldSize,
+  MasterAddr,
+  MasterPort,
+};
+
+struct SettingRow {
+  Setting setting;
+  std::string_view name;
+  std::string_view fallback;  // used when it is not set or empty
+  std::string_view meaning;
+  std::int64_t minimum = 0;  // of integers and bytes
+  std::int64_t maximum = 0;
+};
+
+// A day; and the port range.
+inline constexpr std::int64_t kMaximumMs = 86'400'000;
+inline constexpr std::int64_t kMaximumPort = 65'535;
+
+// In the order of Setting. docs/formats.md shows this table; a test holds the two together.
+inline constexpr std::array kSettings{
+    SettingRow{Setting::Debug, "WREATH_DEBUG", "WARN",
+               "how much is logged: WARN, INFO (topology, choices, reasons) or TRACE"},
+    SettingRow{Setting::DebugFile, "WREATH_DEBUG_FILE", "",
+               "log to this file instead of stderr; %h is the host, %p the pid"},
+    SettingRow{Setting::Transport, "WREATH_TRANSPORT", "",
+               "allowed transports, comma-separated: shm,tcp; empty: all of this build"},
+    SettingRow{Setting::Algorithm, "WREATH_ALGORITHM", "", "the algorithm, by registry name; empty: the tuner chooses"},
+    SettingRow{Setting::Lanes, "WREATH_LANES", "0", "data lanes of a call; 0: the tuner chooses", 0, 64},
+    SettingRow{Setting::TileBytes, "WREATH_TILE_BYTES", "0", "bytes of a tile; 0: the tuner chooses", 0, 1 << 30},
+    SettingRow{Setting::BufferBytes, "WREATH_BUFFER_BYTES", "32M",
+               "memory for slots, per process, all communicators together", 64 << 10, std::int64_t{1} << 40},
+    SettingRow{Setting::Reproducible, "WREATH_REPRODUCIBLE", "1",
+               "1: same inputs, same bits, whatever size, algorithm or transport; 0: every algorithm is allowed"},
+    SettingRow{Setting::Slots, "WREATH_SLOTS", "4", "messages in flight per FIFO; a power of two", 1, 1024},
+    SettingRow{Setting::StallTimeoutMs, "WREATH_STALL_TIMEOUT_MS", "30000",
+               "all ranks entered a call and no byte moved for so long: error", 1, kMaximumMs},
+    SettingRow{Setting::ArrivalTimeoutMs, "WREATH_ARRIVAL_TIMEOUT_MS", "600000",
+               "a live rank has not entered a call for so long: error", 1, kMaximumMs},
+    SettingRow{Setting::LateWarningMs, "WREATH_LATE_WARNING_MS", "10000",
+               "a live rank has not entered a call for so long: warning", 1, kMaximumMs},
+    SettingRow{Setting::BootstrapTimeoutMs, "WREATH_BOOTSTRAP_TIMEOUT_MS", "60000",
+               "all ranks must have met within this time", 1, kMaximumMs},
+    SettingRow{Setting::Key, "WREATH_KEY", "", "the job's key, 64 hexadecimal digits; never printed"},
+    SettingRow{Setting::KeyFile, "WREATH_KEY_FILE", "", "file that holds the job's key; mode 0600, owned by the user"},
+    SettingRow{Setting::Insecure, "WREATH_INSECURE", "0", "1: ranks of several hosts may meet without a key"},
+    SettingRow{Setting::Port, "WREATH_PORT", "0",
+               "port where rank 0 waits for the others; 0: MASTER_PORT or a free one after it", 0, kMaximumPort},
+    SettingRow{Setting::RecorderDir, "WREATH_RECORDER_DIR", ".",
+               "where wreath-RANK.json is written when a communicator fails"},
+    SettingRow{Setting::TestLong, "WREATH_TEST_LONG", "0", "1: tests run their long matrices"},
+    SettingRow{Setting::SpinUs, "WREATH_SPIN_US", "-1",
+               "how long a waiter spins before it sleeps; -1: 50 with a core for each rank, else 0", -1, 1'000'000},
+    SettingRow{Setting::Rank, "RANK", "", "this process's rank (torchrun's name)", 0, (1 << 20) - 1},
+    SettingRow{Setting::WorldSize, "WORLD_SIZE", "", "number of ranks (torchrun's name)", 1, 1 << 20},
+    SettingRow{Setting::MasterAddr, "MASTER_ADDR", "", "host or address of rank 0 (torchrun's name)"},
+    SettingRow{Setting::MasterPort, "MASTER_PORT", "29500", "port of the launcher's store (torchrun's name)", 1,
+               kMaximumPort},
+};
+
+constexpr const SettingRow& row(Setting setting) { return kSettings[static_cast<std::size_t>(setting)]; }
+
+// Whether the variable is in the environment and not empty.
+bool is_set(Setting setting);
+
+// The variable's value, or its default. Errors are InvalidArgument and name the variable, its value
+// and what is allowed. Integers and bytes are held to the row's range; bytes take K, M, G; booleans
+// take 1 0 true false yes no on off.
+std::string setting_text(Setting setting);
+Result<std::int64_t> setting_integer(Setting setting);
+Result<std::uint64_t> setting_bytes(Setting setting);
+Result<bool> setting_boolean(Setting setting);
+
+// A sentence for each WREATH_* variable of the environment that is not in the table, with the nearest
+// name of the table where one is near.
+std::vector<std::string> unknown_settings();
+
+// Logs these as warnings, once per process.
+void warn_unknown_settings();
+
+// The WREATH_* and NCCL_* variables that are set, by name, for reports; the value of WREATH_KEY is
+// replaced by "(hidden)".
+std::vector<std::pair<std::string, std::string>> reported_environment();
+
+}  // namespace wreath
