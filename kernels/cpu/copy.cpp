@@ -1,0 +1,80 @@
+// Copies: plain, into slots (fill) and past the caches (stream), compiled per instruction set where that matters.
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/string_move.hpp"
+#include "kernels/kernels.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/copy.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace wreath {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Non-temporal stores of whole vectors; the ends, up to the target's alignment, are plain. Ends with a store fence.
+void copy_stream(std::byte* target_bytes, const std::byte* source_bytes, std::size_t bytes) {
+  const hn::ScalableTag<std::uint8_t> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const std::size_t unaligned = (0 - reinterpret_cast<std::uintptr_t>(target_bytes)) & (lanes - 1);
+  const std::size_t head = unaligned < bytes ? unaligned : bytes;
+  std::memcpy(target_bytes, source_bytes, head);
+  auto* target = reinterpret_cast<std::uint8_t*>(target_bytes);
+  const auto* source = reinterpret_cast<const std::uint8_t*>(source_bytes);
+  std::size_t at = head;
+  for (; at + 4 * lanes <= bytes; at += 4 * lanes) {
+    const auto a = hn::LoadU(d, source + at);
+    const auto b = hn::LoadU(d, source + at + lanes);
+    const auto c = hn::LoadU(d, source + at + 2 * lanes);
+    const auto e = hn::LoadU(d, source + at + 3 * lanes);
+    hn::Stream(a, d, target + at);
+    hn::Stream(b, d, target + at + lanes);
+    hn::Stream(c, d, target + at + 2 * lanes);
+    hn::Stream(e, d, target + at + 3 * lanes);
+  }
+  std::memcpy(target + at, source + at, bytes - at);
+  hwy::FlushStream();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace wreath
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace wreath {
+namespace {
+
+HWY_EXPORT(copy_stream);
+
+// Below this, starting the string move costs more than it saves.
+constexpr std::size_t kStringMoveBytes = 1024;
+
+void copy_plain(std::byte* target, const std::byte* source, std::size_t bytes) { std::memcpy(target, source, bytes); }
+
+void copy_fill(std::byte* target, const std::byte* source, std::size_t bytes) {
+  if (bytes < kStringMoveBytes) {
+    std::memcpy(target, source, bytes);
+  } else {
+    move_string(target, source, bytes);
+  }
+}
+
+void copy_stream_best(std::byte* target, const std::byte* source, std::size_t bytes) {
+  HWY_DYNAMIC_DISPATCH(copy_stream)(target, source, bytes);
+}
+
+}  // namespace
+
+const CopyKernels& copy_kernels() noexcept {
+  static const CopyKernels kernels{copy_plain, has_fast_string_move() ? copy_fill : copy_plain, copy_stream_best};
+  return kernels;
+}
+
+}  // namespace wreath
+#endif  // HWY_ONCE
