@@ -1,0 +1,21 @@
+// One-shot all-reduce: every rank gets every input and sums them itself (the all-to-all algorithm of small
+// messages; Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH",
+// IJHPCA 19(1), 2005, compare it with the log-step ones).
+// n ranks, S bytes: 1 step; every rank sends one message of S to n-1 readers, receives and reduces (n-1) S.
+#include "algorithms/rows.hpp"
+#include "algorithms/words.hpp"
+
+namespace wreath {
+
+Schedule one_shot_all_reduce(const Problem& problem, Rank me) {
+  const int n = problem.ranks;
+  if (n == 1) return copy_only();
+  const std::vector<Rank> peers = others(n, me);
+  Schedule schedule(1);
+  // Staged: in place, our own sum replaces the input while slower ranks still read it.
+  schedule.lane(0).send_all_staged(peers, input(0));
+  schedule.lane(1).load_reduce(peers, input(0), output(0), 0);
+  return schedule;
+}
+
+}  // namespace wreath

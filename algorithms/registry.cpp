@@ -1,0 +1,28 @@
+// The table of algorithms: a new one is its own file and one row here.
+#include <array>
+
+#include "algorithms/rows.hpp"
+
+namespace wreath {
+namespace {
+
+bool always(const Problem&) { return true; }
+
+constexpr std::array kAlgorithms{
+    Algorithm{"ring", Collective::AllReduce, Order::Ring, 1, always, ring_all_reduce},
+    Algorithm{"two_shot", Collective::AllReduce, Order::Canonical, 3, always, two_shot_all_reduce},
+    Algorithm{"one_shot", Collective::AllReduce, Order::Canonical, 2, always, one_shot_all_reduce},
+};
+
+}  // namespace
+
+std::span<const Algorithm> algorithms() noexcept { return kAlgorithms; }
+
+const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept {
+  for (const Algorithm& row : kAlgorithms) {
+    if (row.collective == collective && row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace wreath

@@ -1,0 +1,29 @@
+// Ring all-reduce: a ring reduce-scatter, then a ring all-gather (Patarasuk and Yuan, "Bandwidth optimal
+// all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009).
+// n ranks, S bytes: 2(n-1) steps; every rank sends and receives 2(n-1)/n S and reduces (n-1)/n S.
+#include "algorithms/rows.hpp"
+#include "algorithms/words.hpp"
+
+namespace wreath {
+
+Schedule ring_all_reduce(const Problem& problem, Rank me) {
+  const int n = problem.ranks;
+  if (n == 1) return copy_only();
+  const Rank next = (me + 1) % n, previous = (me + n - 1) % n;
+  const auto behind = [&](int distance) { return (me + n - distance) % n; };
+  Schedule schedule(static_cast<std::uint32_t>(n));
+  Lane& lane = schedule.lane();
+
+  lane.send(next, input(behind(1)));
+  for (int k = 2; k <= n; ++k) {  // partial sums travel; the last to arrive completes our own part
+    lane.recv_reduce(previous, input(behind(k)), output(behind(k)));
+    lane.send(next, output(behind(k)));
+  }
+  for (int k = 1; k < n; ++k) {  // complete parts travel; nobody needs what the next rank made
+    lane.recv(previous, output(behind(k)));
+    if (k < n - 1) lane.send(next, output(behind(k)));
+  }
+  return schedule;
+}
+
+}  // namespace wreath
