@@ -109,5 +109,7 @@ struct TransportRow {
 
 // The table (transports/registry.cpp), in order of preference.
 std::span<const TransportRow> transports() noexcept;
+// The row of that name; null when there is none.
+const TransportRow* find_transport(std::string_view name) noexcept;
 
 }  // namespace wreath

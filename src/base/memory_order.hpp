@@ -28,6 +28,9 @@ template <typename T>
 __device__ inline void store_release(T& word, T value) {
   cuda::atomic_ref<T, cuda::thread_scope_system>(word).store(value, cuda::memory_order_release);
 }
+__device__ inline void acquire_fence() {
+  cuda::atomic_thread_fence(cuda::memory_order_acquire, cuda::thread_scope_system);
+}
 __device__ inline void full_fence() {
   cuda::atomic_thread_fence(cuda::memory_order_seq_cst, cuda::thread_scope_system);
 }
@@ -53,8 +56,17 @@ template <typename T>
 WREATH_HOST_DEVICE inline void store_release(T& word, T value) {
   std::atomic_ref<T>(word).store(value, std::memory_order_release);
 }
+#if defined(__SANITIZE_THREAD__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wtsan"  // fences are not modelled; both sides of each are atomics
+#endif
+// Orders earlier loads before later loads and stores.
+WREATH_HOST_DEVICE inline void acquire_fence() { std::atomic_thread_fence(std::memory_order_acquire); }
 // Orders earlier stores before later loads: between publishing and asking whether the peer sleeps.
 WREATH_HOST_DEVICE inline void full_fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+#if defined(__SANITIZE_THREAD__)
+#pragma GCC diagnostic pop
+#endif
 
 }  // namespace wreath
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "src/base/fd.hpp"
 #include "wreath/result.hpp"

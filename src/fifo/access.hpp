@@ -68,6 +68,13 @@ WREATH_HOST_DEVICE inline void consume(Recv& fifo) {
   store_release(fifo.consumed->value, fifo.next);
 }
 
+// After the data of a kSlotReference slot was read: whether it was the sender's data, not what the sender
+// put there after an abort.
+WREATH_HOST_DEVICE inline bool read_is_valid(const Counter& senders_aborted) {
+  acquire_fence();
+  return load_relaxed(senders_aborted.value) == 0;
+}
+
 enum class Locating : std::uint8_t {
   Found,
   Unmapped,  // its region was not announced yet: stay blocked

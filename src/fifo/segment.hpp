@@ -92,8 +92,9 @@ class OwnSegment {
   void end_sleep();
   int doorbell() const { return control_->doorbell(); }  // non-blocking eventfd
 
-  // Staging of `peer` and `lane`; the lane's region (all peers) is made by the first call. Shareable
-  // like the segment. System when memory is refused or all indices are taken.
+  // Staging of `peer` and `lane`; the lane's region (all peers offered so far) is made by the first call.
+  // Shareable like the segment. InvalidUsage for a peer that was not offered this segment before, System when memory is
+  // refused or all indices are taken.
   Result<Staging> staging(Rank peer, std::uint16_t lane);
 
   // How slots name [data, data + bytes) of memory made by wreath::allocate; the first use of a region
@@ -116,15 +117,26 @@ class OwnSegment {
 
  private:
   OwnSegment(Rank rank, int ranks, const FifoShape& shape, std::shared_ptr<Region> control, bool shareable);
-  void initialise();
   SegmentPrologue& prologue() const { return *reinterpret_cast<SegmentPrologue*>(control_->data()); }
-  Result<std::uint32_t> make_staging(std::uint16_t lane);
 
   struct Entry {
     std::uint64_t id = 0;
     std::shared_ptr<Region> held;  // staging
-    std::weak_ptr<Region> seen;    // user memory: lives as long as its Memory, not longer for our sake
+    std::weak_ptr<Region> region;  // of user memory, too, which lives as long as its Memory
   };
+  struct StagingRegion {
+    std::shared_ptr<Region> region;
+    std::uint32_t index = 0;
+    std::size_t places = 0;  // peers it has room for
+  };
+  struct Peer {
+    bool mapped = false;  // was offered this segment
+    bool by_descriptor = false;
+    std::size_t place = 0;               // in staging regions
+    std::atomic<std::uint32_t> told{1};  // the first index it does not know
+  };
+  Result<std::uint32_t> add_entry(Entry entry);
+  Status make_staging(StagingRegion& staging);
 
   Rank rank_;
   int ranks_;
@@ -136,9 +148,9 @@ class OwnSegment {
   mutable std::mutex mutex_;
   std::array<Entry, kMaximumRegions> entries_;  // by index, from 1
   std::atomic<std::uint32_t> next_index_{1};
-  std::vector<std::uint32_t> staging_index_;      // by lane; 0: none yet
-  std::vector<std::atomic<std::uint32_t>> told_;  // by peer: the first index it does not know
-  std::vector<bool> by_descriptor_;               // by peer
+  std::vector<StagingRegion> staging_;  // by lane
+  std::vector<Peer> peers_;             // by rank
+  std::size_t mapped_peers_ = 0;
   std::size_t staging_bytes_ = 0;
 };
 

@@ -1,0 +1,250 @@
+// Regions: memfds made so that running out of memory is an error at creation, and the table by which
+// a process maps each of them once.
+#include "src/base/region.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+
+#include "wreath/memory.hpp"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+namespace wreath {
+
+// The regions of this process by id, and those of wreath::allocate by address. A Region must never be
+// released with the lock held: its destructor takes it.
+class RegionTable {
+ public:
+  // Reachable until the process ends: destructors of late objects still use it.
+  static RegionTable& get() {
+    static RegionTable* const table = new RegionTable;
+    return *table;
+  }
+
+  std::shared_ptr<Region> add(std::uint64_t id, std::byte* base, std::size_t bytes, Fd descriptor) {
+    std::shared_ptr<Region> region(new Region(id, base, bytes, std::move(descriptor)));
+    const std::lock_guard lock(mutex_);
+    by_id_[id] = region;
+    return region;
+  }
+
+  // The region `id` if it lives, else what `map` makes of it: one mapping even if two threads ask at once.
+  template <typename Map>
+  Result<std::shared_ptr<Region>> find_or_map(std::uint64_t id, std::size_t bytes, Map map, Fd doorbell) {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_id_.find(id);
+    if (found != by_id_.end()) {
+      if (std::shared_ptr<Region> region = found->second.lock()) return region;
+    }
+    Result<std::byte*> base = map();
+    if (!base) return base.error();
+    std::shared_ptr<Region> region(new Region(id, *base, bytes, Fd()));
+    region->set_doorbell(std::move(doorbell));
+    by_id_[id] = region;
+    return region;
+  }
+
+  // Only an entry that died: the id may have been mapped anew meanwhile.
+  void forget(std::uint64_t id) {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_id_.find(id);
+    if (found != by_id_.end() && found->second.expired()) by_id_.erase(found);
+  }
+
+  void keep_user_memory(std::shared_ptr<Region> region) {
+    const std::lock_guard lock(mutex_);
+    const std::byte* const base = region->data();
+    user_memory_.emplace(base, std::move(region));
+    user_count_.store(user_memory_.size(), std::memory_order_relaxed);
+  }
+
+  void release_user_memory(const std::byte* base) {
+    std::shared_ptr<Region> released;  // goes after the lock
+    const std::lock_guard lock(mutex_);
+    const auto found = user_memory_.find(base);
+    if (found == user_memory_.end()) return;
+    released = std::move(found->second);
+    user_memory_.erase(found);
+    user_count_.store(user_memory_.size(), std::memory_order_relaxed);
+  }
+
+  std::shared_ptr<Region> containing(const std::byte* data, std::size_t bytes) {
+    // Who made the memory that it asks about has made it before: a stale zero cannot be seen.
+    if (user_count_.load(std::memory_order_relaxed) == 0) return nullptr;
+    const std::lock_guard lock(mutex_);
+    auto above = user_memory_.upper_bound(data);
+    if (above == user_memory_.begin()) return nullptr;
+    const std::shared_ptr<Region>& region = std::prev(above)->second;
+    const std::size_t offset = static_cast<std::size_t>(data - region->data());
+    if (offset > region->bytes() || bytes > region->bytes() - offset) return nullptr;
+    return region;
+  }
+
+  std::size_t count() {
+    const std::lock_guard lock(mutex_);
+    return by_id_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::uint64_t, std::weak_ptr<Region>> by_id_;
+  std::map<const std::byte*, std::shared_ptr<Region>> user_memory_;
+  std::atomic<std::size_t> user_count_{0};
+};
+
+namespace {
+
+constexpr int kRequiredSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+Error refused(std::string_view what, std::size_t bytes, std::string_view call, int code) {
+  return {ErrorCode::System,
+          fmt::format("cannot get {} bytes of {}: {}: {}", bytes, what, call, std::system_category().message(code))};
+}
+
+// Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ instead of only returning an error: ask first.
+Status check_file_limit(std::size_t bytes, std::string_view what) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
+    return Error{ErrorCode::System, fmt::format("cannot get {} bytes of {}: RLIMIT_FSIZE (ulimit -f) allows {} bytes",
+                                                bytes, what, limit.rlim_cur)};
+  }
+  return {};
+}
+
+Result<Fd> make_memfd(std::size_t bytes, std::string_view what) {
+  WREATH_TRY(check_file_limit(bytes, what));
+  Fd descriptor(::memfd_create("wreath", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!descriptor) return refused(what, bytes, "memfd_create", errno);
+  if (::ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0) return refused(what, bytes, "ftruncate", errno);
+  int outcome;
+  do {
+    outcome = ::fallocate(descriptor.get(), 0, 0, static_cast<off_t>(bytes));
+  } while (outcome != 0 && errno == EINTR);
+  if (outcome != 0) return refused(what, bytes, "fallocate", errno);
+  return descriptor;
+}
+
+// After the owner's own mapping: no writable one can follow. Kernels before 5.1 lack that last seal.
+Status seal(int descriptor, std::size_t bytes, std::string_view what) {
+  const int seals = kRequiredSeals | F_SEAL_SEAL;
+  if (::fcntl(descriptor, F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE) == 0) return {};
+  if (::fcntl(descriptor, F_ADD_SEALS, seals) == 0) return {};
+  return refused(what, bytes, "fcntl(F_ADD_SEALS)", errno);
+}
+
+// What came over the wire must be what it claims before anything of it is mapped.
+Status check_foreign(int descriptor, std::uint64_t bytes) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) {
+    return Error{ErrorCode::System, fmt::format("a peer's region: fstat: {}", std::system_category().message(errno))};
+  }
+  if (status.st_size < 0 || static_cast<std::uint64_t>(status.st_size) != bytes || bytes == 0) {
+    return Error{ErrorCode::Mismatch,
+                 fmt::format("a peer's region has {} bytes where {} were announced", status.st_size, bytes)};
+  }
+  const int seals = ::fcntl(descriptor, F_GET_SEALS);
+  if (seals < 0 || (seals & kRequiredSeals) != kRequiredSeals) {
+    return Error{ErrorCode::Mismatch, "a peer's region is not sealed memory: it could shrink under its readers"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Region::Region(std::uint64_t id, std::byte* base, std::size_t bytes, Fd descriptor)
+    : id_(id), base_(base), bytes_(bytes), descriptor_(std::move(descriptor)) {}
+
+Region::~Region() {
+  RegionTable::get().forget(id_);
+  ::munmap(base_, bytes_);
+}
+
+Result<std::shared_ptr<Region>> Region::create(std::size_t bytes, bool shareable, std::string_view what) {
+  const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  if (bytes == 0 || bytes > static_cast<std::size_t>(PTRDIFF_MAX) - page) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("cannot get {} bytes of {}", bytes, what)};
+  }
+  bytes = (bytes + page - 1) / page * page;
+  Fd descriptor;
+  if (shareable) {
+    Result<Fd> made = make_memfd(bytes, what);
+    if (!made) return made.error();
+    descriptor = *std::move(made);
+  }
+  const int flags = MAP_POPULATE | (shareable ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, descriptor.get(), 0);
+  if (base == MAP_FAILED) return refused(what, bytes, "mmap", errno);
+  const int memory = descriptor.get();
+  std::shared_ptr<Region> region =
+      RegionTable::get().add(random_id(), static_cast<std::byte*>(base), bytes, std::move(descriptor));
+  // MAP_POPULATE does not report; this does. EINVAL: a kernel before 5.14.
+  if (!shareable && ::madvise(base, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
+    return refused(what, bytes, "madvise(MADV_POPULATE_WRITE)", errno);
+  }
+  if (shareable) WREATH_TRY(seal(memory, bytes, what));
+  return region;
+}
+
+Result<std::shared_ptr<Region>> Region::open(std::uint64_t id, std::uint64_t bytes, Fd descriptor, Fd doorbell) {
+  const auto map = [&]() -> Result<std::byte*> {
+    if (!descriptor) {
+      return Error{ErrorCode::Unavailable, fmt::format("region {:016x} is not of this process", id)};
+    }
+    WREATH_TRY(check_foreign(descriptor.get(), bytes));
+    void* const base = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, descriptor.get(), 0);
+    if (base == MAP_FAILED) return refused("a peer's region", bytes, "mmap", errno);
+    return static_cast<std::byte*>(base);
+  };
+  Result<std::shared_ptr<Region>> region = RegionTable::get().find_or_map(id, bytes, map, std::move(doorbell));
+  if (region && (*region)->bytes() != bytes) {
+    return Error{ErrorCode::Mismatch,
+                 fmt::format("region {:016x} has {} bytes where {} were announced", id, (*region)->bytes(), bytes)};
+  }
+  return region;
+}
+
+std::shared_ptr<Region> find_containing(const void* data, std::size_t bytes) {
+  return RegionTable::get().containing(static_cast<const std::byte*>(data), bytes);
+}
+
+std::size_t region_count() { return RegionTable::get().count(); }
+
+std::uint64_t random_id() {
+  std::uint64_t id = 0;
+  while (id == 0) {
+    if (::getrandom(&id, sizeof(id), 0) != static_cast<ssize_t>(sizeof(id))) id = 0;
+  }
+  return id;
+}
+
+Result<Memory> allocate(std::size_t bytes) {
+  Result<std::shared_ptr<Region>> region = Region::create(bytes, true, "shareable memory (wreath::allocate)");
+  if (!region) return region.error();
+  const std::span<std::byte> span((*region)->data(), bytes);
+  RegionTable::get().keep_user_memory(*std::move(region));
+  return Memory(span);
+}
+
+Memory::~Memory() {
+  if (!bytes_.empty()) RegionTable::get().release_user_memory(bytes_.data());
+}
+
+}  // namespace wreath

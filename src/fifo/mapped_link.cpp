@@ -1,0 +1,74 @@
+// Wires FIFOs into two segments, and learns of the peer's further regions.
+#include "src/fifo/mapped_link.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "src/base/memory_order.hpp"
+
+namespace wreath {
+
+Result<std::unique_ptr<Link>> MappedLink::connect(OwnSegment& own, Rank peer, Offer theirs, bool by_reference) {
+  Result<PeerSegment> segment = PeerSegment::open(own, peer, std::move(theirs));
+  if (!segment) return segment.error();
+  return std::unique_ptr<Link>(new MappedLink(own, peer, *std::move(segment), by_reference));
+}
+
+MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs, bool by_reference)
+    : own_(own),
+      peer_(peer),
+      theirs_(std::move(theirs)),
+      mapped_{theirs_.small_area(), theirs_.aborted()},
+      send_(own.shape().lanes),
+      recv_(own.shape().lanes) {
+  const FifoShape& shape = own.shape();
+  for (std::uint16_t lane = 0; lane < shape.lanes; ++lane) {
+    SendFifo& send = send_[lane];
+    send.slots = own.slots(peer, lane);
+    send.consumed = theirs_.consumed(own.rank(), lane);
+    send.next = shape.first_sequence;
+    send.slot_count = shape.slot_count;
+    send.slot_bytes = shape.slot_bytes;
+    send.lane = lane;
+    send.by_reference = by_reference;
+    RecvFifo& recv = recv_[lane];
+    recv.slots = theirs_.slots(own.rank(), lane);
+    recv.consumed = own.consumed(peer, lane);
+    recv.regions = regions_.data();
+    recv.next = shape.first_sequence;
+    recv.slot_count = shape.slot_count;
+    recv.lane = lane;
+  }
+}
+
+Status MappedLink::prepare(std::uint16_t lane) {
+  SendFifo& send = send_[lane];
+  if (send.staging != nullptr) return {};
+  const Result<Staging> staging = own_.staging(peer_, lane);
+  if (!staging) return staging.error();
+  send.staging = staging->data;
+  send.staging_region = staging->name.index;
+  send.staging_offset = staging->name.offset;
+  return {};
+}
+
+Status MappedLink::accept_region(std::uint32_t index, Offer offer) {
+  if (index == kLocalAddress || index >= kMaximumRegions || held_regions_[index] != nullptr) {
+    return Error{ErrorCode::Mismatch,
+                 fmt::format("rank {} announced region {}, which is {}", peer_, index,
+                             index < kMaximumRegions && index != kLocalAddress ? "already known" : "out of range"),
+                 peer_};
+  }
+  Result<std::shared_ptr<Region>> region = open_announced(std::move(offer));
+  if (!region) {
+    return Error{region.error().code, fmt::format("region {} of rank {}: {}", index, peer_, region.error().message)};
+  }
+  RegionView& view = regions_[index];
+  view.bytes = (*region)->bytes();
+  store_release(view.base, static_cast<const std::byte*>((*region)->data()));
+  held_regions_[index] = *std::move(region);
+  return {};
+}
+
+}  // namespace wreath

@@ -1,0 +1,40 @@
+// A link between two ranks that map each other's segments: no pump, the FIFOs are the whole of it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "src/fifo/segment.hpp"
+#include "wreath/transport.hpp"
+
+namespace wreath {
+
+class MappedLink final : public Link {
+ public:
+  // Links `own` to `peer`, whose segment `theirs` offers. by_reference: the peer is in this process, so
+  // that slots may name any memory by its address. `own` outlives the link.
+  static Result<std::unique_ptr<Link>> connect(OwnSegment& own, Rank peer, Offer theirs, bool by_reference);
+
+  SendFifo& send_fifo(std::uint16_t lane) override { return send_[lane]; }
+  RecvFifo& recv_fifo(std::uint16_t lane) override { return recv_[lane]; }
+  Status prepare(std::uint16_t lane) override;
+  void wake() override { theirs_.wake(); }
+  Status accept_region(std::uint32_t index, Offer offer) override;
+  const MappedPeer* mapped() const override { return &mapped_; }
+
+ private:
+  MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs, bool by_reference);
+
+  OwnSegment& own_;
+  Rank peer_;
+  PeerSegment theirs_;
+  MappedPeer mapped_;
+  std::vector<SendFifo> send_;
+  std::vector<RecvFifo> recv_;
+  std::array<RegionView, kMaximumRegions> regions_;                    // read by the driver
+  std::array<std::shared_ptr<Region>, kMaximumRegions> held_regions_;  // the progress thread's
+};
+
+}  // namespace wreath

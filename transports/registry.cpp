@@ -1,0 +1,24 @@
+// The table of transports, in order of preference: a pair of ranks takes the first that both ends reach.
+#include "transports/transports.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr TransportRow kRows[] = {
+    {"inproc", &make_inproc},
+    {"shm", &make_shm},
+    {"tcp", &make_tcp},
+};
+
+}  // namespace
+
+std::span<const TransportRow> transports() noexcept { return kRows; }
+
+const TransportRow* find_transport(std::string_view name) noexcept {
+  for (const TransportRow& row : kRows) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace wreath

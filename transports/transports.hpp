@@ -1,0 +1,14 @@
+// What each folder here gives to the registry.
+#pragma once
+
+#include <memory>
+
+#include "wreath/transport.hpp"
+
+namespace wreath {
+
+Result<std::unique_ptr<Transport>> make_inproc(const TransportContext& context);
+Result<std::unique_ptr<Transport>> make_shm(const TransportContext& context);
+Result<std::unique_ptr<Transport>> make_tcp(const TransportContext& context);
+
+}  // namespace wreath
