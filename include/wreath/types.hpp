@@ -30,6 +30,7 @@ std::optional<ReduceOp> parse_op(std::string_view text) noexcept;
 // The rows that exist, in the order tables print them.
 std::span<const DataType> all_dtypes() noexcept;
 std::span<const ReduceOp> all_ops() noexcept;
+std::span<const Collective> all_collectives() noexcept;
 
 // The dtype of a C++ element type: dtype_of<float>.
 template <typename T>

@@ -11,7 +11,7 @@
 #include <mutex>
 
 #include "src/base/config.hpp"
-#include "src/base/fd.hpp"
+#include "src/base/io.hpp"
 
 namespace wreath {
 namespace {
@@ -38,12 +38,7 @@ std::string_view word(LogLevel level) {
 
 void write_line(int descriptor, std::string_view line) {
   const int saved_errno = errno;
-  while (!line.empty()) {
-    const ssize_t written = ::write(descriptor, line.data(), line.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) break;
-    line.remove_prefix(static_cast<std::size_t>(written));
-  }
+  static_cast<void>(write_all(descriptor, line));  // nobody could be told
   errno = saved_errno;
 }
 

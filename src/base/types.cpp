@@ -18,6 +18,7 @@ constexpr std::array kDataTypes{
 };
 constexpr std::array kDataTypeList{DataType::Int32, DataType::Float32};
 constexpr std::array kOpList{ReduceOp::Sum};
+constexpr std::array kCollectiveList{Collective::AllReduce};
 
 const DataTypeRow& row(DataType dtype) { return kDataTypes[static_cast<std::size_t>(dtype)]; }
 
@@ -41,5 +42,6 @@ std::optional<ReduceOp> parse_op(std::string_view text) noexcept {
 
 std::span<const DataType> all_dtypes() noexcept { return kDataTypeList; }
 std::span<const ReduceOp> all_ops() noexcept { return kOpList; }
+std::span<const Collective> all_collectives() noexcept { return kCollectiveList; }
 
 }  // namespace wreath

@@ -1,0 +1,264 @@
+// Comparing the recordings of a communicator's ranks: who differs, is gone, or is behind.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "wreath/recording.hpp"
+
+namespace wreath {
+namespace {
+
+using Group = std::vector<const Recording*>;  // of one communicator, by rank, one each
+using Ranks = std::vector<Rank>;
+
+// "rank 3", "ranks 0, 1, 3"; a long list is cut.
+std::string text_of(const Ranks& ranks) {
+  constexpr std::size_t kShown = 16;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size() && i < kShown; ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
+  if (ranks.size() > kShown) text += fmt::format(" and {} more", ranks.size() - kShown);
+  return text;
+}
+
+bool unfinished(const CallRecord& call) { return call.state == CallState::Entered || call.state == CallState::Running; }
+
+// What all ranks must give alike.
+auto arguments(const CallRecord& call) {
+  return std::tuple(call.collective, call.dtype, call.op, call.root, call.count);
+}
+
+std::string arguments_text(const CallRecord& call) {
+  std::string text = fmt::format("{} {} x {}", name(call.collective), name(call.dtype), call.count);
+  if (call.op != ReduceOp{}) text += fmt::format(" {}", name(call.op));
+  if (call.root != 0) text += fmt::format(" root {}", call.root);
+  return text;
+}
+
+// Ranks by what they passed to call `number`, the largest camp first.
+struct Camp {
+  const CallRecord* call;
+  Ranks ranks;
+};
+std::vector<Camp> camps_of(const Group& group, std::uint64_t number) {
+  std::vector<Camp> camps;
+  for (const Recording* recording : group) {
+    const CallRecord* call = recording->find(number);
+    if (call == nullptr) continue;
+    const auto same = [&](const Camp& camp) { return arguments(*camp.call) == arguments(*call); };
+    const auto found = std::find_if(camps.begin(), camps.end(), same);
+    if (found == camps.end()) {
+      camps.push_back({call, {recording->rank}});
+    } else {
+      found->ranks.push_back(recording->rank);
+    }
+  }
+  std::stable_sort(camps.begin(), camps.end(),
+                   [](const Camp& a, const Camp& b) { return a.ranks.size() > b.ranks.size(); });
+  return camps;
+}
+
+bool find_mismatch(const Group& group, Diagnosis& diagnosis) {
+  std::set<std::uint64_t> numbers;
+  for (const Recording* recording : group) {
+    for (const CallRecord& call : recording->calls) numbers.insert(call.number);
+  }
+  for (const std::uint64_t number : numbers) {
+    const std::vector<Camp> camps = camps_of(group, number);
+    if (camps.size() < 2) continue;
+    diagnosis.finding = Finding::Mismatch;
+    diagnosis.number = number;
+    const Camp& most = camps.front();
+    for (std::size_t i = 1; i < camps.size(); ++i) {
+      diagnosis.culprits.insert(diagnosis.culprits.end(), camps[i].ranks.begin(), camps[i].ranks.end());
+      diagnosis.sentences.push_back(fmt::format("{} called {} where {} called {} (#{})", text_of(camps[i].ranks),
+                                                arguments_text(*camps[i].call), text_of(most.ranks),
+                                                arguments_text(*most.call), number));
+    }
+    return true;
+  }
+  return false;
+}
+
+// The first call that a rank failed in or is still in.
+const CallRecord* broken_call(const Recording& recording) {
+  for (const CallRecord& call : recording.calls) {
+    if (call.state != CallState::Done) return &call;
+  }
+  return nullptr;
+}
+
+bool find_lost(const Group& group, Diagnosis& diagnosis) {
+  std::map<Rank, Group> accusers;
+  for (const Recording* recording : group) {
+    if (recording->error_kind == name(ErrorCode::PeerLost) && recording->failed_rank >= 0) {
+      accusers[recording->failed_rank].push_back(recording);
+    }
+  }
+  for (const auto& [lost, named_by] : accusers) {
+    Ranks names;
+    for (const Recording* recording : named_by) names.push_back(recording->rank);
+    const CallRecord* call = broken_call(*named_by.front());
+    const std::string during = call == nullptr ? "between calls" : fmt::format("during {}", describe(*call));
+    diagnosis.sentences.push_back(
+        fmt::format("rank {} was lost {}: named by {} ({})", lost, during, text_of(names), named_by.front()->error));
+    diagnosis.culprits.push_back(lost);
+    if (diagnosis.number == 0 && call != nullptr) diagnosis.number = call->number;
+  }
+  if (!accusers.empty()) diagnosis.finding = Finding::PeerLost;
+  return !accusers.empty();
+}
+
+std::uint64_t last_number(const Recording& recording) {
+  return recording.last() == nullptr ? 0 : recording.last()->number;
+}
+
+std::string where_it_stopped(const Recording& recording) {
+  const CallRecord* last = recording.last();
+  if (last == nullptr) return "has not entered any call";
+  return fmt::format("{} #{}", unfinished(*last) ? "is still in" : "last finished", last->number);
+}
+
+// The call after the last one of `recording`, as another rank made it.
+const CallRecord* next_call(const Group& group, const Recording& recording) {
+  for (const Recording* other : group) {
+    if (const CallRecord* call = other->find(last_number(recording) + 1)) return call;
+  }
+  return nullptr;
+}
+
+bool find_behind(const Group& group, Diagnosis& diagnosis) {
+  const auto by_last = [](const Recording* a, const Recording* b) { return last_number(*a) < last_number(*b); };
+  const std::uint64_t most = last_number(**std::max_element(group.begin(), group.end(), by_last));
+  Group behind;
+  std::copy_if(group.begin(), group.end(), std::back_inserter(behind),
+               [&](const Recording* recording) { return last_number(*recording) < most; });
+  std::stable_sort(behind.begin(), behind.end(), by_last);
+  for (const Recording* late : behind) {
+    const CallRecord* missing = next_call(group, *late);
+    Ranks waiting;
+    for (const Recording* other : group) {
+      const CallRecord* call = missing == nullptr ? nullptr : other->find(missing->number);
+      if (call != nullptr && unfinished(*call)) waiting.push_back(other->rank);
+    }
+    const std::string call_text = missing == nullptr ? fmt::format("#{}", last_number(*late) + 1)
+                                                     : fmt::format("#{} {}", missing->number, arguments_text(*missing));
+    std::string sentence =
+        fmt::format("rank {} {} and never entered {}", late->rank, where_it_stopped(*late), call_text);
+    if (!waiting.empty()) {
+      sentence += fmt::format("; {} {} in it", text_of(waiting), waiting.size() == 1 ? "waits" : "wait");
+    }
+    diagnosis.sentences.push_back(std::move(sentence));
+    diagnosis.culprits.push_back(late->rank);
+    if (diagnosis.number == 0) diagnosis.number = last_number(*late) + 1;
+  }
+  if (!behind.empty()) diagnosis.finding = Finding::Behind;
+  return !behind.empty();
+}
+
+bool find_failed(const Group& group, Diagnosis& diagnosis) {
+  for (const Recording* recording : group) {
+    if (recording->error.empty()) continue;
+    diagnosis.finding = Finding::Failed;
+    diagnosis.sentences.push_back(fmt::format("rank {}: {}", recording->rank, recording->error));
+    if (recording->failed_rank >= 0) diagnosis.culprits.push_back(recording->failed_rank);
+    const CallRecord* call = broken_call(*recording);
+    if (diagnosis.number == 0 && call != nullptr) diagnosis.number = call->number;
+  }
+  std::sort(diagnosis.culprits.begin(), diagnosis.culprits.end());
+  diagnosis.culprits.erase(std::unique(diagnosis.culprits.begin(), diagnosis.culprits.end()), diagnosis.culprits.end());
+  return diagnosis.finding == Finding::Failed;
+}
+
+void say_healthy(const Group& group, Diagnosis& diagnosis) {
+  const CallRecord* last = group.front()->last();
+  if (last == nullptr) {
+    diagnosis.sentences.emplace_back("no rank has entered a call");
+  } else {
+    const bool all_done =
+        std::all_of(group.begin(), group.end(), [](const Recording* r) { return r->last()->state == CallState::Done; });
+    diagnosis.sentences.push_back(
+        fmt::format("all ranks {} {}; none is behind", all_done ? "have finished" : "have entered", describe(*last)));
+  }
+}
+
+// Ranks without a recording: a few are named.
+void add_missing(const Group& group, Diagnosis& diagnosis) {
+  constexpr std::size_t kNamed = 16;
+  int ranks = 1;
+  std::set<Rank> present;
+  for (const Recording* recording : group) {
+    ranks = std::max(ranks, recording->ranks);
+    present.insert(recording->rank);
+  }
+  const std::size_t missing =
+      static_cast<std::size_t>(ranks) - std::min(present.size(), static_cast<std::size_t>(ranks));
+  if (missing == 0) return;
+  Ranks named;
+  for (Rank rank = 0; rank < ranks && named.size() < kNamed; ++rank) {
+    if (!present.contains(rank)) named.push_back(rank);
+  }
+  std::string sentence = fmt::format("no recording of {}", text_of(named));
+  if (missing > named.size()) sentence += fmt::format(" and {} more", missing - named.size());
+  if (diagnosis.finding == Finding::Healthy) {
+    diagnosis.finding = Finding::Incomplete;
+    diagnosis.culprits = named;
+  }
+  diagnosis.sentences.push_back(std::move(sentence));
+}
+
+Diagnosis diagnose_group(const Group& group) {
+  Diagnosis diagnosis;
+  diagnosis.communicator = group.front()->communicator;
+  if (!find_mismatch(group, diagnosis) && !find_lost(group, diagnosis) && !find_behind(group, diagnosis) &&
+      !find_failed(group, diagnosis)) {
+    say_healthy(group, diagnosis);
+  }
+  add_missing(group, diagnosis);
+  return diagnosis;
+}
+
+// One recording per rank, the latest, in order of ranks.
+Group tidy(const Group& group) {
+  std::map<Rank, const Recording*> latest;
+  for (const Recording* recording : group) {
+    const Recording*& kept = latest[recording->rank];
+    if (kept == nullptr || recording->taken_ns >= kept->taken_ns) kept = recording;
+  }
+  Group ordered;
+  for (const auto& [rank, recording] : latest) ordered.push_back(recording);
+  return ordered;
+}
+
+}  // namespace
+
+std::string_view name(Finding finding) noexcept {
+  switch (finding) {
+    case Finding::Healthy: return "healthy";
+    case Finding::Behind: return "behind";
+    case Finding::Mismatch: return "mismatch";
+    case Finding::PeerLost: return "peer lost";
+    case Finding::Failed: return "failed";
+    case Finding::Incomplete: return "incomplete";
+  }
+  return "unknown finding";
+}
+
+std::vector<Diagnosis> diagnose(const std::vector<Recording>& recordings) {
+  std::vector<std::uint64_t> order;
+  std::map<std::uint64_t, Group> groups;
+  for (const Recording& recording : recordings) {
+    Group& group = groups[recording.communicator];
+    if (group.empty()) order.push_back(recording.communicator);
+    group.push_back(&recording);
+  }
+  std::vector<Diagnosis> diagnoses;
+  for (const std::uint64_t communicator : order) diagnoses.push_back(diagnose_group(tidy(groups[communicator])));
+  return diagnoses;
+}
+
+}  // namespace wreath

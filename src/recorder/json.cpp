@@ -1,0 +1,261 @@
+// Writing recordings, and a bounded decoder that takes any text.
+#include "src/recorder/json.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "src/base/fd.hpp"
+#include "src/base/io.hpp"
+
+namespace wreath {
+namespace {
+
+using Json = nlohmann::json;                 // read: members by key in a tree, whatever their number
+using OrderedJson = nlohmann::ordered_json;  // written: members in our order
+
+constexpr std::string_view kFormat = "wreath-recording";
+constexpr std::int64_t kFormatVersion = 1;
+constexpr std::size_t kMaximumFileBytes = 1 << 20;
+constexpr std::size_t kMaximumTextBytes = 4096;
+
+std::string communicator_text(std::uint64_t communicator) { return fmt::format("{:016x}", communicator); }
+
+OrderedJson call_to_json(const CallRecord& call) {
+  return {{"number", call.number},
+          {"collective", name(call.collective)},
+          {"dtype", name(call.dtype)},
+          {"op", name(call.op)},
+          {"root", call.root},
+          {"count", call.count},
+          {"algorithm", call.algorithm.view()},
+          {"state", name(call.state)},
+          {"entered_ns", call.entered_ns},
+          {"done_ns", call.done_ns}};
+}
+
+// Takes members of one JSON object with their type and range checked. The first wrong one is kept.
+class Reader {
+ public:
+  explicit Reader(const Json& object) : object_(object) {}
+
+  std::int64_t integer(const char* key, std::int64_t minimum, std::int64_t maximum) {
+    const Json* value = member(key);
+    if (value == nullptr) return minimum;
+    const bool small = value->is_number_integer() &&
+                       !(value->is_number_unsigned() &&
+                         value->get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()});
+    if (!small || value->get<std::int64_t>() < minimum || value->get<std::int64_t>() > maximum) {
+      refuse(key, fmt::format("is not a whole number from {} to {}", minimum, maximum));
+      return minimum;
+    }
+    return value->get<std::int64_t>();
+  }
+
+  std::string text(const char* key) {
+    const Json* value = member(key);
+    if (value == nullptr) return {};
+    if (!value->is_string() || value->get_ref<const std::string&>().size() > kMaximumTextBytes) {
+      refuse(key, fmt::format("is not a text of at most {} bytes", kMaximumTextBytes));
+      return {};
+    }
+    return value->get<std::string>();
+  }
+
+  // The candidate whose name() is the member's text.
+  template <typename T, typename Candidates>
+  T choice(const char* key, const Candidates& candidates) {
+    const std::string wanted = text(key);
+    for (const T candidate : candidates) {
+      if (name(candidate) == wanted) return candidate;
+    }
+    refuse(key, fmt::format("is '{}', which this program does not know", wanted.substr(0, 40)));
+    return T{};
+  }
+
+  const Json* array(const char* key, std::size_t maximum_size) {
+    const Json* value = member(key);
+    if (value == nullptr) return nullptr;
+    if (value->is_array() && value->size() <= maximum_size) return value;
+    refuse(key, fmt::format("is not a list of at most {} entries", maximum_size));
+    return nullptr;
+  }
+
+  void refuse(const char* key, const std::string& reason) {
+    if (!refusal_) refusal_ = fmt::format("\"{}\" {}", key, reason);
+  }
+  const std::optional<std::string>& refusal() const { return refusal_; }
+
+ private:
+  const Json* member(const char* key) {
+    const auto found = object_.find(key);
+    if (found != object_.end()) return &*found;
+    refuse(key, "is missing");
+    return nullptr;
+  }
+
+  const Json& object_;
+  std::optional<std::string> refusal_;
+};
+
+constexpr std::int64_t kMaximumInt = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaximumInt64 = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMinimumInt64 = std::numeric_limits<std::int64_t>::min();
+constexpr CallState kStates[] = {CallState::Entered, CallState::Running, CallState::Done, CallState::Failed};
+
+Result<CallRecord> call_from_json(const Json& object) {
+  if (!object.is_object()) return Error{ErrorCode::InvalidArgument, "it is not an object"};
+  Reader reader(object);
+  CallRecord call;
+  call.number = static_cast<std::uint64_t>(reader.integer("number", 1, kMaximumInt64));
+  call.collective = reader.choice<Collective>("collective", all_collectives());
+  call.dtype = reader.choice<DataType>("dtype", all_dtypes());
+  call.op = reader.choice<ReduceOp>("op", all_ops());
+  call.root = static_cast<Rank>(reader.integer("root", 0, kMaximumInt));
+  call.count = static_cast<std::uint64_t>(reader.integer("count", 0, kMaximumInt64));
+  call.algorithm = std::string_view(reader.text("algorithm"));
+  call.state = reader.choice<CallState>("state", kStates);
+  call.entered_ns = reader.integer("entered_ns", kMinimumInt64, kMaximumInt64);
+  call.done_ns = reader.integer("done_ns", kMinimumInt64, kMaximumInt64);
+  if (reader.refusal()) return Error{ErrorCode::InvalidArgument, *reader.refusal()};
+  return call;
+}
+
+std::uint64_t communicator_from(Reader& reader) {
+  const std::string text = reader.text("communicator");
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (error != std::errc() || end != text.data() + text.size()) reader.refuse("communicator", "is not hexadecimal");
+  return value;
+}
+
+// Calls in rising order of their numbers, so that readers need not care.
+void calls_from(Reader& reader, Recording& recording) {
+  const Json* calls = reader.array("calls", kRecordedCalls);
+  if (calls == nullptr) return;
+  for (const Json& object : *calls) {
+    const Result<CallRecord> call = call_from_json(object);
+    if (!call) return reader.refuse("calls", fmt::format("entry {}: {}", recording.calls.size(), call.error().message));
+    const CallRecord* last = recording.last();
+    if (last != nullptr && call->number <= last->number) return reader.refuse("calls", "are not in order");
+    recording.calls.push_back(*call);
+  }
+}
+
+Recording recording_from(Reader& reader) {
+  Recording recording;
+  if (reader.text("format") != kFormat) reader.refuse("format", fmt::format("is not '{}'", kFormat));
+  reader.integer("version", kFormatVersion, kFormatVersion);
+  recording.ranks = static_cast<int>(reader.integer("ranks", 1, kMaximumInt));
+  recording.rank = static_cast<Rank>(reader.integer("rank", 0, recording.ranks - 1));
+  recording.pid = static_cast<std::int32_t>(reader.integer("pid", 0, kMaximumInt));
+  recording.host = reader.text("host");
+  recording.communicator = communicator_from(reader);
+  recording.clock_offset_ns = reader.integer("clock_offset_ns", kMinimumInt64, kMaximumInt64);
+  recording.taken_ns = reader.integer("taken_ns", kMinimumInt64, kMaximumInt64);
+  recording.error = reader.text("error");
+  recording.error_kind = reader.text("error_kind");
+  recording.failed_rank = static_cast<Rank>(reader.integer("failed_rank", -1, recording.ranks - 1));
+  calls_from(reader, recording);
+  return recording;
+}
+
+Error system_error(std::string_view what, const std::string& path) {
+  return {ErrorCode::System, fmt::format("{} {}: {}", what, path, std::strerror(errno))};
+}
+
+// Whether `path` holds the recording of another communicator of the same process.
+bool taken_by_sibling(const std::string& path, const Recording& recording) {
+  const Result<Recording> there = read_recording(path);
+  return there && there->pid == recording.pid && there->host == recording.host &&
+         there->communicator != recording.communicator;
+}
+
+Status write_file(const std::string& path, std::string_view text) {
+  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!file) return system_error("cannot create", path);
+  if (fchmod(file.get(), 0644) != 0 || !write_all(file.get(), text)) return system_error("cannot write", path);
+  return {};
+}
+
+}  // namespace
+
+std::string to_json(const Recording& recording) {
+  OrderedJson object = {{"format", kFormat},
+                        {"version", kFormatVersion},
+                        {"rank", recording.rank},
+                        {"ranks", recording.ranks},
+                        {"host", recording.host},
+                        {"pid", recording.pid},
+                        {"communicator", communicator_text(recording.communicator)},
+                        {"clock_offset_ns", recording.clock_offset_ns},
+                        {"taken_ns", recording.taken_ns},
+                        {"error", recording.error.substr(0, kMaximumTextBytes)},
+                        {"error_kind", recording.error_kind},
+                        {"failed_rank", recording.failed_rank},
+                        {"calls", OrderedJson::array()}};
+  for (const CallRecord& call : recording.calls) object["calls"].push_back(call_to_json(call));
+  return object.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<std::string> write_recording(const Recording& recording, const std::string& directory) {
+  const std::string stem = fmt::format("{}/wreath-{}", directory.empty() ? "." : directory, recording.rank);
+  std::string path = stem + ".json";
+  if (taken_by_sibling(path, recording)) {
+    path = fmt::format("{}-{}.json", stem, communicator_text(recording.communicator));
+  }
+  const std::string unfinished = fmt::format("{}.{}-{:x}.tmp", path, recording.pid, recording.communicator);
+  ::unlink(unfinished.c_str());
+  const Status written = write_file(unfinished, to_json(recording));
+  if (!written || ::rename(unfinished.c_str(), path.c_str()) != 0) {
+    const Error error = written ? system_error("cannot rename to", path) : written.error();
+    ::unlink(unfinished.c_str());
+    return error;
+  }
+  return path;
+}
+
+Result<Recording> parse_recording(std::string_view text, std::string_view source) {
+  const auto wrong = [&](std::string_view reason) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("{}: {}", source, reason)};
+  };
+  if (text.size() > kMaximumFileBytes) return wrong(fmt::format("it is longer than {} bytes", kMaximumFileBytes));
+  const Json object = Json::parse(text, nullptr, false);
+  if (object.is_discarded()) return wrong("it is not JSON, or cut short");
+  if (!object.is_object()) return wrong("it is not a JSON object");
+  Reader reader(object);
+  Recording recording = recording_from(reader);
+  if (reader.refusal()) return wrong(*reader.refusal());
+  recording.source = source;
+  return recording;
+}
+
+Result<Recording> read_recording(const std::string& path) {
+  // O_NONBLOCK: a FIFO of that name must not hold us.
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return system_error("cannot open", path);
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0) return system_error("cannot read", path);
+  if (!S_ISREG(status.st_mode)) return Error{ErrorCode::InvalidArgument, path + ": it is not a regular file"};
+  std::string text(kMaximumFileBytes + 1, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error("cannot read", path);
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  text.resize(size);
+  return parse_recording(text, path);
+}
+
+}  // namespace wreath

@@ -1,0 +1,113 @@
+// Reading a recorder's memory from any thread or process.
+#include "src/recorder/layout.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace wreath {
+namespace {
+
+// atomic_ref wants mutable words; loads leave them as they are, also in read-only mappings.
+template <typename T>
+T load(const T& word, std::memory_order order) {
+  return std::atomic_ref<T>(const_cast<T&>(word)).load(order);
+}
+
+constexpr int kAttempts = 10'000;  // a writer needs nanoseconds; this bounds a hostile one
+
+// Copies the words; false while a writer is in them.
+bool copy_words(const RecordWords& from, RecordWords& to) {
+  constexpr auto kAcquire = std::memory_order_acquire;  // keeps the second look at the version last
+  to.version = load(from.version, kAcquire);
+  to.root = load(from.root, kAcquire);
+  to.number = load(from.number, kAcquire);
+  to.count = load(from.count, kAcquire);
+  to.entered = load(from.entered, kAcquire);
+  to.done = load(from.done, kAcquire);
+  for (std::size_t i = 0; i < std::size(from.tail); ++i) to.tail[i] = load(from.tail[i], kAcquire);
+  return to.version % 2 == 0 && load(from.version, std::memory_order_relaxed) == to.version;
+}
+
+struct Tail {
+  std::uint8_t collective;
+  std::uint8_t dtype;
+  std::uint8_t op;
+  std::uint8_t state;
+  char algorithm[ShortName::kBytes];
+};
+static_assert(sizeof(Tail) == sizeof(RecordWords::tail));
+
+bool in_range(const Tail& tail) {
+  return tail.collective < all_collectives().size() && tail.dtype < all_dtypes().size() && tail.op < all_ops().size() &&
+         tail.state <= static_cast<std::uint8_t>(CallState::Failed);
+}
+
+// Why it is not a recorder's header, or success.
+Status check_header(const RecorderHeader& header) {
+  const auto wrong = [](std::string text) { return Error{ErrorCode::InvalidArgument, std::move(text)}; };
+  if (header.magic != kRecorderMagic) return wrong("it does not start as a recorder does");
+  if (header.version != kRecorderVersion) {
+    return wrong(fmt::format("its version is {}, this program reads {}", header.version, kRecorderVersion));
+  }
+  if (header.calls != kRecordedCalls)
+    return wrong(fmt::format("it holds {} calls, not {}", header.calls, kRecordedCalls));
+  if (header.rank < 0 || header.ranks < 1 || header.rank >= header.ranks) {
+    return wrong(fmt::format("rank {} of {} is impossible", header.rank, header.ranks));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<CallRecord> read_record(const RecorderMemory& memory, std::size_t index, const TickScale& scale) {
+  RecordWords words{};
+  for (int attempt = 0; !copy_words(memory.records[index], words); ++attempt) {
+    if (attempt == kAttempts) return std::nullopt;
+    pause();
+  }
+  Tail tail{};
+  std::memcpy(&tail, words.tail, sizeof tail);
+  if (words.number == 0 || words.number % kRecordedCalls != index || !in_range(tail)) return std::nullopt;
+  CallRecord call;
+  call.number = words.number;
+  call.collective = static_cast<Collective>(tail.collective);
+  call.dtype = static_cast<DataType>(tail.dtype);
+  call.op = static_cast<ReduceOp>(tail.op);
+  call.state = static_cast<CallState>(tail.state);
+  call.root = words.root;
+  call.count = words.count;
+  call.algorithm = std::string_view(tail.algorithm, strnlen(tail.algorithm, sizeof tail.algorithm));
+  call.entered_ns = scale.to_ns(words.entered);
+  if (words.done != 0) call.done_ns = std::max(scale.to_ns(words.done), call.entered_ns);
+  return call;
+}
+
+TickScale scale_of(const RecorderHeader& header) {
+  return TickScale({header.start_ticks, header.start_ns}, TickPair::now());
+}
+
+Result<Recording> view(const RecorderMemory& memory, std::string source) {
+  RecorderHeader header;  // a copy: another process could change it between check and use
+  std::memcpy(&header, &memory.header, sizeof header);
+  WREATH_TRY(check_header(header));
+  Recording recording;
+  recording.source = std::move(source);
+  recording.rank = header.rank;
+  recording.ranks = header.ranks;
+  recording.pid = header.pid;
+  recording.host.assign(header.host, strnlen(header.host, sizeof header.host));
+  recording.communicator = header.communicator;
+  recording.clock_offset_ns = header.clock_offset_ns;
+  recording.taken_ns = TickPair::now().ns;
+  const TickScale scale = scale_of(header);
+  for (std::size_t i = 0; i < kRecordedCalls; ++i) {
+    if (const std::optional<CallRecord> call = read_record(memory, i, scale)) recording.calls.push_back(*call);
+  }
+  std::sort(recording.calls.begin(), recording.calls.end(),
+            [](const CallRecord& a, const CallRecord& b) { return a.number < b.number; });
+  return recording;
+}
+
+}  // namespace wreath

@@ -1,0 +1,63 @@
+// The flight recorder's memory, as its writer and readers of other processes see it.
+//
+// Every word is read and written by atomic operations of its own. A record's version is odd while the
+// record changes. Readers of another process trust nothing here: see view().
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "src/base/cpu.hpp"
+#include "wreath/recording.hpp"
+
+namespace wreath {
+
+inline constexpr std::uint64_t kRecorderMagic = 0x52464854'41455257;  // "WREATHFR"
+inline constexpr std::uint32_t kRecorderVersion = 1;
+inline constexpr char kRecorderFileName[] = "wreath-recorder";
+
+// One cache line. tail: collective, dtype, op, state, then the algorithm's name.
+struct alignas(64) RecordWords {
+  std::uint32_t version;
+  std::int32_t root;
+  std::uint64_t number;
+  std::uint64_t count;
+  std::uint64_t entered;  // cycle_count()
+  std::uint64_t done;     // 0: not over
+  std::uint64_t tail[3];
+};
+static_assert(sizeof(RecordWords) == 64);
+
+struct RecorderHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t calls;  // kRecordedCalls
+  std::int32_t rank;
+  std::int32_t ranks;
+  std::int32_t pid;
+  std::uint32_t reserved;
+  std::uint64_t communicator;
+  std::int64_t clock_offset_ns;  // real time minus monotonic time
+  std::uint64_t start_ticks;     // one moment on both clocks
+  std::int64_t start_ns;
+  char host[256];
+};
+
+struct RecorderMemory {
+  RecorderHeader header;           // never changes
+  alignas(64) std::uint64_t last;  // number of the last call entered
+  alignas(4096) RecordWords records[kRecordedCalls];
+};
+
+// A consistent copy of record `index`; nullopt when it is empty, holds values out of range, or does not
+// hold still for a while.
+std::optional<CallRecord> read_record(const RecorderMemory& memory, std::size_t index, const TickScale& scale);
+
+// The line between the recorder's start and now.
+TickScale scale_of(const RecorderHeader& header);
+
+// The header's facts and all records, in order of their numbers; or why it is not a recorder's memory.
+Result<Recording> view(const RecorderMemory& memory, std::string source);
+
+}  // namespace wreath

@@ -1,0 +1,196 @@
+// The flight recorder's writer.
+#include "src/recorder/recorder.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include "src/base/config.hpp"
+#include "src/recorder/json.hpp"
+#include "src/recorder/layout.hpp"
+
+namespace wreath {
+namespace {
+
+// Release on every word keeps each behind the odd version that announces it.
+template <typename T>
+void store(T& word, T value) {
+  std::atomic_ref<T>(word).store(value, std::memory_order_release);
+}
+
+// Holds a record's version odd while it lives.
+class Change {
+ public:
+  explicit Change(RecordWords& words) : words_(words), version_(words.version) { store(words_.version, version_ + 1); }
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+  ~Change() { store(words_.version, version_ + 2); }
+
+ private:
+  RecordWords& words_;
+  std::uint32_t version_;
+};
+
+struct TailWords {
+  std::uint64_t word[3];
+};
+
+TailWords pack(Collective collective, DataType dtype, ReduceOp op, CallState state, const ShortName& algorithm) {
+  unsigned char bytes[sizeof(TailWords)] = {static_cast<unsigned char>(collective), static_cast<unsigned char>(dtype),
+                                            static_cast<unsigned char>(op), static_cast<unsigned char>(state)};
+  std::memcpy(bytes + 4, &algorithm, ShortName::kBytes);
+  TailWords words;
+  std::memcpy(&words, bytes, sizeof words);
+  return words;
+}
+
+// Only the state byte and, when given, the algorithm change.
+void change_state(RecordWords& words, CallState state, const ShortName* algorithm) {
+  unsigned char bytes[sizeof words.tail];
+  std::memcpy(bytes, words.tail, sizeof bytes);
+  bytes[3] = static_cast<unsigned char>(state);
+  if (algorithm != nullptr) std::memcpy(bytes + 4, algorithm, ShortName::kBytes);
+  TailWords packed;
+  std::memcpy(&packed, bytes, sizeof packed);
+  for (std::size_t i = 0; i < std::size(packed.word); ++i) store(words.tail[i], packed.word[i]);
+}
+
+std::int64_t clock_offset_ns() {
+  timespec real{};
+  clock_gettime(CLOCK_REALTIME, &real);
+  return real.tv_sec * 1'000'000'000 + real.tv_nsec - TickPair::now().ns;
+}
+
+Error refused(const char* what) {
+  return {ErrorCode::System, fmt::format("flight recorder: {}: {}", what, std::strerror(errno))};
+}
+
+RecorderHeader make_header(Rank rank, int ranks, std::uint64_t communicator) {
+  RecorderHeader header{};
+  header.magic = kRecorderMagic;
+  header.version = kRecorderVersion;
+  header.calls = kRecordedCalls;
+  header.rank = rank;
+  header.ranks = ranks;
+  header.pid = getpid();
+  header.communicator = communicator;
+  header.clock_offset_ns = clock_offset_ns();
+  const TickPair start = TickPair::now();
+  header.start_ticks = start.ticks;
+  header.start_ns = start.ns;
+  gethostname(header.host, sizeof header.host - 1);
+  return header;
+}
+
+// The record of call `number`, or nullptr when the ring holds another one.
+RecordWords* record_of(RecorderMemory* memory, std::uint64_t number) {
+  if (memory == nullptr || number == 0) return nullptr;
+  RecordWords& words = memory->records[number % kRecordedCalls];
+  return words.number == number ? &words : nullptr;
+}
+
+}  // namespace
+
+FlightRecorder::FlightRecorder(FlightRecorder&& other) noexcept
+    : file_(std::move(other.file_)), memory_(std::exchange(other.memory_, nullptr)) {}
+
+FlightRecorder& FlightRecorder::operator=(FlightRecorder&& other) noexcept {
+  std::swap(file_, other.file_);
+  std::swap(memory_, other.memory_);
+  return *this;
+}
+
+FlightRecorder::~FlightRecorder() {
+  if (memory_ != nullptr) munmap(memory_, sizeof(RecorderMemory));
+}
+
+Result<FlightRecorder> FlightRecorder::create(Rank rank, int ranks, std::uint64_t communicator) {
+  FlightRecorder recorder;
+  recorder.file_ = Fd(memfd_create(kRecorderFileName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!recorder.file_) return refused("memfd_create");
+  const int file = recorder.file_.get();
+  if (const int error = posix_fallocate(file, 0, sizeof(RecorderMemory)); error != 0) {
+    errno = error;
+    return refused("posix_fallocate");
+  }
+  // Readers map it only when it cannot shrink under them.
+  if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return refused("F_ADD_SEALS");
+  void* const base = mmap(nullptr, sizeof(RecorderMemory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+  if (base == MAP_FAILED) return refused("mmap");
+  recorder.memory_ = static_cast<RecorderMemory*>(base);
+  recorder.memory_->header = make_header(rank, ranks, communicator);
+  return recorder;
+}
+
+std::uint64_t FlightRecorder::enter(const CallRecord& call) noexcept {
+  if (memory_ == nullptr) return call.number;
+  const std::uint64_t number = call.number != 0 ? call.number : memory_->last + 1;
+  RecordWords& words = memory_->records[number % kRecordedCalls];
+  {
+    const Change change(words);
+    store(words.root, call.root);
+    store(words.number, number);
+    store(words.count, call.count);
+    store(words.entered, cycle_count());
+    store(words.done, std::uint64_t{0});
+    const TailWords tail = pack(call.collective, call.dtype, call.op, CallState::Entered, call.algorithm);
+    for (std::size_t i = 0; i < std::size(tail.word); ++i) store(words.tail[i], tail.word[i]);
+  }
+  store(memory_->last, number);
+  return number;
+}
+
+void FlightRecorder::running(std::uint64_t number, ShortName algorithm) noexcept {
+  RecordWords* const words = record_of(memory_, number);
+  if (words == nullptr) return;
+  const Change change(*words);
+  change_state(*words, CallState::Running, algorithm.view().empty() ? nullptr : &algorithm);
+}
+
+void FlightRecorder::done(std::uint64_t number) noexcept { finish(number, CallState::Done); }
+
+void FlightRecorder::failed(std::uint64_t number) noexcept { finish(number, CallState::Failed); }
+
+void FlightRecorder::finish(std::uint64_t number, CallState state) noexcept {
+  RecordWords* const words = record_of(memory_, number);
+  if (words == nullptr) return;
+  const Change change(*words);
+  store(words->done, cycle_count());
+  change_state(*words, state, nullptr);
+}
+
+std::optional<CallRecord> FlightRecorder::find(std::uint64_t number) const noexcept {
+  if (memory_ == nullptr || number == 0) return std::nullopt;
+  std::optional<CallRecord> call = read_record(*memory_, number % kRecordedCalls, scale_of(memory_->header));
+  return call && call->number == number ? call : std::nullopt;
+}
+
+CallRecord FlightRecorder::last() const noexcept {
+  if (memory_ == nullptr) return {};
+  const std::uint64_t number = std::atomic_ref<std::uint64_t>(memory_->last).load(std::memory_order_acquire);
+  return find(number).value_or(CallRecord{});
+}
+
+Recording FlightRecorder::snapshot() const {
+  if (memory_ == nullptr) return {};
+  Result<Recording> recording = view(*memory_, fmt::format("pid {}", getpid()));
+  return recording ? std::move(*recording) : Recording{};
+}
+
+Result<std::string> FlightRecorder::dump(const Error& error, const std::string& directory) const {
+  if (memory_ == nullptr) return Error{ErrorCode::InvalidUsage, "flight recorder: nothing is recorded"};
+  Recording recording = snapshot();
+  recording.error = error.message;
+  recording.error_kind = name(error.code);
+  recording.failed_rank = error.failed_rank;
+  return write_recording(recording, directory.empty() ? setting_text(Setting::RecorderDir) : directory);
+}
+
+}  // namespace wreath
