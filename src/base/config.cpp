@@ -21,7 +21,7 @@ constexpr bool in_order() {
   for (std::size_t i = 0; i < kSettings.size(); ++i) {
     if (kSettings[i].setting != static_cast<Setting>(i)) return false;
   }
-  return kSettings.back().setting == Setting::MasterPort;
+  return kSettings.back().setting == Setting::Home;
 }
 static_assert(in_order(), "kSettings must list every Setting in order");
 

@@ -15,8 +15,8 @@ namespace wreath {
 enum class Setting : std::uint8_t {
   Debug,
   DebugFile,
-  Transport,
-  Algorithm,
+  TransportNames,
+  AlgorithmName,
   Lanes,
   TileBytes,
   BufferBytes,
@@ -33,10 +33,11 @@ enum class Setting : std::uint8_t {
   RecorderDir,
   TestLong,
   SpinUs,
-  Rank,
+  JobRank,
   WorldSize,
   MasterAddr,
   MasterPort,
+  Home,
 };
 
 struct SettingRow {
@@ -58,9 +59,10 @@ inline constexpr std::array kSettings{
                "how much is logged: WARN, INFO (topology, choices, reasons) or TRACE"},
     SettingRow{Setting::DebugFile, "WREATH_DEBUG_FILE", "",
                "log to this file instead of stderr; %h is the host, %p the pid"},
-    SettingRow{Setting::Transport, "WREATH_TRANSPORT", "",
+    SettingRow{Setting::TransportNames, "WREATH_TRANSPORT", "",
                "allowed transports, comma-separated: shm,tcp; empty: all of this build"},
-    SettingRow{Setting::Algorithm, "WREATH_ALGORITHM", "", "the algorithm, by registry name; empty: the tuner chooses"},
+    SettingRow{Setting::AlgorithmName, "WREATH_ALGORITHM", "",
+               "the algorithm, by registry name; empty: the tuner chooses"},
     SettingRow{Setting::Lanes, "WREATH_LANES", "0", "data lanes of a call; 0: the tuner chooses", 0, 64},
     SettingRow{Setting::TileBytes, "WREATH_TILE_BYTES", "0", "bytes of a tile; 0: the tuner chooses", 0, 1 << 30},
     SettingRow{Setting::BufferBytes, "WREATH_BUFFER_BYTES", "32M",
@@ -86,11 +88,13 @@ inline constexpr std::array kSettings{
     SettingRow{Setting::TestLong, "WREATH_TEST_LONG", "0", "1: tests run their long matrices"},
     SettingRow{Setting::SpinUs, "WREATH_SPIN_US", "-1",
                "how long a waiter spins before it sleeps; -1: 50 with a core for each rank, else 0", -1, 1'000'000},
-    SettingRow{Setting::Rank, "RANK", "", "this process's rank (torchrun's name)", 0, (1 << 20) - 1},
+    SettingRow{Setting::JobRank, "RANK", "", "this process's rank (torchrun's name)", 0, (1 << 20) - 1},
     SettingRow{Setting::WorldSize, "WORLD_SIZE", "", "number of ranks (torchrun's name)", 1, 1 << 20},
     SettingRow{Setting::MasterAddr, "MASTER_ADDR", "", "host or address of rank 0 (torchrun's name)"},
     SettingRow{Setting::MasterPort, "MASTER_PORT", "29500", "port of the launcher's store (torchrun's name)", 1,
                kMaximumPort},
+    SettingRow{Setting::Home, "HOME", "",
+               "the user's folder; .config/wreath/key below it holds a key made by `wreath key`"},
 };
 
 constexpr const SettingRow& row(Setting setting) { return kSettings[static_cast<std::size_t>(setting)]; }
