@@ -1,0 +1,53 @@
+// A link over one stream socket. Its FIFOs are in local memory; progress() carries their messages.
+//
+// A sender has at most slot_count messages of a lane outstanding at the receiver, so what arrives
+// always has room, the stream is always read, and a slow lane holds up no other. Room comes back as
+// credit: one lane's count in every header, in frames of their own where nothing else is sent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "src/base/fd.hpp"
+#include "transports/tcp/lanes.hpp"
+#include "transports/tcp/receiver.hpp"
+#include "transports/tcp/sender.hpp"
+#include "wreath/transport.hpp"
+
+namespace wreath {
+
+class TcpLink : public Link {
+ public:
+  // `socket`: connected, authenticated, a stream; nothing of another protocol may be unread on it.
+  TcpLink(Rank peer, Fd socket, const FifoShape& shape);
+
+  SendFifo& send_fifo(std::uint16_t lane) override { return lanes_[lane].send; }
+  RecvFifo& recv_fifo(std::uint16_t lane) override { return lanes_[lane].recv; }
+  Status prepare(std::uint16_t lane) override;
+  // PeerLost names the peer and why: "connection closed", "connection reset", or the field of a frame
+  // that is not as agreed.
+  Result<std::size_t> progress(bool expecting) override;
+  int descriptor() const override { return socket_.get(); }
+  bool send_blocked() const override { return sender_.blocked(); }
+
+  // Bytes of published messages that the kernel has not accepted.
+  std::size_t in_flight() const;
+
+ private:
+  Error explain(const Error& error) const;
+  Result<std::size_t> fail(Error error);
+
+  static constexpr int kIdleCalls = 16;  // an empty recv costs 250 ns: rarely, when nothing is expected
+
+  Rank peer_;
+  Fd socket_;
+  TcpLanes lanes_;
+  TcpSender sender_;
+  TcpReceiver receiver_;
+  int idle_calls_ = 0;
+  std::optional<Error> send_error_;  // reported when everything that arrived before it has been read
+  std::optional<Error> broken_;
+};
+
+}  // namespace wreath

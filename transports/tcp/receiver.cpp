@@ -1,0 +1,207 @@
+// Reads and checks frames. Nothing from the wire is used before decode() and check_order() have seen it.
+#include "transports/tcp/receiver.hpp"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "src/base/memory_order.hpp"
+#include "transports/tcp/stream_error.hpp"
+
+namespace wreath {
+namespace {
+
+// recv into one or two pieces: the bytes, 0 at the end of the stream, -1 with errno.
+ssize_t receive_pieces(int socket, iovec* pieces, std::size_t count) {
+  msghdr message{};
+  message.msg_iov = pieces;
+  message.msg_iovlen = count;
+  ssize_t got;
+  do {
+    got = count == 1 ? ::recv(socket, pieces->iov_base, pieces->iov_len, MSG_DONTWAIT)
+                     : ::recvmsg(socket, &message, MSG_DONTWAIT);
+  } while (got < 0 && errno == EINTR);
+  return got;
+}
+
+Error bad_field(const char* field, const WireHeader& header, std::uint32_t value, const std::string& rule) {
+  return {ErrorCode::InvalidArgument,
+          fmt::format("frame header: {} is {}, {} (lane {})", field, value, rule, header.lane)};
+}
+
+}  // namespace
+
+TcpReceiver::TcpReceiver(int socket, TcpLanes& lanes)
+    : socket_(socket), lanes_(lanes), buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
+
+Result<std::size_t> TcpReceiver::receive_some() {
+  const std::size_t asked = remaining_ > 0 ? 0 : wanted();
+  auto first = read();
+  if (!first || *first == 0) return first;
+  WREATH_TRY(parse());
+  if (remaining_ == 0 || *first != asked) return first;
+  auto rest = read();  // a header was all we asked for: its payload is probably here, too
+  if (!rest) return rest;
+  WREATH_TRY(parse());
+  return *first + *rest;
+}
+
+// How much to ask for while no payload is under way: much, unless it would only have to be copied on.
+std::size_t TcpReceiver::wanted() const {
+  return large_ && buffered() < kPrefixRead ? kPrefixRead - buffered() : kFirstRead;
+}
+
+Result<std::size_t> TcpReceiver::read() {
+  iovec pieces[2];
+  std::size_t count = 1;
+  const bool direct = remaining_ > 0 && target_ != nullptr;
+  if (direct) {
+    begin_ = end_ = 0;
+    pieces[0] = {target_ + done_, remaining_};
+    pieces[1] = {buffer_.get(), kPrefixRead};
+    count = 2;
+  } else {
+    if (begin_ > 0) std::memmove(buffer_.get(), buffer_.get() + begin_, buffered());
+    end_ = buffered();
+    begin_ = 0;
+    pieces[0] = {buffer_.get() + end_, remaining_ > 0 ? kFirstRead : wanted()};
+  }
+  const ssize_t got = receive_pieces(socket_, pieces, count);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::size_t{0};
+  if (got < 0) return stream_error(errno);
+  if (got == 0) return end_of_stream();
+  const auto bytes = static_cast<std::size_t>(got);
+  const std::size_t landed = direct ? std::min(bytes, remaining_) : 0;
+  end_ += bytes - landed;
+  done_ += landed;
+  remaining_ -= landed;
+  if (direct && remaining_ == 0) finish_message();
+  return bytes;
+}
+
+Error TcpReceiver::end_of_stream() const {
+  const bool inside = remaining_ > 0 || skip_ > 0 || buffered() > 0;
+  return {ErrorCode::PeerLost, inside ? "connection closed in the middle of a message" : "connection closed"};
+}
+
+Status TcpReceiver::parse() {
+  for (;;) {
+    if (remaining_ > 0) take(target_, std::min(buffered(), remaining_));
+    if (remaining_ > 0) return {};
+    skip_buffered();
+    if (skip_ > 0) return {};
+    auto parsed = parse_frame();
+    if (!parsed) return parsed.error();
+    if (!*parsed) return {};
+  }
+}
+
+void TcpReceiver::skip_buffered() {
+  const std::size_t bytes = std::min(skip_, buffered());
+  begin_ += bytes;
+  skip_ -= bytes;
+}
+
+Result<bool> TcpReceiver::parse_frame() {
+  if (buffered() < kWireHeaderBytes) return false;
+  auto decoded =
+      decode(std::span<const std::byte, kWireHeaderBytes>(buffer_.get() + begin_, kWireHeaderBytes), lanes_.shape());
+  if (!decoded) return decoded.error();
+  const WireHeader& header = *decoded;
+  const FrameExtent parts = extent(header);
+  const bool ours = header.epoch == lanes_.shape().epoch;
+  const bool message = header.kind == FrameKind::Data;
+  if (ours) {
+    if (message) WREATH_TRY(check_order(header));
+    WREATH_TRY(check_credit(header));
+  }
+  const bool copied = parts.bytes <= kCopiedBytes;
+  if (buffered() < parts.prefix + (copied ? parts.bytes : 0)) return false;
+  if (ours) lanes_[header.credit_lane].peer_consumed = header.credit;
+  begin_ += parts.prefix;
+  if (!message) {
+    skip_ = parts.tail;
+    return true;
+  }
+  target_ = nullptr;
+  if (ours) {
+    auto place = destination(header);
+    if (!place) return place.error();
+    target_ = *place;
+  }
+  header_ = header;
+  done_ = 0;
+  remaining_ = parts.bytes;
+  large_ = !copied;
+  take(target_, std::min(buffered(), remaining_));
+  if (parts.bytes == 0) finish_message();
+  return true;
+}
+
+Status TcpReceiver::check_order(const WireHeader& header) const {
+  const TcpLane& lane = lanes_[header.lane];
+  if (header.sequence != lane.received) {
+    return bad_field("sequence", header, header.sequence, fmt::format("expected {}", lane.received));
+  }
+  const std::uint32_t consumed = load_acquire(lane.recv_consumed.value);
+  if (lane.received - consumed >= lanes_.shape().slot_count) {
+    return bad_field("sequence", header, header.sequence,
+                     fmt::format("but there is room only below {}", lane.received));
+  }
+  return {};
+}
+
+Status TcpReceiver::check_credit(const WireHeader& header) const {
+  const TcpLane& lane = lanes_[header.credit_lane];
+  if (header.credit - lane.peer_consumed > lane.gathered - lane.peer_consumed) {
+    return bad_field("credit", header, header.credit,
+                     fmt::format("must be between {} and {}", lane.peer_consumed, lane.gathered));
+  }
+  return {};
+}
+
+// The step that waits for this very message, or else the message's staging slot.
+Result<std::byte*> TcpReceiver::destination(const WireHeader& header) {
+  TcpLane& lane = lanes_[header.lane];
+  Landing& landing = lane.landing;
+  if (landing.target != nullptr && landing.sequence == header.sequence && landing.bytes == header.bytes) {
+    return std::exchange(landing.target, nullptr);
+  }
+  WREATH_TRY(lane.recv_staging.allocate(lanes_.shape()));
+  const std::size_t slot = header.sequence & (lanes_.shape().slot_count - 1);
+  return lane.recv_staging.data() + slot * lanes_.shape().slot_bytes;
+}
+
+// Moves buffered bytes into the message under way.
+void TcpReceiver::take(std::byte* target, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (target != nullptr) std::memcpy(target + done_, buffer_.get() + begin_, bytes);
+  begin_ += bytes;
+  done_ += bytes;
+  remaining_ -= bytes;
+  if (remaining_ == 0) finish_message();
+}
+
+// The whole message is here: publishes it, unless it is thrown away.
+void TcpReceiver::finish_message() {
+  skip_ = extent(header_).tail;
+  if (target_ == nullptr) return;
+  TcpLane& lane = lanes_[header_.lane];
+  SlotHeader& slot = lane.recv_slots[header_.sequence & (lanes_.shape().slot_count - 1)];
+  slot.epoch = header_.epoch;
+  slot.lane = header_.lane;
+  slot.signature = header_.signature;
+  slot.bytes = header_.bytes;
+  slot.flags = 0;
+  slot.region = kLocalAddress;
+  slot.offset = reinterpret_cast<std::uintptr_t>(target_);
+  store_release(slot.sequence, header_.sequence);
+  lane.received = header_.sequence + 1;
+}
+
+}  // namespace wreath

@@ -1,0 +1,61 @@
+// The receiving half of a link: reads frames, checks them, and publishes their messages.
+//
+// Small frames are read many at a time into a buffer. A large payload is read straight to where the
+// executor wants it, together with the prefix of the frame behind it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "transports/tcp/lanes.hpp"
+#include "transports/tcp/wire.hpp"
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+class TcpReceiver {
+ public:
+  TcpReceiver(int socket, TcpLanes& lanes);
+
+  // Reads what is there now; the bytes moved, 0 when nothing is. PeerLost with the reason when the
+  // connection is gone, InvalidArgument naming the field for a frame that no correct peer sends.
+  Result<std::size_t> receive_some();
+
+ private:
+  Result<std::size_t> read();
+  Error end_of_stream() const;
+  Status parse();
+  // The outcome of looking at one frame: false when more bytes are needed first.
+  Result<bool> parse_frame();
+  Status check_order(const WireHeader& header) const;
+  Status check_credit(const WireHeader& header) const;
+  Result<std::byte*> destination(const WireHeader& header);
+  void take(std::byte* target, std::size_t bytes);
+  void finish_message();
+  void skip_buffered();
+  std::size_t buffered() const { return end_ - begin_; }
+  std::size_t wanted() const;
+
+  static constexpr std::size_t kBufferBytes = 16 * 1024;
+  static constexpr std::size_t kFirstRead = 8 * 1024;              // while frames are small
+  static constexpr std::size_t kPrefixRead = 63 + kLongestPrefix;  // behind a large payload: tail and next prefix
+  static_assert(kFirstRead >= kLongestCopied);
+
+  int socket_;
+  TcpLanes& lanes_;
+  std::unique_ptr<std::byte[]> buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  std::size_t skip_ = 0;  // padding to throw away before the next frame
+
+  // The message being read.
+  WireHeader header_;
+  std::byte* target_ = nullptr;  // of the whole message; null: it is thrown away
+  std::size_t done_ = 0;
+  std::size_t remaining_ = 0;
+
+  bool large_ = false;  // the last message was: expect another
+};
+
+}  // namespace wreath

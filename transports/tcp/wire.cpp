@@ -1,0 +1,103 @@
+// Encoding and checking of frame headers: offsets are fixed, see encode().
+#include "transports/tcp/wire.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace wreath {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x01545257;  // "WRT", version 1
+
+void store(std::byte* target, std::uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) target[i] = static_cast<std::byte>((value >> (8 * i)) & 0xff);
+}
+
+template <typename T>
+T load(const std::byte* source) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i) value |= std::to_integer<std::uint64_t>(source[i]) << (8 * i);
+  return static_cast<T>(value);
+}
+
+Error bad_field(const char* field, std::uint64_t value, const char* rule, std::uint64_t bound) {
+  return {ErrorCode::InvalidArgument, fmt::format("frame header: {} is {}, {} {}", field, value, rule, bound)};
+}
+
+Status check_length(const WireHeader& header, const FifoShape& shape) {
+  if (header.padding >= kWireAlignment) return bad_field("padding", header.padding, "must be below", kWireAlignment);
+  if (header.padding != 0 && header.bytes <= kCopiedBytes) {
+    return bad_field("padding", header.padding, "without a large payload it must be", 0);
+  }
+  if (header.kind == FrameKind::Credit) {
+    if (header.bytes != 0) return bad_field("bytes", header.bytes, "in a credit frame it must be", 0);
+  } else if (header.bytes > shape.slot_bytes) {
+    return bad_field("bytes", header.bytes, "must be at most", shape.slot_bytes);
+  }
+  return {};
+}
+
+Status check_names(const WireHeader& header, const FifoShape& shape) {
+  if (header.lane >= shape.lanes) return bad_field("lane", header.lane, "must be below", shape.lanes);
+  if (header.credit_lane >= shape.lanes)
+    return bad_field("credit_lane", header.credit_lane, "must be below", shape.lanes);
+  if (header.kind == FrameKind::Data) return {};
+  if (header.lane != 0) return bad_field("lane", header.lane, "in a credit frame it must be", 0);
+  if (header.sequence != 0) return bad_field("sequence", header.sequence, "in a credit frame it must be", 0);
+  if (header.signature != 0) return bad_field("signature", header.signature, "in a credit frame it must be", 0);
+  return {};
+}
+
+}  // namespace
+
+FrameExtent extent(const WireHeader& header) noexcept {
+  if (header.kind == FrameKind::Credit) return {kWireHeaderBytes, 0, kWireAlignment - kWireHeaderBytes};
+  const std::size_t prefix = header.bytes <= kCopiedBytes ? kWireHeaderBytes : kWireAlignment + header.padding;
+  const std::size_t past = (prefix + header.bytes) % kWireAlignment;
+  return {prefix, header.bytes, past == 0 ? 0 : kWireAlignment - past};
+}
+
+std::uint8_t padding_for(const std::byte* data) noexcept {
+  return static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(data) % kWireAlignment);
+}
+
+void encode(const WireHeader& header, std::byte* target) noexcept {
+  store(target, kMagic, 4);
+  store(target + 4, static_cast<std::uint8_t>(header.kind), 1);
+  store(target + 5, header.padding, 1);
+  store(target + 6, header.epoch, 2);
+  store(target + 8, header.lane, 2);
+  store(target + 10, header.credit_lane, 2);
+  store(target + 12, header.sequence, 4);
+  store(target + 16, header.signature, 4);
+  store(target + 20, header.bytes, 4);
+  store(target + 24, header.credit, 4);
+  store(target + 28, 0, 4);  // flags: none yet
+}
+
+Result<WireHeader> decode(std::span<const std::byte, kWireHeaderBytes> source, const FifoShape& shape) {
+  const std::byte* at = source.data();
+  if (load<std::uint32_t>(at) != kMagic) return bad_field("magic", load<std::uint32_t>(at), "must be", kMagic);
+  const auto kind = load<std::uint8_t>(at + 4);
+  if (kind != static_cast<std::uint8_t>(FrameKind::Data) && kind != static_cast<std::uint8_t>(FrameKind::Credit)) {
+    return bad_field("kind", kind, "must be 1 or", 2);
+  }
+  const auto flags = load<std::uint32_t>(at + 28);
+  if (flags != 0) return bad_field("flags", flags, "must be", 0);
+  WireHeader header;
+  header.kind = static_cast<FrameKind>(kind);
+  header.padding = load<std::uint8_t>(at + 5);
+  header.epoch = load<std::uint16_t>(at + 6);
+  header.lane = load<std::uint16_t>(at + 8);
+  header.credit_lane = load<std::uint16_t>(at + 10);
+  header.sequence = load<std::uint32_t>(at + 12);
+  header.signature = load<std::uint32_t>(at + 16);
+  header.bytes = load<std::uint32_t>(at + 20);
+  header.credit = load<std::uint32_t>(at + 24);
+  WREATH_TRY(check_length(header, shape));
+  if (header.epoch == shape.epoch) WREATH_TRY(check_names(header, shape));
+  return header;
+}
+
+}  // namespace wreath

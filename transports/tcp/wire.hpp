@@ -1,0 +1,61 @@
+// The frame of the tcp transport: a 32-byte header, the message, and padding to 64 bytes.
+//
+// A message of at most kCopiedBytes follows its header directly, so that both are sent as one
+// buffer. Before a larger one stand 64 + `padding` bytes in all: the kernel's copy is slow where
+// source and destination differ by 1 to 63 bytes modulo 4096, so the sender pads a payload to the
+// same place in its 64-byte line as it has in memory. Every frame is a multiple of 64 bytes long.
+// Everything here is a pure function of its arguments.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "wreath/result.hpp"
+#include "wreath/transport.hpp"
+
+namespace wreath {
+
+enum class FrameKind : std::uint8_t {
+  Data = 1,    // a message
+  Credit = 2,  // nothing but the credit that every header carries
+};
+
+struct WireHeader {
+  FrameKind kind = FrameKind::Data;
+  std::uint8_t padding = 0;  // 0 to 63 bytes before a large payload, beyond the first 64
+  std::uint16_t epoch = 0;
+  std::uint16_t lane = 0;         // of the message
+  std::uint16_t credit_lane = 0;  // the receiver of that lane's messages, who is the sender of this frame, ...
+  std::uint32_t sequence = 0;
+  std::uint32_t signature = 0;
+  std::uint32_t bytes = 0;   // of the message
+  std::uint32_t credit = 0;  // ... is done with all sequences before this one
+  bool operator==(const WireHeader&) const = default;
+};
+
+inline constexpr std::size_t kWireHeaderBytes = 32;
+inline constexpr std::size_t kWireAlignment = 64;
+inline constexpr std::size_t kCopiedBytes = 4096;       // largest message that is copied beside its header
+inline constexpr std::size_t kLongestPrefix = 64 + 63;  // before a large payload
+inline constexpr std::size_t kLongestCopied = kWireHeaderBytes + kCopiedBytes + 63;
+
+// Where the parts of a frame are: prefix (header and padding), bytes of message, tail padding.
+struct FrameExtent {
+  std::size_t prefix;
+  std::size_t bytes;
+  std::size_t tail;
+};
+FrameExtent extent(const WireHeader& header) noexcept;
+
+// The padding that a large payload at `data` needs.
+std::uint8_t padding_for(const std::byte* data) noexcept;
+
+// Writes kWireHeaderBytes to `target`, little-endian.
+void encode(const WireHeader& header, std::byte* target) noexcept;
+
+// Reads and checks a header: each field is in range for `shape`. InvalidArgument names the field and
+// its value. A header of another epoch is checked only as far as its length needs.
+Result<WireHeader> decode(std::span<const std::byte, kWireHeaderBytes> source, const FifoShape& shape);
+
+}  // namespace wreath
