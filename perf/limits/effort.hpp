@@ -1,0 +1,19 @@
+// How long a limit is measured: the median of `rounds` rounds of about `round_ms` each.
+#pragma once
+
+namespace wreath::perf {
+
+struct Effort {
+  int rounds = 11;
+  double round_ms = 5;
+};
+
+inline constexpr Effort kQuickEffort{5, 1};
+
+// Calls that fill one round when one call takes call_us: at least 1, at most a million.
+inline int calls_per_round(const Effort& effort, double call_us) {
+  const double calls = effort.round_ms * 1000 / (call_us > 0.001 ? call_us : 0.001);
+  return calls < 1 ? 1 : calls > 1e6 ? 1'000'000 : static_cast<int>(calls);
+}
+
+}  // namespace wreath::perf

@@ -1,0 +1,55 @@
+// The machine under test: its name, its caches, the cores that threads are pinned to, and memory to measure with.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <sched.h>
+
+namespace wreath::perf {
+
+struct Machine {
+  std::string cpu;  // "AMD EPYC"
+  int cores = 1;    // that this process can use at once
+  std::size_t l2_bytes = 0;
+  std::size_t l3_bytes = 0;
+};
+
+// Caches that the system does not tell are taken as 1 MiB and 32 MiB.
+Machine this_machine();
+
+// `count` logical processors of this thread's affinity mask for `count` threads: different physical cores
+// first. Empty when there are fewer.
+std::vector<int> pick_cores(int count);
+
+// Keeps the calling thread on one logical processor; gives it back its mask at the end.
+class Pin {
+ public:
+  explicit Pin(int core);
+  ~Pin();
+  Pin(const Pin&) = delete;
+  Pin& operator=(const Pin&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
+
+// Anonymous pages, present and zero, on huge pages where the system gives them.
+class Pages {
+ public:
+  Pages() = default;
+  explicit Pages(std::size_t bytes);  // throws std::bad_alloc
+  Pages(Pages&& other) noexcept;
+  Pages& operator=(Pages&& other) noexcept;
+  ~Pages();
+  std::byte* data() const { return data_; }
+  float* floats() const { return reinterpret_cast<float*>(data_); }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace wreath::perf

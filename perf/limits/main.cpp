@@ -1,0 +1,116 @@
+// limits: what this machine's memory and loopback could do for all_reduce, measured in one run.
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "perf/common/sizes.hpp"
+#include "perf/limits/machine.hpp"
+#include "perf/limits/memory.hpp"
+#include "perf/limits/shm.hpp"
+#include "perf/limits/tcp.hpp"
+
+namespace wreath::perf {
+namespace {
+
+struct Options {
+  bool quick = false;
+  bool rewrite = false;
+  std::string json_path;
+  Effort effort() const { return quick ? kQuickEffort : Effort{}; }
+};
+
+// JSON has no NaN: what could not be measured is null.
+nlohmann::json number(double value) { return std::isnan(value) ? nlohmann::json() : nlohmann::json(value); }
+std::string cell(double value) { return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, value < 10 ? 3 : 1); }
+
+nlohmann::json print_machine(const Effort& effort) {
+  const Machine machine = this_machine();
+  const double flight_ns = flag_flight_ns(effort);
+  const std::string distance = std::isnan(flight_ns) ? "one core" : core_distance(flight_ns);
+  fmt::print("# machine: {}, {} cores, L2 {}, L3 {}\n", machine.cpu, machine.cores, format_size(machine.l2_bytes),
+             format_size(machine.l3_bytes));
+  fmt::print("# flag between two cores, one way: {} ns ({})\n", cell(flight_ns), distance);
+  return {{"cpu", machine.cpu},           {"cores", machine.cores},           {"l2_bytes", machine.l2_bytes},
+          {"l3_bytes", machine.l3_bytes}, {"flag_ns", number(flight_ns)}, {"distance", distance}};
+}
+
+nlohmann::json print_memory(const Effort& effort) {
+  const Machine machine = this_machine();
+  struct Level {
+    const char* name;
+    std::size_t bytes;  // of one thread
+  };
+  const Level levels[] = {{"L2", machine.l2_bytes / 2},
+                          {"L3", std::max(machine.l3_bytes / 4, 2 * machine.l2_bytes)},
+                          {"DRAM", std::max(4 * machine.l3_bytes, std::size_t{128} << 20)}};
+  fmt::print("#\n# memory, GB/s read and written (1e9), all threads together\n");
+  fmt::print("{:>8} {:>12} {:>8} {:>10} {:>10}\n", "level", "buffers", "threads", "copy", "reduce");
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Level& level : levels) {
+    for (const int threads : {1, 2}) {
+      const Bandwidth bandwidth = memory_bandwidth(level.bytes, threads, effort);
+      fmt::print("{:>8} {:>12} {:>8} {:>10} {:>10}\n", level.name, format_size(level.bytes), threads,
+                 cell(bandwidth.copy_gbps), cell(bandwidth.reduce_gbps));
+      rows.push_back({{"level", level.name}, {"bytes_per_thread", level.bytes}, {"threads", threads},
+                      {"copy_gbps", number(bandwidth.copy_gbps)}, {"reduce_gbps", number(bandwidth.reduce_gbps)}});
+    }
+  }
+  return rows;
+}
+
+nlohmann::json print_all_reduce(const Options& options) {
+  fmt::print("#\n# all_reduce float32 sum, 2 ranks: limits, us{}\n",
+             options.rewrite ? "; shm inputs rewritten before each call" : "");
+  fmt::print("{:>10} {:>12} {:>12} {:>12} {:>12}\n", "size", "shm", "shm GB/s", "tcp", "tcp GB/s");
+  nlohmann::json rows = nlohmann::json::array();
+  constexpr std::size_t kLargest = std::size_t{64} << 20;
+  const std::size_t factor = options.quick ? 8 : 2;
+  for (std::size_t bytes = 8; bytes <= kLargest; bytes *= factor) {
+    const double shm_us = shm_all_reduce_limit_us(bytes, 2, options.rewrite, options.effort());
+    const double tcp_us = tcp_exchange_limit_us(bytes, options.effort());
+    const auto gbps = [bytes](double us) { return static_cast<double>(bytes) / us / 1000; };
+    fmt::print("{:>10} {:>12} {:>12} {:>12} {:>12}\n", format_size(bytes), cell(shm_us), cell(gbps(shm_us)),
+               cell(tcp_us), cell(gbps(tcp_us)));
+    std::fflush(stdout);
+    rows.push_back({{"bytes", bytes}, {"shm_us", number(shm_us)}, {"tcp_us", number(tcp_us)}});
+  }
+  return rows;
+}
+
+int run(const Options& options) {
+  nlohmann::json report;
+  report["quick"] = options.quick;
+  report["rewrite"] = options.rewrite;
+  report["machine"] = print_machine(options.effort());
+  report["memory"] = print_memory(options.effort());
+  report["all_reduce"] = print_all_reduce(options);
+  if (options.json_path.empty()) return 0;
+  std::ofstream file(options.json_path);
+  file << report.dump(2) << '\n';
+  if (file.flush()) return 0;
+  fmt::print(stderr, "wreath: error: --json: cannot write {}\n", options.json_path);
+  return 2;
+}
+
+}  // namespace
+}  // namespace wreath::perf
+
+int main(int argc, char** argv) {
+  wreath::perf::Options options;
+  CLI::App app("Measures what memory and loopback of this machine allow an all_reduce of 2 ranks.");
+  app.add_flag("--quick", options.quick, "fewer sizes, shorter rounds: seconds in total");
+  app.add_flag("--rewrite", options.rewrite, "store new inputs before each call, outside the clock");
+  app.add_option("-J,--json", options.json_path, "also write the figures to FILE")->type_name("FILE");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return wreath::perf::run(options);
+}

@@ -1,0 +1,109 @@
+// A few pinned threads that meet at flag barriers and time what they do together.
+#pragma once
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "perf/common/statistics.hpp"
+#include "perf/limits/effort.hpp"
+#include "src/base/clock.hpp"
+#include "src/base/cpu.hpp"
+#include "src/base/memory_order.hpp"
+
+namespace wreath::perf {
+
+// A sequence in a line of its own (and of the neighbour that hardware fetches with it).
+struct alignas(128) Flag {
+  std::uint64_t value = 0;
+};
+
+// Spins until the word is at least `value`: without pauses at first, which is fastest, and in the end giving
+// the core away now and then, in case the other side needs it.
+inline void wait_for(const std::uint64_t& word, std::uint64_t value) {
+  for (int i = 0; load_acquire(word) < value; ++i) {
+    if (i > 1000) pause();
+    if (i > 20'000) sched_yield();
+  }
+}
+
+// What the threads of a team share.
+struct TeamState {
+  explicit TeamState(int ranks) : flags(static_cast<std::size_t>(ranks)) {}
+  std::vector<Flag> flags;
+  int calls = 0;  // of a round; written by rank 0 between barriers
+};
+
+// One thread of a team. Every member makes the same calls in the same order.
+class TeamMember {
+ public:
+  TeamMember(int rank, TeamState& state) : rank_(rank), state_(state) {}
+  int rank() const { return rank_; }
+  int ranks() const { return static_cast<int>(state_.flags.size()); }
+
+  void barrier() {
+    store_release(state_.flags[static_cast<std::size_t>(rank_)].value, ++sequence_);
+    for (const Flag& flag : state_.flags) wait_for(flag.value, sequence_);
+  }
+
+  // The median time of op(), called over and over by all members.
+  template <typename Op>
+  double median_us(const Effort& effort, Op op) {
+    time_us(2, op);
+    agree_on_calls(calls_per_round(effort, time_us(4, op)));
+    time_us(state_.calls, op);
+    std::vector<double> times;
+    for (int round = 0; round < effort.rounds; ++round) times.push_back(time_us(state_.calls, op));
+    return summarize(times).p50;
+  }
+
+  // The same with prepare() before each op(), outside the clock.
+  template <typename Prepare, typename Op>
+  double median_prepared_us(const Effort& effort, Prepare prepare, Op op) {
+    const auto both = [&] { prepare(), op(); };
+    time_us(2, both);
+    const int calls = calls_per_round(effort, time_us(4, both)) * effort.rounds;
+    agree_on_calls(std::clamp(calls, effort.rounds, 20'000));
+    std::vector<std::uint64_t> ticks;
+    const TickPair begin = TickPair::now();
+    for (int call = 0; call < state_.calls; ++call) {
+      prepare();
+      barrier();
+      const std::uint64_t start = cycle_count();
+      op();
+      ticks.push_back(cycle_count() - start);
+    }
+    const TickPair end = TickPair::now();
+    std::nth_element(ticks.begin(), ticks.begin() + static_cast<std::ptrdiff_t>(ticks.size() / 2), ticks.end());
+    const double us_per_tick = static_cast<double>(end.ns - begin.ns) / 1000 / static_cast<double>(end.ticks - begin.ticks);
+    return static_cast<double>(ticks[ticks.size() / 2]) * us_per_tick;
+  }
+
+ private:
+  template <typename Op>
+  double time_us(int calls, Op& op) {
+    barrier();
+    const std::int64_t start = now_ns();
+    for (int call = 0; call < calls; ++call) op();
+    barrier();
+    return static_cast<double>(now_ns() - start) / 1000 / calls;
+  }
+
+  void agree_on_calls(int calls) {
+    if (rank_ == 0) state_.calls = calls;
+    barrier();
+  }
+
+  int rank_;
+  TeamState& state_;
+  std::uint64_t sequence_ = 0;
+};
+
+// Runs body on `ranks` threads, each pinned to a core of its own; the caller is rank 0. False, with nothing
+// run, when this process has fewer cores.
+bool run_team(int ranks, const std::function<void(TeamMember&)>& body);
+
+}  // namespace wreath::perf
