@@ -12,9 +12,11 @@ Schedule one_shot_all_reduce(const Problem& problem, Rank me) {
   if (n == 1) return copy_only();
   const std::vector<Rank> peers = others(n, me);
   Schedule schedule(1);
-  // Staged: in place, our own sum replaces the input while slower ranks still read it.
-  schedule.lane(0).send_all_staged(peers, input(0));
-  schedule.lane(1).load_reduce(peers, input(0), output(0), 0);
+  Lane& lane = schedule.lane();
+  // Staged, and in one lane: in place our sum replaces the input, which must have left before (lane order) and must
+  // not be needed by slower ranks any more (their copy is staged).
+  lane.send_all_staged(peers, input(0));
+  lane.load_reduce(peers, input(0), output(0));
   return schedule;
 }
 

@@ -11,7 +11,7 @@ bool always(const Problem&) { return true; }
 constexpr std::array kAlgorithms{
     Algorithm{"ring", Collective::AllReduce, Order::Ring, 1, always, ring_all_reduce},
     Algorithm{"two_shot", Collective::AllReduce, Order::Canonical, 3, always, two_shot_all_reduce},
-    Algorithm{"one_shot", Collective::AllReduce, Order::Canonical, 2, always, one_shot_all_reduce},
+    Algorithm{"one_shot", Collective::AllReduce, Order::Canonical, 1, always, one_shot_all_reduce},
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ constexpr std::size_t kMaximumIndex = std::numeric_limits<std::uint16_t>::max();
 
 // A step before it is encoded: one line, or two that were fused.
 struct Draft {
-  StepOp op;
+  StepOp op{};
   Chunk source{};
   Chunk target{};
   std::vector<Rank> from;
@@ -127,7 +127,10 @@ class Checker {
 Draft draft_of(const Line& line) {
   constexpr StepOp kOps[] = {StepOp::Send,       StepOp::Recv, StepOp::RecvReduce,
                              StepOp::LoadReduce, StepOp::Copy, StepOp::Reduce};
-  Draft draft{.op = kOps[static_cast<std::size_t>(line.word)], .source = line.source, .target = line.target};
+  Draft draft{};
+  draft.op = kOps[static_cast<std::size_t>(line.word)];
+  draft.source = line.source;
+  draft.target = line.target;
   (line.word == Word::Send ? draft.to : draft.from) = line.peers;
   draft.from_lane = line.from_lane;
   draft.staged = line.staged;
@@ -166,7 +169,7 @@ bool may_alias(Chunk a, Chunk b) {
 }
 
 bool reads(const Draft& draft, Chunk chunk) {
-  const bool source = draft.op != StepOp::Recv && draft.op != StepOp::RecvSend && may_alias(draft.source, chunk);
+  const bool source = reads_source(draft.op) && may_alias(draft.source, chunk);
   return source || (draft.op == StepOp::Reduce && may_alias(draft.target, chunk));
 }
 
@@ -269,8 +272,8 @@ class Emitter {
 
 Result<Lowered> lower(const Schedule& schedule, Rank me, int data_lanes) {
   if (data_lanes < 1 || static_cast<std::size_t>(data_lanes) * schedule.lanes().size() > kMaximumIndex) {
-    return Error{ErrorCode::InvalidArgument, fmt::format("data lanes: {} of {} lanes each", data_lanes,
-                                                         schedule.lanes().size())};
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("data lanes: {} of {} lanes each", data_lanes, schedule.lanes().size())};
   }
   WREATH_TRY(Checker(schedule, me).run());
   std::vector<DraftLane> strands;

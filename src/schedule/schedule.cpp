@@ -30,8 +30,7 @@ void Lane::send_all_staged(std::vector<Rank> to, Chunk source) {
 }
 
 void Lane::recv(Rank from, Chunk target, int from_lane) {
-  lines_.push_back(
-      {.word = Word::Recv, .peers = {from}, .from_lane = lane_or(from_lane, number_), .target = target});
+  lines_.push_back({.word = Word::Recv, .peers = {from}, .from_lane = lane_or(from_lane, number_), .target = target});
 }
 
 void Lane::recv_reduce(Rank from, Chunk source, Chunk target, int from_lane) {

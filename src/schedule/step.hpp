@@ -35,7 +35,7 @@ struct Step {
   Buffer target_buffer;
   std::uint32_t source_part;
   std::uint32_t target_part;
-  std::uint16_t in_first;   // messages received: Lowered::sources[in_first .. + in_count)
+  std::uint16_t in_first;  // messages received: Lowered::sources[in_first .. + in_count)
   std::uint16_t in_count;
   std::uint16_t out_first;  // messages sent: Lowered::targets[out_first .. + out_count)
   std::uint16_t out_count;

@@ -1,0 +1,51 @@
+// Looking at schedules and proving them: for `wreath plan`, and for whoever writes an algorithm.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "wreath/algorithm.hpp"
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+inline constexpr std::uint32_t kUnlimited = std::numeric_limits<std::uint32_t>::max();
+
+// One point of a proof. The defaults make tiles small, so that a few elements have several.
+struct VerifyOptions {
+  std::uint64_t count = 0;  // elements
+  std::uint32_t element_bytes = 64;
+  std::uint64_t tile_bytes = 128;
+  int data_lanes = 1;
+  std::uint32_t slots = 2;              // messages a FIFO holds
+  std::uint32_t resident = kUnlimited;  // lanes of a rank that run at once: the lowest-numbered unfinished ones
+  bool in_place = false;
+  std::uint32_t operations = 2;  // back to back on the same buffers
+};
+
+// Proves one point: every Output element is the sum of exactly one contribution per rank, of the right elements, in
+// canonical order where the row says so and in one order on all ranks where not; both ends of a message agree on its
+// bytes; nothing undefined is read; no memory is written while an unordered lane, or the reader of a message sent by
+// reference, may use it; no interleaving deadlocks; no message is left over. Up to 64 ranks the sums are exact, beyond
+// they are compared by random weights mod 2^61 - 1. Mismatch names rank, lane and step.
+Status verify(const Algorithm& algorithm, const Problem& problem, const VerifyOptions& options);
+
+// Proves all points of one problem: counts 0, 1, n-1, n, n+1 and 3 tiles + 1 per part; 1 and 3 data lanes; 1, 2 and 8
+// slots; the row's minimum, 8 and all lanes resident; out of place and in place. Returns how many points that is; the
+// error names the first that fails.
+Result<std::uint64_t> verify_all(const Algorithm& algorithm, const Problem& problem);
+
+// What a plan is printed for.
+struct PlanShape {
+  std::uint64_t bytes = 0;
+  std::uint32_t element_bytes = 4;
+  std::uint64_t tile_bytes = 256 * 1024;
+  int data_lanes = 1;
+};
+
+// The steps of rank `rank` as executors read them, lane by lane, with the elements each works on. InvalidArgument
+// where the algorithm does not support the problem or a number is out of range.
+Result<std::string> show_plan(const Algorithm& algorithm, const Problem& problem, Rank rank, const PlanShape& shape);
+
+}  // namespace wreath

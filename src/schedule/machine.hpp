@@ -1,0 +1,318 @@
+// The engine that verify() and simulate() share: the lowered steps of all ranks, linked by FIFOs of K
+// slots, and one greedy run over them.
+//
+// Every FIFO has one producer and one consumer and no step waits on "any", so the steps form a marked
+// graph: firing one never disables another, and one greedy run decides deadlock for every interleaving.
+// The run moves tokens only; hooks give them a meaning (values and clocks for verify, time for simulate).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/schedule/lower.hpp"
+#include "src/schedule/step.hpp"
+#include "wreath/plan.hpp"
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+// A lane of some rank.
+struct MachineLane {
+  Rank rank;
+  std::uint32_t index;       // within its rank
+  std::uint32_t first_step;  // into Machine::steps()
+  std::uint32_t step_count;
+  std::uint16_t data_lane;
+};
+
+// Who uses a FIFO; kUnlimited: nobody.
+struct MachineFifo {
+  FifoEnd source;  // the sender and its lane number
+  Rank receiver;
+  std::uint32_t producer = kUnlimited;  // lane ids
+  std::uint32_t consumer = kUnlimited;
+};
+
+// A step with its ends resolved to FIFOs.
+struct MachineStep {
+  Step step;
+  std::uint32_t in_first;  // Machine::fifo_of(in_first + i)
+  std::uint32_t out_first;
+};
+
+class Machine {
+ public:
+  // programs[r] is what rank r runs. Mismatch names rank, lane and step of what no executor may be
+  // given: an unknown op or flag, an index out of its table, a part or peer that does not exist, a write to Input, a
+  // send on another lane's number, a FIFO with two producers or two consumers.
+  static Result<Machine> link(std::span<const Lowered> programs);
+
+  int ranks() const { return ranks_; }
+  std::uint32_t parts() const { return parts_; }
+  std::uint32_t scratch_parts() const { return scratch_parts_; }
+  std::uint16_t data_lanes() const { return data_lanes_; }
+  std::span<const MachineLane> lanes() const { return lanes_; }
+  std::span<const MachineFifo> fifos() const { return fifos_; }
+  // The lanes of `rank`: ids [first_lane(rank), first_lane(rank + 1)).
+  std::uint32_t first_lane(Rank rank) const { return first_lane_[static_cast<std::size_t>(rank)]; }
+  const MachineStep& step(std::uint32_t index) const { return steps_[index]; }
+  std::uint32_t fifo_of(std::uint32_t end) const { return ends_[end]; }
+  // "rank 3 lane 1 step 2 tile 0 (recv_reduce_send)".
+  std::string where(std::uint32_t lane, std::uint32_t step, std::uint32_t tile) const;
+
+ private:
+  friend class Linker;
+  int ranks_ = 0;
+  std::uint32_t parts_ = 1;
+  std::uint32_t scratch_parts_ = 0;
+  std::uint16_t data_lanes_ = 1;
+  std::vector<MachineLane> lanes_;
+  std::vector<std::uint32_t> first_lane_;
+  std::vector<MachineStep> steps_;
+  std::vector<std::uint32_t> ends_;
+  std::vector<MachineFifo> fifos_;
+};
+
+struct RunOptions {
+  std::uint32_t slots = kUnlimited;     // K, messages a FIFO holds
+  std::uint32_t resident = kUnlimited;  // R: only the R lowest-numbered unfinished lanes of a rank run
+  std::uint32_t tiles = 1;
+  std::uint32_t operations = 1;  // times the schedule runs, back to back: a rank starts the next when all its
+                                 // lanes are done and all messages it sent by reference were consumed
+};
+
+// What a run calls. A false return ends it; the hooks keep the reason. FIFOs are named by id and their messages
+// come out in the order in which they went in.
+struct RunHooks {
+  bool begin(Rank /*rank*/, std::uint32_t /*operation*/) { return true; }
+  bool finish(Rank /*rank*/, std::uint32_t /*operation*/) { return true; }
+  // The first part of a step (all but Send): its messages were just taken.
+  bool receive(std::uint32_t /*lane*/, const MachineStep&, std::uint32_t /*tile*/) { return true; }
+  // Its last part, where it sends: its messages were just put.
+  bool send(std::uint32_t /*lane*/, const MachineStep&, std::uint32_t /*tile*/) { return true; }
+};
+
+// What a run that did not end was waiting for, in words.
+class StuckReport {
+ public:
+  explicit StuckReport(const Machine& machine) : machine_(machine) {}
+  // wait: 0 its turn to be resident, 1 a message of `fifo`, 2 a slot of `fifo`.
+  void add_lane(std::uint32_t lane, std::uint32_t step, std::uint32_t tile, std::uint32_t fifo, int wait);
+  void add_fifo(std::uint32_t fifo, std::uint32_t messages);
+  std::string text() const;
+
+ private:
+  const Machine& machine_;
+  std::vector<std::string> lanes_;
+  std::vector<std::string> fifos_;
+  std::uint32_t more_lanes_ = 0;
+  std::uint32_t more_fifos_ = 0;
+};
+
+// One greedy run. Construct, call run(), and read stuck() where it ended in Deadlock or Leftover.
+template <typename Hooks>
+class GreedyRun {
+ public:
+  GreedyRun(const Machine& machine, const RunOptions& options, Hooks& hooks)
+      : machine_(machine),
+        options_(options),
+        hooks_(hooks),
+        lanes_(machine.lanes().size()),
+        fifos_(machine.fifos().size()),
+        ranks_(static_cast<std::size_t>(machine.ranks())) {}
+
+  enum class End { Done, Hook, Deadlock, Leftover };
+
+  End run() {
+    if (options_.operations == 0) return End::Done;
+    for (Rank rank = 0; rank < machine_.ranks(); ++rank) {
+      if (!begin(rank)) return End::Hook;
+    }
+    while (!ready_.empty()) {
+      const std::uint32_t lane = ready_.back();
+      ready_.pop_back();
+      if (!advance(lane)) return End::Hook;
+    }
+    for (const LaneState& lane : lanes_) {
+      if (!lane.done) return End::Deadlock;
+    }
+    for (const FifoState& fifo : fifos_) {
+      if (fifo.published != fifo.consumed) return End::Leftover;
+    }
+    return End::Done;
+  }
+
+  // After Deadlock: the lanes that wait, and for what. After Leftover: the messages that nobody took.
+  // The first few of each.
+  std::string stuck() const {
+    StuckReport report(machine_);
+    for (std::uint32_t id = 0; id < lanes_.size(); ++id) {
+      const LaneState& lane = lanes_[id];
+      if (!lane.done) report.add_lane(id, lane.step, lane.tile, lane.fifo, static_cast<int>(lane.wait));
+    }
+    for (std::uint32_t id = 0; id < fifos_.size(); ++id) {
+      if (fifos_[id].published != fifos_[id].consumed) report.add_fifo(id, fifos_[id].published - fifos_[id].consumed);
+    }
+    return report.text();
+  }
+
+ private:
+  enum class Wait : std::uint8_t { Nothing, Message, Credit };
+  struct LaneState {
+    std::uint32_t step = 0;
+    std::uint32_t tile = 0;
+    std::uint32_t fifo = 0;  // what it waits on
+    Wait wait = Wait::Nothing;
+    bool received = false;
+    bool done = false;
+  };
+  struct FifoState {
+    std::uint32_t published = 0;
+    std::uint32_t consumed = 0;
+    std::uint32_t referenced = 0;  // 1 + the last message sent by reference
+  };
+  struct RankState {
+    std::uint32_t operation = 0;
+    std::uint32_t started = 0;  // lanes
+    std::uint32_t finished = 0;
+    std::uint32_t references = 0;  // FIFOs that hold a message sent by reference
+  };
+
+  bool begin(Rank rank) {
+    RankState& state = ranks_[static_cast<std::size_t>(rank)];
+    if (!hooks_.begin(rank, state.operation)) return false;
+    state.started = state.finished = 0;
+    for (std::uint32_t id = machine_.first_lane(rank); id < machine_.first_lane(rank + 1); ++id) lanes_[id] = {};
+    start_lanes(rank);
+    return end_if_idle(rank);
+  }
+
+  std::uint32_t lane_count(Rank rank) const { return machine_.first_lane(rank + 1) - machine_.first_lane(rank); }
+
+  void start_lanes(Rank rank) {
+    RankState& state = ranks_[static_cast<std::size_t>(rank)];
+    while (state.started < lane_count(rank) && state.started - state.finished < options_.resident) {
+      const std::uint32_t id = machine_.first_lane(rank) + state.started++;
+      if (options_.tiles == 0 || machine_.lanes()[id].step_count == 0) {
+        lanes_[id].done = true;
+        ++state.finished;
+      } else {
+        ready_.push_back(id);
+      }
+    }
+  }
+
+  // Moves a rank whose lanes are done and whose references are consumed on to its next operation.
+  bool end_if_idle(Rank rank) {
+    RankState& state = ranks_[static_cast<std::size_t>(rank)];
+    if (state.finished < lane_count(rank) || state.operation >= options_.operations || state.references > 0)
+      return true;
+    if (!hooks_.finish(rank, state.operation)) return false;
+    return ++state.operation >= options_.operations || begin(rank);
+  }
+
+  void block(LaneState& lane, Wait wait, std::uint32_t fifo) {
+    lane.wait = wait;
+    lane.fifo = fifo;
+  }
+
+  void wake(std::uint32_t lane, Wait wait, std::uint32_t fifo) {
+    if (lane == kUnlimited || lanes_[lane].wait != wait || lanes_[lane].fifo != fifo) return;
+    lanes_[lane].wait = Wait::Nothing;
+    ready_.push_back(lane);
+  }
+
+  // The first FIFO that keeps the step's part from happening; kUnlimited: none.
+  std::uint32_t empty_fifo(const MachineStep& step) const {
+    for (std::uint32_t i = 0; i < step.step.in_count; ++i) {
+      const std::uint32_t fifo = machine_.fifo_of(step.in_first + i);
+      if (fifos_[fifo].published == fifos_[fifo].consumed) return fifo;
+    }
+    return kUnlimited;
+  }
+  std::uint32_t full_fifo(const MachineStep& step) const {
+    for (std::uint32_t i = 0; i < step.step.out_count; ++i) {
+      const std::uint32_t fifo = machine_.fifo_of(step.out_first + i);
+      if (fifos_[fifo].published - fifos_[fifo].consumed >= options_.slots) return fifo;
+    }
+    return kUnlimited;
+  }
+
+  bool take(const MachineStep& step) {
+    for (std::uint32_t i = 0; i < step.step.in_count; ++i) {
+      const std::uint32_t id = machine_.fifo_of(step.in_first + i);
+      FifoState& fifo = fifos_[id];
+      const MachineFifo& fixed = machine_.fifos()[id];
+      if (++fifo.consumed == fifo.referenced) {
+        --ranks_[static_cast<std::size_t>(fixed.source.peer)].references;
+        if (!end_if_idle(fixed.source.peer)) return false;
+      }
+      wake(fixed.producer, Wait::Credit, id);
+    }
+    return true;
+  }
+
+  void put(const MachineStep& step) {
+    for (std::uint32_t i = 0; i < step.step.out_count; ++i) {
+      const std::uint32_t id = machine_.fifo_of(step.out_first + i);
+      FifoState& fifo = fifos_[id];
+      ++fifo.published;
+      if ((step.step.flags & kStaged) == 0) {
+        if (fifo.consumed >= fifo.referenced)
+          ++ranks_[static_cast<std::size_t>(machine_.fifos()[id].source.peer)].references;
+        fifo.referenced = fifo.published;
+      }
+      wake(machine_.fifos()[id].consumer, Wait::Message, id);
+    }
+  }
+
+  // Runs a lane until it blocks or is done.
+  bool advance(std::uint32_t id) {
+    LaneState& lane = lanes_[id];
+    const MachineLane& fixed = machine_.lanes()[id];
+    while (true) {
+      const MachineStep& step = machine_.step(fixed.first_step + lane.step);
+      if (!lane.received && has_first_part(step.step.op)) {
+        if (const std::uint32_t fifo = empty_fifo(step); fifo != kUnlimited) {
+          block(lane, Wait::Message, fifo);
+          return true;
+        }
+        if (!hooks_.receive(id, step, lane.tile)) return false;
+        if (!take(step)) return false;
+        lane.received = true;
+      }
+      if (step.step.out_count > 0) {
+        if (const std::uint32_t fifo = full_fifo(step); fifo != kUnlimited) {
+          block(lane, Wait::Credit, fifo);
+          return true;
+        }
+        if (!hooks_.send(id, step, lane.tile)) return false;
+        put(step);
+      }
+      lane.received = false;
+      if (++lane.step < fixed.step_count) continue;
+      lane.step = 0;
+      if (++lane.tile == options_.tiles) return finish(id);
+    }
+  }
+
+  bool finish(std::uint32_t id) {
+    lanes_[id].done = true;
+    const Rank rank = machine_.lanes()[id].rank;
+    ++ranks_[static_cast<std::size_t>(rank)].finished;
+    start_lanes(rank);
+    return end_if_idle(rank);
+  }
+
+  const Machine& machine_;
+  RunOptions options_;
+  Hooks& hooks_;
+  std::vector<LaneState> lanes_;
+  std::vector<FifoState> fifos_;
+  std::vector<RankState> ranks_;
+  std::vector<std::uint32_t> ready_;
+};
+
+}  // namespace wreath

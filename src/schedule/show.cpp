@@ -1,0 +1,122 @@
+// Printing steps and schedules.
+#include "src/schedule/show.hpp"
+
+#include <fmt/format.h>
+
+#include <span>
+
+#include "src/schedule/lower.hpp"
+#include "wreath/plan.hpp"
+
+namespace wreath {
+namespace {
+
+std::string chunk(Buffer buffer, std::uint32_t part) { return fmt::format("{}[{}]", name(buffer), part); }
+
+// "1, 2.0, 5..7": ranks, runs of them as a range, RANK.LANE where the lane is not `own`.
+std::string ends(std::span<const FifoEnd> list, std::uint16_t own) {
+  std::string text;
+  for (std::size_t i = 0; i < list.size();) {
+    std::size_t end = i + 1;
+    while (end < list.size() && list[end].lane == list[i].lane && list[end].peer == list[end - 1].peer + 1) ++end;
+    if (end - i == 2) end = i + 1;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(list[i].peer);
+    if (end - i > 2) text += fmt::format("..{}", list[end - 1].peer);
+    if (list[i].lane != own) text += fmt::format(".{}", list[i].lane);
+    i = end;
+  }
+  return text;
+}
+
+std::string range_text(const Geometry& geometry, std::uint32_t part, std::uint16_t data_lane) {
+  std::uint64_t first = 0, count = 0;
+  std::uint32_t tiles = 0;
+  for (std::uint32_t tile = 0; tile < geometry.tiles; ++tile) {
+    const ElementRange range = geometry.range(part, data_lane, tile);
+    if (range.count == 0) break;
+    if (tile == 0) first = range.first;
+    count += range.count;
+    ++tiles;
+  }
+  if (count == 0) return "no elements";
+  return fmt::format("elements {}..{}{}", first, first + count - 1,
+                     tiles == 1 ? "" : fmt::format(" in {} tiles", tiles));
+}
+
+}  // namespace
+
+std::string_view name(StepOp op) noexcept {
+  switch (op) {
+    case StepOp::Send: return "send";
+    case StepOp::Recv: return "recv";
+    case StepOp::RecvReduce: return "recv_reduce";
+    case StepOp::LoadReduce: return "load_reduce";
+    case StepOp::Copy: return "copy";
+    case StepOp::Reduce: return "reduce";
+    case StepOp::RecvSend: return "recv_send";
+    case StepOp::RecvReduceSend: return "recv_reduce_send";
+    case StepOp::LoadReduceSend: return "load_reduce_send";
+  }
+  return "unknown";
+}
+
+std::string_view name(Buffer buffer) noexcept {
+  switch (buffer) {
+    case Buffer::Input: return "input";
+    case Buffer::Output: return "output";
+    case Buffer::Scratch: return "scratch";
+  }
+  return "unknown";
+}
+
+std::string show(const Lowered& program, const Step& step, std::uint16_t lane) {
+  const std::string source = chunk(step.source_buffer, step.source_part);
+  const std::string target = chunk(step.target_buffer, step.target_part);
+  const std::string in = ends(std::span(program.sources).subspan(step.in_first, step.in_count), lane);
+  const std::string out = ends(std::span(program.targets).subspan(step.out_first, step.out_count), lane);
+  std::string text;
+  switch (first_part(step.op)) {
+    case StepOp::Send: text = fmt::format("{} to {}", source, out); break;
+    case StepOp::Recv: text = fmt::format("{} = message of {}", target, in); break;
+    case StepOp::RecvReduce: text = fmt::format("{} = {} + message of {}", target, source, in); break;
+    case StepOp::LoadReduce: text = fmt::format("{} = sum of {} and messages of {}", target, source, in); break;
+    case StepOp::Copy: text = fmt::format("{} = {}", target, source); break;
+    default: text = fmt::format("{} = {} + {}", target, target, source);
+  }
+  if (has_first_part(step.op) && has_send(step.op)) text += fmt::format("; send to {}", out);
+  if ((step.flags & kStaged) != 0) text += "  (staged)";
+  if ((step.flags & kTargetDead) != 0) text += "  (target dead)";
+  return fmt::format("{:<17} {}", name(step.op), text);
+}
+
+std::string show(const Lowered& program, Rank me, const Geometry& geometry) {
+  std::string text;
+  for (const LoweredLane& lane : program.lanes) {
+    text += fmt::format("rank {} lane {} (share {} of every part), {} steps x {} tiles\n", me, lane.number,
+                        lane.data_lane, lane.step_count, geometry.tiles);
+    for (std::uint32_t i = 0; i < lane.step_count; ++i) {
+      const Step& step = program.steps[lane.first_step + i];
+      const std::uint32_t part = has_first_part(step.op) ? step.target_part : step.source_part;
+      text += fmt::format("  {:>3}  {:<72} {}\n", i, show(program, step, lane.number),
+                          range_text(geometry, part, lane.data_lane));
+    }
+  }
+  return text;
+}
+
+Result<std::string> show_plan(const Algorithm& algorithm, const Problem& problem, Rank rank, const PlanShape& shape) {
+  const auto invalid = [](std::string message) { return Error{ErrorCode::InvalidArgument, std::move(message)}; };
+  if (problem.ranks < 1 || !algorithm.supports(problem)) {
+    return invalid(fmt::format("{} does not support {} ranks", algorithm.name, problem.ranks));
+  }
+  if (rank < 0 || rank >= problem.ranks) return invalid(fmt::format("rank {} of {}", rank, problem.ranks));
+  if (shape.element_bytes == 0) return invalid("elements of 0 bytes");
+  Result<Lowered> program = lower(algorithm.build(problem, rank), rank, shape.data_lanes);
+  if (!program) return program.error();
+  return show(*program, rank,
+              make_geometry(shape.bytes / shape.element_bytes, shape.element_bytes, program->parts, program->data_lanes,
+                            shape.tile_bytes));
+}
+
+}  // namespace wreath

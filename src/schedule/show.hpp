@@ -1,0 +1,24 @@
+// Lowered schedules in words, for `wreath plan show` and for messages.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "src/schedule/geometry.hpp"
+#include "src/schedule/step.hpp"
+
+namespace wreath {
+
+// "recv_reduce_send".
+std::string_view name(StepOp op) noexcept;
+// "input", "output", "scratch".
+std::string_view name(Buffer buffer) noexcept;
+
+// One line: "recv_reduce_send  output[3] = input[3] + message from 2.0; send to 4  (target dead)".
+// `lane` is the lane's own number: a message is written RANK.LANE where its lane differs from it.
+std::string show(const Lowered& program, const Step& step, std::uint16_t lane);
+
+// All lanes of rank `me`, a line per step, with the elements each works on in its first and last tile.
+std::string show(const Lowered& program, Rank me, const Geometry& geometry);
+
+}  // namespace wreath

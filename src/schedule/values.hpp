@@ -1,0 +1,79 @@
+// Symbolic values: what verify() computes with instead of numbers.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "wreath/types.hpp"
+
+namespace wreath {
+
+// Folds `values` in canonical order: the first 2m of k = 2^p + m values become m pairs (2i, 2i+1), then
+// neighbours combine, level by level. Overwrites `values`. k >= 1.
+template <typename T, typename Combine>
+T canonical_fold(std::span<T> values, Combine&& combine) {
+  const std::size_t power = std::bit_floor(values.size());
+  const std::size_t folded = values.size() - power;
+  for (std::size_t i = 0; i < folded; ++i) values[i] = combine(values[2 * i], values[2 * i + 1]);
+  for (std::size_t i = folded; i < power && folded > 0; ++i) values[i] = values[i + folded];
+  for (std::size_t width = power; width > 1; width /= 2) {
+    for (std::size_t i = 0; i < width / 2; ++i) values[i] = combine(values[2 * i], values[2 * i + 1]);
+  }
+  return values[0];
+}
+
+// The sum of some ranks' contributions to one cell (the elements of one tile of one part).
+struct Value {
+  std::uint64_t contributions = 0;  // exact: a bit per rank; else the sum of their weights mod 2^61 - 1
+  std::uint64_t tree = 0;           // hash of the tree of additions, over absolute ranks; a + b equals b + a
+  std::uint32_t cell = 0;           // which elements it is made of
+};
+
+enum class ValueFault : std::uint8_t { None, CountedTwice, OtherElements };
+
+// The values of a problem of `ranks` ranks: exact up to 64 ranks, beyond by random weights, where a wrong sum passes
+// with a probability of 2^-61.
+class Values {
+ public:
+  explicit Values(int ranks) : ranks_(ranks) {}
+  bool exact() const { return ranks_ <= 64; }
+
+  Value leaf(Rank rank, std::uint32_t cell) const {
+    return {exact() ? std::uint64_t{1} << rank : weight(rank, cell), mix(static_cast<std::uint64_t>(rank) + 1), cell};
+  }
+
+  Value combine(const Value& a, const Value& b, ValueFault& fault) const {
+    if (a.cell != b.cell) fault = ValueFault::OtherElements;
+    if (exact() && (a.contributions & b.contributions) != 0) fault = ValueFault::CountedTwice;
+    const std::uint64_t sum = exact() ? a.contributions | b.contributions : add(a.contributions, b.contributions);
+    const auto [low, high] = a.tree < b.tree ? std::pair(a.tree, b.tree) : std::pair(b.tree, a.tree);
+    return {sum, mix(low * 0x9e3779b97f4a7c15u + std::rotl(high, 29)), a.cell};
+  }
+
+  Value canonical(std::span<Value> values, ValueFault& fault) const {
+    return canonical_fold(values, [&](const Value& a, const Value& b) { return combine(a, b, fault); });
+  }
+
+  // What all ranks contribute to `cell`, in canonical order. O(ranks).
+  Value full(std::uint32_t cell) const;
+
+ private:
+  static constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
+  static constexpr std::uint64_t mix(std::uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+  }
+  static constexpr std::uint64_t add(std::uint64_t a, std::uint64_t b) {
+    const std::uint64_t sum = a + b;
+    return sum >= kPrime ? sum - kPrime : sum;
+  }
+  static constexpr std::uint64_t weight(Rank rank, std::uint32_t cell) {
+    return mix(mix(static_cast<std::uint64_t>(rank) + 0x5eed) ^ (std::uint64_t{cell} << 20)) % kPrime;
+  }
+  int ranks_;
+};
+
+}  // namespace wreath

@@ -1,0 +1,31 @@
+// Proof that an algorithm is right, on the lowered steps of all ranks: those the executors read.
+//
+// One greedy run with unlimited slots proves values, message sizes and hazards for every K and R; one greedy
+// run of tokens per K and R decides deadlock. Nothing depends on data or on timing.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/schedule/geometry.hpp"
+#include "src/schedule/machine.hpp"
+#include "wreath/algorithm.hpp"
+#include "wreath/plan.hpp"
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+// The lowered schedules of all ranks.
+Result<std::vector<Lowered>> lower_all(const Algorithm& algorithm, const Problem& problem, int data_lanes);
+
+// verify() of wreath/plan.hpp for programs that come from elsewhere: programs[r] is what rank r runs.
+// options.data_lanes is not used: the programs say it.
+Status verify(std::span<const Lowered> programs, Order order, const VerifyOptions& options);
+
+// The two halves of verify, for a linked machine.
+Status verify_values(const Machine& machine, Order order, const Geometry& geometry, bool in_place,
+                     std::uint32_t operations);
+Status verify_flow(const Machine& machine, const RunOptions& options);
+
+}  // namespace wreath
