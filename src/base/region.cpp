@@ -23,9 +23,6 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
 
 namespace wreath {
 
@@ -77,13 +74,16 @@ class RegionTable {
   }
 
   void release_user_memory(const std::byte* base) {
-    std::shared_ptr<Region> released;  // goes after the lock
-    const std::lock_guard lock(mutex_);
-    const auto found = user_memory_.find(base);
-    if (found == user_memory_.end()) return;
-    released = std::move(found->second);
-    user_memory_.erase(found);
-    user_count_.store(user_memory_.size(), std::memory_order_relaxed);
+    std::shared_ptr<Region> released;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = user_memory_.find(base);
+      if (found == user_memory_.end()) return;
+      released = std::move(found->second);
+      user_memory_.erase(found);
+      user_count_.store(user_memory_.size(), std::memory_order_relaxed);
+    }
+    released->discard();
   }
 
   std::shared_ptr<Region> containing(const std::byte* data, std::size_t bytes) {
@@ -129,6 +129,11 @@ Status check_file_limit(std::size_t bytes, std::string_view what) {
   return {};
 }
 
+Status seal(int descriptor, std::size_t bytes, std::string_view what) {
+  if (::fcntl(descriptor, F_ADD_SEALS, kRequiredSeals | F_SEAL_SEAL) == 0) return {};
+  return refused(what, bytes, "fcntl(F_ADD_SEALS)", errno);
+}
+
 Result<Fd> make_memfd(std::size_t bytes, std::string_view what) {
   WREATH_TRY(check_file_limit(bytes, what));
   Fd descriptor(::memfd_create("wreath", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -139,15 +144,8 @@ Result<Fd> make_memfd(std::size_t bytes, std::string_view what) {
     outcome = ::fallocate(descriptor.get(), 0, 0, static_cast<off_t>(bytes));
   } while (outcome != 0 && errno == EINTR);
   if (outcome != 0) return refused(what, bytes, "fallocate", errno);
+  WREATH_TRY(seal(descriptor.get(), bytes, what));
   return descriptor;
-}
-
-// After the owner's own mapping: no writable one can follow. Kernels before 5.1 lack that last seal.
-Status seal(int descriptor, std::size_t bytes, std::string_view what) {
-  const int seals = kRequiredSeals | F_SEAL_SEAL;
-  if (::fcntl(descriptor, F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE) == 0) return {};
-  if (::fcntl(descriptor, F_ADD_SEALS, seals) == 0) return {};
-  return refused(what, bytes, "fcntl(F_ADD_SEALS)", errno);
 }
 
 // What came over the wire must be what it claims before anything of it is mapped.
@@ -170,7 +168,12 @@ Status check_foreign(int descriptor, std::uint64_t bytes) {
 }  // namespace
 
 Region::Region(std::uint64_t id, std::byte* base, std::size_t bytes, Fd descriptor)
-    : id_(id), base_(base), bytes_(bytes), descriptor_(std::move(descriptor)) {}
+    : id_(id), base_(base), bytes_(bytes), descriptor_(std::move(descriptor)), process_(::getpid()) {}
+
+void Region::discard() {
+  if (!descriptor_ || process_ != ::getpid()) return;
+  ::fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes_));
+}
 
 Region::~Region() {
   RegionTable::get().forget(id_);
@@ -192,14 +195,12 @@ Result<std::shared_ptr<Region>> Region::create(std::size_t bytes, bool shareable
   const int flags = MAP_POPULATE | (shareable ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
   void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, descriptor.get(), 0);
   if (base == MAP_FAILED) return refused(what, bytes, "mmap", errno);
-  const int memory = descriptor.get();
   std::shared_ptr<Region> region =
       RegionTable::get().add(random_id(), static_cast<std::byte*>(base), bytes, std::move(descriptor));
   // MAP_POPULATE does not report; this does. EINVAL: a kernel before 5.14.
   if (!shareable && ::madvise(base, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
     return refused(what, bytes, "madvise(MADV_POPULATE_WRITE)", errno);
   }
-  if (shareable) WREATH_TRY(seal(memory, bytes, what));
   return region;
 }
 

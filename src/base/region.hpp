@@ -2,6 +2,8 @@
 // ranks that are threads of one process share its addresses. The last holder's release unmaps it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,7 +18,7 @@ namespace wreath {
 class Region {
  public:
   // New memory: page-aligned, zero-filled, every page present; `bytes` rounded up to pages. Shareable
-  // memory has a descriptor, sealed against resizing and against new writable mappings. `what` names
+  // memory has a descriptor, sealed against resizing. `what` names
   // it in errors ("staging memory"). System error naming the refused call.
   static Result<std::shared_ptr<Region>> create(std::size_t bytes, bool shareable, std::string_view what);
 
@@ -36,6 +38,10 @@ class Region {
   // The memory's descriptor, -1 where it is not shareable or mapped from a peer.
   int descriptor() const { return descriptor_.get(); }
 
+  // Gives the pages of own shareable memory back at once, though peers may still map it: they then read
+  // zeros, without a fault. Nothing in a forked child, which shares the pages with its parent.
+  void discard();
+
   // An eventfd that wakes the owner. Set before the region is named to anyone.
   void set_doorbell(Fd doorbell) { doorbell_ = std::move(doorbell); }
   int doorbell() const { return doorbell_.get(); }
@@ -48,6 +54,7 @@ class Region {
   std::size_t bytes_;
   Fd descriptor_;
   Fd doorbell_;
+  pid_t process_;
 };
 
 // The living region made by wreath::allocate that holds [data, data + bytes); null if none.

@@ -1,0 +1,206 @@
+// The protocol of src/fifo/access.hpp under every interleaving and reordering of two threads and three
+// messages. The programs are recorded from the real functions; mutants show that the model would notice.
+#include "tests/unit/fifo/model.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <tuple>
+#include <vector>
+
+#include "src/fifo/access.hpp"
+
+namespace wreath {
+namespace {
+
+using model::Explorer;
+using model::Kind;
+using model::Operation;
+using model::Order;
+using model::Program;
+using model::Recording;
+using model::Word;
+
+constexpr std::uint32_t kMessages = 3;
+constexpr std::uint32_t kLane = 1;
+
+struct ModelSlot {
+  Word sequence, lane, bytes, data;
+};
+struct ModelCounter {
+  Word value;
+};
+struct ModelSend {
+  ModelSlot* slots;
+  const ModelCounter* consumed;
+  std::uint32_t next, slot_count, lane;
+};
+struct ModelRecv {
+  ModelSlot* slots;
+  ModelCounter* consumed;
+  std::uint32_t next, slot_count;
+};
+
+std::uint32_t data_of(std::uint32_t sequence) { return sequence * 7 + 1000; }
+std::uint32_t bytes_of(std::uint32_t sequence) { return sequence * 3 + 500; }
+
+// Whether the real has_credit() goes on when it reads `consumed`.
+bool goes_on_with_credit(std::uint32_t next, std::uint32_t slot_count, std::uint32_t consumed) {
+  Counter counter{consumed};
+  SendFifo fifo;
+  fifo.consumed = &counter;
+  fifo.next = next;
+  fifo.slot_count = slot_count;
+  return has_credit(fifo);
+}
+
+// Whether the real peek() goes on when it reads `sequence`.
+bool goes_on_with_message(std::uint32_t next, std::uint32_t sequence) {
+  SlotHeader slot{};
+  slot.sequence = sequence;
+  RecvFifo fifo;
+  fifo.slots = &slot;
+  fifo.next = next;
+  fifo.slot_count = 1;
+  return peek(fifo) != nullptr;
+}
+
+class FifoModel : public testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t>> {
+ protected:
+  FifoModel() : slot_count_(std::get<0>(GetParam())), first_(std::get<1>(GetParam())), slots_(slot_count_) {
+    for (ModelSlot& slot : slots_) {
+      for (Word* word : {&slot.sequence, &slot.lane, &slot.bytes, &slot.data}) *word = Word{words_++, &recording_};
+    }
+    counter_.value = Word{words_++, &recording_};
+  }
+
+  std::vector<std::uint32_t> memory() {
+    std::vector<std::uint32_t> words(words_);
+    for (std::uint32_t i = 0; i < slot_count_; ++i) {
+      words[slots_[(first_ + i) & (slot_count_ - 1)].sequence.number] = first_ + i - slot_count_;
+    }
+    words[counter_.value.number] = first_;
+    return words;
+  }
+
+  Program producer() {
+    recording_ = {};
+    ModelSend fifo{slots_.data(), &counter_, first_, slot_count_, kLane};
+    for (std::uint32_t i = 0; i < kMessages; ++i) {
+      const std::uint32_t next = fifo.next;
+      recording_.where = "has_credit";
+      recording_.answer = next;
+      EXPECT_TRUE(has_credit(fifo));
+      recording_.program.back().accept = [next, slots = slot_count_](std::uint32_t consumed) {
+        return goes_on_with_credit(next, slots, consumed);
+      };
+      recording_.where = "publish";
+      next_slot(fifo).data = data_of(next);
+      next_slot(fifo).bytes = bytes_of(next);
+      publish(fifo);
+    }
+    return recording_.program;
+  }
+
+  void check(const Word& word, std::uint32_t expected) {
+    word.record(Kind::Check, Order::Plain);
+    recording_.program.back().accept = [expected](std::uint32_t value) { return value == expected; };
+  }
+
+  Program consumer() {
+    recording_ = {};
+    ModelRecv fifo{slots_.data(), &counter_, first_, slot_count_};
+    for (std::uint32_t i = 0; i < kMessages; ++i) {
+      const std::uint32_t next = fifo.next;
+      recording_.where = "peek";
+      recording_.answer = next;
+      const ModelSlot* slot = peek(fifo);
+      recording_.program.back().accept = [next](std::uint32_t sequence) {
+        return goes_on_with_message(next, sequence);
+      };
+      recording_.where = "read of message " + std::to_string(i);
+      check(slot->lane, kLane);
+      check(slot->bytes, bytes_of(next));
+      check(slot->data, data_of(next));
+      recording_.where = "consume";
+      consume(fifo);
+    }
+    return recording_.program;
+  }
+
+  // `program` with the acquires or releases of function `where` made plain.
+  static Program weakened(Program program, const std::string& where) {
+    int changed = 0;
+    for (Operation& operation : program) {
+      if (operation.where != where || operation.order == Order::Plain) continue;
+      operation.order = Order::Plain;
+      ++changed;
+    }
+    EXPECT_EQ(changed, static_cast<int>(kMessages)) << where;
+    return program;
+  }
+
+  std::uint32_t slot_count_;
+  std::uint32_t first_;
+  std::size_t words_ = 0;
+  Recording recording_;
+  std::vector<ModelSlot> slots_;
+  ModelCounter counter_;
+};
+
+TEST_P(FifoModel, DeliversEveryMessageIntactInEveryExecution) {
+  Explorer explorer(producer(), consumer(), memory());
+  EXPECT_EQ(explorer.run(), "");
+  EXPECT_GT(explorer.states(), 30U);
+}
+
+TEST_P(FifoModel, FailsWithoutTheReleaseOfPublish) {
+  EXPECT_THAT(Explorer(weakened(producer(), "publish"), consumer(), memory()).run(),
+              testing::HasSubstr("read of message"));
+}
+
+TEST_P(FifoModel, FailsWithoutTheAcquireOfPeek) {
+  EXPECT_THAT(Explorer(producer(), weakened(consumer(), "peek"), memory()).run(),
+              testing::HasSubstr("read of message"));
+}
+
+TEST_P(FifoModel, FailsWithoutTheReleaseOfConsume) {
+  EXPECT_THAT(Explorer(producer(), weakened(consumer(), "consume"), memory()).run(),
+              testing::HasSubstr("read of message"));
+}
+
+TEST_P(FifoModel, FailsWithoutTheAcquireOfHasCredit) {
+  EXPECT_THAT(Explorer(weakened(producer(), "has_credit"), consumer(), memory()).run(),
+              testing::HasSubstr("read of message"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, FifoModel,
+                         testing::Combine(testing::Values(1U, 2U), testing::Values(0U, 0xfffffffeU)));
+
+// PeerSegment::wake() against OwnSegment::begin_sleep() and the look that follows: if neither side saw
+// the other, the sleeper would miss a message.
+bool can_miss_a_message(bool fences) {
+  constexpr std::size_t kSequence = 0;
+  constexpr std::size_t kSleeping = 1;
+  constexpr std::uint32_t kNoDoorbell = 1;
+  constexpr std::uint32_t kNoMessage = 2;
+  const auto zero = [](std::uint32_t value) { return value == 0; };
+  const Operation fence{Kind::Fence, Order::Fence, 0, 0, nullptr, ""};
+  Program waker{{Kind::Store, Order::Release, kSequence, 1, nullptr, "publish"}};
+  Program sleeper{{Kind::Store, Order::Release, kSleeping, 1, nullptr, "begin_sleep"}};
+  if (fences) {
+    waker.push_back(fence);
+    sleeper.push_back(fence);
+  }
+  waker.push_back({Kind::Note, Order::Plain, kSleeping, kNoDoorbell, zero, "wake"});
+  sleeper.push_back({Kind::Note, Order::Acquire, kSequence, kNoMessage, zero, "last look"});
+  Explorer explorer(std::move(waker), std::move(sleeper), {0, 0});
+  EXPECT_EQ(explorer.run(), "");
+  return explorer.outcomes().contains(kNoDoorbell | kNoMessage);
+}
+
+TEST(SleepModel, NeverMissesAMessage) { EXPECT_FALSE(can_miss_a_message(true)); }
+TEST(SleepModel, MissesOneWithoutFences) { EXPECT_TRUE(can_miss_a_message(false)); }
+
+}  // namespace
+}  // namespace wreath

@@ -1,0 +1,262 @@
+// The own segment: staging, names of user memory, announcements, sleeping; and what links do with them.
+#include <gmock/gmock.h>
+#include <poll.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/fifo/pair.hpp"
+#include "wreath/memory.hpp"
+
+namespace wreath {
+namespace {
+
+bool rings(const OwnSegment& segment) {
+  pollfd poll_doorbell{segment.doorbell(), POLLIN, 0};
+  return ::poll(&poll_doorbell, 1, 0) == 1;
+}
+
+Offer copy_of(const Offer& offer) {
+  Offer copy;
+  copy.bytes = offer.bytes;
+  return copy;
+}
+
+TEST(OwnSegment, RefusesShapesOutOfRange) {
+  const auto error_of = [](Rank rank, int ranks, const FifoShape& shape) {
+    const auto segment = OwnSegment::create(rank, ranks, shape, false);
+    return segment ? std::string("none") : segment.error().message;
+  };
+  EXPECT_THAT(error_of(0, 0, shape_of(2)), testing::HasSubstr("ranks = 0"));
+  EXPECT_THAT(error_of(2, 2, shape_of(2)), testing::HasSubstr("rank = 2"));
+  EXPECT_THAT(error_of(-1, 2, shape_of(2)), testing::HasSubstr("rank = -1"));
+  EXPECT_THAT(error_of(0, 2, shape_of(3)), testing::HasSubstr("slot_count = 3"));
+  EXPECT_THAT(error_of(0, 2, shape_of(0)), testing::HasSubstr("slot_count = 0"));
+  EXPECT_THAT(error_of(0, 2, shape_of(2, 0, 100)), testing::HasSubstr("slot_bytes = 100"));
+  FifoShape no_lanes = shape_of(2);
+  no_lanes.lanes = 0;
+  EXPECT_THAT(error_of(0, 2, no_lanes), testing::HasSubstr("lanes = 0"));
+}
+
+TEST(OwnSegment, GivesEveryPeerAndLaneStagingOfItsOwn) {
+  constexpr int kRanks = 4;
+  const FifoShape shape = shape_of(2);
+  auto segment = std::move(OwnSegment::create(1, kRanks, shape, true)).value();
+  const std::size_t before = segment->total_bytes();
+  for (Rank peer : {3, 0}) std::move(segment->offer(peer, true)).value();
+  EXPECT_EQ(segment->total_bytes(), before);
+  std::vector<const std::byte*> seen;
+  for (std::uint16_t lane : {std::uint16_t{0}, std::uint16_t{1}}) {
+    for (Rank peer : {0, 3}) {
+      const Staging staging = segment->staging(peer, lane).value();
+      EXPECT_EQ(segment->staging(peer, lane).value().data, staging.data);
+      EXPECT_EQ(staging.name.index, lane + 1U);
+      std::memset(staging.data, peer + lane, 2 * 4096);
+      for (const std::byte* other : seen) EXPECT_GE(std::abs(other - staging.data), 2 * 4096);
+      seen.push_back(staging.data);
+    }
+  }
+  EXPECT_EQ(segment->total_bytes(), before + 2 * 2 * 2 * 4096);  // lanes, peers, slots
+}
+
+TEST(OwnSegment, RefusesStagingForAPeerItWasNotOfferedTo) {
+  auto segment = std::move(OwnSegment::create(0, 3, shape_of(2), true)).value();
+  EXPECT_EQ(segment->staging(1, 0).error().code, ErrorCode::InvalidUsage);
+  std::move(segment->offer(1, true)).value();
+  EXPECT_TRUE(segment->staging(1, 0));
+  std::move(segment->offer(2, true)).value();  // too late for the region of lane 0
+  EXPECT_EQ(segment->staging(2, 0).error().code, ErrorCode::InvalidUsage);
+  EXPECT_TRUE(segment->staging(2, 1));
+}
+
+TEST(OwnSegment, AnnouncesEachRegionOncePerPeer) {
+  Pair pair(shape_of(2), true);
+  OwnSegment& segment = *pair.segments[0];
+  EXPECT_FALSE(segment.has_announcements(1));
+  pair.links[0]->prepare(1).value();
+  EXPECT_TRUE(segment.has_announcements(1));
+  const auto announcements = segment.take_announcements(1).value();
+  ASSERT_EQ(announcements.size(), 1U);
+  EXPECT_EQ(announcements[0].index, 1U);
+  EXPECT_EQ(announcements[0].offer.descriptors.size(), 1U);
+  EXPECT_FALSE(segment.has_announcements(1));
+  EXPECT_TRUE(segment.take_announcements(1).value().empty());
+  EXPECT_TRUE(segment.has_announcements(0));  // another peer was not told
+}
+
+TEST(OwnSegment, NamesOnlyMemoryFromTheAllocator) {
+  Pair pair(shape_of(2), true);
+  OwnSegment& segment = *pair.segments[0];
+  const Memory memory = std::move(allocate(10000)).value();
+  const std::vector<std::byte> ordinary(10000);
+  EXPECT_FALSE(segment.name_memory(ordinary.data(), ordinary.size()));
+  EXPECT_FALSE(segment.name_memory(memory.data(), 3 * 4096 + 1));
+  EXPECT_FALSE(segment.name_memory(memory.data() - 1, 2));
+  const auto first = segment.name_memory(memory.data() + 100, 500);
+  const auto second = segment.name_memory(memory.data(), memory.size());
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->index, second->index);
+  EXPECT_EQ(first->offset, 100U);
+  EXPECT_EQ(second->offset, 0U);
+
+  std::memcpy(memory.data() + 100, "wreath", 6);
+  pair.announce(0);
+  SlotHeader header{};
+  header.flags = kSlotReference;
+  header.region = first->index;
+  header.offset = first->offset;
+  header.bytes = 6;
+  const Located located = locate(pair.recv(1), header);
+  ASSERT_EQ(located.state, Locating::Found);
+  EXPECT_EQ(std::memcmp(located.data, "wreath", 6), 0);
+}
+
+TEST(OwnSegment, NamesNothingWhenOtherProcessesCannotMapIt) {
+  Pair pair(shape_of(2), false);
+  const Memory memory = std::move(allocate(4096)).value();
+  EXPECT_FALSE(pair.segments[0]->name_memory(memory.data(), memory.size()));
+}
+
+TEST(OwnSegment, NeverUsesAnIndexTwice) {
+  Pair pair(shape_of(2), true);
+  OwnSegment& segment = *pair.segments[0];
+  std::uint32_t last = 0;
+  for (int i = 0; i < 5; ++i) {
+    const Memory memory = std::move(allocate(4096)).value();
+    const auto name = segment.name_memory(memory.data(), 1);
+    ASSERT_TRUE(name);
+    EXPECT_GT(name->index, last);
+    last = name->index;
+  }
+  EXPECT_TRUE(segment.take_announcements(1).value().empty());  // all were freed before
+}
+
+TEST(OwnSegment, KeepsIndicesForStagingWhenUserMemoryTakesAllOthers) {
+  Pair pair(shape_of(2), true);
+  OwnSegment& segment = *pair.segments[0];
+  std::vector<Memory> memories;
+  int named = 0;
+  for (std::uint32_t i = 0; i < kMaximumRegions + 5; ++i) {
+    memories.push_back(std::move(allocate(4096)).value());
+    named += segment.name_memory(memories.back().data(), 1) ? 1 : 0;
+  }
+  EXPECT_EQ(named, 61);  // 63 indices, two lanes
+  EXPECT_TRUE(segment.name_memory(memories.front().data(), 1));
+  for (std::uint16_t lane : {std::uint16_t{0}, std::uint16_t{1}}) pair.links[0]->prepare(lane).value();
+  pair.announce(0);
+  send_value(pair.send(0, 1), 5);
+  EXPECT_EQ(locate(pair.recv(1, 1), *peek(pair.recv(1, 1))).state, Locating::Found);
+}
+
+TEST(OwnSegment, IsWokenOnlyWhileItSleeps) {
+  Pair pair(shape_of(2), true);
+  OwnSegment& sleeper = *pair.segments[0];
+  pair.links[1]->wake();
+  EXPECT_FALSE(rings(sleeper));
+  sleeper.begin_sleep();
+  EXPECT_FALSE(rings(sleeper));
+  pair.links[1]->wake();
+  pair.links[1]->wake();
+  EXPECT_TRUE(rings(sleeper));
+  sleeper.end_sleep();
+  EXPECT_FALSE(rings(sleeper));
+  pair.links[1]->wake();
+  EXPECT_FALSE(rings(sleeper));
+}
+
+// The sleeper looks once more after begin_sleep(), so no message is missed however the threads meet.
+TEST(OwnSegment, MissesNoMessageBetweenLookAndSleep) {
+  Pair pair(shape_of(4), false);
+  pair.links[0]->prepare(0).value();
+  pair.announce(0);
+  constexpr std::uint64_t kMessages = 3000;
+  std::thread producer([&pair] {
+    for (std::uint64_t i = 0; i < kMessages; ++i) {
+      while (!has_credit(pair.send(0))) std::this_thread::yield();
+      send_value(pair.send(0), i);
+      pair.links[0]->wake();
+    }
+  });
+  OwnSegment& own = *pair.segments[1];
+  std::uint64_t received = 0;
+  while (received < kMessages) {
+    if (peek(pair.recv(1)) == nullptr) {
+      own.begin_sleep();
+      if (peek(pair.recv(1)) == nullptr) {
+        pollfd poll_doorbell{own.doorbell(), POLLIN, 0};
+        ASSERT_EQ(::poll(&poll_doorbell, 1, 10'000), 1) << "missed message " << received;
+      }
+      own.end_sleep();
+      continue;
+    }
+    ++received;
+    consume(pair.recv(1));
+  }
+  producer.join();
+}
+
+TEST(MappedLink, SharesItsPeersCounterAndSmallArea) {
+  Pair pair(shape_of(2), true);
+  const MappedPeer* peer = pair.links[1]->mapped();
+  ASSERT_NE(peer, nullptr);
+  EXPECT_EQ(peer->small_area, pair.segments[0]->small_area());  // one process, one mapping
+  std::memset(pair.segments[0]->small_area(), 0xab, kSmallAreaBytes);
+  EXPECT_EQ(peer->small_area[kSmallAreaBytes - 1], std::byte{0xab});
+  EXPECT_EQ(peer->aborted->value, 0U);
+  pair.segments[0]->set_aborted();
+  EXPECT_NE(peer->aborted->value, 0U);
+}
+
+TEST(MappedLink, RefusesRegionsOutOfRangeKnownOrBroken) {
+  Pair pair(shape_of(2), true);
+  pair.links[0]->prepare(0).value();
+  const auto announcements = pair.segments[0]->take_announcements(1).value();
+  const Offer& offer = announcements.at(0).offer;
+  const std::size_t regions = region_count();
+  Link& link = *pair.links[1];
+  EXPECT_EQ(link.accept_region(0, copy_of(offer)).error().code, ErrorCode::Mismatch);
+  EXPECT_EQ(link.accept_region(kMaximumRegions, copy_of(offer)).error().code, ErrorCode::Mismatch);
+  EXPECT_EQ(link.accept_region(~0U, copy_of(offer)).error().code, ErrorCode::Mismatch);
+  EXPECT_EQ(link.accept_region(1, Offer()).error().code, ErrorCode::Mismatch);
+  for (std::size_t at : {std::size_t{0}, std::size_t{16}}) {  // magic, size
+    Offer broken = copy_of(offer);
+    broken.bytes[at] ^= std::byte{1};
+    EXPECT_EQ(link.accept_region(1, std::move(broken)).error().code, ErrorCode::Mismatch);
+  }
+  Offer unknown = copy_of(offer);
+  unknown.bytes[8] ^= std::byte{1};  // id
+  EXPECT_EQ(link.accept_region(1, std::move(unknown)).error().code, ErrorCode::Unavailable);
+  EXPECT_EQ(region_count(), regions);
+  EXPECT_TRUE(link.accept_region(1, copy_of(offer)));
+  EXPECT_EQ(link.accept_region(1, copy_of(offer)).error().code, ErrorCode::Mismatch);
+}
+
+TEST(MappedLink, LearnsOfARegionWhileItsDriverReads) {
+  Pair pair(shape_of(2), true);
+  pair.links[0]->prepare(0).value();
+  send_value(pair.send(0), 99);
+  std::thread progress([&pair] { pair.announce(0); });
+  const SlotHeader* slot = peek(pair.recv(1));
+  ASSERT_NE(slot, nullptr);
+  Located located = locate(pair.recv(1), *slot);
+  while (located.state == Locating::Unmapped) located = locate(pair.recv(1), *slot);
+  EXPECT_EQ(value_at(located.data), 99U);
+  progress.join();
+}
+
+TEST(MappedLink, StaysReadableAfterItsPeersOwnerIsGone) {
+  Pair pair(shape_of(2), true);
+  pair.links[0]->prepare(0).value();
+  pair.announce(0);
+  send_value(pair.send(0), 99);
+  pair.links[0].reset();
+  pair.segments[0].reset();
+  const SlotHeader* slot = peek(pair.recv(1));
+  ASSERT_NE(slot, nullptr);
+  EXPECT_EQ(value_at(locate(pair.recv(1), *slot).data), 99U);
+  EXPECT_TRUE(read_is_valid(*pair.links[1]->mapped()->aborted));
+  pair.links[1]->wake();
+}
+
+}  // namespace
+}  // namespace wreath
