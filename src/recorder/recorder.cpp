@@ -51,7 +51,7 @@ TailWords pack(Collective collective, DataType dtype, ReduceOp op, CallState sta
   return words;
 }
 
-// Only the state byte and, when given, the algorithm change.
+// Only the state and, when given, the algorithm change.
 void change_state(RecordWords& words, CallState state, const ShortName* algorithm) {
   unsigned char bytes[sizeof words.tail];
   std::memcpy(bytes, words.tail, sizeof bytes);
@@ -59,7 +59,8 @@ void change_state(RecordWords& words, CallState state, const ShortName* algorith
   if (algorithm != nullptr) std::memcpy(bytes + 4, algorithm, ShortName::kBytes);
   TailWords packed;
   std::memcpy(&packed, bytes, sizeof packed);
-  for (std::size_t i = 0; i < std::size(packed.word); ++i) store(words.tail[i], packed.word[i]);
+  const std::size_t changed = algorithm == nullptr ? 1 : std::size(packed.word);
+  for (std::size_t i = 0; i < changed; ++i) store(words.tail[i], packed.word[i]);
 }
 
 std::int64_t clock_offset_ns() {

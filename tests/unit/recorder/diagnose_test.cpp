@@ -1,0 +1,141 @@
+// What `wreath why` concludes from the recordings of a communicator.
+#include <gmock/gmock.h>
+
+#include "wreath/recording.hpp"
+
+namespace wreath {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+CallRecord call_of(std::uint64_t number, CallState state, DataType dtype = DataType::Float32,
+                   std::uint64_t count = 1024) {
+  CallRecord call;
+  call.number = number;
+  call.state = state;
+  call.dtype = dtype;
+  call.count = count;
+  return call;
+}
+
+// Calls 1 .. last, done but for the last one.
+Recording rank_at(Rank rank, int ranks, std::uint64_t last, CallState last_state) {
+  Recording recording;
+  recording.rank = rank;
+  recording.ranks = ranks;
+  recording.communicator = 1;
+  for (std::uint64_t number = 1; number <= last; ++number) {
+    recording.calls.push_back(call_of(number, number == last ? last_state : CallState::Done));
+  }
+  return recording;
+}
+
+Diagnosis only(const std::vector<Recording>& recordings) {
+  const std::vector<Diagnosis> diagnoses = diagnose(recordings);
+  EXPECT_EQ(diagnoses.size(), 1u);
+  return diagnoses.front();
+}
+
+TEST(Diagnose, NamesTheRankThatIsBehind) {
+  const Diagnosis diagnosis = only({rank_at(0, 4, 17, CallState::Entered), rank_at(1, 4, 17, CallState::Running),
+                                    rank_at(2, 4, 16, CallState::Done), rank_at(3, 4, 17, CallState::Entered)});
+  EXPECT_EQ(diagnosis.finding, Finding::Behind);
+  EXPECT_THAT(diagnosis.culprits, ElementsAre(2));
+  EXPECT_EQ(diagnosis.number, 17u);
+  EXPECT_THAT(diagnosis.sentences,
+              ElementsAre("rank 2 last finished #16 and never entered #17 all_reduce float32 x 1024; "
+                          "ranks 0, 1, 3 wait in it"));
+}
+
+TEST(Diagnose, TellsARankThatIsStuckInAnOlderCall) {
+  const Diagnosis diagnosis = only({rank_at(0, 2, 3, CallState::Entered), rank_at(1, 2, 2, CallState::Running)});
+  EXPECT_THAT(diagnosis.sentences, ElementsAre("rank 1 is still in #2 and never entered #3 all_reduce float32 x 1024; "
+                                               "rank 0 waits in it"));
+}
+
+TEST(Diagnose, TellsARankThatNeverCalled) {
+  const Diagnosis diagnosis = only({rank_at(0, 2, 1, CallState::Entered), rank_at(1, 2, 0, CallState::Done)});
+  EXPECT_EQ(diagnosis.finding, Finding::Behind);
+  EXPECT_THAT(diagnosis.sentences.front(), HasSubstr("rank 1 has not entered any call and never entered #1"));
+}
+
+TEST(Diagnose, SaysWhatDiffersAndPrefersTheMinority) {
+  std::vector<Recording> ranks;
+  for (Rank rank = 0; rank < 4; ++rank) ranks.push_back(rank_at(rank, 4, 3, CallState::Done));
+  for (Recording& recording : ranks) {
+    const DataType dtype = recording.rank == 1 ? DataType::Int32 : DataType::Float32;
+    recording.calls.push_back(call_of(4, CallState::Failed, dtype, 100));
+  }
+  const Diagnosis diagnosis = only(ranks);
+  EXPECT_EQ(diagnosis.finding, Finding::Mismatch);
+  EXPECT_THAT(diagnosis.culprits, ElementsAre(1));
+  EXPECT_EQ(diagnosis.number, 4u);
+  EXPECT_THAT(diagnosis.sentences, ElementsAre("rank 1 called all_reduce int32 x 100 where ranks 0, 2, 3 called "
+                                               "all_reduce float32 x 100 (#4)"));
+}
+
+TEST(Diagnose, NamesTheRankThatWasLostAndByWhom) {
+  std::vector<Recording> survivors;
+  for (Rank rank = 0; rank < 3; ++rank) {
+    survivors.push_back(rank_at(rank, 4, 8, CallState::Failed));
+    survivors.back().error = "peer lost: connection reset";
+    survivors.back().error_kind = "peer lost";
+    survivors.back().failed_rank = 3;
+  }
+  const Diagnosis diagnosis = only(survivors);
+  EXPECT_EQ(diagnosis.finding, Finding::PeerLost);
+  EXPECT_THAT(diagnosis.culprits, ElementsAre(3));
+  EXPECT_EQ(diagnosis.number, 8u);
+  EXPECT_EQ(
+      diagnosis.sentences.front(),
+      "rank 3 was lost during all_reduce #8 float32 x 1024: named by ranks 0, 1, 2 (peer lost: connection reset)");
+}
+
+TEST(Diagnose, ReportsAnErrorThatNamesNobody) {
+  Recording recording = rank_at(0, 1, 2, CallState::Failed);
+  recording.error = "timeout: no byte moved for 30000 ms";
+  recording.error_kind = "timeout";
+  const Diagnosis diagnosis = only({recording});
+  EXPECT_EQ(diagnosis.finding, Finding::Failed);
+  EXPECT_THAT(diagnosis.culprits, IsEmpty());
+  EXPECT_EQ(diagnosis.sentences.front(), "rank 0: timeout: no byte moved for 30000 ms");
+}
+
+TEST(Diagnose, IsHealthyWhenAllAreAtTheSameCall) {
+  const Diagnosis diagnosis = only({rank_at(0, 2, 5, CallState::Done), rank_at(1, 2, 5, CallState::Done)});
+  EXPECT_EQ(diagnosis.finding, Finding::Healthy);
+  EXPECT_EQ(diagnosis.sentences.front(), "all ranks have finished all_reduce #5 float32 x 1024; none is behind");
+  EXPECT_EQ(only({rank_at(0, 1, 0, CallState::Done)}).finding, Finding::Healthy);
+}
+
+TEST(Diagnose, NamesRanksWithoutARecording) {
+  const Diagnosis diagnosis = only({rank_at(0, 4, 5, CallState::Done), rank_at(2, 4, 5, CallState::Done)});
+  EXPECT_EQ(diagnosis.finding, Finding::Incomplete);
+  EXPECT_THAT(diagnosis.culprits, ElementsAre(1, 3));
+  EXPECT_EQ(diagnosis.sentences.back(), "no recording of ranks 1, 3");
+}
+
+TEST(Diagnose, IsQuickWhateverAFileClaims) {
+  const Diagnosis diagnosis = only({rank_at(0, 2'000'000'000, 5, CallState::Done)});
+  EXPECT_EQ(diagnosis.finding, Finding::Incomplete);
+  EXPECT_THAT(diagnosis.sentences.back(), HasSubstr("and 1999999983 more"));
+}
+
+TEST(Diagnose, KeepsCommunicatorsApartAndTakesTheLatestOfARank) {
+  Recording other = rank_at(0, 1, 9, CallState::Done);
+  other.communicator = 2;
+  Recording old = rank_at(1, 2, 4, CallState::Done);
+  old.taken_ns = -5;
+  const std::vector<Diagnosis> diagnoses =
+      diagnose({rank_at(0, 2, 5, CallState::Done), other, old, rank_at(1, 2, 5, CallState::Done)});
+  ASSERT_EQ(diagnoses.size(), 2u);
+  EXPECT_EQ(diagnoses[0].finding, Finding::Healthy);
+  EXPECT_EQ(diagnoses[1].communicator, 2u);
+}
+
+TEST(Diagnose, SaysNothingOfNothing) { EXPECT_THAT(diagnose({}), IsEmpty()); }
+
+}  // namespace
+}  // namespace wreath
