@@ -29,8 +29,11 @@ struct Member {
 struct BootstrapRequest {
   int rank;
   int ranks;
-  std::string settings;       // opaque text; every rank receives rank 0's
+  std::string settings;  // opaque text; every rank receives rank 0's
   std::int64_t timeout_ms;
+  // Whether open_stream will be used. Any rank's wish opens one TCP listener on every rank: on the
+  // loopback address when all ranks are on one host. Without it no TCP port is opened there.
+  bool need_streams = false;
 };
 
 // The outcome on one rank. peers[r].control is a connected, authenticated, blocking-mode stream
@@ -45,6 +48,7 @@ struct Membership {
   std::vector<Fd> control;         // one per rank
   // Opens one more authenticated stream to `peer` (both ends call it, in ascending order of peers
   // on each rank; the higher rank connects, the lower accepts). TCP also between processes of one host.
+  // One thread at a time. It owns the listener: reset it when no more streams will be opened.
   std::function<Result<Fd>(Rank peer, Deadline)> open_stream;
 };
 

@@ -1,0 +1,106 @@
+// Stream sockets, UNIX and TCP, as values: addresses, connecting with a deadline, exact transfers.
+// No call raises SIGPIPE, every descriptor is closed on exec, every wait is bounded by its Deadline.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/clock.hpp"
+#include "src/base/fd.hpp"
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+// "cannot ACTION: REASON"; running out of descriptors names RLIMIT_NOFILE and its value.
+Error os_error(std::string_view action, int error);
+
+// True when `error` means that descriptors or socket memory ran out.
+bool out_of_descriptors(int error);
+
+// A UNIX (abstract) or TCP address.
+class SocketAddress {
+ public:
+  SocketAddress() = default;
+  SocketAddress(const sockaddr* address, socklen_t length);
+  // An abstract UNIX name: no file, gone with its socket. At most 100 bytes.
+  static SocketAddress abstract_unix(std::string_view name);
+  // "10.0.0.1" or "fe80::1"; nothing is looked up.
+  static Result<SocketAddress> parse_ip(std::string_view text, std::uint16_t port);
+  // 4 or 16 bytes in network order.
+  static SocketAddress from_ip(std::span<const std::byte> bytes, std::uint16_t port);
+  static SocketAddress loopback(int family, std::uint16_t port);
+
+  int family() const { return storage_.ss_family; }
+  bool is_unix() const { return family() == AF_UNIX; }
+  bool is_loopback() const;
+  std::uint16_t port() const;
+  SocketAddress with_port(std::uint16_t port) const;
+  // "10.0.0.1:29500", "[fe80::1]:29500" or "UNIX socket @name".
+  std::string text() const;
+  std::string ip_text() const;
+  // The address in network order: 4 or 16 bytes; empty for UNIX.
+  std::span<const std::byte> ip_bytes() const;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
+  socklen_t length() const { return length_; }
+
+ private:
+  sockaddr_storage storage_{};
+  socklen_t length_ = 0;
+};
+
+// All stream addresses of a host name or IP text. A name server may be asked: not bounded by us.
+Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_t port);
+
+// Whether a socket of this host can be bound to `address`.
+bool is_local(const SocketAddress& address);
+
+// A listening socket in non-blocking mode. `error` (if given) receives errno of a refused bind.
+Result<Fd> listen_on(const SocketAddress& address, int* error = nullptr);
+
+// A connected socket in blocking mode. `refused` (if given) is set when nobody listens there.
+Result<Fd> connect_to(const SocketAddress& address, Deadline deadline, bool* refused = nullptr);
+
+SocketAddress local_address(int socket);
+SocketAddress peer_address(int socket);
+
+// Whether the process behind a UNIX socket has this process's effective user. True for TCP.
+bool same_user(int socket);
+
+// Waits for `events` on `socket`: true when ready, false when the deadline passed or `watch` (another
+// descriptor, -1: none) became readable.
+bool wait_for(int socket, short events, Deadline deadline, int watch = -1);
+
+// Moves exactly all bytes, whatever the mode of the socket.
+Status send_all(int socket, std::span<const std::byte> bytes, Deadline deadline);
+Status recv_all(int socket, std::span<std::byte> bytes, Deadline deadline);
+
+// What one non-blocking attempt moved: bytes > 0; 0: would wait; -1: closed or broken.
+std::ptrdiff_t try_send(int socket, std::span<const std::byte> bytes);
+std::ptrdiff_t try_recv(int socket, std::span<std::byte> bytes);
+
+void set_no_delay(int socket);
+// Keepalive of 1 s, 1 s, 3 probes: a vanished host is seen within 5 s, also when nothing is sent.
+void set_keepalive(int socket);
+// For connections that carry a few bytes at a time: additionally gives up on bytes that the peer's
+// kernel did not acknowledge in 2 s.
+void set_control_options(int socket);
+// For bulk data: no delay; "reno" where both ends are on one host (research: faster over loopback).
+void set_stream_options(int socket);
+
+// A connected TCP pair over the loopback address.
+Result<std::pair<Fd, Fd>> loopback_pair();
+// A connected UNIX pair.
+Result<std::pair<Fd, Fd>> socket_pair();
+
+// The earlier of two deadlines.
+Deadline sooner(Deadline a, Deadline b);
+void sleep_ms(int milliseconds);
+
+}  // namespace wreath

@@ -1,0 +1,111 @@
+// Accepts connections that prove the key: see acceptor.hpp.
+#include "src/bootstrap/acceptor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "src/base/log.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr int kAcceptsPerTurn = 64;  // so that handshakes go on during a flood
+constexpr int kBackOffMs = 20;
+
+}  // namespace
+
+Acceptor::~Acceptor() {
+  if (strangers_ == 0) return;
+  log_warning("start-up refused {} connection{} that did not prove the job's key", strangers_,
+              strangers_ == 1 ? "" : "s");
+}
+
+void Acceptor::add_to(std::vector<pollfd>& set) const {
+  if (!backing_off_) {
+    for (const Fd& listener : listeners_) set.push_back({listener.get(), POLLIN, 0});
+  }
+  for (const Pending& pending : pending_) {
+    const bool sends = pending.handshake.state() == Handshake::State::Sending;
+    set.push_back({pending.handshake.descriptor(), static_cast<short>(sends ? POLLOUT : POLLIN), 0});
+  }
+}
+
+int Acceptor::wait_ms(Deadline deadline) const {
+  Deadline first = deadline;
+  if (!pending_.empty()) first = sooner(first, pending_.front().deadline);
+  if (backing_off_) first = sooner(first, retry_);
+  return first.left_ms();
+}
+
+void Acceptor::handle_refusal(int error) {
+  if (!out_of_descriptors(error)) return;  // EAGAIN, or a connection that is gone already
+  trouble_ = os_error("accept connections", error).message;
+  backing_off_ = true;
+  retry_ = Deadline::after_ms(kBackOffMs);
+  if (pending_.empty()) return;
+  pending_.pop_front();
+  ++strangers_;
+}
+
+void Acceptor::accept_from(int listener) {
+  for (int i = 0; i < kAcceptsPerTurn && !backing_off_; ++i) {
+    Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    if (!fd) {
+      const int error = errno;
+      handle_refusal(error);
+      if (error == EAGAIN || error == EWOULDBLOCK) return;
+      continue;
+    }
+    trouble_.clear();
+    if (!same_user(fd.get())) {
+      ++strangers_;
+      continue;
+    }
+    if (pending_.size() == kMaxPending) {
+      pending_.pop_front();
+      ++strangers_;
+    }
+    set_no_delay(fd.get());
+    pending_.push_back({Handshake::acceptor(std::move(fd), self_), Deadline::after_ms(kHandshakeMs)});
+  }
+}
+
+std::vector<Proved> Acceptor::service() {
+  if (backing_off_ && retry_.passed()) backing_off_ = false;
+  for (const Fd& listener : listeners_) accept_from(listener.get());
+  std::vector<Proved> proved;
+  std::erase_if(pending_, [&](Pending& pending) {
+    const Handshake::State state = pending.handshake.advance();
+    if (state == Handshake::State::Proved) {
+      proved.push_back(pending.handshake.take());
+      return true;
+    }
+    const bool dropped = state == Handshake::State::Failed || pending.deadline.passed();
+    strangers_ += dropped ? 1U : 0U;
+    return dropped;
+  });
+  return proved;
+}
+
+Result<Proved> Acceptor::next(Deadline deadline, int watch) {
+  for (;;) {
+    for (Proved& proved : service()) proved_.push_back(std::move(proved));
+    if (!proved_.empty()) {
+      Proved first = std::move(proved_.front());
+      proved_.pop_front();
+      return first;
+    }
+    if (deadline.passed()) {
+      if (!trouble_.empty()) return Error{ErrorCode::System, trouble_};
+      return Error{ErrorCode::Timeout, "no connection arrived in time"};
+    }
+    std::vector<pollfd> set{{watch, POLLIN, 0}};
+    add_to(set);
+    const int ready = ::poll(set.data(), set.size(), wait_ms(deadline));
+    if (ready > 0 && set[0].revents != 0) return Error{ErrorCode::NotReady, "interrupted"};
+  }
+}
+
+}  // namespace wreath

@@ -1,0 +1,62 @@
+// Accepts connections and lets only those through that prove the key.
+//
+// Many handshakes run at once and none waits for another: strangers (garbage, silence, a wrong key)
+// are dropped at their first wrong byte or after 2 s, and never keep a rank of the job out.
+#pragma once
+
+#include <poll.h>
+
+#include <deque>
+#include <vector>
+
+#include "src/bootstrap/proof.hpp"
+
+namespace wreath {
+
+class Acceptor {
+ public:
+  static constexpr int kHandshakeMs = 2000;
+  static constexpr std::size_t kMaxPending = 128;  // beyond it the oldest is dropped
+
+  Acceptor(std::vector<Fd> listeners, Identity self) : listeners_(std::move(listeners)), self_(std::move(self)) {}
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+  // Logs one warning with the number of strangers, if there were any.
+  ~Acceptor();
+
+  // For event loops: what to wait for, how long at most, and the work to do afterwards.
+  void add_to(std::vector<pollfd>& set) const;
+  int wait_ms(Deadline deadline) const;
+  std::vector<Proved> service();
+
+  // The next proved connection. Timeout, or NotReady when `watch` became readable; System when
+  // connections could not be accepted for want of descriptors.
+  Result<Proved> next(Deadline deadline, int watch = -1);
+
+  void close_listeners() { listeners_.clear(); }
+  void close_unix_listeners() {
+    std::erase_if(listeners_, [](const Fd& fd) { return local_address(fd.get()).is_unix(); });
+  }
+  std::size_t strangers() const { return strangers_; }
+  // Why connections could not be accepted lately; empty when they could.
+  const std::string& trouble() const { return trouble_; }
+
+ private:
+  struct Pending {
+    Handshake handshake;
+    Deadline deadline;
+  };
+  void accept_from(int listener);
+  void handle_refusal(int error);
+
+  std::vector<Fd> listeners_;
+  Identity self_;
+  std::deque<Pending> pending_;  // oldest first
+  std::deque<Proved> proved_;    // for next()
+  std::size_t strangers_ = 0;
+  bool backing_off_ = false;
+  Deadline retry_ = Deadline::after_ms(0);
+  std::string trouble_;
+};
+
+}  // namespace wreath

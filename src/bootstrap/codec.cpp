@@ -1,0 +1,206 @@
+// The encoder and decoder of start-up messages: see codec.hpp. One `fields` function per message
+// describes it to both directions, so that they cannot disagree.
+#include "src/bootstrap/codec.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace wreath {
+
+void Writer::text(std::string_view value, std::size_t limit) {
+  value = value.substr(0, limit);
+  number(static_cast<std::uint32_t>(value.size()));
+  raw(std::as_bytes(std::span(value)));
+}
+
+std::span<const std::byte> Reader::take(std::size_t size) {
+  if (!ok_ || size > bytes_.size()) {
+    ok_ = false;
+    return {};
+  }
+  const auto taken = bytes_.first(size);
+  bytes_ = bytes_.subspan(size);
+  return taken;
+}
+
+bool Reader::flag() {
+  const auto value = number<std::uint8_t>();
+  if (value > 1) ok_ = false;
+  return value == 1;
+}
+
+void Reader::raw(std::span<std::byte> target) { std::ranges::copy(take(target.size()), target.begin()); }
+
+std::string Reader::opaque(std::size_t limit) {
+  const auto size = number<std::uint32_t>();
+  if (size > limit) ok_ = false;
+  const auto bytes = take(ok_ ? size : 0);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string Reader::text(std::size_t limit) {
+  std::string value = opaque(limit);
+  std::ranges::replace_if(
+      value, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
+  return value;
+}
+
+namespace {
+
+// The two directions of one field; `Out` and `In` have the same words.
+class Out {
+ public:
+  template <typename T>
+  void number(const T& value) {
+    writer_.number(value);
+  }
+  void flag(const bool& value) { writer_.number(static_cast<std::uint8_t>(value)); }
+  void text(const std::string& value, std::size_t limit) { writer_.text(value, limit); }
+  void opaque(const std::string& value, std::size_t limit) { writer_.text(value, limit); }
+  void code(const ErrorCode& value) { writer_.number(static_cast<std::uint8_t>(value)); }
+  void raw(std::span<const std::byte> bytes) { writer_.raw(bytes); }
+  template <typename T, typename Visit>
+  void list(const std::vector<T>& values, std::size_t /*limit*/, Visit visit) {
+    writer_.number(static_cast<std::uint32_t>(values.size()));
+    for (const T& value : values) visit(value);
+  }
+  std::vector<std::byte> take() { return writer_.take(); }
+
+ private:
+  Writer writer_;
+};
+
+class In {
+ public:
+  explicit In(std::span<const std::byte> bytes) : reader_(bytes) {}
+  template <typename T>
+  void number(T& value) {
+    value = reader_.number<T>();
+  }
+  void flag(bool& value) { value = reader_.flag(); }
+  void text(std::string& value, std::size_t limit) { value = reader_.text(limit); }
+  void opaque(std::string& value, std::size_t limit) { value = reader_.opaque(limit); }
+  void raw(std::span<std::byte> bytes) { reader_.raw(bytes); }
+  void code(ErrorCode& value) {
+    const auto number = reader_.number<std::uint8_t>();
+    if (number > static_cast<std::uint8_t>(ErrorCode::System)) return reader_.fail();
+    value = static_cast<ErrorCode>(number);
+  }
+  template <typename T, typename Visit>
+  void list(std::vector<T>& values, std::size_t limit, Visit visit) {
+    const auto size = reader_.number<std::uint32_t>();
+    if (size > limit) reader_.fail();
+    for (std::uint32_t i = 0; i < size && reader_.ok(); ++i) visit(values.emplace_back());
+  }
+  bool complete() const { return reader_.complete(); }
+
+ private:
+  Reader reader_;
+};
+
+// `M` is the message, const when it is written.
+template <typename Side, typename M>
+void address_fields(Side& side, M& address) {
+  side.number(address.family);
+  side.raw(address.ip);
+  side.number(address.port);
+}
+
+template <typename Side, typename M>
+void person_fields(Side& side, M& person) {
+  side.number(person.pid);
+  side.number(person.process);
+  side.number(person.host);
+  side.text(person.host_name, kMaxNameBytes);
+  side.text(person.library_version, kMaxNameBytes);
+  side.text(person.unix_name, kMaxNameBytes);
+}
+
+template <typename Side, typename M>
+requires std::same_as<std::remove_const_t<M>, Hello>
+void fields(Side& side, M& hello) {
+  side.number(hello.rank);
+  side.number(hello.ranks);
+  person_fields(side, hello);
+  side.flag(hello.need_streams);
+  side.number(hello.timeout_ms);
+  side.opaque(hello.settings, kMaxSettingsBytes);
+}
+
+template <typename Side, typename M>
+requires std::same_as<std::remove_const_t<M>, Call>
+void fields(Side& side, M& call) {
+  side.flag(call.open_tcp);
+  side.flag(call.loopback);
+}
+
+template <typename Side, typename M>
+requires std::same_as<std::remove_const_t<M>, Listening>
+void fields(Side& side, M& listening) {
+  address_fields(side, listening.tcp);
+  side.text(listening.error, kMaxTextBytes);
+}
+
+template <typename Side, typename M>
+requires std::same_as<std::remove_const_t<M>, Table>
+void fields(Side& side, M& table) {
+  side.number(table.communicator);
+  side.raw(table.salt);
+  side.opaque(table.settings, kMaxSettingsBytes);
+  side.list(table.rows, kMaxRanks, [&](auto& row) {
+    person_fields(side, row);
+    address_fields(side, row.tcp);
+  });
+}
+
+template <typename Side, typename M>
+requires std::same_as<std::remove_const_t<M>, Ready>
+void fields(Side& side, M& ready) { side.text(ready.error, kMaxTextBytes); }
+
+template <typename Side, typename M>
+requires std::same_as<std::remove_const_t<M>, Go>
+void fields(Side&, M&) {}
+
+template <typename Side, typename M>
+requires std::same_as<std::remove_const_t<M>, Refusal>
+void fields(Side& side, M& refusal) {
+  side.code(refusal.code);
+  side.number(refusal.failed_rank);
+  side.text(refusal.text, kMaxTextBytes);
+}
+
+template <typename M>
+bool decode_as(std::span<const std::byte> body, Message& message) {
+  In in(body);
+  fields(in, message.emplace<M>());
+  return in.complete();
+}
+
+using DecodeOne = bool (*)(std::span<const std::byte>, Message&);
+
+// By kind, the variant's index.
+constexpr std::array<DecodeOne, std::variant_size_v<Message>> kDecoders{
+    &decode_as<Hello>, &decode_as<Call>, &decode_as<Listening>, &decode_as<Table>,
+    &decode_as<Ready>, &decode_as<Go>,   &decode_as<Refusal>};
+
+}  // namespace
+
+std::vector<std::byte> encode(const Message& message) {
+  Out out;
+  out.number(static_cast<std::uint8_t>(message.index()));
+  std::visit([&](const auto& content) { fields(out, content); }, message);
+  return out.take();
+}
+
+Result<Message> decode(std::span<const std::byte> bytes) {
+  Message message;
+  const std::size_t kind = bytes.empty() ? kDecoders.size() : static_cast<std::size_t>(bytes[0]);
+  if (kind >= kDecoders.size() || !kDecoders[kind](bytes.subspan(1), message)) {
+    return Error{ErrorCode::StartupFailed,
+                 fmt::format("a malformed start-up message of {} bytes arrived", bytes.size())};
+  }
+  return message;
+}
+
+}  // namespace wreath

@@ -1,0 +1,60 @@
+// Who this process is: see host.hpp.
+#include "src/bootstrap/host.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+
+#include "src/bootstrap/key.hpp"
+
+namespace wreath {
+namespace {
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string text;
+  std::getline(file, text);
+  return text.empty() ? host_name() : text;
+}
+
+std::string file_identity(const char* path) {
+  struct stat status {};
+  return ::stat(path, &status) == 0 ? fmt::format("{}:{}", status.st_dev, status.st_ino) : "none";
+}
+
+}  // namespace
+
+std::uint64_t host_id() {
+  struct stat memory {};
+  const bool has_memory = ::stat("/dev/shm", &memory) == 0;
+  const std::string text = fmt::format("{}/{}/{}", boot_id(), file_identity("/proc/self/ns/net"),
+                                       has_memory ? fmt::format("{}", memory.st_dev) : "none");
+  const auto hash = Key::none()->tag(std::as_bytes(std::span(text)));
+  std::uint64_t id = 0;
+  std::memcpy(&id, hash.data(), sizeof id);
+  return id;
+}
+
+std::uint64_t process_id() {
+  static std::mutex mutex;
+  static pid_t owner = 0;
+  static std::uint64_t id = 0;
+  const std::lock_guard lock(mutex);
+  if (owner != ::getpid()) {
+    owner = ::getpid();
+    id = random_u64();
+  }
+  return id;
+}
+
+std::string host_name() {
+  std::array<char, 256> text{};
+  return ::gethostname(text.data(), text.size() - 1) == 0 && text[0] != 0 ? text.data() : "unknown";
+}
+
+}  // namespace wreath

@@ -1,0 +1,39 @@
+// The meeting point: one thread in the process of one rank, to which all ranks come at start.
+//
+//   rank -> point   Hello                    who it is
+//   point -> ranks  Call                     all are here: open a TCP listener, or not
+//   rank -> point   Listening                where
+//   point -> ranks  Table                    everybody's addresses, the links' key, rank 0's settings
+//   (ranks link to each other: mesh.hpp)
+//   rank -> point   Ready
+//   point -> ranks  Go                       or at any time Refusal, with the reason, to all
+#pragma once
+
+#include <vector>
+
+#include "src/bootstrap/bootstrap.hpp"
+#include "src/bootstrap/proof.hpp"
+
+namespace wreath {
+
+// How the meeting point is reached and served.
+struct MeetingPlace {
+  Identity self;                          // its key opens the meeting
+  std::vector<SocketAddress> candidates;  // where to look, in order
+  SocketAddress interface;                // what a TCP listener for other hosts binds; unspecified: the
+                                          // local end of the connection to the meeting point
+  bool ends_when_refused = false;         // it listened before anybody came: refused means gone
+  std::string hint;                       // appended to "nobody answered"
+};
+
+// Serves a meeting in a detached thread "wreath-meet" that ends when all have met, or failed to within
+// the first comer's timeout, or nobody came for 10 minutes.
+Status serve_meeting(std::vector<Fd> listeners, Identity self);
+
+// The meeting itself, in the calling thread.
+void run_meeting(std::vector<Fd> listeners, Identity self);
+
+// Goes to the meeting point and returns linked to everybody.
+Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& request);
+
+}  // namespace wreath

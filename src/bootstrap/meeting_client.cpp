@@ -1,0 +1,228 @@
+// A rank's side of a start: see meeting.hpp.
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "src/base/log.hpp"
+#include "src/bootstrap/frame.hpp"
+#include "src/bootstrap/host.hpp"
+#include "src/bootstrap/meeting.hpp"
+#include "src/bootstrap/mesh.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::int64_t kGraceMs = 2000;  // the meeting point's verdict says more than this rank's own clock
+constexpr std::int64_t kLeastLinkMs = 5000;
+constexpr int kFirstPatienceMs = 250;  // doubled per round: a silent stranger must not hold the search up
+constexpr int kMostPatienceMs = 2000;
+constexpr std::int64_t kGoneMs = 1000;
+
+std::string range_text(const std::vector<SocketAddress>& candidates) {
+  const std::string first = candidates.front().text();
+  return candidates.size() == 1 ? first : fmt::format("{} .. {}", first, candidates.back().text());
+}
+
+Error version_error(const Greeting& theirs, const Greeting& mine) {
+  return {ErrorCode::StartupFailed,
+          fmt::format("library versions differ: rank {} runs wreath {} (protocol {}), the meeting point wreath {} "
+                      "(protocol {})",
+                      mine.rank, mine.version, mine.protocol, theirs.version, theirs.protocol)};
+}
+
+// Finds the meeting point among the candidates: whoever proves the job's key is it.
+class Search {
+ public:
+  Search(const MeetingPlace& place, Identity self, std::int64_t timeout_ms)
+      : place_(place), self_(std::move(self)), timeout_ms_(timeout_ms), deadline_(Deadline::after_ms(timeout_ms)) {}
+
+  Result<Fd> run() {
+    const Deadline gone = Deadline::after_ms(kGoneMs);
+    int patience_ms = kFirstPatienceMs;
+    for (int wait_ms = 2;; wait_ms = std::min(2 * wait_ms, 100)) {
+      all_refused_ = true;
+      for (const SocketAddress& address : place_.candidates) {
+        auto found = attempt(address, sooner(deadline_, Deadline::after_ms(patience_ms)));
+        if (found || final_) return found;
+      }
+      if (deadline_.passed()) return give_up(timeout_ms_);
+      if (place_.ends_when_refused && all_refused_ && gone.passed()) return give_up(kGoneMs);
+      sleep_ms(std::min(wait_ms, deadline_.left_ms() < 0 ? wait_ms : deadline_.left_ms()));
+      patience_ms = std::min(2 * patience_ms, kMostPatienceMs);
+    }
+  }
+
+ private:
+  Result<Fd> attempt(const SocketAddress& address, Deadline patience) {
+    bool refused = false;
+    auto fd = connect_to(address, patience, &refused);
+    all_refused_ = all_refused_ && refused;
+    if (!fd) {
+      reason_ = fd.error().message;
+      final_ = reason_.find("RLIMIT_NOFILE") != std::string::npos;
+      return fd;
+    }
+    set_no_delay(fd->get());
+    auto proved = prove(std::move(*fd), self_, patience);
+    if (!proved) {
+      reason_ = fmt::format("{}: {}", address.text(), proved.error().message);
+      return proved.error();
+    }
+    if (proved->peer.protocol != self_.greeting.protocol) {
+      final_ = true;
+      return version_error(proved->peer, self_.greeting);
+    }
+    return std::move(proved->fd);
+  }
+
+  Error give_up(std::int64_t after_ms) const {
+    std::string text = fmt::format("rank {} found no meeting point at {} within {} ms (last: {})", self_.greeting.rank,
+                                   range_text(place_.candidates), after_ms, reason_);
+    if (!place_.hint.empty()) text += "; " + place_.hint;
+    return {ErrorCode::StartupFailed, std::move(text)};
+  }
+
+  const MeetingPlace& place_;
+  Identity self_;
+  std::int64_t timeout_ms_;
+  Deadline deadline_;
+  std::string reason_;
+  bool all_refused_ = true;
+  bool final_ = false;  // no use trying again
+};
+
+// The next message, which must be an M; a Refusal becomes its error.
+template <typename M>
+Result<M> expect(int socket, Deadline deadline) {
+  auto message = recv_message(socket, deadline);
+  if (!message) {
+    return Error{ErrorCode::StartupFailed, fmt::format("the meeting point is lost: {}", message.error().message)};
+  }
+  if (auto* refusal = std::get_if<Refusal>(&*message)) {
+    return Error{refusal->code, std::move(refusal->text), refusal->failed_rank};
+  }
+  if (auto* content = std::get_if<M>(&*message)) return std::move(*content);
+  return Error{ErrorCode::StartupFailed, "the meeting point sent what it should not"};
+}
+
+std::string random_unix_name() { return fmt::format("wreath-{:016x}{:016x}", random_u64(), random_u64()); }
+
+Hello make_hello(const MeetingPlace& place, const BootstrapRequest& request, const std::string& unix_name) {
+  Hello hello;
+  hello.rank = request.rank;
+  hello.ranks = request.ranks;
+  hello.pid = ::getpid();
+  hello.process = process_id();
+  hello.host = host_id();
+  hello.host_name = host_name();
+  hello.library_version = place.self.greeting.version;
+  hello.unix_name = unix_name;
+  hello.need_streams = request.need_streams;
+  hello.timeout_ms = request.timeout_ms;
+  hello.settings = request.settings;
+  return hello;
+}
+
+// Opens the TCP listener that the meeting point asks for.
+Result<Fd> open_tcp(const Call& call, const MeetingPlace& place, int meeting) {
+  if (!call.open_tcp) return Fd();
+  const SocketAddress mine = local_address(meeting);
+  SocketAddress interface = place.interface.family() != AF_UNSPEC ? place.interface : mine;
+  if (call.loopback) interface = SocketAddress::loopback(mine.family() == AF_INET6 ? AF_INET6 : AF_INET, 0);
+  if (interface.ip_bytes().empty()) {
+    return Error{ErrorCode::StartupFailed, "ranks are on several hosts, but this one knows no IP address of its host"};
+  }
+  return listen_on(interface.with_port(0));
+}
+
+Status check_table(const Table& table, const BootstrapRequest& request) {
+  if (table.rows.size() == static_cast<std::size_t>(request.ranks)) return {};
+  return Error{ErrorCode::StartupFailed, fmt::format("the meeting point sent a table of {} ranks instead of {}",
+                                                     table.rows.size(), request.ranks)};
+}
+
+Membership make_membership(const BootstrapRequest& request, std::shared_ptr<Mesh> mesh, std::vector<Fd> control) {
+  Membership result;
+  result.rank = request.rank;
+  result.ranks = request.ranks;
+  result.communicator = mesh->table().communicator;
+  result.settings = mesh->table().settings;
+  for (const TableRow& row : mesh->table().rows) {
+    const auto rank = static_cast<Rank>(result.members.size());
+    result.members.push_back({{rank, row.process, row.host}, row.pid, row.host_name, row.library_version});
+  }
+  result.control = std::move(control);
+  if (!request.need_streams) mesh.reset();
+  result.open_stream = [mesh = std::move(mesh)](Rank peer, Deadline deadline) -> Result<Fd> {
+    if (!mesh) return Error{ErrorCode::InvalidUsage, "open_stream: need_streams was not set in the request"};
+    return mesh->open_stream(peer, deadline);
+  };
+  return result;
+}
+
+// Links to all and waits until everybody is linked, or for the reason why not.
+Result<std::vector<Fd>> link(Mesh& mesh, int meeting, Deadline deadline) {
+  auto control = mesh.link_all(deadline, meeting);
+  const bool told = !control && control.error().code == ErrorCode::NotReady;
+  if (!told) {
+    Ready ready;
+    if (!control) ready.error = control.error().message;
+    (void)send_message(meeting, ready, deadline);
+  }
+  if (auto go = expect<Go>(meeting, sooner(deadline, Deadline::after_ms(control ? -1 : kGraceMs))); !go) {
+    const bool own_reason = !control && !told && go.error().failed_rank < 0;
+    return own_reason ? control.error() : go.error();
+  }
+  return control;
+}
+
+}  // namespace
+
+Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& request) {
+  if (request.ranks < 1 || request.ranks > kMaxRanks) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("ranks={} must be 1 .. {}", request.ranks, kMaxRanks)};
+  }
+  if (request.settings.size() > kMaxSettingsBytes) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("settings of {} bytes exceed {}", request.settings.size(), kMaxSettingsBytes)};
+  }
+  Deadline deadline = Deadline::after_ms(request.timeout_ms < 0 ? -1 : request.timeout_ms + kGraceMs);
+  Identity self = place.self;
+  self.greeting.rank = request.rank;
+  self.greeting.purpose = Purpose::Meet;
+  auto meeting = Search(place, self, request.timeout_ms).run();
+  if (!meeting) return meeting.error();
+  const int socket = meeting->get();
+  set_keepalive(socket);
+
+  const std::string unix_name = random_unix_name();
+  auto unix_listener = listen_on(SocketAddress::abstract_unix(unix_name));
+  if (!unix_listener) return unix_listener.error();
+  WREATH_TRY(send_message(socket, make_hello(place, request, unix_name), deadline));
+
+  auto call = expect<Call>(socket, deadline);
+  if (!call) return call.error();
+  auto tcp_listener = open_tcp(*call, place, socket);
+  Listening listening;
+  if (!tcp_listener) listening.error = tcp_listener.error().message;
+  if (tcp_listener && *tcp_listener) listening.tcp = to_net_address(local_address(tcp_listener->get()));
+  WREATH_TRY(send_message(socket, listening, deadline));
+
+  auto table = expect<Table>(socket, deadline);
+  if (!table) return table.error();
+  WREATH_TRY(check_table(*table, request));
+  if (deadline.left_ms() >= 0 && deadline.left_ms() < kLeastLinkMs + kGraceMs) {
+    deadline = Deadline::after_ms(kLeastLinkMs + kGraceMs);
+  }
+  auto key = self.key->derive("wreath links", table->salt);
+  auto mesh = std::make_shared<Mesh>(request.rank, std::move(*table), std::move(key), std::move(*unix_listener),
+                                     std::move(*tcp_listener));
+  auto control = link(*mesh, socket, deadline);
+  if (!control) return control.error();
+  return make_membership(request, std::move(mesh), std::move(*control));
+}
+
+}  // namespace wreath

@@ -1,0 +1,316 @@
+// The meeting point's side of a start: see meeting.hpp. One thread, one poll loop, four phases; the
+// first thing that goes wrong is told to everybody.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "src/base/log.hpp"
+#include "src/bootstrap/acceptor.hpp"
+#include "src/bootstrap/frame.hpp"
+#include "src/bootstrap/host.hpp"
+#include "src/bootstrap/meeting.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::int64_t kNobodyCameMs = 600'000;
+constexpr std::int64_t kLeastLinkMs = 5000;   // for linking, when the last rank came at the last moment
+constexpr std::int64_t kSendMs = 5000;        // for a guest that does not read
+constexpr std::int64_t kAfterwordsMs = 1000;  // after a failure newcomers are still told for so long
+
+enum class Phase { Gathering, Opening, Linking, Met, Failed };
+
+struct Guest {
+  Fd fd;
+  Greeting greeting;
+  MessageReader reader;
+  std::optional<Hello> hello;
+  NetAddress tcp;
+  Phase answered = Phase::Gathering;  // the last phase whose answer arrived
+};
+
+std::string describe(const Hello& hello) {
+  return fmt::format("rank {} (host {}, pid {})", hello.rank, hello.host_name, hello.pid);
+}
+
+std::string seconds(std::int64_t milliseconds) {
+  return milliseconds % 1000 == 0 ? fmt::format("{} s", milliseconds / 1000) : fmt::format("{} ms", milliseconds);
+}
+
+class Meeting {
+ public:
+  Meeting(std::vector<Fd> listeners, Identity self)
+      : acceptor_(std::move(listeners), std::move(self)), deadline_(Deadline::after_ms(kNobodyCameMs)) {}
+
+  void run() {
+    while (phase_ != Phase::Met && phase_ != Phase::Failed) {
+      wait(deadline_);
+      for (Proved& proved : acceptor_.service()) admit(std::move(proved));
+      for (const auto& guest : guests_) listen_to(*guest);
+      std::erase_if(guests_, [](const auto& guest) { return !guest->fd; });
+      advance();
+      if (deadline_.passed()) time_out();
+    }
+    if (phase_ == Phase::Met) return farewell();
+    afterwords();
+  }
+
+ private:
+  void wait(Deadline deadline) {
+    std::vector<pollfd> set;
+    acceptor_.add_to(set);
+    for (const auto& guest : guests_) set.push_back({guest->fd.get(), POLLIN, 0});
+    (void)::poll(set.data(), set.size(), acceptor_.wait_ms(deadline));
+  }
+
+  void fail(int rank, std::string text, ErrorCode code = ErrorCode::StartupFailed) {
+    if (phase_ == Phase::Failed) return;
+    phase_ = Phase::Failed;
+    failure_ = {code, rank, std::move(text)};
+  }
+
+  void admit(Proved proved) {
+    if (proved.peer.purpose != Purpose::Meet) return;
+    auto guest = std::make_unique<Guest>();
+    guest->fd = std::move(proved.fd);
+    guest->greeting = std::move(proved.peer);
+    set_keepalive(guest->fd.get());
+    if (guest->greeting.protocol != kProtocol) {
+      fail(guest->greeting.rank,
+           fmt::format("library versions differ: rank {} runs wreath {} (protocol {}), the meeting "
+                       "point wreath {} (protocol {})",
+                       guest->greeting.rank, guest->greeting.version, guest->greeting.protocol, library_version(),
+                       kProtocol));
+    }
+    guests_.push_back(std::move(guest));
+  }
+
+  // Reads what a guest has sent. A guest that leaves before it said who it is, is forgotten.
+  void listen_to(Guest& guest) {
+    while (guest.fd && phase_ != Phase::Failed) {
+      auto message = guest.reader.poll(guest.fd.get());
+      if (message && !*message) return;
+      const bool understood = message && std::visit([&](auto& content) { return handle(guest, content); }, **message);
+      if (understood) continue;
+      if (guest.hello) {
+        const std::string_view what = message ? "sent what it should not" : "left";
+        fail(guest.hello->rank, fmt::format("{} {} during start-up", describe(*guest.hello), what));
+      }
+      guest.fd = Fd();
+    }
+  }
+
+  bool handle(Guest& guest, Hello& hello) {
+    if (guest.hello || hello.rank != guest.greeting.rank) return false;
+    guest.hello = std::move(hello);
+    const Hello& mine = *guest.hello;
+    if (first_ == nullptr) {
+      first_ = &guest;
+      timeout_ms_ = mine.timeout_ms;
+      deadline_ = Deadline::after_ms(timeout_ms_);
+    }
+    if (const std::string problem = find_problem(mine); !problem.empty()) {
+      fail(mine.rank, problem);
+    } else {
+      by_rank_[mine.rank] = &guest;
+    }
+    return true;
+  }
+
+  // What is wrong with this rank among those that came before; empty: nothing.
+  std::string find_problem(const Hello& mine) const {
+    const Hello& first = *first_->hello;
+    if (mine.ranks != first.ranks) {
+      return fmt::format("the number of ranks differs: {} was started with {}, {} with {}", describe(mine), mine.ranks,
+                         describe(first), first.ranks);
+    }
+    if (mine.library_version != first.library_version) {
+      return fmt::format("library versions differ: {} runs wreath {}, {} wreath {}", describe(mine),
+                         mine.library_version, describe(first), first.library_version);
+    }
+    if (mine.ranks < 1 || mine.ranks > kMaxRanks || mine.rank < 0 || mine.rank >= mine.ranks) {
+      return fmt::format("{} is not a rank of a job of {} ranks (0 .. {})", describe(mine), mine.ranks, mine.ranks - 1);
+    }
+    if (const auto twin = by_rank_.find(mine.rank); twin != by_rank_.end()) {
+      return fmt::format("two processes claim rank {}: pid {} on host {} and pid {} on host {}", mine.rank,
+                         twin->second->hello->pid, twin->second->hello->host_name, mine.pid, mine.host_name);
+    }
+    return {};
+  }
+
+  bool handle(Guest& guest, Listening& listening) {
+    if (phase_ != Phase::Opening || guest.answered != Phase::Gathering) return false;
+    guest.answered = Phase::Opening;
+    guest.tcp = listening.tcp;
+    if (!listening.error.empty())
+      fail(guest.hello->rank, fmt::format("{}: {}", describe(*guest.hello), listening.error));
+    return true;
+  }
+
+  bool handle(Guest& guest, Ready& ready) {
+    if (phase_ != Phase::Linking || guest.answered != Phase::Opening) return false;
+    guest.answered = Phase::Linking;
+    if (!ready.error.empty()) fail(guest.hello->rank, fmt::format("{}: {}", describe(*guest.hello), ready.error));
+    return true;
+  }
+
+  // Anything else is the meeting point's to say.
+  template <typename Other>
+  bool handle(Guest&, Other&) {
+    return false;
+  }
+
+  bool complete() const {
+    const bool all_here = first_ != nullptr && by_rank_.size() == static_cast<std::size_t>(first_->hello->ranks);
+    return all_here &&
+           std::ranges::all_of(by_rank_, [&](const auto& entry) { return entry.second->answered == phase_; });
+  }
+
+  // Goes to the next phase when every rank has answered this one.
+  void advance() {
+    if (phase_ == Phase::Failed || !complete()) return;
+    if (phase_ == Phase::Gathering) {
+      phase_ = Phase::Opening;
+      tell_all(make_call());
+    } else if (phase_ == Phase::Opening) {
+      phase_ = Phase::Linking;
+      if (timeout_ms_ >= 0 && deadline_.left_ms() < kLeastLinkMs) deadline_ = Deadline::after_ms(kLeastLinkMs);
+      tell_all(make_table());
+    } else {
+      phase_ = Phase::Met;
+    }
+  }
+
+  Call make_call() const {
+    Call call;
+    call.loopback = true;
+    for (const auto& [rank, guest] : by_rank_) {
+      if (guest->hello->host != first_->hello->host) call.loopback = false;
+      if (guest->hello->need_streams) call.open_tcp = true;
+    }
+    if (!call.loopback) call.open_tcp = true;
+    return call;
+  }
+
+  Table make_table() const {
+    Table table;
+    table.communicator = random_u64();
+    fill_random(table.salt);
+    table.settings = by_rank_.at(0)->hello->settings;
+    for (const auto& [rank, guest] : by_rank_) {
+      const Hello& hello = *guest->hello;
+      table.rows.push_back(
+          {hello.pid, hello.process, hello.host, hello.host_name, hello.library_version, hello.unix_name, guest->tcp});
+    }
+    return table;
+  }
+
+  void tell_all(const Message& message) {
+    for (const auto& [rank, guest] : by_rank_) {
+      if (send_message(guest->fd.get(), message, Deadline::after_ms(kSendMs))) continue;
+      fail(rank, fmt::format("{} left or does not read during start-up", describe(*guest->hello)));
+    }
+  }
+
+  void time_out() {
+    if (phase_ == Phase::Failed || phase_ == Phase::Met) return;
+    if (first_ == nullptr) return fail(-1, "no rank arrived at the meeting point within 10 minutes");
+    std::vector<int> late;
+    for (int rank = 0; rank < first_->hello->ranks; ++rank) {
+      const auto found = by_rank_.find(rank);
+      if (found == by_rank_.end() || found->second->answered != phase_) late.push_back(rank);
+    }
+    if (phase_ == Phase::Gathering) {
+      std::erase_if(late, [&](int rank) { return by_rank_.contains(rank); });
+    }
+    std::string text =
+        fmt::format("rank{} {} of {} did not {} within {}", late.size() == 1 ? "" : "s", fmt::join(late, ", "),
+                    first_->hello->ranks, phase_ == Phase::Gathering ? "arrive" : "answer", seconds(timeout_ms_));
+    if (acceptor_.strangers() > 0) {
+      text += fmt::format(" ({} connections did not prove the job's key: do all ranks have the same key?)",
+                          acceptor_.strangers());
+    }
+    if (acceptor_.trouble().empty()) return fail(late.empty() ? -1 : late.front(), text);
+    fail(late.empty() ? -1 : late.front(), fmt::format("{}: {}", acceptor_.trouble(), text), ErrorCode::System);
+  }
+
+  // The process of this thread may end as soon as its own rank knows the outcome: that one is told last.
+  void own_process_last() {
+    std::ranges::stable_partition(
+        guests_, [](const auto& guest) { return !guest->hello || guest->hello->process != process_id(); });
+  }
+
+  void farewell() {
+    acceptor_.close_listeners();
+    own_process_last();
+    for (const auto& guest : guests_) (void)send_message(guest->fd.get(), Go{}, Deadline::after_ms(kSendMs));
+  }
+
+  void refuse(const Guest& guest) const {
+    (void)send_message(guest.fd.get(), failure_, Deadline::after_ms(kAfterwordsMs));
+    (void)::shutdown(guest.fd.get(), SHUT_WR);
+  }
+
+  // Tells the failure to all and, for a moment, to those who come late. Guests are read until they
+  // close: closing with unread bytes could destroy the message on its way.
+  void afterwords() {
+    log_info("start-up failed: {}", failure_.text);
+    own_process_last();
+    for (const auto& guest : guests_) refuse(*guest);
+    const Deadline end = Deadline::after_ms(kAfterwordsMs);
+    while (!end.passed()) {
+      wait(end);
+      for (Proved& proved : acceptor_.service()) {
+        guests_.push_back(std::make_unique<Guest>());
+        guests_.back()->fd = std::move(proved.fd);
+        refuse(*guests_.back());
+      }
+      std::erase_if(guests_, [](const auto& guest) {
+        std::array<std::byte, 4096> ignored{};
+        return try_recv(guest->fd.get(), ignored) < 0;
+      });
+    }
+  }
+
+  Acceptor acceptor_;
+  std::vector<std::unique_ptr<Guest>> guests_;
+  std::map<int, Guest*> by_rank_;
+  Guest* first_ = nullptr;
+  Phase phase_ = Phase::Gathering;
+  Deadline deadline_;
+  std::int64_t timeout_ms_ = -1;
+  Refusal failure_;
+};
+
+}  // namespace
+
+void run_meeting(std::vector<Fd> listeners, Identity self) { Meeting(std::move(listeners), std::move(self)).run(); }
+
+Status serve_meeting(std::vector<Fd> listeners, Identity self) {
+  // The new thread must not run the program's signal handlers.
+  sigset_t all{};
+  sigset_t before{};
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Status status;
+  try {
+    std::thread([listeners = std::move(listeners), self = std::move(self)]() mutable {
+      (void)::pthread_setname_np(::pthread_self(), "wreath-meet");
+      run_meeting(std::move(listeners), std::move(self));
+    }).detach();
+  } catch (const std::system_error& failure) {
+    status = os_error("start the meeting thread", failure.code().value());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return status;
+}
+
+}  // namespace wreath

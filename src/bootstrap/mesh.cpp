@@ -1,0 +1,142 @@
+// The links between ranks: see mesh.hpp.
+#include "src/bootstrap/mesh.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace wreath {
+namespace {
+
+std::vector<Fd> listeners(Fd unix_listener, Fd tcp_listener) {
+  std::vector<Fd> list;
+  if (unix_listener) list.push_back(std::move(unix_listener));
+  if (tcp_listener) list.push_back(std::move(tcp_listener));
+  return list;
+}
+
+void set_options(int socket, Purpose purpose) {
+  if (local_address(socket).is_unix()) return;
+  if (purpose == Purpose::Control) {
+    set_control_options(socket);
+  } else {
+    set_stream_options(socket);
+  }
+}
+
+}  // namespace
+
+NetAddress to_net_address(const SocketAddress& address) {
+  NetAddress result;
+  const auto bytes = address.ip_bytes();
+  if (bytes.empty()) return result;
+  result.family = bytes.size() == 4 ? 4 : 6;
+  std::ranges::copy(bytes, result.ip.begin());
+  result.port = address.port();
+  return result;
+}
+
+SocketAddress to_socket_address(const NetAddress& address) {
+  if (address.family == 4) return SocketAddress::from_ip(std::span(address.ip).first(4), address.port);
+  if (address.family == 6) return SocketAddress::from_ip(address.ip, address.port);
+  return {};
+}
+
+Mesh::Mesh(Rank rank, Table table, std::shared_ptr<const Key> key, Fd unix_listener, Fd tcp_listener)
+    : rank_(rank),
+      table_(std::move(table)),
+      key_(std::move(key)),
+      acceptor_(listeners(std::move(unix_listener), std::move(tcp_listener)), identity(Purpose::Control)) {}
+
+Identity Mesh::identity(Purpose purpose) const {
+  return {key_, {kProtocol, rank_, purpose, std::string(library_version())}};
+}
+
+std::string Mesh::describe(Rank peer) const {
+  const TableRow& row = table_.rows[static_cast<std::size_t>(peer)];
+  return fmt::format("rank {} (host {}, pid {})", peer, row.host_name, row.pid);
+}
+
+std::vector<SocketAddress> Mesh::addresses_of(Rank peer, Purpose purpose) const {
+  const TableRow& mine = table_.rows[static_cast<std::size_t>(rank_)];
+  const TableRow& theirs = table_.rows[static_cast<std::size_t>(peer)];
+  std::vector<SocketAddress> addresses;
+  if (purpose == Purpose::Control && mine.host == theirs.host) {
+    addresses.push_back(SocketAddress::abstract_unix(theirs.unix_name));
+  }
+  if (theirs.tcp.family != 0) addresses.push_back(to_socket_address(theirs.tcp));
+  return addresses;
+}
+
+// Tries the peer's addresses in order until one leads to it. A handshake can be dropped when strangers
+// crowd the peer's listener, so that is tried again; a refused connection is final.
+Result<Fd> Mesh::connect(Rank peer, Purpose purpose, Deadline deadline, int watch) const {
+  const std::vector<SocketAddress> addresses = addresses_of(peer, purpose);
+  if (addresses.empty()) return Error{ErrorCode::StartupFailed, fmt::format("{} has no address", describe(peer)), peer};
+  for (int wait_ms = 1;; wait_ms = std::min(2 * wait_ms, 100)) {
+    std::string reason;
+    bool all_refused = true;
+    for (const SocketAddress& address : addresses) {
+      bool refused = false;
+      auto fd = connect_to(address, deadline, &refused);
+      all_refused = all_refused && refused;
+      if (!fd) {
+        reason = fd.error().message;
+        continue;
+      }
+      set_options(fd->get(), purpose);
+      auto proved = prove(std::move(*fd), identity(purpose), deadline, watch);
+      if (proved && proved->peer.rank == peer) return std::move(proved->fd);
+      reason = fmt::format("{}: {}", address.text(), proved ? "another rank answered" : proved.error().message);
+    }
+    const bool interrupted = watch >= 0 && wait_for(watch, POLLIN, Deadline::after_ms(0));
+    if (interrupted) return Error{ErrorCode::NotReady, "interrupted"};
+    if (all_refused || deadline.passed()) {
+      return Error{ErrorCode::StartupFailed, fmt::format("no connection to {}: {}", describe(peer), reason), peer};
+    }
+    sleep_ms(wait_ms);
+  }
+}
+
+Result<Fd> Mesh::accept(Rank peer, Purpose purpose, Deadline deadline, int watch) {
+  for (;;) {
+    const auto found = std::ranges::find_if(
+        waiting_, [&](const Proved& proved) { return proved.peer.rank == peer && proved.peer.purpose == purpose; });
+    if (found != waiting_.end()) {
+      Fd fd = std::move(found->fd);
+      waiting_.erase(found);
+      return fd;
+    }
+    auto proved = acceptor_.next(deadline, watch);
+    if (!proved && proved.error().code == ErrorCode::Timeout) {
+      return Error{ErrorCode::StartupFailed, fmt::format("no connection from {} in time", describe(peer)), peer};
+    }
+    if (!proved) return proved.error();
+    set_options(proved->fd.get(), proved->peer.purpose);
+    waiting_.push_back(std::move(*proved));
+  }
+}
+
+Result<std::vector<Fd>> Mesh::link_all(Deadline deadline, int watch) {
+  const auto ranks = static_cast<Rank>(table_.rows.size());
+  std::vector<Fd> control(table_.rows.size());
+  for (Rank peer = 0; peer < ranks; ++peer) {
+    if (peer == rank_) continue;
+    auto fd = peer < rank_ ? connect(peer, Purpose::Control, deadline, watch)
+                           : accept(peer, Purpose::Control, deadline, watch);
+    if (!fd) return fd.error();
+    control[static_cast<std::size_t>(peer)] = std::move(*fd);
+  }
+  acceptor_.close_unix_listeners();
+  return control;
+}
+
+Result<Fd> Mesh::open_stream(Rank peer, Deadline deadline) {
+  if (peer < 0 || peer >= static_cast<Rank>(table_.rows.size()) || peer == rank_) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("peer={} is not another rank of {}", peer, table_.rows.size())};
+  }
+  return peer < rank_ ? connect(peer, Purpose::Stream, deadline, -1) : accept(peer, Purpose::Stream, deadline, -1);
+}
+
+}  // namespace wreath

@@ -1,0 +1,90 @@
+// Mutual proof of the key: the first bytes of every connection, of fixed size, before anything is parsed.
+//
+//   connector -> acceptor   greeting: magic, protocol, rank, purpose, version, 32-byte nonce
+//   acceptor  -> connector  greeting
+//   connector -> acceptor   HMAC-SHA256(key, "connector" | both greetings)
+//   acceptor  -> connector  HMAC-SHA256(key, "acceptor"  | both greetings)
+//
+// The acceptor gives its proof last, so a stranger learns nothing but the greeting; the roles differ, so
+// a reflected proof fails; what a greeting says is believed only after the proof. The layout of
+// greetings stays as it is in all protocols, so that versions that differ can name each other.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "src/base/socket.hpp"
+#include "src/bootstrap/key.hpp"
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+inline constexpr std::uint32_t kProtocol = 1;
+inline constexpr std::size_t kNonceBytes = 32;
+inline constexpr std::size_t kGreetingBytes = 8 + 3 * 4 + 16 + kNonceBytes;
+
+enum class Purpose : std::uint32_t { Meet = 1, Control = 2, Stream = 3 };
+
+// What an end says of itself.
+struct Greeting {
+  std::uint32_t protocol = kProtocol;
+  std::int32_t rank = -1;  // -1: the meeting point
+  Purpose purpose = Purpose::Meet;
+  std::string version;  // of the library, at most 15 bytes
+};
+
+// The version of this library.
+std::string_view library_version();
+
+// Who an end is and what it proves.
+struct Identity {
+  std::shared_ptr<const Key> key;
+  Greeting greeting;
+};
+
+// A connection whose other end has proved the key.
+struct Proved {
+  Fd fd;
+  Greeting peer;
+};
+
+// One handshake, advanced without waiting.
+class Handshake {
+ public:
+  enum class State { Receiving, Sending, Proved, Failed };
+
+  static Handshake connector(Fd fd, Identity self) { return {std::move(fd), std::move(self), true}; }
+  // Answers any purpose; the caller checks Proved::peer.purpose.
+  static Handshake acceptor(Fd fd, Identity self) { return {std::move(fd), std::move(self), false}; }
+
+  State advance();
+  State state() const { return state_; }
+  int descriptor() const { return fd_.get(); }
+  // Once, in state Proved.
+  Proved take() { return {std::move(fd_), std::move(peer_)}; }
+
+ private:
+  Handshake(Fd fd, Identity self, bool connects);
+  bool transfer(std::span<std::byte> bytes, bool sends);
+  bool finish_phase();
+  std::array<std::byte, kTagBytes + 2 * kGreetingBytes> transcript(bool of_connector) const;
+
+  Fd fd_;
+  Identity self_;
+  bool connects_;
+  State state_ = State::Receiving;
+  int phase_ = 0;         // 0, 1: greetings; 2, 3: proofs
+  std::size_t done_ = 0;  // bytes of this phase
+  std::array<std::byte, kGreetingBytes> mine_{};
+  std::array<std::byte, kGreetingBytes> theirs_{};
+  std::array<std::byte, kTagBytes> proof_{};
+  Greeting peer_;
+};
+
+// The connector's side to its end; `watch` as in wait_for. PeerLost: closed or not proved; Timeout.
+Result<Proved> prove(Fd fd, const Identity& self, Deadline deadline, int watch = -1);
+
+}  // namespace wreath

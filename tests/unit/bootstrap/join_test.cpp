@@ -1,0 +1,179 @@
+// Ranks meet: through an id, through the environment, in one process; and what they are told when they cannot.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+#include "src/base/socket.hpp"
+#include "src/bootstrap/bootstrap.hpp"
+#include "src/bootstrap/frame.hpp"
+#include "src/bootstrap/meeting.hpp"
+#include "tests/unit/bootstrap/helpers.hpp"
+
+namespace wreath {
+namespace {
+
+using ::testing::HasSubstr;
+using Results = std::vector<Result<Membership>>;
+
+BootstrapRequest request(int rank, int ranks, std::int64_t timeout_ms = 20'000) {
+  return {rank, ranks, "settings of rank " + std::to_string(rank), timeout_ms, false};
+}
+
+// Calls `join_one(i)` for i = 0 .. n-1, each in a thread.
+template <typename JoinOne>
+Results join_all(int n, JoinOne join_one) {
+  Results results;
+  for (int i = 0; i < n; ++i) results.emplace_back(Error{ErrorCode::System, "not run"});
+  std::vector<std::thread> threads;
+  for (int i = 0; i < n; ++i) threads.emplace_back([&, i] { results[static_cast<std::size_t>(i)] = join_one(i); });
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+// Every pair exchanges its numbers over `fd_of(rank, peer)`.
+template <typename FdOf>
+void expect_linked(int ranks, FdOf fd_of) {
+  const Deadline deadline = Deadline::after_ms(5000);
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (int peer = 0; peer < ranks; ++peer) {
+      if (peer == rank) continue;
+      const std::array text{static_cast<std::byte>(rank), static_cast<std::byte>(peer)};
+      ASSERT_TRUE(send_all(fd_of(rank, peer), text, deadline));
+    }
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (int peer = 0; peer < ranks; ++peer) {
+      if (peer == rank) continue;
+      std::array<std::byte, 2> text{};
+      ASSERT_TRUE(recv_all(fd_of(rank, peer), text, deadline));
+      EXPECT_EQ(text[0], static_cast<std::byte>(peer));
+      EXPECT_EQ(text[1], static_cast<std::byte>(rank));
+    }
+  }
+}
+
+void expect_members(Results& results) {
+  const auto ranks = static_cast<int>(results.size());
+  for (const auto& result : results) ASSERT_TRUE(result) << result.error().message;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Membership& one = *results[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(one.rank, rank);
+    EXPECT_EQ(one.ranks, ranks);
+    EXPECT_EQ(one.communicator, results[0]->communicator);
+    EXPECT_EQ(one.settings, results[0]->settings);
+    EXPECT_EQ(one.members.size(), results.size());
+    EXPECT_FALSE(one.control[static_cast<std::size_t>(rank)]);
+  }
+  expect_linked(ranks, [&](int rank, int peer) {
+    return results[static_cast<std::size_t>(rank)]->control[static_cast<std::size_t>(peer)].get();
+  });
+}
+
+TEST(JoinLocal, LinksEveryPair) {
+  auto all = join_local(5, "text");
+  ASSERT_TRUE(all) << all.error().message;
+  expect_linked(5, [&](int rank, int peer) {
+    return (*all)[static_cast<std::size_t>(rank)].control[static_cast<std::size_t>(peer)].get();
+  });
+  EXPECT_EQ((*all)[3].settings, "text");
+  EXPECT_NE((*all)[0].communicator, 0U);
+}
+
+TEST(JoinLocal, OpensStreams) {
+  auto all = join_local(2, "");
+  ASSERT_TRUE(all);
+  auto low = (*all)[0].open_stream(1, Deadline::after_ms(1000));
+  auto high = (*all)[1].open_stream(0, Deadline::after_ms(1000));
+  ASSERT_TRUE(low && high);
+  expect_linked(2, [&](int rank, int) { return rank == 0 ? low->get() : high->get(); });
+  EXPECT_FALSE((*all)[0].open_stream(2, Deadline::after_ms(1)));
+}
+
+TEST(JoinLocal, RefusesABadNumberOfRanks) {
+  for (const int ranks : {0, -1, 100'000}) {
+    auto all = join_local(ranks, "");
+    ASSERT_FALSE(all);
+    EXPECT_EQ(all.error().code, ErrorCode::InvalidArgument);
+  }
+}
+
+TEST(Join, BringsEightRanksTogetherOverUnixSockets) {
+  const DescriptorCount before;
+  {
+    auto id = UniqueId::create();
+    ASSERT_TRUE(id) << id.error().message;
+    auto results = join_all(8, [&](int rank) { return join(*id, request(rank, 8)); });
+    expect_members(results);
+    for (const Fd& fd : results[3]->control) {
+      if (fd) {
+        EXPECT_TRUE(local_address(fd.get()).is_unix());
+      }
+    }
+    EXPECT_EQ(results[5]->settings, "settings of rank 0");
+  }
+  EXPECT_TRUE(before.settles());
+}
+
+TEST(Join, OpensStreamsOverLoopback) {
+  const DescriptorCount before;
+  {
+    auto id = UniqueId::create();
+    ASSERT_TRUE(id);
+    constexpr int kRanks = 6;
+    std::vector<std::vector<Fd>> streams(kRanks);
+    auto results = join_all(kRanks, [&](int rank) {
+      BootstrapRequest wish = request(rank, kRanks);
+      wish.need_streams = true;
+      auto member = join(*id, wish);
+      for (int peer = 0; member && peer < kRanks; ++peer) {
+        auto& mine = streams[static_cast<std::size_t>(rank)];
+        if (peer == rank) {
+          mine.emplace_back();
+          continue;
+        }
+        auto fd = member->open_stream(peer, Deadline::after_ms(10'000));
+        if (!fd) return Result<Membership>(fd.error());
+        mine.push_back(std::move(*fd));
+      }
+      return member;
+    });
+    expect_members(results);
+    expect_linked(kRanks, [&](int rank, int peer) {
+      return streams[static_cast<std::size_t>(rank)][static_cast<std::size_t>(peer)].get();
+    });
+    EXPECT_TRUE(local_address(streams[0][1].get()).is_loopback());
+  }
+  EXPECT_TRUE(before.settles());
+}
+
+TEST(Join, RefusesStreamsThatWereNotAskedFor) {
+  auto id = UniqueId::create();
+  ASSERT_TRUE(id);
+  auto results = join_all(2, [&](int rank) { return join(*id, request(rank, 2)); });
+  expect_members(results);
+  auto fd = results[0]->open_stream(1, Deadline::after_ms(100));
+  ASSERT_FALSE(fd);
+  EXPECT_EQ(fd.error().code, ErrorCode::InvalidUsage);
+}
+
+// The same meeting with TCP only, as between hosts (the process cannot change its host, so links are UNIX).
+TEST(Join, BringsEightRanksTogetherOverTcp) {
+  const DescriptorCount before;
+  {
+    MeetingPlace place;
+    place.self = test_identity();
+    std::vector<Fd> listeners;
+    listeners.push_back(*listen_on(SocketAddress::loopback(AF_INET, 0)));
+    place.candidates = {local_address(listeners[0].get())};
+    ASSERT_TRUE(serve_meeting(std::move(listeners), place.self));
+    auto results = join_all(8, [&](int rank) { return meet(place, request(rank, 8)); });
+    expect_members(results);
+  }
+  EXPECT_TRUE(before.settles());
+}
+
+}  // namespace
+}  // namespace wreath
