@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "src/base/available_memory.hpp"
 #include "wreath/memory.hpp"
 
 #ifndef MADV_POPULATE_WRITE
@@ -129,6 +130,14 @@ Status check_file_limit(std::size_t bytes, std::string_view what) {
   return {};
 }
 
+// Beyond what there is the kernel kills a process of its choice while it makes the pages: ask first.
+Status check_available(std::size_t bytes, std::string_view what) {
+  const std::uint64_t available = available_memory();
+  if (bytes <= available) return {};
+  return Error{ErrorCode::System,
+               fmt::format("cannot get {} bytes of {}: {} bytes of memory are available", bytes, what, available)};
+}
+
 Status seal(int descriptor, std::size_t bytes, std::string_view what) {
   if (::fcntl(descriptor, F_ADD_SEALS, kRequiredSeals | F_SEAL_SEAL) == 0) return {};
   return refused(what, bytes, "fcntl(F_ADD_SEALS)", errno);
@@ -186,6 +195,7 @@ Result<std::shared_ptr<Region>> Region::create(std::size_t bytes, bool shareable
     return Error{ErrorCode::InvalidArgument, fmt::format("cannot get {} bytes of {}", bytes, what)};
   }
   bytes = (bytes + page - 1) / page * page;
+  WREATH_TRY(check_available(bytes, what));
   Fd descriptor;
   if (shareable) {
     Result<Fd> made = make_memfd(bytes, what);

@@ -1,0 +1,87 @@
+// Reads /proc/meminfo and the limits of every control group from this process's own up to the root.
+#include "src/base/available_memory.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+namespace wreath {
+namespace {
+
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+
+// How a version of control groups names its files.
+struct GroupFiles {
+  std::string_view controllers;  // in /proc/self/cgroup; version 2 has none
+  std::string_view mount;
+  std::string_view limit;
+  std::string_view usage;
+  std::string_view cache;  // in memory.stat: reclaimed before anyone is killed
+};
+constexpr GroupFiles kVersions[] = {
+    {"", "/sys/fs/cgroup", "/memory.max", "/memory.current", "inactive_file"},
+    {"memory", "/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"},
+};
+
+// "max" and missing files are nullopt.
+std::optional<std::uint64_t> read_number(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t value;
+  if (file >> value) return value;
+  return std::nullopt;
+}
+
+// The number after the word `key`, 0 when there is none.
+std::uint64_t read_field(const std::string& path, std::string_view key) {
+  std::ifstream file(path);
+  for (std::string word; file >> word;) {
+    std::uint64_t value;
+    if (word == key && file >> value) return value;
+  }
+  return 0;
+}
+
+std::uint64_t left_in_machine(const std::string& root) {
+  const std::string path = root + "/proc/meminfo";
+  const std::uint64_t available = read_field(path, "MemAvailable:");
+  return available == 0 ? kNoLimit : (available + read_field(path, "SwapFree:")) * 1024;
+}
+
+std::uint64_t left_in_group(const std::string& folder, const GroupFiles& files) {
+  const std::optional<std::uint64_t> limit = read_number(folder + std::string(files.limit));
+  const std::optional<std::uint64_t> usage = read_number(folder + std::string(files.usage));
+  if (!limit || !usage) return kNoLimit;
+  const std::uint64_t used = *usage - std::min(*usage, read_field(folder + "/memory.stat", files.cache));
+  return *limit - std::min(*limit, used);
+}
+
+// `line` of /proc/self/cgroup: "number:controller,controller:/path".
+std::uint64_t left_in_groups(const std::string& root, const std::string& line) {
+  const std::size_t first = line.find(':');
+  const std::size_t second = line.find(':', first + 1);
+  if (first == std::string::npos || second == std::string::npos) return kNoLimit;
+  const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+  std::uint64_t left = kNoLimit;
+  for (const GroupFiles& files : kVersions) {
+    if (controllers.find("," + std::string(files.controllers) + ",") == std::string::npos) continue;
+    for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
+      while (!path.empty() && path.back() == '/') path.pop_back();
+      left = std::min(left, left_in_group(root + std::string(files.mount) + path, files));
+      if (path.find('/') == std::string::npos) break;
+    }
+  }
+  return left;
+}
+
+}  // namespace
+
+std::uint64_t available_memory(const std::string& root) {
+  std::uint64_t left = left_in_machine(root);
+  std::ifstream groups(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) left = std::min(left, left_in_groups(root, line));
+  return left;
+}
+
+}  // namespace wreath
