@@ -1,0 +1,15 @@
+// The subcommands of `wreath`: each in its own file, listed in main.cpp.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace wreath {
+
+// Adds options to `command` and returns what runs it; that returns the exit code.
+using AddCommand = std::function<int()> (*)(CLI::App& command);
+
+std::function<int()> add_plan(CLI::App& command);
+std::function<int()> add_why(CLI::App& command);
+
+}  // namespace wreath
