@@ -39,7 +39,13 @@ Error bad_field(const char* field, const WireHeader& header, std::uint32_t value
 TcpReceiver::TcpReceiver(int socket, TcpLanes& lanes)
     : socket_(socket), lanes_(lanes), buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
 
+// A large message is begun only in a call that has published nothing yet: the step that waits for it
+// may have to post its landing first.
 Result<std::size_t> TcpReceiver::receive_some() {
+  published_ = false;
+  const std::size_t waiting = buffered();
+  WREATH_TRY(parse());
+  if (published_) return waiting - buffered();
   const std::size_t asked = remaining_ > 0 ? 0 : wanted();
   auto first = read();
   if (!first || *first == 0) return first;
@@ -122,6 +128,7 @@ Result<bool> TcpReceiver::parse_frame() {
   }
   const bool copied = parts.bytes <= kCopiedBytes;
   if (buffered() < parts.prefix + (copied ? parts.bytes : 0)) return false;
+  if (published_ && !copied && ours) return false;
   if (ours) lanes_[header.credit_lane].peer_consumed = header.credit;
   begin_ += parts.prefix;
   if (!message) {
@@ -201,6 +208,7 @@ void TcpReceiver::finish_message() {
   slot.region = kLocalAddress;
   slot.offset = reinterpret_cast<std::uintptr_t>(target_);
   store_release(slot.sequence, header_.sequence);
+  published_ = true;
   lane.received = header_.sequence + 1;
 }
 

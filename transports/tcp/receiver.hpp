@@ -55,7 +55,8 @@ class TcpReceiver {
   std::size_t done_ = 0;
   std::size_t remaining_ = 0;
 
-  bool large_ = false;  // the last message was: expect another
+  bool large_ = false;      // the last message was: expect another
+  bool published_ = false;  // a message, in this call
 };
 
 }  // namespace wreath

@@ -9,6 +9,7 @@ namespace wreath {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x01545257;  // "WRT", version 1
+constexpr std::size_t kCheckAt = 28;
 
 void store(std::byte* target, std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) target[i] = static_cast<std::byte>((value >> (8 * i)) & 0xff);
@@ -19,6 +20,16 @@ T load(const std::byte* source) {
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < sizeof(T); ++i) value |= std::to_integer<std::uint64_t>(source[i]) << (8 * i);
   return static_cast<T>(value);
+}
+
+// Of the bytes before it. Each round is a bijection of the word: a change of one word changes the sum.
+std::uint32_t check_of(const std::byte* source) {
+  std::uint64_t sum = kMagic;
+  for (std::size_t at = 0; at < kCheckAt; at += 4) {
+    sum = (sum ^ load<std::uint32_t>(source + at)) * 0x9e3779b97f4a7c15;
+    sum ^= sum >> 32;
+  }
+  return static_cast<std::uint32_t>(sum);
 }
 
 Error bad_field(const char* field, std::uint64_t value, const char* rule, std::uint64_t bound) {
@@ -73,7 +84,7 @@ void encode(const WireHeader& header, std::byte* target) noexcept {
   store(target + 16, header.signature, 4);
   store(target + 20, header.bytes, 4);
   store(target + 24, header.credit, 4);
-  store(target + 28, 0, 4);  // flags: none yet
+  store(target + kCheckAt, check_of(target), 4);
 }
 
 Result<WireHeader> decode(std::span<const std::byte, kWireHeaderBytes> source, const FifoShape& shape) {
@@ -83,8 +94,6 @@ Result<WireHeader> decode(std::span<const std::byte, kWireHeaderBytes> source, c
   if (kind != static_cast<std::uint8_t>(FrameKind::Data) && kind != static_cast<std::uint8_t>(FrameKind::Credit)) {
     return bad_field("kind", kind, "must be 1 or", 2);
   }
-  const auto flags = load<std::uint32_t>(at + 28);
-  if (flags != 0) return bad_field("flags", flags, "must be", 0);
   WireHeader header;
   header.kind = static_cast<FrameKind>(kind);
   header.padding = load<std::uint8_t>(at + 5);
@@ -97,6 +106,8 @@ Result<WireHeader> decode(std::span<const std::byte, kWireHeaderBytes> source, c
   header.credit = load<std::uint32_t>(at + 24);
   WREATH_TRY(check_length(header, shape));
   if (header.epoch == shape.epoch) WREATH_TRY(check_names(header, shape));
+  const auto check = load<std::uint32_t>(at + kCheckAt);
+  if (check != check_of(at)) return bad_field("check", check, "of the other fields it would be", check_of(at));
   return header;
 }
 

@@ -1,0 +1,315 @@
+// Order, content, credit and landings between two links.
+#include "transports/tcp/link.hpp"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "src/fifo/access.hpp"
+#include "tests/unit/transports_tcp/pair.hpp"
+#include "transports/tcp/tcp.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::uint32_t kSlotBytes = 16384;
+const std::vector<std::size_t> kSizes = {0, 1, 63, 64, 65, 4095, 4096, 4097, 5000, kSlotBytes - 1, kSlotBytes};
+
+// Messages of one lane, one direction: what is sent next and what has come.
+struct Stream {
+  SendFifo* send;
+  RecvFifo* recv;
+  std::uint32_t lane;
+  std::vector<std::vector<std::byte>> messages;
+  std::size_t offset;  // of every message in its memory: misaligned addresses
+  std::size_t sent = 0;
+  std::size_t seen = 0;
+
+  void send_all() {
+    while (sent < messages.size()) {
+      const auto& memory = messages[sent];
+      if (!try_send(*send, memory.data() + offset, memory.size() - offset, lane)) return;
+      ++sent;
+    }
+  }
+  void take_all(std::uint32_t first_sequence) {
+    Received got;
+    while (try_recv(*recv, got)) {
+      const auto& memory = messages[seen];
+      ASSERT_EQ(got.sequence, first_sequence + static_cast<std::uint32_t>(seen));
+      ASSERT_EQ(got.signature, lane);
+      ASSERT_EQ(got.data.size(), memory.size() - offset);
+      ASSERT_TRUE(got.data.empty() || std::memcmp(got.data.data(), memory.data() + offset, got.data.size()) == 0);
+      ++seen;
+    }
+  }
+  bool done() const { return seen == messages.size(); }
+};
+
+Stream make_stream(TcpLink& from, TcpLink& to, std::uint16_t lane, int rounds, std::size_t offset) {
+  Stream stream{&from.send_fifo(lane), &to.recv_fifo(lane), lane, {}, offset};
+  std::mt19937 random(lane);
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < kSizes.size(); ++i) {
+      const std::size_t bytes = kSizes[random() % kSizes.size()];
+      stream.messages.push_back(filled(lane, static_cast<std::uint32_t>(stream.messages.size()), bytes + offset));
+    }
+  }
+  return stream;
+}
+
+struct Case {
+  Wire wire;
+  std::uint32_t slot_count;
+};
+
+class TcpLinks : public testing::TestWithParam<Case> {};
+
+TEST_P(TcpLinks, DeliverEveryMessageInOrderOnManyLanesBothWays) {
+  constexpr std::uint16_t kLanes = 5;
+  const std::uint32_t first = 0xfffffffd;  // wraps on the third message
+  LinkPair pair(shape_of(kLanes, GetParam().slot_count, kSlotBytes, first), GetParam().wire);
+  std::vector<Stream> streams;
+  for (std::uint16_t lane = 0; lane < kLanes; ++lane) {
+    streams.push_back(make_stream(*pair.a, *pair.b, lane, 10, lane * 13u % 64));
+    streams.push_back(make_stream(*pair.b, *pair.a, lane, 10, lane * 29u % 64));
+  }
+  std::string why;
+  const bool done = drive(
+      pair,
+      [&] {
+        bool all = true;
+        for (Stream& stream : streams) {
+          stream.send_all();
+          stream.take_all(first);
+          all = all && stream.done();
+        }
+        return all;
+      },
+      &why);
+  EXPECT_TRUE(done) << why;
+}
+
+TEST_P(TcpLinks, MayBeDrivenByTwoThreads) {
+  constexpr std::uint16_t kLanes = 3;
+  LinkPair pair(shape_of(kLanes, GetParam().slot_count, kSlotBytes), GetParam().wire);
+  std::vector<std::vector<std::byte>> content;
+  for (const std::size_t bytes : kSizes) content.push_back(filled(7, 7, bytes));
+  constexpr std::uint32_t kMessages = 200;
+  auto run = [&](TcpLink& link, bool& fine) {
+    std::vector<std::uint32_t> sent(kLanes), seen(kLanes);
+    const std::int64_t start = now_ns();
+    fine = true;
+    for (std::uint32_t finished = 0; finished < 2 * kLanes && fine;) {
+      finished = 0;
+      for (std::uint16_t lane = 0; lane < kLanes; ++lane) {
+        const auto& out = content[(sent[lane] + lane) % content.size()];
+        if (sent[lane] < kMessages && try_send(link.send_fifo(lane), out.data(), out.size())) ++sent[lane];
+        Received got;
+        if (try_recv(link.recv_fifo(lane), got))
+          fine = fine && got.data == content[(seen[lane]++ + lane) % content.size()];
+        const bool all_sent = sent[lane] == kMessages && drained(link.send_fifo(lane));
+        finished += static_cast<std::uint32_t>(all_sent) + static_cast<std::uint32_t>(seen[lane] == kMessages);
+      }
+      fine = fine && static_cast<bool>(link.progress(true)) && !expired(start);
+    }
+  };
+  bool fine_a = false;
+  bool fine_b = false;
+  std::thread other([&] { run(*pair.b, fine_b); });
+  run(*pair.a, fine_a);
+  other.join();
+  EXPECT_TRUE(fine_a);
+  EXPECT_TRUE(fine_b);
+}
+
+INSTANTIATE_TEST_SUITE_P(Wires, TcpLinks,
+                         testing::Values(Case{Wire::Unix, 1}, Case{Wire::Unix, 2}, Case{Wire::Unix, 8},
+                                         Case{Wire::Tcp, 1}, Case{Wire::Tcp, 2}, Case{Wire::Tcp, 4},
+                                         Case{Wire::Tcp, 8}),
+                         [](const auto& row) {
+                           return std::string(row.param.wire == Wire::Unix ? "Unix" : "Tcp") +
+                                  std::to_string(row.param.slot_count);
+                         });
+
+class TcpLanding : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(TcpLanding, PutsTheMessageWhereTheStepWantsIt) {
+  LinkPair pair(shape_of(1, 2, kSlotBytes));
+  const auto data = filled(0, 0, GetParam());
+  std::vector<std::byte> target(data.size());
+  *pair.b->recv_fifo(0).landing = {target.data(), 0, static_cast<std::uint32_t>(data.size())};
+  ASSERT_TRUE(try_send(pair.a->send_fifo(0), data.data(), data.size()));
+  Received got;
+  ASSERT_TRUE(drive(pair, [&] { return try_recv(pair.b->recv_fifo(0), got); }));
+  EXPECT_EQ(got.at, target.data());
+  EXPECT_EQ(target, data);
+}
+
+TEST_P(TcpLanding, IsNotUsedForAnotherMessage) {
+  LinkPair pair(shape_of(1, 2, kSlotBytes));
+  const auto data = filled(0, 0, GetParam());
+  const auto bytes = static_cast<std::uint32_t>(data.size());
+  for (const Landing& landing :
+       {Landing{nullptr, 1, bytes}, Landing{nullptr, 0, bytes + 1}, Landing{nullptr, 0, bytes - 1}}) {
+    std::vector<std::byte> target(data.size() + 1);
+    LinkPair other(shape_of(1, 2, kSlotBytes));
+    *other.b->recv_fifo(0).landing = {target.data(), landing.sequence, landing.bytes};
+    ASSERT_TRUE(try_send(other.a->send_fifo(0), data.data(), data.size()));
+    Received got;
+    ASSERT_TRUE(drive(other, [&] { return try_recv(other.b->recv_fifo(0), got); }));
+    EXPECT_NE(got.at, target.data());
+    EXPECT_EQ(got.data, data);
+    EXPECT_EQ(target, std::vector<std::byte>(data.size() + 1));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, TcpLanding, testing::Values(1, 64, 4096, 4097, kSlotBytes));
+
+TEST(TcpLanding, PostedTooLateChangesNothing) {
+  LinkPair pair(shape_of(1, 1, kSlotBytes));
+  auto [raw, socket] = connected(Wire::Unix);
+  auto link = link_over(std::move(socket), shape_of(1, 1, kSlotBytes), 0);
+  WireHeader header;
+  header.epoch = kTestEpoch;
+  header.bytes = kSlotBytes;
+  std::vector<std::byte> frame(64 + kSlotBytes);
+  encode(header, frame.data());
+  const auto data = filled(0, 0, kSlotBytes);
+  std::copy(data.begin(), data.end(), frame.begin() + 64);
+  ASSERT_EQ(::send(raw.get(), frame.data(), 10'000, 0), 10'000);
+  ASSERT_TRUE(link->progress(true));
+  std::vector<std::byte> target(kSlotBytes);
+  *link->recv_fifo(0).landing = {target.data(), 0, kSlotBytes};
+  ASSERT_EQ(::send(raw.get(), frame.data() + 10'000, frame.size() - 10'000, 0),
+            static_cast<ssize_t>(frame.size() - 10'000));
+  ASSERT_TRUE(link->progress(true));
+  Received got;
+  ASSERT_TRUE(try_recv(link->recv_fifo(0), got));
+  EXPECT_NE(got.at, target.data());
+  EXPECT_EQ(got.data, data);
+}
+
+TEST(TcpLink, ASlowLaneHoldsUpNoOther) {
+  for (const std::uint32_t slots : {1u, 2u, 8u}) {
+    LinkPair pair(shape_of(2, slots, kSlotBytes));
+    const auto data = filled(0, 0, kSlotBytes);
+    std::uint32_t on_slow = 0;
+    std::uint32_t seen = 0;
+    EXPECT_TRUE(drive(pair, [&] {  // lane 0 is filled and never read
+      while (try_send(pair.a->send_fifo(0), data.data(), data.size())) ++on_slow;
+      try_send(pair.a->send_fifo(1), data.data(), data.size());
+      Received got;
+      if (try_recv(pair.b->recv_fifo(1), got)) ++seen;
+      return seen == 500;
+    })) << slots;
+    EXPECT_LE(on_slow, 2 * slots);  // as many at the receiver as have room there, as many waiting here
+    EXPECT_GT(on_slow, slots);
+  }
+}
+
+TEST(TcpLink, AllSlotsAreUsableInTheEnd) {
+  for (const std::uint32_t slots : {1u, 2u, 4u, 8u}) {
+    LinkPair pair(shape_of(1, slots, kSlotBytes));
+    const std::byte data[8] = {};
+    Received got;
+    for (std::uint32_t i = 0; i < slots; ++i) ASSERT_TRUE(try_send(pair.a->send_fifo(0), data, 8));
+    ASSERT_TRUE(drive(pair, [&] { return drained(pair.a->send_fifo(0)); }));
+    for (std::uint32_t read = 1; read < 3 * slots; ++read) {  // read one: one more must arrive, without any frame back
+      ASSERT_TRUE(drive(pair, [&] { return try_recv(pair.b->recv_fifo(0), got); }));
+      ASSERT_TRUE(try_send(pair.a->send_fifo(0), data, 8));
+      ASSERT_TRUE(drive(pair, [&] { return drained(pair.a->send_fifo(0)); })) << slots << " slots, message " << read;
+    }
+  }
+}
+
+TEST(TcpLink, ResumesPartialSends) {
+  LinkPair pair(shape_of(3, 4, 1 << 20));
+  const int tiny = 4096;
+  ASSERT_EQ(::setsockopt(pair.a->descriptor(), SOL_SOCKET, SO_SNDBUF, &tiny, sizeof tiny), 0);
+  std::vector<std::vector<std::byte>> data;
+  for (std::uint32_t lane = 0; lane < 3; ++lane) data.push_back(filled(lane, 0, (1 << 20) - lane * 17));
+  for (std::uint16_t lane = 0; lane < 3; ++lane)
+    ASSERT_TRUE(try_send(pair.a->send_fifo(lane), data[lane].data(), data[lane].size()));
+  EXPECT_EQ(pair.a->in_flight(), data[0].size() + data[1].size() + data[2].size());
+  ASSERT_TRUE(pair.a->progress(false));
+  EXPECT_TRUE(pair.a->send_blocked());
+  EXPECT_FALSE(drained(pair.a->send_fifo(0)));
+  std::vector<bool> seen(3);
+  ASSERT_TRUE(drive(pair, [&] {
+    for (std::uint16_t lane = 0; lane < 3; ++lane) {
+      Received got;
+      if (!try_recv(pair.b->recv_fifo(lane), got)) continue;
+      EXPECT_EQ(got.data, data[lane]);
+      seen[lane] = true;
+    }
+    return seen[0] && seen[1] && seen[2];
+  }));
+  EXPECT_EQ(pair.a->in_flight(), 0u);
+  EXPECT_FALSE(pair.a->send_blocked());
+}
+
+TEST(TcpLink, GivesStagingForCopiedMessages) {
+  LinkPair pair(shape_of(2, 2, kSlotBytes));
+  SendFifo& fifo = pair.a->send_fifo(1);
+  EXPECT_TRUE(fifo.by_reference);
+  EXPECT_EQ(fifo.staging, nullptr);
+  ASSERT_TRUE(pair.a->prepare(1));
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    const auto data = filled(1, i, kSlotBytes);
+    std::memcpy(stage(fifo), data.data(), data.size());
+    SlotHeader& slot = next_slot(fifo);
+    slot.epoch = kTestEpoch;
+    slot.signature = i;
+    slot.bytes = kSlotBytes;
+    publish(fifo);
+    Received got;
+    ASSERT_TRUE(drive(pair, [&] { return try_recv(pair.b->recv_fifo(1), got); }));
+    EXPECT_EQ(got.data, data);
+    EXPECT_EQ(got.signature, i);
+  }
+}
+
+TEST(TcpLink, ReceivesSeldomWhenNothingIsExpected) {
+  LinkPair pair(shape_of(1, 2, kSlotBytes));
+  const std::byte data[8] = {};
+  ASSERT_TRUE(try_send(pair.a->send_fifo(0), data, 8));
+  ASSERT_TRUE(pair.a->progress(false));
+  int calls = 0;
+  while (peek(pair.b->recv_fifo(0)) == nullptr && calls < 100) {
+    ASSERT_TRUE(pair.b->progress(false));
+    ++calls;
+  }
+  EXPECT_EQ(calls, 16);
+}
+
+TEST(TcpLink, SetsNoDelay) {
+  LinkPair pair(shape_of(1, 2, kSlotBytes), Wire::Tcp);
+  int value = 0;
+  socklen_t bytes = sizeof value;
+  ASSERT_EQ(::getsockopt(pair.a->descriptor(), IPPROTO_TCP, TCP_NODELAY, &value, &bytes), 0);
+  EXPECT_NE(value, 0);
+}
+
+TEST(TcpTransport, RefusesWhatItCannotUse) {
+  TransportContext context{};
+  context.shape = shape_of(1, 2, kSlotBytes);
+  auto transport = make_tcp(context).value();
+  EXPECT_EQ(transport->name(), "tcp");
+  EXPECT_TRUE(transport->needs_stream());
+  EXPECT_EQ(transport->connect({.rank = 3, .process = 0, .host = 0}, Offer{}).error().code, ErrorCode::InvalidArgument);
+  for (auto change : {+[](FifoShape& s) { s.lanes = 0; }, +[](FifoShape& s) { s.slot_count = 3; },
+                      +[](FifoShape& s) { s.slot_bytes = 0; }}) {
+    TransportContext bad = context;
+    change(bad.shape);
+    EXPECT_EQ(make_tcp(bad).error().code, ErrorCode::InvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace wreath

@@ -1,0 +1,74 @@
+// Two links of the tcp transport in one process, joined by a stream, and what an executor does to them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/clock.hpp"
+#include "src/base/fd.hpp"
+#include "transports/tcp/link.hpp"
+#include "wreath/transport.hpp"
+
+namespace wreath {
+
+enum class Wire { Unix, Tcp };
+
+// Both ends of a connected stream.
+std::pair<Fd, Fd> connected(Wire wire);
+
+// A link for `socket`, made by make_tcp() and connect().
+std::unique_ptr<TcpLink> link_over(Fd socket, const FifoShape& shape, Rank peer);
+
+struct LinkPair {
+  explicit LinkPair(const FifoShape& shape, Wire wire = Wire::Unix);
+  std::unique_ptr<TcpLink> a;  // of rank 0
+  std::unique_ptr<TcpLink> b;  // of rank 1
+};
+
+inline constexpr std::uint16_t kTestEpoch = 5;
+
+// The usual shape of these tests.
+FifoShape shape_of(std::uint16_t lanes, std::uint32_t slot_count, std::uint32_t slot_bytes, std::uint32_t first = 0);
+
+// Publishes `bytes` at `data` by reference if there is credit.
+bool try_send(SendFifo& fifo, const std::byte* data, std::size_t bytes, std::uint32_t signature = 0x5157);
+
+struct Received {
+  std::uint32_t sequence;
+  std::uint32_t signature;
+  const std::byte* at;
+  std::vector<std::byte> data;
+};
+// Takes the next message if it is there.
+bool try_recv(RecvFifo& fifo, Received& message);
+
+// Content that depends on lane, message and place.
+std::byte pattern(std::uint32_t lane, std::uint32_t message, std::size_t place);
+std::vector<std::byte> filled(std::uint32_t lane, std::uint32_t message, std::size_t bytes);
+
+// progress() of both ends until `done` says so; false after ten seconds or an error, which is in `why`.
+template <typename Done>
+bool drive(LinkPair& pair, Done done, std::string* why = nullptr);
+
+bool expired(std::int64_t since_ns);
+
+template <typename Done>
+bool drive(LinkPair& pair, Done done, std::string* why) {
+  const std::int64_t start = now_ns();
+  while (!done()) {
+    for (TcpLink* link : {pair.a.get(), pair.b.get()}) {
+      auto moved = link->progress(true);
+      if (moved) continue;
+      if (why != nullptr) *why = moved.error().message;
+      return false;
+    }
+    if (expired(start)) return false;
+  }
+  return true;
+}
+
+}  // namespace wreath
