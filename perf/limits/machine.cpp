@@ -1,6 +1,7 @@
 // What the machine says of itself, through /proc, /sys and sysconf.
 #include "perf/limits/machine.hpp"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,8 +10,6 @@
 #include <new>
 #include <set>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "src/base/cpu.hpp"
 

@@ -1,11 +1,11 @@
 // The machine under test: its name, its caches, the cores that threads are pinned to, and memory to measure with.
 #pragma once
 
+#include <sched.h>
+
 #include <cstddef>
 #include <string>
 #include <vector>
-
-#include <sched.h>
 
 namespace wreath::perf {
 

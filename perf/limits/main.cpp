@@ -1,13 +1,13 @@
 // limits: what this machine's memory and loopback could do for all_reduce, measured in one run.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "perf/common/sizes.hpp"
 #include "perf/limits/machine.hpp"
@@ -36,7 +36,7 @@ nlohmann::json print_machine(const Effort& effort) {
   fmt::print("# machine: {}, {} cores, L2 {}, L3 {}\n", machine.cpu, machine.cores, format_size(machine.l2_bytes),
              format_size(machine.l3_bytes));
   fmt::print("# flag between two cores, one way: {} ns ({})\n", cell(flight_ns), distance);
-  return {{"cpu", machine.cpu},           {"cores", machine.cores},           {"l2_bytes", machine.l2_bytes},
+  return {{"cpu", machine.cpu},           {"cores", machine.cores},       {"l2_bytes", machine.l2_bytes},
           {"l3_bytes", machine.l3_bytes}, {"flag_ns", number(flight_ns)}, {"distance", distance}};
 }
 
@@ -57,8 +57,11 @@ nlohmann::json print_memory(const Effort& effort) {
       const Bandwidth bandwidth = memory_bandwidth(level.bytes, threads, effort);
       fmt::print("{:>8} {:>12} {:>8} {:>10} {:>10}\n", level.name, format_size(level.bytes), threads,
                  cell(bandwidth.copy_gbps), cell(bandwidth.reduce_gbps));
-      rows.push_back({{"level", level.name}, {"bytes_per_thread", level.bytes}, {"threads", threads},
-                      {"copy_gbps", number(bandwidth.copy_gbps)}, {"reduce_gbps", number(bandwidth.reduce_gbps)}});
+      rows.push_back({{"level", level.name},
+                      {"bytes_per_thread", level.bytes},
+                      {"threads", threads},
+                      {"copy_gbps", number(bandwidth.copy_gbps)},
+                      {"reduce_gbps", number(bandwidth.reduce_gbps)}});
     }
   }
   return rows;

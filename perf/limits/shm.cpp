@@ -27,7 +27,9 @@ struct alignas(64) Line {
 // What one rank owns; all reach it.
 struct RankMemory {
   explicit RankMemory(std::size_t bytes)
-      : input(bytes), output(bytes), slots{Pages(std::min(bytes, kPushLimitBytes)), Pages(std::min(bytes, kPushLimitBytes))},
+      : input(bytes),
+        output(bytes),
+        slots{Pages(std::min(bytes, kPushLimitBytes)), Pages(std::min(bytes, kPushLimitBytes))},
         lines{std::vector<Line>(kLineLimitBytes / 56 + 1), std::vector<Line>(kLineLimitBytes / 56 + 1)} {}
   Pages input;
   Pages output;
@@ -141,7 +143,8 @@ class Contest {
   template <typename Op>
   void enter(Op op) {
     reduce_.rewrite();
-    const double us = rewrite_ ? member_.median_prepared_us(effort_, [&] { reduce_.rewrite(); }, op)
+    const double us = rewrite_ ? member_.median_prepared_us(
+                                     effort_, [&] { reduce_.rewrite(); }, op)
                                : member_.median_us(effort_, op);
     right_ = right_ && reduce_.output_is_right();
     member_.barrier();

@@ -78,7 +78,8 @@ class TeamMember {
     }
     const TickPair end = TickPair::now();
     std::nth_element(ticks.begin(), ticks.begin() + static_cast<std::ptrdiff_t>(ticks.size() / 2), ticks.end());
-    const double us_per_tick = static_cast<double>(end.ns - begin.ns) / 1000 / static_cast<double>(end.ticks - begin.ticks);
+    const double us_per_tick =
+        static_cast<double>(end.ns - begin.ns) / 1000 / static_cast<double>(end.ticks - begin.ticks);
     return static_cast<double>(ticks[ticks.size() / 2]) * us_per_tick;
   }
 

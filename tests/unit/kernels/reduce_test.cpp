@@ -100,7 +100,8 @@ TEST_P(EachDataType, TheTargetMayBeAnySource) {
         reduce_reference(GetParam(), ReduceOp::Sum, expected.data(), inputs.sources(), k, kElements);
         std::byte* output = inputs.writable(static_cast<std::size_t>(place));
         target.kernel(output, inputs.sources(), k, kElements);
-        ASSERT_EQ(0, std::memcmp(output, expected.data(), expected.size())) << target.name << " k " << k << " " << place;
+        ASSERT_EQ(0, std::memcmp(output, expected.data(), expected.size()))
+            << target.name << " k " << k << " " << place;
       }
     }
   }
