@@ -1,0 +1,283 @@
+// Starting ranks: fork and exec, one pipe in (the place), one pipe out (stderr), pidfds to wait on.
+#include "perf/common/launch.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+namespace wreath::perf {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kGrace = std::chrono::seconds(2);
+constexpr int kStartFailed = 6;
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() { reset(); }
+  int get() const { return number_; }
+  explicit operator bool() const { return number_ >= 0; }
+  void reset() {
+    if (number_ >= 0) close(number_);
+    number_ = -1;
+  }
+
+ private:
+  int number_ = -1;
+};
+
+struct Pipe {
+  Descriptor read;
+  Descriptor write;
+  static std::optional<Pipe> make() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+    return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+  }
+};
+
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  return set;
+}
+
+struct Child {
+  pid_t pid = -1;
+  Descriptor exited;     // pidfd
+  Descriptor place;      // our end
+  Descriptor errors;     // its stderr; empty for the first process, which has ours
+  std::string prefix;
+  std::string line;      // of stderr, not yet complete
+  bool running() const { return static_cast<bool>(exited); }
+};
+
+// In the child, between fork and exec: only calls that are safe there.
+[[noreturn]] void become_rank(pid_t parent, bool first, const Pipe& place, const Pipe* errors,
+                              const std::vector<char*>& arguments) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(kStartFailed);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  fcntl(place.read.get(), F_SETFD, 0);
+  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  dup2(nothing, STDIN_FILENO);
+  if (!first) dup2(nothing, STDOUT_FILENO);
+  if (errors != nullptr) dup2(errors->write.get(), STDERR_FILENO);
+  execv("/proc/self/exe", arguments.data());
+  _exit(kStartFailed);
+}
+
+std::optional<Child> start(int process, int threads, const std::vector<std::string>& command) {
+  auto place = Pipe::make();
+  auto errors = Pipe::make();
+  if (!place || !errors) return std::nullopt;
+  std::vector<std::string> words = command;
+  words.insert(words.end(), {"--start-descriptor", std::to_string(place->read.get())});
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const pid_t parent = getpid();
+  Child child;
+  child.pid = fork();
+  if (child.pid < 0) return std::nullopt;
+  if (child.pid == 0) become_rank(parent, process == 0, *place, process == 0 ? nullptr : &*errors, arguments);
+  child.exited = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0)));
+  child.place = std::move(place->write);
+  if (process > 0) child.errors = std::move(errors->read);
+  child.prefix = fmt::format("[{}] ", process * threads);
+  return child;
+}
+
+void write_all(int descriptor, const void* data, std::size_t bytes) {
+  const char* at = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = write(descriptor, at, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    at += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+// Started processes and the loop that watches them.
+class Job {
+ public:
+  Job(int processes, int threads) : processes_(processes), threads_(threads) {}
+  ~Job() { end(SIGKILL); }
+
+  int run(const std::vector<std::string>& command) {
+    const sigset_t signals = ending_signals();
+    sigset_t before;
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    signals_ = Descriptor(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+    const int code = start_all(command) ? watch() : kStartFailed;
+    end(SIGKILL);
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    return code;
+  }
+
+ private:
+  bool start_all(const std::vector<std::string>& command) {
+    for (int process = 0; process < processes_; ++process) {
+      auto child = start(process, threads_, command);
+      if (!child) {
+        fmt::print(stderr, "wreath: error: cannot start process {} of {}: {}\n", process, processes_,
+                   std::strerror(errno));
+        return false;
+      }
+      children_.push_back(*std::move(child));
+    }
+    // After the forks: making an id starts a thread.
+    const auto id = UniqueId::create();
+    if (!id) {
+      fmt::print(stderr, "wreath: error: {}\n", id.error().message);
+      return false;
+    }
+    for (int process = 0; process < processes_; ++process) {
+      const Place place{process, processes_, *id};
+      Child& child = children_[static_cast<std::size_t>(process)];
+      write_all(child.place.get(), &place, sizeof(place));
+      child.place.reset();
+    }
+    return true;
+  }
+
+  int watch() {
+    while (std::any_of(children_.begin(), children_.end(), [](const Child& c) { return c.running() || c.errors; })) {
+      wait_for_news();
+      read_signals();
+      for (Child& child : children_) {
+        forward(child);
+        reap(child);
+      }
+      if (deadline_ && Clock::now() > *deadline_) end(SIGKILL);
+    }
+    return code_;
+  }
+
+  void wait_for_news() {
+    std::vector<pollfd> watched{{signals_.get(), POLLIN, 0}};
+    for (const Child& child : children_) {
+      if (child.running()) watched.push_back({child.exited.get(), POLLIN, 0});
+      if (child.errors) watched.push_back({child.errors.get(), POLLIN, 0});
+    }
+    poll(watched.data(), watched.size(), deadline_ ? 100 : -1);
+  }
+
+  void read_signals() {
+    signalfd_siginfo info;
+    if (read(signals_.get(), &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return;
+    fail(128 + static_cast<int>(info.ssi_signo));
+    end(SIGTERM);
+  }
+
+  void fail(int code) {
+    if (code_ == 0) code_ = code;
+    if (!deadline_) deadline_ = Clock::now() + kGrace;
+  }
+
+  // Passes on what a child wrote to stderr, line by line.
+  void forward(Child& child) {
+    if (!child.errors) return;
+    std::array<char, 4096> bytes;
+    pollfd ready{child.errors.get(), POLLIN, 0};
+    while (poll(&ready, 1, 0) > 0) {
+      const ssize_t got = read(child.errors.get(), bytes.data(), bytes.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got > 0) child.line.append(bytes.data(), static_cast<std::size_t>(got));
+      if (got <= 0 && !child.line.empty()) child.line += '\n';
+      for (auto end = child.line.find('\n'); end != std::string::npos; end = child.line.find('\n')) {
+        const std::string text = child.prefix + child.line.substr(0, end + 1);
+        write_all(STDERR_FILENO, text.data(), text.size());
+        child.line.erase(0, end + 1);
+      }
+      if (got <= 0) return child.errors.reset();
+    }
+  }
+
+  void reap(Child& child) {
+    if (!child.running()) return;
+    int status = 0;
+    if (waitpid(child.pid, &status, WNOHANG) != child.pid) return;
+    child.exited.reset();
+    if (WIFSIGNALED(status)) {
+      if (code_ == 0) {
+        fmt::print(stderr, "wreath: error: rank {} (pid {}) was ended by signal {} ({})\n", child.prefix,
+                   child.pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
+      }
+      fail(128 + WTERMSIG(status));
+    } else if (WEXITSTATUS(status) != 0) {
+      fail(WEXITSTATUS(status));
+    }
+  }
+
+  // Signals every child that still runs; with SIGKILL also waits for them.
+  void end(int signal) {
+    for (Child& child : children_) {
+      if (child.running()) kill(child.pid, signal);
+    }
+    if (signal != SIGKILL) return;
+    for (Child& child : children_) {
+      if (child.running()) waitpid(child.pid, nullptr, 0);
+      child.exited.reset();
+      forward(child);
+      child.errors.reset();
+    }
+  }
+
+  int processes_;
+  int threads_;
+  std::vector<Child> children_;
+  Descriptor signals_;
+  std::optional<Clock::time_point> deadline_;
+  int code_ = 0;
+};
+
+}  // namespace
+
+int launch(int processes, int threads, const std::vector<std::string>& command) {
+  return Job(processes, threads).run(command);
+}
+
+Result<Place> read_place(int descriptor) {
+  Place place;
+  char* at = reinterpret_cast<char*>(&place);
+  std::size_t missing = sizeof(place);
+  while (missing > 0) {
+    const ssize_t got = read(descriptor, at, missing);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      return Error{ErrorCode::StartupFailed, fmt::format("the process that started this rank ended before telling it "
+                                                         "its place (descriptor {})", descriptor)};
+    }
+    at += got;
+    missing -= static_cast<std::size_t>(got);
+  }
+  close(descriptor);
+  return place;
+}
+
+}  // namespace wreath::perf

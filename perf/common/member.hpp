@@ -1,0 +1,51 @@
+// One rank's end of the group under test, and the few bytes that ranks exchange through it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wreath/communicator.hpp"
+
+namespace wreath::perf {
+
+// What a measurement needs of a communicator. Tests put a faulty one here.
+class Member {
+ public:
+  virtual ~Member() = default;
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+  virtual Status all_reduce(const void* input, void* output, std::size_t count, DataType dtype, ReduceOp op) = 0;
+  virtual std::string plan_for(Collective collective, std::size_t bytes) const = 0;
+};
+
+// The real one. `communicator` must outlive it.
+class CommunicatorMember final : public Member {
+ public:
+  explicit CommunicatorMember(Communicator& communicator) : communicator_(communicator) {}
+  int rank() const override { return communicator_.rank(); }
+  int ranks() const override { return communicator_.ranks(); }
+  Status all_reduce(const void* input, void* output, std::size_t count, DataType dtype, ReduceOp op) override {
+    return communicator_.all_reduce(input, output, count, dtype, op);
+  }
+  std::string plan_for(Collective collective, std::size_t bytes) const override {
+    return communicator_.plan_for(collective, bytes);
+  }
+
+ private:
+  Communicator& communicator_;
+};
+
+// Returns once all ranks have entered.
+Status barrier(Member& member);
+
+// Every rank's numbers, rank by rank: ranks x mine.size(), where all ranks give equally many. Sums of
+// vectors that are zero outside the sender's place, so that all_reduce is all it needs.
+Result<std::vector<double>> gather(Member& member, std::span<const double> mine);
+
+// Every rank's text, cut to 120 bytes.
+Result<std::vector<std::string>> gather_text(Member& member, std::string_view mine);
+
+}  // namespace wreath::perf

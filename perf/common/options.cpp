@@ -1,0 +1,284 @@
+// The command line, as tables of flags.
+#include "perf/common/options.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include "wreath/algorithm.hpp"
+#include "wreath/transport.hpp"
+
+namespace wreath::perf {
+namespace {
+
+constexpr std::string_view kExamples = R"(examples:
+  {0} --ranks 4 -b 8 -e 64M -f 2            four processes of this host, 8 bytes to 64 MiB, doubling
+  {0} -t 4 -b 1M -e 16M -i 1M -d all        four threads, every dtype, plus 1 MiB each
+  {0} --ranks 2 --transport tcp             the same over TCP
+  {0} --ranks 4 -b 8 -e 1G -f 4 --html a.html --json a.json    a page with plots, and the numbers
+  torchrun --nproc-per-node 4 --no-python {0} -b 1M -e 1M      ranks from a launcher (RANK, WORLD_SIZE)
+
+Sizes take K, M, G (binary). Bandwidths are in 1e9 bytes per second. `busbw` = algbw x 2(n-1)/n.
+Each timed call is checked: inputs alternate, outputs are spoiled before and compared after.
+exit: 0 ok, 1 wrong data, 2 usage, 3 peer lost, 4 timeout, 5 mismatch, 6 start-up failed, 77 not available)";
+
+// nccl-tests' flags that have one accepted value here, and why.
+struct FixedFlag {
+  std::string_view flags;
+  std::string_view accepted;  // empty: none
+  std::string_view reason;
+};
+constexpr std::array kFixedFlags{
+    FixedFlag{"-g,--ngpus", "1", "this version moves CPU buffers; one rank per thread, no GPUs"},
+    FixedFlag{"-m,--agg_iters", "1", "there are no group calls to aggregate"},
+    FixedFlag{"-p,--parallel_init", "0", "ranks always start concurrently"},
+    FixedFlag{"-r,--root", "0", "this collective has no root"},
+    FixedFlag{"-z,--blocking", "0", "calls already block until this rank's result is there"},
+    FixedFlag{"-y,--stream_null", "0", "there are no CUDA streams here"},
+    FixedFlag{"-G,--cudagraph", "0", "there are no CUDA graphs here"},
+    FixedFlag{"-C,--report_cputime", "0", "calls run on the CPU: the time shown is CPU time already"},
+    FixedFlag{"-R,--local_register", "0", "use --memory shared for memory that peers map"},
+    FixedFlag{"-x,--cta_policy", "", "there is no GPU kernel to set a policy for"},
+    FixedFlag{"-D,--device_implementation", "0", "there is no device API"},
+    FixedFlag{"-V,--device_cta_count", "", "there is no GPU kernel to size"},
+    FixedFlag{"-M,--memory_report", "0", "memory use is not reported yet"},
+};
+
+[[noreturn]] void refuse(std::string_view flag, std::string_view value, std::string_view reason) {
+  throw CLI::ValidationError("", fmt::format("{} {}: {}", flag, value, reason));
+}
+
+std::string short_flag(std::string_view flags) { return std::string(flags.substr(0, flags.find(','))); }
+
+// Adds a flag whose text goes through `accept`, which refuses what it does not understand.
+void add(CLI::App& app, const std::string& flags, const std::string& help, const std::string& type,
+         std::function<void(const std::string&)> accept) {
+  app.add_option_function<std::string>(flags, std::move(accept), help)->type_name(type);
+}
+
+void add_size(CLI::App& app, const std::string& flags, const std::string& help, std::size_t& target) {
+  add(app, flags, help, "SIZE", [&target, flags](const std::string& text) {
+    const auto size = parse_size(text);
+    if (!size) refuse(short_flag(flags), text, "not a size; a size is a number and K, M or G, such as 64K");
+    target = *size;
+  });
+}
+
+template <typename T>
+void add_number(CLI::App& app, const std::string& flags, const std::string& help, std::pair<T, T> range, T& target) {
+  add(app, flags, help, "N", [&target, flags, range](const std::string& text) {
+    T number{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number < range.first || number > range.second) {
+      refuse(short_flag(flags), text,
+             range.second == std::numeric_limits<T>::max()
+                 ? fmt::format("not a whole number of at least {}", range.first)
+                 : fmt::format("not a whole number from {} to {}", range.first, range.second));
+    }
+    target = number;
+  });
+}
+
+void add_switch(CLI::App& app, const std::string& flags, const std::string& help, bool& target) {
+  add(app, flags, help, "0|1", [&target, flags](const std::string& text) {
+    if (text != "0" && text != "1") refuse(short_flag(flags), text, "give 0 or 1");
+    target = text == "1";
+  });
+}
+
+// A choice between two words; target is whether the second was given.
+void add_choice(CLI::App& app, const std::string& flag, const std::string& help, std::array<std::string, 2> words,
+                bool& target) {
+  add(app, flag, help, words[0] + "|" + words[1], [&target, flag, words](const std::string& text) {
+    if (text != words[0] && text != words[1]) refuse(flag, text, fmt::format("give {} or {}", words[0], words[1]));
+    target = text == words[1];
+  });
+}
+
+// A row of a table by name, or "all".
+template <typename T>
+void add_rows(CLI::App& app, const std::string& flags, const std::string& help, std::span<const T> all,
+              std::optional<T> (*parse)(std::string_view) noexcept, std::vector<T>& target) {
+  add(app, flags, help, "NAME|all", [=, &target](const std::string& text) {
+    if (text == "all") {
+      target.assign(all.begin(), all.end());
+      return;
+    }
+    const auto row = parse(text);
+    if (!row) {
+      std::vector<std::string_view> known;
+      for (const T each : all) known.push_back(name(each));
+      refuse(short_flag(flags), text, fmt::format("unknown; known are {}, all", fmt::join(known, ", ")));
+    }
+    target = {*row};
+  });
+}
+
+void add_fixed(CLI::App& app, const FixedFlag& fixed) {
+  const std::string help = fixed.accepted.empty() ? fmt::format("refused: {}", fixed.reason)
+                                                  : fmt::format("{} only: {}", fixed.accepted, fixed.reason);
+  add(app, std::string(fixed.flags), help, "N", [fixed](const std::string& text) {
+    if (text != fixed.accepted) refuse(short_flag(fixed.flags), text, fixed.reason);
+  });
+}
+
+constexpr int kAny = std::numeric_limits<int>::max();
+
+void add_nccl_flags(CLI::App& app, Options& o, int& average, double& timeout_s) {
+  app.option_defaults()->group("nccl-tests' flags");
+  add_number(app, "-t,--nthreads", "ranks as threads of a process (1)", {1, 4096}, o.threads);
+  add_size(app, "-b,--minbytes", "smallest size (32M)", o.sizes.minimum);
+  add_size(app, "-e,--maxbytes", "largest size (32M)", o.sizes.maximum);
+  add_size(app, "-i,--stepbytes", "added from size to size (1M)", o.sizes.step);
+  add_number<std::size_t>(app, "-f,--stepfactor", "multiplies from size to size, instead of -i",
+                          {2, std::size_t{1} << 30}, o.sizes.factor);
+  add_number(app, "-n,--iters", "timed calls of each size (20)", {1, kAny}, o.iterations);
+  add_number(app, "-w,--warmup_iters", "calls before, for each size (1)", {0, kAny}, o.warmup);
+  add_number(app, "-N,--run_cycles", "runs of all sizes (1); 0: until interrupted", {0, kAny}, o.cycles);
+  add_number(app, "-c,--check", "fully checked calls before the timed ones (1); 0: nothing is checked", {0, kAny},
+             o.check);
+  add_rows(app, "-o,--op", "reduction (sum)", all_ops(), parse_op, o.ops);
+  add_rows(app, "-d,--datatype", "dtype (float)", all_dtypes(), parse_dtype, o.dtypes);
+  add_number(app, "-a,--average", "time of 0 rank 0, 1 the mean, 2 the fastest, 3 the slowest rank (1)", {0, 3},
+             average);
+  add(app, "-T,--timeout", "seconds until a rank that is late or stuck is an error", "SECONDS",
+      [&timeout_s](const std::string& text) {
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), timeout_s);
+        if (error != std::errc{} || end != text.data() + text.size() || !(timeout_s > 0) || timeout_s > 1e6) {
+          refuse("-T", text, "not a number of seconds above 0");
+        }
+      });
+  add_switch(app, "-S,--report_timestamps", "a time at the end of each line (0)", o.timestamps);
+  add_switch(app, "-I,--per_iter_timing", "times each call: minimum, maximum, 99th percentile, variation (0)",
+             o.per_iteration);
+  add_number(app, "-K,--per_iter_skip", "first calls left out of -I's columns (0)", {0, kAny}, o.per_iteration_skip);
+  add_number(app, "-u,--unalign", "index of the first element: misaligns buffers (0)", {0, 1 << 20}, o.unalign);
+  for (const FixedFlag& fixed : kFixedFlags) add_fixed(app, fixed);
+}
+
+void add_output_flags(CLI::App& app, Options& o) {
+  app.option_defaults()->group("results");
+  const auto file = [&](const std::string& flags, const std::string& help, std::string& target) {
+    add(app, flags, help, "FILE", [&target](const std::string& text) { target = text; });
+  };
+  file("-J,--json,--output_file", "numbers, with nccl-tests' keys", o.json_file);
+  file("--csv", "one line per size", o.csv_file);
+  file("--html", "a page with plots; no other file needed", o.html_file);
+  app.add_flag("--limits", o.limits, "measures the machine's limit and prints it beside each size");
+}
+
+template <typename Row>
+std::vector<std::string> names_of(std::span<const Row> rows) {
+  std::vector<std::string> names;
+  for (const Row& row : rows) names.emplace_back(row.name);
+  return names;
+}
+
+void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
+  app.option_defaults()->group("ranks, transport, algorithm, buffers");
+  add_number(app, "--ranks", "starts this many processes on this host", {1, 4096}, o.ranks);
+  add(app, "--transport", "allowed transports", "a,b", [&o](const std::string& text) {
+    const auto known = names_of(transports());
+    for (const std::string& each : CLI::detail::split(text, ',')) {
+      if (std::find(known.begin(), known.end(), each) == known.end()) {
+        refuse("--transport", text, fmt::format("'{}' is unknown; known are {}", each, fmt::join(known, ", ")));
+      }
+      o.communicator.transports.push_back(each);
+    }
+  });
+  add(app, "--algorithm", "by its name in the registry", "NAME", [&o, &row](const std::string& text) {
+    if (find_algorithm(row.collective, text) == nullptr) {
+      refuse("--algorithm", text, fmt::format("unknown; known are {}", fmt::join(names_of(algorithms()), ", ")));
+    }
+    o.communicator.algorithm = text;
+  });
+  add_number(app, "--lanes", "data lanes", {1, 64}, o.communicator.lanes);
+  add_size(app, "--tile", "bytes of a tile", o.communicator.tile_bytes);
+  add_choice(app, "--reproducible", "same inputs, same bits (on)", {"off", "on"}, o.communicator.reproducible);
+  add_choice(app, "--memory", "host: ordinary memory; shared: memory that peers map (host)", {"host", "shared"},
+             o.shared_memory);
+  add_size(app, "--offset", "misaligns buffers by this many bytes (0)", o.offset);
+  app.add_flag("--rewrite", o.rewrite, "writes inputs anew before each timed call, outside the clock");
+  app.add_flag_callback("--no-pin", [&o] { o.pin = false; }, "leaves ranks on whatever core they are");
+  add_number(app, "--start-descriptor", "", {3, 1 << 20}, o.start_descriptor);
+  app.get_option("--start-descriptor")->group("");
+}
+
+// Rules between flags.
+void check_together(const CLI::App& app, Options& o) {
+  const auto given = [&](const char* flag) { return app.count(flag) > 0; };
+  const auto shown = [&](const char* flag, std::size_t size) {
+    return format_size(size) + (given(flag) ? "" : " (the default)");
+  };
+  if (o.sizes.minimum > o.sizes.maximum) {
+    refuse("-b", shown("-b", o.sizes.minimum), fmt::format("larger than -e {}", shown("-e", o.sizes.maximum)));
+  }
+  if (o.sizes.step == 0 && o.sizes.factor == 1 && o.sizes.minimum < o.sizes.maximum) {
+    refuse("-i", "0", "the size would never grow");
+  }
+  if (given("-i") && given("-f")) refuse("-i", format_size(o.sizes.step), "not together with -f");
+  if (given("-K") && !o.per_iteration) refuse("-K", std::to_string(o.per_iteration_skip), "needs -I 1");
+  if (o.per_iteration && o.per_iteration_skip >= o.iterations) {
+    refuse("-K", std::to_string(o.per_iteration_skip), fmt::format("leaves none of -n {} calls", o.iterations));
+  }
+}
+
+}  // namespace
+
+std::variant<Options, Stop> parse_options(const CollectiveRow& row, const std::vector<std::string>& command) {
+  Options options;
+  int average = static_cast<int>(options.average);
+  double timeout_s = 0;
+  CLI::App app(fmt::format("Measures {}: time and bandwidth by size, as nccl-tests does.", name(row.collective)),
+               std::string(row.program));
+  app.get_formatter()->column_width(34);
+  app.footer(fmt::format(fmt::runtime(kExamples), row.program));
+  add_nccl_flags(app, options, average, timeout_s);
+  add_our_flags(app, row, options);
+  add_output_flags(app, options);
+  std::vector<std::string> arguments(command.rbegin(), command.rend());
+  if (!arguments.empty()) arguments.pop_back();
+  try {
+    app.parse(arguments);
+    check_together(app, options);
+  } catch (const CLI::CallForHelp&) {
+    return Stop{0, app.help()};
+  } catch (const CLI::Error& error) {
+    return Stop{2, fmt::format("wreath: error: {}\n`{} --help` explains the flags\n", error.what(), row.program)};
+  }
+  options.average = static_cast<Average>(average);
+  if (timeout_s > 0) {
+    const auto ms = static_cast<std::int64_t>(timeout_s * 1000);
+    options.communicator.timeouts.arrival_ms = ms;
+    options.communicator.timeouts.stall_ms = ms;
+  }
+  options.command = command;
+  return options;
+}
+
+std::variant<std::monostate, Stop> check_output_files(const Options& options) {
+  const std::array<std::pair<const char*, const std::string*>, 3> files{
+      {{"--json", &options.json_file}, {"--csv", &options.csv_file}, {"--html", &options.html_file}}};
+  for (const auto& [flag, path] : files) {
+    if (path->empty()) continue;
+    const bool existed = access(path->c_str(), F_OK) == 0;
+    const int descriptor = open(path->c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor < 0) {
+      return Stop{2, fmt::format("wreath: error: {} {}: cannot be written: {}\n", flag, *path, std::strerror(errno))};
+    }
+    close(descriptor);
+    if (!existed) unlink(path->c_str());
+  }
+  return std::monostate{};
+}
+
+}  // namespace wreath::perf

@@ -1,0 +1,56 @@
+// The command line: nccl-tests' flags with their names and defaults, and ours.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "perf/common/collectives.hpp"
+#include "perf/common/sizes.hpp"
+#include "perf/common/statistics.hpp"
+#include "wreath/communicator.hpp"
+
+namespace wreath::perf {
+
+struct Options {
+  int ranks = 0;    // processes to start on this host; 0: none, the environment says who we are
+  int threads = 1;  // ranks of this process
+  SizeRange sizes;
+  int iterations = 20;
+  int warmup = 1;
+  int cycles = 1;  // 0: for ever
+  int check = 1;   // checked calls before the timed ones; 0: nothing is checked
+  std::vector<DataType> dtypes{DataType::Float32};
+  std::vector<ReduceOp> ops{ReduceOp::Sum};
+  Average average = Average::Mean;
+  bool timestamps = false;
+  bool per_iteration = false;
+  int per_iteration_skip = 0;
+  int unalign = 0;         // elements
+  std::size_t offset = 0;  // bytes
+  bool rewrite = false;
+  bool shared_memory = false;
+  bool pin = true;
+  bool limits = false;
+  std::string json_file;
+  std::string csv_file;
+  std::string html_file;
+  CommunicatorOptions communicator;
+  int start_descriptor = -1;         // of a process that launch() started: where its place is told
+  std::vector<std::string> command;  // as typed, for the reports
+};
+
+// What to print instead of running: the help on stdout (exit_code 0), or an error on stderr.
+struct Stop {
+  int exit_code;
+  std::string text;
+};
+
+// Reads a command line. Messages name the flag and its value; exit_code 2.
+std::variant<Options, Stop> parse_options(const CollectiveRow& row, const std::vector<std::string>& command);
+
+// Whether files that are to be written at the end can be; the Stop names the first that cannot.
+std::variant<std::monostate, Stop> check_output_files(const Options& options);
+
+}  // namespace wreath::perf

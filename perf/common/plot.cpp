@@ -1,0 +1,199 @@
+// Drawing: two log scales, a grid, lines with points, a legend above.
+#include "perf/common/plot.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "perf/common/sizes.hpp"
+
+namespace wreath::perf {
+namespace {
+
+constexpr double kWidth = 720;
+constexpr double kHeight = 400;
+constexpr double kLeft = 64;
+constexpr double kRight = 20;
+constexpr double kTop = 76;
+constexpr double kBottom = 44;
+constexpr int kColours = 6;
+constexpr int kMostLabels = 9;
+
+// One log axis: values between low and high lie between from and to.
+struct Scale {
+  double low;
+  double high;
+  double from;
+  double to;
+  double operator()(double value) const {
+    return from + (to - from) * (std::log2(value) - std::log2(low)) / (std::log2(high) - std::log2(low));
+  }
+};
+
+struct Frame {
+  Scale x;
+  Scale y;
+};
+
+bool drawable(const PlotPoint& point) { return point.value > 0 && point.bytes > 0; }
+
+// The 1-2-5 number at or below (up = false) or above `value`.
+double nice(double value, bool up) {
+  const double decade = std::pow(10, std::floor(std::log10(value)));
+  double below = decade;
+  for (const double step : {1.0, 2.0, 5.0, 10.0}) {
+    const double candidate = step * decade;
+    if (up && candidate >= value * 0.9999) return candidate;
+    if (candidate <= value * 1.0001) below = candidate;
+  }
+  return below;
+}
+
+Frame frame_of(const Plot& plot) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  double x_low = kInfinite;
+  double x_high = 0;
+  double y_low = kInfinite;
+  double y_high = 0;
+  for (const PlotSeries& series : plot.series) {
+    for (const PlotPoint& point : series.points) {
+      if (!drawable(point)) continue;
+      x_low = std::min(x_low, point.bytes);
+      x_high = std::max(x_high, point.bytes);
+      y_low = std::min(y_low, point.value);
+      y_high = std::max(y_high, point.value);
+    }
+  }
+  if (x_high == 0) x_low = x_high = y_low = y_high = 1;
+  const double margin = x_low == x_high ? 2 : 1;
+  y_low = nice(y_low, false);
+  y_high = nice(y_high, true);
+  if (y_low == y_high) y_high = nice(y_high * 1.5, true);
+  return {{x_low / margin, x_high * margin, kLeft + 10, kWidth - kRight - 10},
+          {y_low, y_high, kHeight - kBottom, kTop}};
+}
+
+// "0.05", "2", "1000".
+std::string number(double value) {
+  return value >= 1 ? fmt::format("{:.0f}", value) : fmt::format("{:g}", std::round(value * 1e6) / 1e6);
+}
+
+// Powers of ten, with 2 and 5 between where the range is short.
+std::vector<double> value_ticks(const Scale& scale) {
+  const bool fine = scale.high / scale.low <= 600;
+  std::vector<double> ticks;
+  for (double decade = std::pow(10, std::floor(std::log10(scale.low))); decade <= scale.high * 1.001; decade *= 10) {
+    for (const double step : {1.0, 2.0, 5.0}) {
+      const double tick = decade * step;
+      if ((fine || step == 1.0) && tick >= scale.low * 0.999 && tick <= scale.high * 1.001) ticks.push_back(tick);
+    }
+  }
+  return ticks;
+}
+
+// The sizes themselves where they are few, else powers of two, evenly spaced.
+std::vector<double> size_ticks(const Plot& plot, const Scale& scale) {
+  std::vector<double> ticks;
+  if (!plot.series.empty() && plot.series[0].points.size() <= 3) {
+    for (const PlotPoint& point : plot.series[0].points) ticks.push_back(point.bytes);
+    return ticks;
+  }
+  const int first = static_cast<int>(std::ceil(std::log2(scale.low) - 1e-9));
+  const int last = static_cast<int>(std::floor(std::log2(scale.high) + 1e-9));
+  const int step = (last - first) / kMostLabels + 1;
+  for (int power = first; power <= last; power += step) ticks.push_back(std::ldexp(1.0, power));
+  return ticks;
+}
+
+std::string straight(std::string_view css, double x1, double y1, double x2, double y2) {
+  return fmt::format(R"(<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>)", css, x1, y1, x2, y2);
+}
+
+std::string label(double x, double y, std::string_view anchor, std::string_view text) {
+  return fmt::format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)", x, y, anchor, text);
+}
+
+std::string grid(const Plot& plot, const Frame& frame) {
+  constexpr double kFloor = kHeight - kBottom;
+  std::string svg;
+  for (const double tick : value_ticks(frame.y)) {
+    svg += straight("grid", kLeft, frame.y(tick), kWidth - kRight, frame.y(tick));
+    svg += label(kLeft - 8, frame.y(tick) + 4, "end", number(tick));
+  }
+  for (const double tick : size_ticks(plot, frame.x)) {
+    if (tick <= 0) continue;
+    svg += straight("axis", frame.x(tick), kFloor, frame.x(tick), kFloor + 5);
+    svg += label(frame.x(tick), kFloor + 20, "middle", format_size(static_cast<std::size_t>(tick)));
+  }
+  return svg + straight("axis", kLeft, kFloor, kWidth - kRight, kFloor);
+}
+
+std::string class_of(const PlotSeries& series, int colour) {
+  return series.dashed ? "limit" : fmt::format("s{}", colour % kColours);
+}
+
+std::string line(const PlotSeries& series, const Frame& frame, int colour) {
+  std::string path;
+  std::string points;
+  for (const PlotPoint& point : series.points) {
+    if (!drawable(point)) continue;
+    const double x = frame.x(point.bytes);
+    const double y = frame.y(point.value);
+    path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : " L", x, y);
+    points += fmt::format(R"(<g class="point"><circle class="halo" cx="{0:.1f}" cy="{1:.1f}" r="10"/>)"
+                          R"(<circle class="dot" cx="{0:.1f}" cy="{1:.1f}" r="3.2"/><title>{2}</title></g>)",
+                          x, y, escape_html(point.title));
+  }
+  return fmt::format(R"(<g class="{}"><path class="line" d="{}"/>{}</g>)", class_of(series, colour), path, points);
+}
+
+// One entry after the other, under the title.
+std::string legend(const Plot& plot) {
+  std::string svg;
+  double x = kLeft;
+  int colour = 0;
+  for (const PlotSeries& series : plot.series) {
+    svg += fmt::format(R"(<g class="{}">{}<text class="key" x="{:.1f}" y="52">{}</text></g>)",
+                       class_of(series, colour), straight("line", x, 48, x + 20, 48), x + 26,
+                       escape_html(series.name));
+    x += 50 + 6.6 * static_cast<double>(series.name.size());
+    colour += series.dashed ? 0 : 1;
+  }
+  return svg;
+}
+
+}  // namespace
+
+std::string plot_svg(const Plot& plot) {
+  const Frame frame = frame_of(plot);
+  std::string svg = fmt::format(R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}">)", kWidth, kHeight,
+                                escape_html(plot.title));
+  svg += fmt::format(R"(<text class="title" x="{}" y="24">{} <tspan class="unit">{}</tspan></text>)", kLeft,
+                     escape_html(plot.title), escape_html(plot.unit));
+  svg += legend(plot) + grid(plot, frame);
+  int colour = 0;
+  for (const PlotSeries& series : plot.series) {
+    svg += line(series, frame, colour);
+    colour += series.dashed ? 0 : 1;
+  }
+  return svg + "</svg>\n";
+}
+
+std::string escape_html(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    switch (c) {
+      case '&': escaped += "&amp;"; break;
+      case '<': escaped += "&lt;"; break;
+      case '>': escaped += "&gt;"; break;
+      case '"': escaped += "&quot;"; break;
+      case '\'': escaped += "&#39;"; break;
+      default: escaped += c;
+    }
+  }
+  return escaped;
+}
+
+}  // namespace wreath::perf

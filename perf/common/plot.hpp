@@ -1,0 +1,34 @@
+// A line plot as inline SVG: log axes, hover titles, colours from the page's CSS.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace wreath::perf {
+
+struct PlotPoint {
+  double bytes = 0;
+  double value = 0;
+  std::string title;  // shown on hover
+};
+
+struct PlotSeries {
+  std::string name;
+  std::vector<PlotPoint> points;  // ascending in bytes; values of 0 and below are left out
+  bool dashed = false;            // a limit, not a measurement
+};
+
+struct Plot {
+  std::string title;
+  std::string unit;
+  std::vector<PlotSeries> series;
+};
+
+// `<svg>...</svg>`; classes s0..s5 colour the series, `limit` the dashed ones.
+std::string plot_svg(const Plot& plot);
+
+// & < > " ' as entities.
+std::string escape_html(std::string_view text);
+
+}  // namespace wreath::perf

@@ -1,0 +1,177 @@
+// From the command line to the exit code: who the ranks are, their threads, the files at the end.
+#include "perf/common/run.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "perf/common/launch.hpp"
+
+extern char** environ;
+
+namespace wreath::perf {
+namespace {
+
+int stop(const Stop& what) {
+  std::fputs(what.text.c_str(), what.exit_code == 0 ? stdout : stderr);
+  return what.exit_code;
+}
+
+bool under_launcher() { return std::getenv("RANK") != nullptr || std::getenv("WORLD_SIZE") != nullptr; }
+
+// Whether this process holds rank 0, before anything is connected: it alone checks and writes files.
+bool is_first_process(const Options& options) {
+  if (options.start_descriptor >= 0) return false;  // the process that started us has checked
+  const char* rank = std::getenv("RANK");
+  return rank == nullptr || std::strcmp(rank, "0") == 0;
+}
+
+// Rank `first + i` of `ranks` for each thread i, all meeting through the id.
+Result<std::vector<Communicator>> create_threads(const Place& place, int threads, const CommunicatorOptions& options) {
+  std::vector<Result<Communicator>> made;
+  for (int i = 0; i < threads; ++i) made.emplace_back(Error{ErrorCode::StartupFailed, "not started"});
+  {
+    std::vector<std::jthread> starters;
+    for (int i = 0; i < threads; ++i) {
+      starters.emplace_back([&, i] {
+        made[static_cast<std::size_t>(i)] =
+            Communicator::create(place.id, place.process * threads + i, place.processes * threads, options);
+      });
+    }
+  }
+  std::vector<Communicator> communicators;
+  for (auto& each : made) {
+    if (!each) return each.error();
+    communicators.push_back(*std::move(each));
+  }
+  return communicators;
+}
+
+// The communicators of this process, one per thread.
+Result<std::vector<Communicator>> connect(const Options& options) {
+  if (options.start_descriptor >= 0) {
+    const auto place = read_place(options.start_descriptor);
+    if (!place) return place.error();
+    return create_threads(*place, options.threads, options.communicator);
+  }
+  if (!under_launcher()) return Communicator::create_local(options.threads, options.communicator);
+  if (options.threads > 1) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("-t {}: a launcher started this process (RANK is set); let it start more processes, "
+                             "or use --ranks without a launcher", options.threads)};
+  }
+  auto one = Communicator::create_from_environment(options.communicator);
+  if (!one) return one.error();
+  std::vector<Communicator> communicators;
+  communicators.push_back(*std::move(one));
+  return communicators;
+}
+
+void print_now(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+Display terminal_display() {
+  const bool terminal = isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  return {print_now, [terminal](const std::string& text) {
+            if (!terminal) return;
+            fmt::print(stderr, "\r\033[K{}", text);
+            std::fflush(stderr);
+          }};
+}
+
+int write_file(const char* flag, const std::string& path, const std::string& text) {
+  if (path.empty()) return 0;
+  std::ofstream file(path, std::ios::trunc | std::ios::binary);
+  file << text;
+  file.close();
+  if (file) return 0;
+  fmt::print(stderr, "wreath: error: {} {}: not written: {}\n", flag, path, std::strerror(errno));
+  return 1;
+}
+
+int write_files(const Report& report) {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  const Options& o = report.options;
+  return write_file("--json", o.json_file, o.json_file.empty() ? "" : to_json(report, environment)) |
+         write_file("--csv", o.csv_file, to_csv(report)) | write_file("--html", o.html_file, to_html(report));
+}
+
+// What the ranks of this process end with: the first error that is not an echo of another's.
+class Outcome {
+ public:
+  void report(const Error& error) {
+    const std::scoped_lock lock(mutex_);
+    fmt::print(stderr, "wreath: error: {}\n", error.message);
+    if (code_ == 0 || error.code != ErrorCode::Aborted) code_ = code_ == 0 ? exit_code(error.code) : code_;
+  }
+  void report(int code) {
+    const std::scoped_lock lock(mutex_);
+    if (code_ == 0) code_ = code;
+  }
+  int code() const { return code_; }
+
+ private:
+  std::mutex mutex_;
+  int code_ = 0;
+};
+
+void run_thread(Communicator& communicator, const CollectiveRow& row, const Options& options, Outcome& outcome) {
+  CommunicatorMember member(communicator);
+  const std::string transport = communicator.ranks() > 1 ? communicator.transport_to(member.rank() == 0 ? 1 : 0) : "self";
+  const auto report = run_rank(member, row, options, transport, terminal_display());
+  if (!report) {
+    outcome.report(report.error());
+    (void)communicator.abort();
+    return;
+  }
+  if (!report->okay()) outcome.report(1);
+  if (member.rank() == 0) outcome.report(write_files(*report));
+}
+
+int run_ranks(const CollectiveRow& row, const Options& options) {
+  auto communicators = connect(options);
+  if (!communicators) {
+    fmt::print(stderr, "wreath: error: {}\n", communicators.error().message);
+    return exit_code(communicators.error().code);
+  }
+  Outcome outcome;
+  {
+    std::vector<std::jthread> threads;
+    for (Communicator& each : *communicators) {
+      threads.emplace_back([&] { run_thread(each, row, options, outcome); });
+    }
+  }
+  return outcome.code();
+}
+
+}  // namespace
+
+int run_tool(Collective collective, int argc, char** argv) {
+  const CollectiveRow& row = row_of(collective);
+  const std::vector<std::string> command(argv, argv + argc);
+  const auto parsed = parse_options(row, command);
+  if (const Stop* what = std::get_if<Stop>(&parsed)) return stop(*what);
+  const Options& options = std::get<Options>(parsed);
+  if (options.ranks > 0 && options.start_descriptor < 0 && under_launcher()) {
+    return stop({2, fmt::format("wreath: error: --ranks {}: a launcher started this process (RANK or WORLD_SIZE is "
+                                "set); drop --ranks, or unset both\n", options.ranks)});
+  }
+  if (is_first_process(options)) {
+    const auto files = check_output_files(options);
+    if (const Stop* what = std::get_if<Stop>(&files)) return stop(*what);
+  }
+  if (options.ranks > 0 && options.start_descriptor < 0) return launch(options.ranks, options.threads, command);
+  return run_ranks(row, options);
+}
+
+}  // namespace wreath::perf

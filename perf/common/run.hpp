@@ -1,0 +1,26 @@
+// A perf tool from its command line to its exit code.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "perf/common/collectives.hpp"
+#include "perf/common/options.hpp"
+#include "perf/common/report.hpp"
+
+namespace wreath::perf {
+
+// The main of every perf tool.
+int run_tool(Collective collective, int argc, char** argv);
+
+// How a run shows itself while it goes on; rank 0 calls it.
+struct Display {
+  std::function<void(const std::string&)> print;     // finished text, for stdout
+  std::function<void(const std::string&)> progress;  // one short line, replaced by the next; "" clears
+};
+
+// Measures everything `options` ask for as one rank: collective. Rank 0 gets the whole report.
+Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options& options, const std::string& transport,
+                        const Display& display);
+
+}  // namespace wreath::perf

@@ -1,0 +1,137 @@
+// One rank's run over all dtypes, operators and sizes.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "perf/common/machine.hpp"
+#include "perf/common/run.hpp"
+
+namespace wreath::perf {
+namespace {
+
+// "host\tpid\tcore\tcpu", in the order of RankLine.
+std::string describe_self(int core) { return fmt::format("{}\t{}\t{}\t{}", host_name(), getpid(), core, cpu_name()); }
+
+std::vector<std::string> fields_of(const std::string& text) {
+  std::vector<std::string> fields(1);
+  for (const char c : text) {
+    if (c == '\t' && fields.size() < 4) {
+      fields.emplace_back();
+    } else {
+      fields.back().push_back(c);
+    }
+  }
+  fields.resize(4);
+  return fields;
+}
+
+int number_of(const std::string& text) {
+  int number = -1;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+std::vector<RankLine> lines_of(const std::vector<std::string>& texts) {
+  std::vector<RankLine> lines;
+  for (const std::string& text : texts) {
+    const auto fields = fields_of(text);
+    lines.push_back({static_cast<int>(lines.size()), number_of(fields[1]), fields[0], number_of(fields[2]), fields[3]});
+  }
+  return lines;
+}
+
+// Binds this rank to a core of its own where its host has enough; -1: not bound.
+Result<int> choose_core(Member& member, bool pin) {
+  const auto hosts = gather_text(member, host_name());
+  if (!hosts) return hosts.error();
+  const std::string& mine = (*hosts)[static_cast<std::size_t>(member.rank())];
+  const auto local = static_cast<std::size_t>(std::count(hosts->begin(), hosts->end(), mine));
+  const auto index = static_cast<std::size_t>(std::count(hosts->begin(), hosts->begin() + member.rank(), mine));
+  const std::vector<int> cores = allowed_cores();
+  if (!pin || local > cores.size() || !pin_thread(cores[index])) return -1;
+  return cores[index];
+}
+
+Result<Report> open_report(Member& member, const CollectiveRow& row, const Options& options,
+                           const std::string& transport) {
+  const auto core = choose_core(member, options.pin);
+  if (!core) return core.error();
+  const auto texts = gather_text(member, describe_self(*core));
+  if (!texts) return texts.error();
+  Report report;
+  report.collective = &row;
+  report.options = options;
+  report.world = member.ranks();
+  report.ranks = lines_of(*texts);
+  report.transport = transport;
+  report.commit = WREATH_COMMIT;
+  report.clock_ns = clock_cost_ns();
+  report.start_time = now_text();
+  if (options.pin && *core < 0) report.warnings.emplace_back("ranks are not pinned: more ranks than cores");
+  return report;
+}
+
+// One size, both directions.
+Result<ReportRow> measure(Member& member, Bench& bench, Report& report, const Case& work) {
+  ReportRow row{work, {}, {}, member.plan_for(report.collective->collective, work.bytes), {}, {}};
+  for (const bool in_place : {false, true}) {
+    auto mine = in_place ? bench.in_place(work) : bench.out_of_place(work);
+    if (!mine) return mine.error();
+    const auto all = combine(member, report.options, *mine);
+    if (!all) return all.error();
+    (in_place ? row.in_place : row.out_of_place) = measurement_of(report, work, *all);
+    report.out_of_bounds += all->out_of_bounds;
+  }
+  row.timestamp = now_text();
+  return row;
+}
+
+// All cases of one cycle, in the order of the table.
+std::vector<Case> cases_of(const Options& options) {
+  std::vector<Case> cases;
+  for (const DataType dtype : options.dtypes) {
+    for (const ReduceOp op : options.ops) {
+      for (const std::size_t bytes : sizes_of(options.sizes, size_of(dtype))) cases.push_back({bytes, dtype, op});
+    }
+  }
+  return cases;
+}
+
+}  // namespace
+
+Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options& options, const std::string& transport,
+                        const Display& display) {
+  auto report = open_report(member, row, options, transport);
+  if (!report) return report.error();
+  const bool shows = member.rank() == 0;
+  if (shows) display.print(table_head(*report));
+  const std::vector<Case> cases = cases_of(options);
+  std::size_t largest = 0;
+  std::size_t widest = 1;
+  for (const Case& each : cases) {
+    largest = std::max(largest, each.bytes);
+    widest = std::max(widest, size_of(each.dtype));
+  }
+  const std::size_t offset = options.offset + static_cast<std::size_t>(options.unalign) * widest;
+  auto buffers = Buffers::make(largest, offset, options.shared_memory);
+  if (!buffers) return buffers.error();
+  Bench bench(member, row, options, *buffers);
+  for (int cycle = 0; options.cycles == 0 || cycle < options.cycles; ++cycle) {
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      if (shows) display.progress(fmt::format("{} of {}: {}", i + 1, cases.size(), format_size(cases[i].bytes)));
+      auto measured = measure(member, bench, *report, cases[i]);
+      if (!measured) return measured.error();
+      if (shows) display.progress("");
+      if (shows) display.print(table_row(*report, *measured));
+      if (options.cycles > 0) report->rows.push_back(*std::move(measured));
+    }
+  }
+  WREATH_TRY(barrier(member));
+  report->end_time = now_text();
+  if (shows) display.print(table_foot(*report));
+  return report;
+}
+
+}  // namespace wreath::perf

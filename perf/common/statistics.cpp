@@ -1,0 +1,39 @@
+// Summaries of times.
+#include "perf/common/statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace wreath::perf {
+
+Statistics summarize(std::span<const double> samples) {
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::sort(sorted.begin(), sorted.end());
+  const std::size_t n = sorted.size();
+  const auto percentile = [&](std::size_t percent) { return sorted[std::min(n - 1, (n * percent + 99) / 100 - 1)]; };
+  Statistics result;
+  result.minimum = sorted.front();
+  result.maximum = sorted.back();
+  result.mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) / static_cast<double>(n);
+  result.p50 = sorted[n / 2];
+  result.p95 = percentile(95);
+  result.p99 = percentile(99);
+  double squares = 0;
+  for (const double sample : sorted) squares += (sample - result.mean) * (sample - result.mean);
+  result.deviation = std::sqrt(squares / static_cast<double>(n));
+  return result;
+}
+
+double average_of(Average mode, std::span<const double> by_rank) {
+  const Statistics all = summarize(by_rank);
+  switch (mode) {
+    case Average::Rank0: return by_rank[0];
+    case Average::Minimum: return all.minimum;
+    case Average::Maximum: return all.maximum;
+    case Average::Mean: break;
+  }
+  return all.mean;
+}
+
+}  // namespace wreath::perf

@@ -1,0 +1,27 @@
+// Summaries of times.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace wreath::perf {
+
+struct Statistics {
+  double minimum = 0;
+  double maximum = 0;
+  double mean = 0;
+  double p50 = 0;  // percentiles by nearest rank, as nccl-tests does
+  double p95 = 0;
+  double p99 = 0;
+  double deviation = 0;  // of the population
+  double variation_percent() const { return mean > 0 ? deviation / mean * 100 : 0; }
+};
+
+// Of at least one sample.
+Statistics summarize(std::span<const double> samples);
+
+// Which time stands for all ranks (-a).
+enum class Average { Rank0 = 0, Mean = 1, Minimum = 2, Maximum = 3 };
+double average_of(Average mode, std::span<const double> by_rank);
+
+}  // namespace wreath::perf

@@ -1,0 +1,140 @@
+// The table on stdout, and what rows and reports derive from their numbers.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "perf/common/report.hpp"
+
+namespace wreath::perf {
+namespace {
+
+// At most `width` characters: as many of two decimals as fit (nccl-tests' rule).
+std::string fitted(double value, int width) {
+  for (const int decimals : {2, 1, 0}) {
+    std::string text = fmt::format("{:{}.{}f}", value, width, decimals);
+    if (static_cast<int>(text.size()) <= width) return text;
+  }
+  return fmt::format("{:{}.{}e}", value, width, width >= 7 ? 1 : 0);
+}
+
+std::string measured(const Report& report, const Measurement& m) {
+  std::string text =
+      fmt::format("  {}  {}  {}  ", fitted(m.time_us, 7), fitted(m.algorithm_gbps, 6), fitted(m.bus_gbps, 6));
+  text += m.wrong ? fmt::format("{:>6g}", static_cast<double>(*m.wrong)) : "   N/A";
+  if (report.options.per_iteration && m.iterations) {
+    const Statistics& s = *m.iterations;
+    for (const double each : {s.minimum, s.maximum, s.p99, s.variation_percent()}) text += "  " + fitted(each, 7);
+  }
+  return text;
+}
+
+// The columns of one direction in the three lines of the head.
+std::string measured_head(const Report& report, int line) {
+  if (line == 0) return report.options.per_iteration ? fmt::format("{:^67}", "") : "";
+  std::string text = line == 1 ? "  {:>7}  {:>6}  {:>6}  {:>6}" : "  {:>7}  {:>6}  {:>6}  {:>6}";
+  text = line == 1 ? fmt::format(fmt::runtime(text), "time", "algbw", "busbw", "#wrong")
+                   : fmt::format(fmt::runtime(text), "(us)", "(GB/s)", "(GB/s)", "");
+  if (report.options.per_iteration) {
+    text += line == 1 ? fmt::format("  {:>7}  {:>7}  {:>7}  {:>7}", "i_min", "i_max", "i_p99", "i_cv%")
+                      : fmt::format("  {:>7}  {:>7}  {:>7}  {:>7}", "(us)", "(us)", "(us)", "(%)");
+  }
+  return text;
+}
+
+std::string column_heads(const Report& report) {
+  const bool stamps = report.options.timestamps;
+  const bool limit = !report.limit_name.empty();
+  const std::string_view over = report.options.per_iteration
+                                    ? "              out-of-place (+ per-iteration)                                "
+                                      "in-place (+ per-iteration)"
+                                    : "           out-of-place                       in-place          ";
+  std::string text = fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}\n", "", "", "", "", "", over);
+  for (const int line : {1, 2}) {
+    const bool names = line == 1;
+    text += names ? fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", "size", "count", "type", "redop", "root")
+                  : fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", "(B)", "(elements)", "", "", "");
+    text += measured_head(report, line) + measured_head(report, line);
+    if (limit) text += fmt::format("  {:>7}", names ? "limit" : "(us)");
+    if (stamps) text += fmt::format("  {:>19}", names ? "timestamp" : "");
+    text += names ? "  algorithm\n" : "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::uint64_t Report::wrong() const {
+  std::uint64_t sum = 0;
+  for (const ReportRow& row : rows) sum += row.out_of_place.wrong.value_or(0) + row.in_place.wrong.value_or(0);
+  return sum;
+}
+
+double Report::average_bus_gbps() const {
+  double sum = 0;
+  for (const ReportRow& row : rows) sum += row.out_of_place.bus_gbps + row.in_place.bus_gbps;
+  return rows.empty() ? 0 : sum / (2 * static_cast<double>(rows.size()));
+}
+
+Measurement measurement_of(const Report& report, const Case& work, const Timing& timing) {
+  Measurement m;
+  m.time_us = timing.time_us;
+  m.algorithm_gbps = timing.time_us > 0 ? static_cast<double>(work.bytes) / (timing.time_us * 1e3) : 0;
+  m.bus_gbps = m.algorithm_gbps * report.collective->bus_factor(report.world);
+  if (report.options.check > 0) m.wrong = timing.wrong;
+  const auto skip = static_cast<std::size_t>(report.options.per_iteration_skip);
+  if (timing.iterations_us.size() > skip) m.iterations = summarize(std::span(timing.iterations_us).subspan(skip));
+  m.iterations_us = timing.iterations_us;
+  return m;
+}
+
+std::string plan_note(const std::string& plan) {
+  constexpr std::string_view kUsual = " order=canonical";
+  std::string note = plan;
+  if (const auto at = note.find(kUsual); at != std::string::npos) note.erase(at, kUsual.size());
+  return note;
+}
+
+std::string table_head(const Report& report) {
+  const Options& o = report.options;
+  const std::string_view program = report.collective->program;
+  const bool factor = o.sizes.factor > 1;
+  std::string text = fmt::format("# wreath {}{}\n", WREATH_VERSION,
+                                 report.commit.empty() ? "" : fmt::format(" commit {}", report.commit));
+  text += fmt::format("# Collective test starting: {}\n", program);
+  text += fmt::format(
+      "# nThread {} nGpus 0 minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg iters: 1 validation: "
+      "{} graph: 0 unalign: {}\n#\n",
+      o.threads, o.sizes.minimum, o.sizes.maximum, factor ? o.sizes.factor : o.sizes.step, factor ? "factor" : "bytes",
+      o.warmup, o.iterations, o.check, o.unalign);
+  text += fmt::format("# Ranks {}  transport {}  memory {}{}{}  clock {:.0f} ns a look, {}\n", report.world,
+                      report.transport, o.shared_memory ? "shared" : "host",
+                      o.offset > 0 ? fmt::format("  offset {}", o.offset) : "", o.rewrite ? "  inputs rewritten" : "",
+                      report.clock_ns,
+                      o.per_iteration || o.rewrite ? "each call is timed" : "loops of calls are timed");
+  for (const std::string& warning : report.warnings) text += fmt::format("# Note: {}\n", warning);
+  text += "# Using devices\n";
+  for (const RankLine& line : report.ranks) {
+    text += fmt::format("#  Rank {:2} Group  0 Pid {:6} on {:>10} device {:2} [{}] {}\n", line.rank, line.pid,
+                        line.host, line.core, line.core < 0 ? "any core" : fmt::format("core {}", line.core), line.cpu);
+  }
+  return text + "#\n" + column_heads(report);
+}
+
+std::string table_row(const Report& report, const ReportRow& row) {
+  std::string text = fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", row.work.bytes, row.work.count(),
+                                 table_name(row.work.dtype), name(row.work.op), -1);
+  text += measured(report, row.out_of_place) + measured(report, row.in_place);
+  if (!report.limit_name.empty()) text += "  " + (row.limit_us ? fitted(*row.limit_us, 7) : fmt::format("{:>7}", "-"));
+  if (report.options.timestamps) text += fmt::format("  {:>19}", row.timestamp);
+  return text + "  " + plan_note(row.plan) + "\n";
+}
+
+std::string table_foot(const Report& report) {
+  std::string text = fmt::format("# {:<20} : {} {}\n", "Out of bounds values", report.out_of_bounds,
+                                 report.out_of_bounds > 0 ? "FAILED" : "OK");
+  if (report.wrong() > 0) text += fmt::format("# {:<20} : {} FAILED\n", "Wrong values", report.wrong());
+  text += fmt::format("# {:<20} : {:g} \n#\n", "Avg bus bandwidth", report.average_bus_gbps());
+  return text + fmt::format("# Collective test concluded: {}\n\n", report.collective->program);
+}
+
+}  // namespace wreath::perf
