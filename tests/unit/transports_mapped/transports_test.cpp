@@ -1,0 +1,174 @@
+// inproc and shm through the Transport interface: who can be reached, what a wrong offer is told.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/mman.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/fifo/access.hpp"
+#include "src/fifo/segment.hpp"
+#include "tests/unit/transports_mapped/processes.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr FifoShape kShape{.lanes = 2, .slot_count = 4, .slot_bytes = 4096, .first_sequence = 5, .epoch = 3};
+
+struct Side {
+  std::unique_ptr<OwnSegment> segment;
+  std::unique_ptr<Transport> transport;
+  Endpoint endpoint;
+
+  Side(std::string_view name, Rank rank, const FifoShape& shape = kShape, int ranks = 2)
+      : segment(std::move(OwnSegment::create(rank, ranks, shape, name == "shm")).value()), endpoint{rank, 7, 9} {
+    transport = std::move(find_transport(name)->make({endpoint, ranks, shape, segment.get()})).value();
+  }
+};
+
+class Mapped : public testing::TestWithParam<const char*> {};
+
+TEST_P(Mapped, LinksTwoRanksOfOneProcessBothWays) {
+  Side sides[2] = {{GetParam(), 0}, {GetParam(), 1}};
+  std::unique_ptr<Link> links[2];
+  Offer offers[2];
+  for (int i : {0, 1}) offers[i] = std::move(sides[i].transport->offer(sides[1 - i].endpoint)).value();
+  for (int i : {0, 1}) {
+    links[i] = std::move(sides[i].transport->connect(sides[1 - i].endpoint, std::move(offers[1 - i]))).value();
+  }
+  EXPECT_EQ(sides[0].transport->name(), GetParam());
+  EXPECT_FALSE(sides[0].transport->needs_stream());
+  for (int i : {0, 1}) {
+    SendFifo& send = links[i]->send_fifo(1);
+    EXPECT_EQ(send.next, 5U);
+    EXPECT_EQ(send.by_reference, std::string(GetParam()) == "inproc");
+    next_slot(send).signature = 40U + static_cast<std::uint32_t>(i);
+    publish(send);
+    EXPECT_EQ(links[i]->descriptor(), -1);
+    EXPECT_EQ(links[i]->progress(true).value(), 0U);
+  }
+  for (int i : {0, 1}) {
+    const SlotHeader* slot = peek(links[1 - i]->recv_fifo(1));
+    ASSERT_NE(slot, nullptr);
+    EXPECT_EQ(slot->signature, 40U + static_cast<std::uint32_t>(i));
+  }
+}
+
+TEST_P(Mapped, RefusesAnotherShape) {
+  Side self(GetParam(), 0);
+  FifoShape other = kShape;
+  other.epoch = 4;
+  Side peer(GetParam(), 1, other);
+  const auto link = self.transport->connect(peer.endpoint, std::move(peer.transport->offer(self.endpoint)).value());
+  ASSERT_FALSE(link);
+  EXPECT_EQ(link.error().code, ErrorCode::Mismatch);
+  EXPECT_THAT(link.error().message, testing::HasSubstr("epoch"));
+}
+
+TEST_P(Mapped, RefusesAShortSegment) {
+  FifoShape longer = kShape;
+  longer.slot_count = 64;
+  Side self(GetParam(), 0, longer);
+  Side peer(GetParam(), 1);
+  const auto link = self.transport->connect(peer.endpoint, std::move(peer.transport->offer(self.endpoint)).value());
+  ASSERT_FALSE(link);
+  EXPECT_THAT(link.error().message, testing::HasSubstr("bytes where at least"));
+}
+
+TEST_P(Mapped, RefusesTheSegmentOfAnotherRank) {
+  Side self(GetParam(), 0, kShape, 3);
+  Side peer(GetParam(), 1, kShape, 3);
+  Side third(GetParam(), 2, kShape, 3);
+  const auto link = self.transport->connect(peer.endpoint, std::move(third.transport->offer(self.endpoint)).value());
+  ASSERT_FALSE(link);
+  EXPECT_THAT(link.error().message, testing::HasSubstr("it is rank 2 of 3 where 1 of 3 is meant"));
+}
+
+TEST_P(Mapped, RefusesBytesThatAreNoOffer) {
+  Side self(GetParam(), 0);
+  Side peer(GetParam(), 1);
+  for (std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{24}, std::size_t{1000}}) {
+    Offer offer;
+    offer.bytes.resize(bytes, std::byte{0x55});
+    const auto link = self.transport->connect(peer.endpoint, std::move(offer));
+    ASSERT_FALSE(link);
+    EXPECT_EQ(link.error().code, ErrorCode::Mismatch);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Mapped, testing::Values("inproc", "shm"));
+
+TEST(MappedReach, IsTheProcessForInprocAndTheHostForShm) {
+  const Endpoint self{0, 7, 9};
+  const Endpoint thread{1, 7, 9};
+  const Endpoint process{2, 8, 9};
+  const Endpoint far{3, 7, 10};
+  const Side inproc("inproc", 0);
+  const Side shm("shm", 0);
+  EXPECT_TRUE(inproc.transport->reachable(self, thread));
+  EXPECT_THAT(inproc.transport->reachable(self, process).error().message,
+              testing::HasSubstr("rank 2 is in another process"));
+  EXPECT_TRUE(shm.transport->reachable(self, thread));
+  EXPECT_TRUE(shm.transport->reachable(self, process));
+  EXPECT_THAT(shm.transport->reachable(self, far).error().message, testing::HasSubstr("rank 3 is on another host"));
+}
+
+TEST(MappedReach, NeedsASegmentThatReachesAsFar) {
+  const Endpoint self{0, 7, 9};
+  for (const char* name : {"inproc", "shm"}) {
+    EXPECT_EQ(find_transport(name)->make({self, 2, kShape, nullptr}).error().code, ErrorCode::Unavailable);
+  }
+  const auto segment = std::move(OwnSegment::create(0, 2, kShape, false)).value();
+  EXPECT_TRUE(find_transport("inproc")->make({self, 2, kShape, segment.get()}));
+  EXPECT_EQ(find_transport("shm")->make({self, 2, kShape, segment.get()}).error().code, ErrorCode::Unavailable);
+}
+
+TEST(Registry, PrefersMemoryOverWires) {
+  std::vector<std::string> names;
+  for (const TransportRow& row : transports()) names.emplace_back(row.name);
+  EXPECT_THAT(names, testing::ElementsAre("inproc", "shm", "tcp"));
+  EXPECT_EQ(find_transport("shm"), &transports()[1]);
+  EXPECT_EQ(find_transport("sh"), nullptr);
+}
+
+// A peer's word is not taken: what arrives must be sealed memory of the announced size.
+class ForeignMemory : public testing::Test {
+ protected:
+  static Fd memory(std::size_t bytes, int seals) {
+    Fd descriptor(::memfd_create("foreign", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    EXPECT_EQ(::ftruncate(descriptor.get(), static_cast<off_t>(bytes)), 0);
+    EXPECT_EQ(::fcntl(descriptor.get(), F_ADD_SEALS, seals), 0);
+    return descriptor;
+  }
+  static Error error_of(Fd descriptor, std::uint64_t bytes) {
+    const std::size_t before = region_count();
+    const auto region = Region::open(random_id(), bytes, std::move(descriptor));
+    EXPECT_EQ(region_count(), before + (region ? 1U : 0U));
+    return region ? Error{ErrorCode::InvalidUsage, "none"} : region.error();
+  }
+};
+
+TEST_F(ForeignMemory, MustBeSealed) {
+  EXPECT_THAT(error_of(memory(8192, 0), 8192).message, testing::HasSubstr("not sealed"));
+  EXPECT_THAT(error_of(memory(8192, F_SEAL_GROW), 8192).message, testing::HasSubstr("not sealed"));
+  EXPECT_THAT(error_of(Fd(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)), 8192).code, ErrorCode::Mismatch);
+  EXPECT_EQ(error_of(memory(8192, F_SEAL_GROW | F_SEAL_SHRINK), 8192).message, "none");
+}
+
+TEST_F(ForeignMemory, MustHaveTheAnnouncedSize) {
+  constexpr int kSeals = F_SEAL_GROW | F_SEAL_SHRINK;
+  EXPECT_THAT(error_of(memory(4096, kSeals), 8192).message, testing::HasSubstr("4096 bytes where 8192"));
+  EXPECT_THAT(error_of(memory(8192, kSeals), 4096).code, ErrorCode::Mismatch);
+  EXPECT_THAT(error_of(memory(0, kSeals), 0).code, ErrorCode::Mismatch);
+  EXPECT_THAT(error_of(memory(4096, kSeals), ~std::uint64_t{0}).code, ErrorCode::Mismatch);
+}
+
+TEST_F(ForeignMemory, MustBeADescriptorThatIsOpen) {
+  EXPECT_THAT(error_of(Fd(), 4096).code, ErrorCode::Unavailable);
+  EXPECT_THAT(error_of(socket_pair().first, 4096).code, ErrorCode::Mismatch);
+}
+
+}  // namespace
+}  // namespace wreath
