@@ -1,0 +1,62 @@
+// An algorithm of your own: write the schedule (reverse_ring.cpp), fill one row, have it proved.
+//
+// verify_all reads the steps that executors would run, for every count, lane, slot and residency that
+// matters, and finds wrong sums, races, deadlocks and left-over messages without moving a byte. A broken
+// variant below shows what a refusal says. To run it for real, move reverse_ring.cpp to algorithms/, its
+// declaration to algorithms/rows.hpp, and the row to algorithms/registry.cpp: every test and perf tool
+// finds it there, `all_reduce_perf --ranks 4 --algorithm reverse_ring` among them.
+#include <cstdio>
+
+#include "reverse_ring.hpp"
+#include "wreath/plan.hpp"
+
+namespace {
+
+using namespace wreath;
+
+bool any_problem(const Problem&) { return true; }
+
+// The row. Order::Ring: sums are formed along the ring, not in the canonical tree, so that the tuner
+// takes it only where reproducible is off, or where a caller names it.
+constexpr Algorithm kReverseRing{"reverse_ring", Collective::AllReduce, Order::Ring, 1, any_problem,
+                                 reverse_ring_all_reduce};
+
+// A mistake that is easy to make: rank 0 forgets its last message.
+Schedule forgetful(const Problem& problem, Rank me) {
+  const Schedule whole = reverse_ring_all_reduce(problem, me);
+  if (me != 0 || problem.ranks == 1) return whole;
+  Schedule cut(whole.parts());
+  const auto& lines = whole.lanes().front().lines();
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
+    const Line& line = lines[i];
+    if (line.word == Word::Send) cut.lane().send(line.peers[0], line.source);
+    if (line.word == Word::Recv) cut.lane().recv(line.peers[0], line.target);
+    if (line.word == Word::RecvReduce) cut.lane().recv_reduce(line.peers[0], line.source, line.target);
+  }
+  return cut;
+}
+
+bool prove(const Algorithm& algorithm, int most_ranks) {
+  for (int ranks = 1; ranks <= most_ranks; ++ranks) {
+    const auto points = verify_all(algorithm, {Collective::AllReduce, ranks});
+    if (!points) {
+      std::printf("%.*s, %d ranks: refused: %s\n", static_cast<int>(algorithm.name.size()), algorithm.name.data(), ranks,
+                  points.error().message.c_str());
+      return false;
+    }
+    std::printf("%.*s, %d ranks: proved at %llu points\n", static_cast<int>(algorithm.name.size()),
+                algorithm.name.data(), ranks, static_cast<unsigned long long>(*points));
+  }
+  return true;
+}
+
+}  // namespace
+
+int main() {
+  const auto plan = show_plan(kReverseRing, {Collective::AllReduce, 3}, 0, {.bytes = 12'000});
+  if (plan) std::printf("%s\n", plan->c_str());
+  constexpr Algorithm kForgetful{"forgetful", Collective::AllReduce, Order::Ring, 1, any_problem, forgetful};
+  const bool proved = prove(kReverseRing, 8);
+  const bool caught = !prove(kForgetful, 8);
+  return proved && caught ? 0 : 1;
+}
