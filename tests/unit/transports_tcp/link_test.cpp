@@ -195,6 +195,62 @@ TEST(TcpLanding, PostedTooLateChangesNothing) {
   EXPECT_EQ(got.data, data);
 }
 
+TEST(TcpLanding, OfTheNextMessageMayBePostedAfterTheFirstOne) {
+  LinkPair pair(shape_of(1, 2, kSlotBytes));
+  const auto data = filled(0, 0, kSlotBytes);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(try_send(pair.a->send_fifo(0), data.data(), data.size()));
+  ASSERT_TRUE(pair.a->progress(false));
+  RecvFifo& fifo = pair.b->recv_fifo(0);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    std::vector<std::byte> target(kSlotBytes);
+    *fifo.landing = {target.data(), i, kSlotBytes};
+    ASSERT_GT(pair.b->progress(true).value(), 0u);
+    Received got;
+    ASSERT_TRUE(try_recv(fifo, got));
+    EXPECT_EQ(got.at, target.data());
+    EXPECT_EQ(got.data, data);
+  }
+}
+
+TEST(TcpLink, CreditTravelsWithMessagesAndAloneOnlyWhenHalfOfItIsOwed) {
+  const FifoShape shape = shape_of(2, 8, kSlotBytes);
+  auto [raw, socket] = connected(Wire::Unix);
+  auto link = link_over(std::move(socket), shape, 0);
+  std::byte back[kWireHeaderBytes + 96];
+  auto next_back = [&] { return ::recv(raw.get(), back, sizeof back, MSG_DONTWAIT); };
+  auto header_back = [&] {
+    return decode(std::span<const std::byte, kWireHeaderBytes>(back, kWireHeaderBytes), shape).value();
+  };
+  auto exchange_one = [&](std::uint32_t sequence) {
+    WireHeader header;
+    header.epoch = kTestEpoch;
+    header.lane = 1;
+    header.sequence = sequence;
+    std::byte frame[64] = {};
+    encode(header, frame);
+    ASSERT_EQ(::send(raw.get(), frame, sizeof frame, 0), 64);
+    link->progress(true).value();
+    Received got;
+    ASSERT_TRUE(try_recv(link->recv_fifo(1), got));
+    for (int i = 0; i < 20; ++i) link->progress(true).value();
+  };
+  for (std::uint32_t i = 0; i < 3; ++i) exchange_one(i);
+  EXPECT_LT(next_back(), 0);
+  exchange_one(3);
+  ASSERT_EQ(next_back(), 64);
+  EXPECT_EQ(header_back().kind, FrameKind::Credit);
+  EXPECT_EQ(header_back().credit_lane, 1);
+  EXPECT_EQ(header_back().credit, 4u);
+  exchange_one(4);
+  const std::byte data[8] = {};
+  ASSERT_TRUE(try_send(link->send_fifo(0), data, 8));
+  link->progress(true).value();
+  ASSERT_EQ(next_back(), 64);
+  EXPECT_EQ(header_back().kind, FrameKind::Data);
+  EXPECT_EQ(header_back().credit_lane, 1);
+  EXPECT_EQ(header_back().credit, 5u);
+}
+
 TEST(TcpLink, ASlowLaneHoldsUpNoOther) {
   for (const std::uint32_t slots : {1u, 2u, 8u}) {
     LinkPair pair(shape_of(2, slots, kSlotBytes));
