@@ -1,0 +1,204 @@
+// Frames (u32 length, then a message) and passed descriptors over stream sockets, without blocking.
+#include "src/communicator/control.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace wreath {
+namespace {
+
+constexpr std::size_t kMaximumFrame = 256 * 1024;
+constexpr std::size_t kMaximumDescriptors = 8;  // in one message
+
+union DescriptorSpace {
+  cmsghdr header;
+  std::array<char, CMSG_SPACE(sizeof(int) * kMaximumDescriptors)> bytes;
+};
+
+ssize_t send_some(int socket, const std::byte* data, std::size_t bytes, const std::vector<Fd>& descriptors) {
+  iovec piece{const_cast<std::byte*>(data), bytes};
+  DescriptorSpace space{};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    message.msg_control = space.bytes.data();
+    message.msg_controllen = CMSG_SPACE(sizeof(int) * descriptors.size());
+    cmsghdr* control = CMSG_FIRSTHDR(&message);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof(int) * descriptors.size());
+    for (std::size_t i = 0; i < descriptors.size(); ++i) {
+      const int descriptor = descriptors[i].get();
+      std::memcpy(CMSG_DATA(control) + i * sizeof(int), &descriptor, sizeof descriptor);
+    }
+  }
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+ssize_t receive_some(int socket, std::span<std::byte> into, std::deque<Fd>& descriptors) {
+  iovec piece{into.data(), into.size()};
+  DescriptorSpace space{};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = space.bytes.data();
+  message.msg_controllen = space.bytes.size();
+  const ssize_t received = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (received < 0) return received;
+  for (cmsghdr* control = CMSG_FIRSTHDR(&message); control != nullptr; control = CMSG_NXTHDR(&message, control)) {
+    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(control) + i * sizeof(int), sizeof descriptor);
+      descriptors.emplace_back(descriptor);
+    }
+  }
+  return received;
+}
+
+}  // namespace
+
+ControlPlane::ControlPlane(std::vector<Fd> connections, ControlHandler& handler) : handler_(handler) {
+  for (Fd& connection : connections) {
+    auto peer = std::make_unique<Peer>();
+    peer->lost = !connection;
+    if (connection) ::fcntl(connection.get(), F_SETFL, ::fcntl(connection.get(), F_GETFL) | O_NONBLOCK);
+    peer->connection = std::move(connection);
+    peers_.push_back(std::move(peer));
+  }
+}
+
+void ControlPlane::start(Progress& progress, Progress::Client& client) {
+  progress_ = &progress;
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (peers_[rank]->connection) progress.watch(peers_[rank]->connection.get(), EPOLLIN, client, rank);
+  }
+}
+
+namespace {
+
+std::vector<std::byte> frame_of(const ControlMessage& message) {
+  const std::vector<std::byte> body = encode_control(message);
+  const auto length = static_cast<std::uint32_t>(body.size());
+  std::vector<std::byte> bytes(sizeof length + body.size());
+  std::memcpy(bytes.data(), &length, sizeof length);
+  std::memcpy(bytes.data() + sizeof length, body.data(), body.size());
+  return bytes;
+}
+
+}  // namespace
+
+void ControlPlane::send(Rank to, ControlMessage message) {
+  Frame frame{frame_of(message), 0, {}};
+  for (const int descriptor : message.offer.descriptors) frame.descriptors.emplace_back(descriptor);
+  message.offer.descriptors.clear();
+  enqueue(*peers_[static_cast<std::size_t>(to)], std::move(frame));
+}
+
+void ControlPlane::broadcast(const ControlMessage& message) {
+  const std::vector<std::byte> bytes = frame_of(message);
+  for (const auto& peer : peers_) enqueue(*peer, Frame{bytes, 0, {}});
+}
+
+void ControlPlane::enqueue(Peer& peer, Frame frame) {
+  if (!peer.connection) return;
+  const std::lock_guard lock(peer.mutex);
+  peer.outgoing.push_back(std::move(frame));
+  if (flush(peer) && progress_ != nullptr) progress_->kick();
+}
+
+bool ControlPlane::flush() {
+  bool waiting = false;
+  for (const auto& peer : peers_) {
+    const std::lock_guard lock(peer->mutex);
+    waiting = flush(*peer) || waiting;
+  }
+  return waiting;
+}
+
+// Errors are left to the reading side, which learns of the peer's end.
+bool ControlPlane::flush(Peer& peer) {
+  while (!peer.outgoing.empty()) {
+    Frame& frame = peer.outgoing.front();
+    const ssize_t sent = send_some(peer.connection.get(), frame.bytes.data() + frame.sent, frame.bytes.size() - frame.sent,
+                                   frame.descriptors);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) return true;
+    if (sent < 0) {
+      peer.outgoing.clear();
+      return false;
+    }
+    frame.descriptors.clear();
+    frame.sent += static_cast<std::size_t>(sent);
+    if (frame.sent == frame.bytes.size()) peer.outgoing.pop_front();
+  }
+  return false;
+}
+
+void ControlPlane::lose(Rank from, const std::string& reason) {
+  Peer& peer = *peers_[static_cast<std::size_t>(from)];
+  if (peer.lost) return;
+  peer.lost = true;
+  progress_->unwatch(peer.connection.get());
+  handler_.on_lost(from, reason);
+}
+
+void ControlPlane::on_readable(Rank from) {
+  Peer& peer = *peers_[static_cast<std::size_t>(from)];
+  while (!peer.lost && receive(from) && parse(from)) {
+  }
+}
+
+// Whether bytes came.
+bool ControlPlane::receive(Rank from) {
+  Peer& peer = *peers_[static_cast<std::size_t>(from)];
+  std::array<std::byte, 16 * 1024> space;
+  const ssize_t received = receive_some(peer.connection.get(), space, peer.descriptors);
+  if (received > 0) {
+    peer.incoming.insert(peer.incoming.end(), space.data(), space.data() + received);
+    return true;
+  }
+  if (received < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  lose(from, received == 0 ? "connection closed" : ::strerror(errno));
+  return false;
+}
+
+// Hands on all whole frames; false once the connection is given up.
+bool ControlPlane::parse(Rank from) {
+  Peer& peer = *peers_[static_cast<std::size_t>(from)];
+  std::size_t at = 0;
+  std::uint32_t length = 0;
+  while (peer.incoming.size() - at >= sizeof length) {
+    std::memcpy(&length, peer.incoming.data() + at, sizeof length);
+    if (length > kMaximumFrame) {
+      lose(from, fmt::format("a control message of {} bytes", length));
+      return false;
+    }
+    if (peer.incoming.size() - at - sizeof length < length) break;
+    auto message = decode_control(std::span(peer.incoming).subspan(at + sizeof length, length));
+    at += sizeof length + length;
+    if (!message || message->offer.descriptors.size() > peer.descriptors.size()) {
+      lose(from, message ? "descriptors are missing from a control message" : message.error().message);
+      return false;
+    }
+    for (int& descriptor : message->offer.descriptors) {
+      descriptor = peer.descriptors.front().release();
+      peer.descriptors.pop_front();
+    }
+    handler_.on_message(from, std::move(*message));
+  }
+  peer.incoming.erase(peer.incoming.begin(), peer.incoming.begin() + static_cast<std::ptrdiff_t>(at));
+  return true;
+}
+
+}  // namespace wreath

@@ -1,0 +1,97 @@
+// The control connections of a rank: small messages about offers, state and failure, one stream a peer.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "src/base/fd.hpp"
+#include "src/communicator/progress.hpp"
+#include "wreath/recording.hpp"
+#include "wreath/transport.hpp"
+
+namespace wreath {
+
+enum class MessageKind : std::uint8_t {
+  Offer,    // how to reach the sender by candidate transport `index`
+  Verdict,  // whether that worked: text is empty, or the reason why not
+  Region,   // memory that slots will name as region `index`
+  Query,    // where are you with call `number`?
+  State,    // answer: `entered`, `record` of that call, `last` call
+  Failed,   // the sender's communicator failed with `error`
+  Goodbye,  // the sender leaves after call `number`
+};
+
+// Unused fields stay at their defaults.
+struct ControlMessage {
+  MessageKind kind = MessageKind::Query;
+  std::uint32_t index = 0;
+  std::uint64_t number = 0;
+  bool entered = false;
+  CallRecord record;
+  CallRecord last;
+  Error error{ErrorCode::System, {}, -1};
+  std::string text;
+  Offer offer;
+};
+
+// Bytes of a message without its descriptors, and back. Decoding is safe on any bytes.
+std::vector<std::byte> encode_control(const ControlMessage& message);
+Result<ControlMessage> decode_control(std::span<const std::byte> bytes);
+
+// Who acts on what arrives; called by the progress thread.
+class ControlHandler {
+ public:
+  virtual ~ControlHandler() = default;
+  virtual void on_message(Rank from, ControlMessage message) = 0;
+  // The connection to `from` ended: its process is gone, or the reason says what else.
+  virtual void on_lost(Rank from, const std::string& reason) = 0;
+};
+
+class ControlPlane {
+ public:
+  // `connections[r]` leads to rank r; the own entry is empty.
+  ControlPlane(std::vector<Fd> connections, ControlHandler& handler);
+
+  // Any thread. Never blocks: what a socket does not take now is kept for flush().
+  void send(Rank to, ControlMessage message);
+  // To every peer; without descriptors.
+  void broadcast(const ControlMessage& message);
+  // Sends what was kept; whether something is still waiting.
+  bool flush();
+
+  // Progress thread.
+  void start(Progress& progress, Progress::Client& client);
+  void on_readable(Rank from);
+  bool open(Rank peer) const { return !peers_[static_cast<std::size_t>(peer)]->lost; }
+
+ private:
+  struct Frame {
+    std::vector<std::byte> bytes;
+    std::size_t sent = 0;
+    std::vector<Fd> descriptors;  // travel with the first byte
+  };
+  struct Peer {
+    Fd connection;
+    std::mutex mutex;  // of `outgoing`
+    std::deque<Frame> outgoing;
+    std::vector<std::byte> incoming;
+    std::deque<Fd> descriptors;
+    bool lost = false;
+  };
+
+  void enqueue(Peer& peer, Frame frame);
+  bool flush(Peer& peer);
+  void lose(Rank from, const std::string& reason);
+  bool receive(Rank from);
+  bool parse(Rank from);
+
+  std::vector<std::unique_ptr<Peer>> peers_;
+  ControlHandler& handler_;
+  Progress* progress_ = nullptr;
+};
+
+}  // namespace wreath

@@ -1,0 +1,268 @@
+// The driver: what the holder of the token does, round after round.
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+
+#include <algorithm>
+
+#include "src/base/log.hpp"
+#include "src/communicator/engine.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr int kStepsARound = 16;
+constexpr std::size_t kReferenceBytes = std::size_t{2} << 20;  // smaller buffers: pulling a line just written is dear
+constexpr int kSleepMs = 50;
+constexpr std::uint32_t kRoundsALook = 64;  // idle rounds between looks at the clock
+constexpr std::uint32_t kCrowdedPauses = 20;
+constexpr std::uint32_t kCrowdedYields = 30;
+constexpr std::uint32_t kProgressRounds = 64;
+
+}  // namespace
+
+Operation* Engine::front() {
+  if (inline_ != nullptr) return inline_;
+  if (queued_.load(std::memory_order_acquire) == 0) return nullptr;
+  const std::lock_guard lock(mutex_);
+  return queue_.empty() ? nullptr : queue_.front().get();
+}
+
+OperationState Engine::bind(const Operation& operation, Plan& plan) {
+  const Call& call = operation.call;
+  const auto element_bytes = static_cast<std::uint32_t>(size_of(call.dtype));
+  OperationState state;
+  state.geometry = make_geometry(call.count, element_bytes, plan.lowered.parts, plan.lowered.data_lanes, operation.choice.tile_bytes);
+  plan.scratch.resize(plan.lowered.scratch_parts * state.geometry.part_stride * element_bytes);
+  state.buffers[static_cast<int>(Buffer::Input)] = const_cast<std::byte*>(call.input);
+  state.buffers[static_cast<int>(Buffer::Output)] = call.output;
+  state.buffers[static_cast<int>(Buffer::Scratch)] = plan.scratch.data();
+  state.signature = operation.signature;
+  state.epoch = shape_.epoch;
+  if (call.bytes() < kReferenceBytes || links_->mapped().empty()) return state;
+  for (const Buffer buffer : {Buffer::Input, Buffer::Output}) {
+    const auto index = static_cast<std::size_t>(buffer);
+    if (const auto region = links_->segment().name_memory(state.buffers[index], call.bytes())) {
+      state.region[index] = region->index;
+      state.region_offset[index] = region->offset;
+    }
+  }
+  return state;
+}
+
+// False: must wait for readers of an earlier operation.
+Result<bool> Engine::start_operation(Operation& operation) {
+  const Call& call = operation.call;
+  operation.choice = choose(tuning_, call.collective, call.bytes());
+  if (operation.choice.small) {
+    small_.start({call.input, call.output, static_cast<std::size_t>(call.count), call.bytes(),
+                  reduce_kernel(call.dtype, call.op), operation.signature});
+  } else {
+    auto plan = plans_->find(operation.choice);
+    if (!plan) return plan.error();
+    if (!plans_->enter(**plan)) return false;
+    const CopyKernels& copies = copy_kernels();
+    lanes_.start(**plan, bind(operation, **plan), {reduce_kernel(call.dtype, call.op), copies.plain, copies.fill});
+    WREATH_TRY(links_->announce(*control_));
+  }
+  recorder_.running(operation.number, operation.choice.algorithm->name);
+  operation.started = true;
+  wake_peers();
+  return true;
+}
+
+Advance Engine::advance(Operation& operation) {
+  if (operation.choice.small) return small_.run();
+  return lanes_.run(kStepsARound);
+}
+
+bool Engine::pump(Operation& operation, bool expecting) {
+  bool moved = false;
+  for (const Rank peer : links_->wired()) {
+    const auto bytes = links_->link(peer)->progress(expecting);
+    if (!bytes) {
+      watch_->suspect(operation, peer, bytes.error());
+    } else {
+      moved = moved || *bytes > 0;
+    }
+  }
+  return moved;
+}
+
+bool Engine::wires_idle() const {
+  return std::none_of(links_->wired().begin(), links_->wired().end(),
+                      [&](Rank peer) { return links_->link(peer)->send_blocked(); });
+}
+
+void Engine::wake_peers() {
+  for (const Rank peer : links_->mapped()) links_->link(peer)->wake();
+}
+
+Engine::Round Engine::drive_round() {
+  if (failed_.load(std::memory_order_acquire)) {
+    return finish_all() ? Round::Moved : Round::Nothing;
+  }
+  Operation* operation = front();
+  if (operation == nullptr) return Round::Nothing;
+  if (!operation->started) {
+    const auto started = start_operation(*operation);
+    if (!started) {
+      fail(started.error().code, rank(), started.error().message);
+      return Round::Moved;
+    }
+    if (!*started) {
+      pump(*operation, true);
+      return Round::Blocked;
+    }
+  }
+  const Advance advanced = advance(*operation);
+  const bool pumped = pump(*operation, advanced == Advance::Blocked);
+  if (advanced == Advance::Failed) on_fault(*operation);
+  if (advanced == Advance::Done && wires_idle()) {
+    if (!operation->choice.small) wake_peers();
+    finish(*operation, std::nullopt);
+    return Round::Moved;
+  }
+  if (advanced == Advance::Advanced) wake_peers();
+  if (advanced != Advance::Advanced && !pumped) return Round::Blocked;
+  operation->moved = true;
+  return Round::Moved;
+}
+
+void Engine::on_fault(Operation& operation) {
+  if (operation.choice.small) {
+    const Rank peer = small_.waiting_for();
+    watch_->suspect(operation, peer, {ErrorCode::Mismatch, fmt::format("{} is in another call", member(peer)), peer});
+    return;
+  }
+  const LaneState& lane = *lanes_.failed_lane();
+  const Rank peer = lanes_.plan().lowered.sources[lane.fault_source].peer;
+  switch (lane.fault) {
+    case Fault::OwnerAborted:
+      watch_->suspect(operation, peer, {ErrorCode::Aborted, fmt::format("by {}", member(peer)), peer});
+      return;
+    case Fault::Region: fail(ErrorCode::System, peer, fmt::format("{} names memory outside its regions", member(peer))); return;
+    default: watch_->suspect(operation, peer, {ErrorCode::Mismatch, fmt::format("{} is in another call", member(peer)), peer});
+  }
+}
+
+void Engine::finish(Operation& operation, std::optional<Error> error) {
+  if (error) {
+    recorder_.failed(operation.number);
+  } else {
+    recorder_.done(operation.number);
+  }
+  if (&operation == inline_) {
+    inline_ = nullptr;
+    operation.finish(std::move(error));
+    return;
+  }
+  std::shared_ptr<Operation> kept;  // the last handle may be the queue's
+  {
+    const std::lock_guard lock(mutex_);
+    kept = std::move(queue_.front());
+    queue_.pop_front();
+    queued_.fetch_sub(1, std::memory_order_release);
+  }
+  kept->finish(std::move(error));
+}
+
+// Whether there was one.
+bool Engine::finish_all() {
+  if (front() == nullptr) return false;
+  const Error failure = error().error();
+  while (Operation* operation = front()) finish(*operation, failure);
+  return true;
+}
+
+std::optional<Rank> Engine::waiting_for(const Operation& operation) const {
+  if (!operation.started) return std::nullopt;
+  if (operation.choice.small) return small_.waiting_for();
+  const FifoEnd* end = lanes_.waiting_for();
+  return end == nullptr ? std::nullopt : std::optional(end->peer);
+}
+
+// Holds the token on entry, not on return.
+void Engine::drive_until_over(Operation& operation, const Deadline& deadline) {
+  std::uint32_t rounds = 0;
+  std::int64_t idle_since_ns = 0;
+  while (!operation.over()) {
+    if (drive_round() == Round::Moved) {
+      rounds = 0;
+      idle_since_ns = 0;
+      continue;
+    }
+    idle(operation, ++rounds, idle_since_ns);
+    if (rounds % kRoundsALook == 0 && deadline.passed()) break;
+  }
+  release_token();
+}
+
+// With a core for every rank: spin, then sleep. Without: let the others run at once.
+void Engine::idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle_since_ns) {
+  const bool look = rounds % kRoundsALook == 0;
+  if (crowded_ && rounds > kCrowdedPauses && rounds <= kCrowdedPauses + kCrowdedYields) {
+    sched_yield();
+    return;
+  }
+  const bool crowded_out = crowded_ && rounds > kCrowdedPauses + kCrowdedYields;
+  if (!look && !crowded_out) {
+    pause();
+    return;
+  }
+  const std::int64_t now = now_ns();
+  if (idle_since_ns == 0) idle_since_ns = now;
+  Operation* first = front();
+  watch_->look(first != nullptr ? *first : operation, now);
+  if (crowded_out || now - idle_since_ns > spin_ns_) sleep();
+}
+
+void Engine::sleep() {
+  OwnSegment& segment = links_->segment();
+  segment.begin_sleep();
+  if (drive_round() == Round::Blocked) {
+    std::vector<pollfd> polled{{segment.doorbell(), POLLIN, 0}};
+    for (const Rank peer : links_->wired()) {
+      const Link& link = *links_->link(peer);
+      polled.push_back({link.descriptor(), static_cast<short>(link.send_blocked() ? POLLIN | POLLOUT : POLLIN), 0});
+    }
+    ::poll(polled.data(), polled.size(), kSleepMs);
+  }
+  segment.end_sleep();
+}
+
+// ---- the progress thread's side ----
+
+Progress::Client::Driven Engine::drive() {
+  const bool flushing = control_->flush();
+  if (!linked_ || waiters_.load(std::memory_order_relaxed) > 0 || !try_token()) return flushing ? Driven::Waiting : Driven::Nothing;
+  const LogRank log_rank(rank());
+  Round round = Round::Nothing;
+  for (std::uint32_t i = 0; i < kProgressRounds && waiters_.load(std::memory_order_relaxed) == 0; ++i) {
+    round = drive_round();
+    if (round != Round::Moved) break;
+  }
+  if (round == Round::Blocked) {
+    if (Operation* operation = front(); operation != nullptr) watch_->look(*operation, now_ns());
+  }
+  release_token();
+  if (round == Round::Moved) return Driven::Moved;
+  return round == Round::Blocked || flushing ? Driven::Waiting : Driven::Nothing;
+}
+
+void Engine::begin_wait(std::vector<int>& descriptors) {
+  if (!linked_ || queued_.load(std::memory_order_acquire) == 0 || !try_token()) return;
+  waiting_ = true;
+  links_->segment().begin_sleep();
+  release_token();
+  descriptors.push_back(links_->segment().doorbell());
+  for (const Rank peer : links_->wired()) descriptors.push_back(links_->link(peer)->descriptor());
+}
+
+void Engine::end_wait() {
+  if (!waiting_) return;
+  waiting_ = false;
+  links_->segment().end_sleep();
+}
+
+}  // namespace wreath

@@ -1,0 +1,280 @@
+// Making an engine, entering calls, and its end.
+#include "src/communicator/engine.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "src/base/config.hpp"
+#include "src/base/log.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::uint16_t kLanes = 16;
+constexpr std::uint64_t kStrands = 3;  // lanes of one data lane that fill slots, at most
+constexpr std::uint64_t kMinimumSlotBytes = 4 * 1024;
+constexpr std::uint64_t kMaximumSlotBytes = 512 * 1024;
+constexpr std::int64_t kLeaveMs = 5'000;
+constexpr std::int64_t kAbortMs = 1'000;
+
+// Equal on all ranks: the process with the most ranks decides.
+std::uint32_t slot_bytes_of(const Membership& membership, std::uint64_t budget, std::uint32_t slots) {
+  std::map<std::uint64_t, std::uint64_t> ranks_in_process;
+  std::uint64_t most = 1;
+  for (const Member& member : membership.members) most = std::max(most, ++ranks_in_process[member.endpoint.process]);
+  const auto peers = static_cast<std::uint64_t>(std::max(1, membership.ranks - 1));
+  const std::uint64_t share = budget / most / (peers * kStrands * slots);
+  return static_cast<std::uint32_t>(std::clamp(std::bit_floor(share), kMinimumSlotBytes, kMaximumSlotBytes));
+}
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 29);
+}
+
+// Differs, but for chance, when two ranks make different calls under one number.
+std::uint32_t signature_of(const Call& call, std::uint64_t communicator, std::uint64_t number) {
+  const std::uint64_t kind = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.dtype) << 8 |
+                             static_cast<std::uint64_t>(call.op) << 16 | static_cast<std::uint64_t>(call.root) << 32;
+  const std::uint64_t hash = mix(mix(mix(communicator, number), kind), call.count);
+  return static_cast<std::uint32_t>(hash >> 32);
+}
+
+}  // namespace
+
+Engine::Engine(Membership membership, const CommunicatorOptions& options)
+    : membership_(std::move(membership)), options_(options), identity_(log_identity(membership_.rank)) {}
+
+Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const CommunicatorOptions& options) {
+  auto engine = std::shared_ptr<Engine>(new Engine(std::move(membership), options));
+  const LogRank log_rank(engine->rank());
+  WREATH_TRY(engine->link());
+  return engine;
+}
+
+Status Engine::link() {
+  const auto budget = setting_bytes(Setting::BufferBytes);
+  if (!budget) return budget.error();
+  shape_ = {kLanes, options_.slot_count, slot_bytes_of(membership_, *budget, options_.slot_count), options_.first_sequence, 1};
+  auto links = Links::create(membership_, shape_, options_.transports);
+  if (!links) return links.error();
+  links_ = std::move(*links);
+  auto recorder = FlightRecorder::create(rank(), ranks(), membership_.communicator);
+  if (!recorder) return recorder.error();
+  recorder_ = std::move(*recorder);
+  watch_ = std::make_unique<Watch>(*this, rank(), ranks(), options_.timeouts);
+  control_ = std::make_unique<ControlPlane>(std::move(membership_.control), *this);
+  progress_ = Progress::instance();
+  progress_->add(*this);
+  control_->start(*progress_, *this);
+  const Status connected = links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms));
+  if (!connected) {
+    fail(connected.error().code, connected.error().failed_rank, connected.error().message);
+    return connected;
+  }
+  plans_ = std::make_unique<Plans>(*links_, rank(), ranks(), shape_.lanes);
+  const auto host = membership_.members[static_cast<std::size_t>(rank())].endpoint.host;
+  const auto on_host = std::count_if(membership_.members.begin(), membership_.members.end(),
+                                     [&](const Member& member) { return member.endpoint.host == host; });
+  crowded_ = on_host > usable_cores();
+  spin_ns_ = spin_budget_ns(static_cast<int>(on_host));
+  tuning_ = {ranks(), links_->wired().empty(), options_.reproducible, options_.algorithm, options_.lanes, options_.tile_bytes,
+             shape_.slot_bytes};
+  WREATH_TRY(check_tuning(tuning_, Collective::AllReduce));
+  prepare_small();
+  linked_ = true;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    if (peer != rank()) log_info("to rank {}: {}", peer, links_->describe(peer));
+  }
+  return {};
+}
+
+void Engine::prepare_small() {
+  if (!tuning_.all_mapped || ranks() == 1) return;
+  std::vector<const std::byte*> areas(static_cast<std::size_t>(ranks()));
+  std::byte* own = links_->segment().small_area();
+  for (int peer = 0; peer < ranks(); ++peer) {
+    areas[static_cast<std::size_t>(peer)] = peer == rank() ? own : links_->link(peer)->mapped()->small_area;
+  }
+  small_ = SmallExchange(rank(), std::move(areas), own);
+}
+
+Engine::~Engine() {
+  if (progress_) progress_->remove(*this);
+}
+
+void Engine::enter(Operation& operation) {
+  operation.number = ++entered_;
+  operation.signature = signature_of(operation.call, membership_.communicator, operation.number);
+  CallRecord record;
+  record.number = operation.number;
+  record.collective = operation.call.collective;
+  record.dtype = operation.call.dtype;
+  record.op = operation.call.op;
+  record.root = operation.call.root;
+  record.count = operation.call.count;
+  recorder_.enter(record);
+}
+
+// Calls that need no peer: over at once.
+bool Engine::trivial(Operation& operation) {
+  const Call& call = operation.call;
+  if (call.count > 0 && ranks() > 1) return false;
+  if (call.count > 0 && call.input != call.output) copy_kernels().plain(call.output, call.input, call.bytes());
+  recorder_.done(operation.number);
+  operation.finish(std::nullopt);
+  return true;
+}
+
+Status Engine::run(const Call& call) {
+  if (failed_.load(std::memory_order_acquire)) return error();
+  waiters_.fetch_add(1, std::memory_order_relaxed);
+  Status status;
+  if (queued_.load(std::memory_order_acquire) == 0 && try_token()) {
+    inline_operation_.reset(call);
+    enter(inline_operation_);
+    if (!trivial(inline_operation_)) {
+      inline_ = &inline_operation_;
+      drive_until_over(inline_operation_, Deadline::after_ms(-1));
+    } else {
+      release_token();
+    }
+    status = inline_operation_.status();
+  } else {
+    const std::shared_ptr<Operation> operation = start(call);
+    status = wait(*operation, -1);
+  }
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
+  return status;
+}
+
+std::shared_ptr<Operation> Engine::start(const Call& call) {
+  auto operation = std::make_shared<Operation>(shared_from_this());
+  operation->reset(call);
+  enter(*operation);
+  if (trivial(*operation)) return operation;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) {
+      operation->finish(*failure_);
+      return operation;
+    }
+    queue_.push_back(operation);
+    queued_.fetch_add(1, std::memory_order_release);
+  }
+  progress_->kick();
+  return operation;
+}
+
+Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
+  if (operation.over()) return operation.status();
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  waiters_.fetch_add(1, std::memory_order_relaxed);
+  while (!operation.over() && !deadline.passed()) {
+    if (try_token()) {
+      drive_until_over(operation, deadline);
+    } else {
+      sched_yield();
+    }
+  }
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
+  if (operation.over()) return operation.status();
+  progress_->kick();
+  return Error{ErrorCode::NotReady, fmt::format("{}: all_reduce #{} is still running after {} ms", identity_, operation.number, timeout_ms)};
+}
+
+Status Engine::error() const {
+  if (!failed_.load(std::memory_order_acquire)) return {};
+  const std::lock_guard lock(mutex_);
+  return *failure_;
+}
+
+std::string Engine::member(Rank rank) const {
+  const Member& member = membership_.members[static_cast<std::size_t>(rank)];
+  return fmt::format("rank {} (host {}, pid {})", rank, member.host_name, member.pid);
+}
+
+std::string Engine::call_text() const {
+  const CallRecord last = recorder_.last();
+  if (last.number == 0) return "before the first call";
+  const bool over = last.state == CallState::Done;
+  return fmt::format("{}{}", over ? "after " : "", describe(last));
+}
+
+void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
+  Error error{code, fmt::format("{}: {}: {}: {}", identity_, call_text(), name(code), reason), failed_rank};
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = error;
+    failed_.store(true, std::memory_order_release);
+  }
+  links_->segment().set_aborted();
+  if (!linked_) links_->fail({ErrorCode::StartupFailed, reason, failed_rank});
+  ControlMessage message;
+  message.kind = MessageKind::Failed;
+  message.error = {code, reason, failed_rank};
+  control_->broadcast(message);
+  log_info("{}", error.message);
+  recorder_.failed(recorder_.last().number);
+  if (linked_) static_cast<void>(recorder_.dump(error));
+  ring();
+  progress_->kick();
+}
+
+// Wakes this rank's own driver.
+void Engine::ring() {
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(links_->segment().doorbell(), &one, sizeof one));
+}
+
+Status Engine::abort() {
+  fail(ErrorCode::Aborted, rank(), fmt::format("by {}", member(rank())));
+  const Deadline deadline = Deadline::after_ms(kAbortMs);
+  while (!try_token()) {
+    if (deadline.passed()) {
+      return Error{ErrorCode::Timeout, fmt::format("{}: abort: the driving thread did not stop within {} ms", identity_, kAbortMs)};
+    }
+    ring();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  static_cast<void>(finish_all());
+  release_token();
+  return {};
+}
+
+void Engine::leave() {
+  leaving_ = true;
+  waiters_.fetch_add(1, std::memory_order_relaxed);
+  const Deadline deadline = Deadline::after_ms(kLeaveMs);
+  while (queued_.load(std::memory_order_acquire) > 0 && !failed_ && !deadline.passed()) {
+    if (try_token()) {
+      if (Operation* first = front(); first != nullptr) {
+        drive_until_over(*first, deadline);
+      } else {
+        release_token();
+      }
+    }
+  }
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
+  if (queued_.load(std::memory_order_acquire) > 0 && !failed_) {
+    log_warning("the communicator was destroyed with work in flight for {} ms: aborted", kLeaveMs);
+    static_cast<void>(abort());
+  }
+  ControlMessage message;
+  message.kind = MessageKind::Goodbye;
+  message.number = entered_;
+  control_->broadcast(message);
+  const Deadline flushing = Deadline::after_ms(kAbortMs);
+  while (control_->flush() && !flushing.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  progress_->remove(*this);
+}
+
+}  // namespace wreath

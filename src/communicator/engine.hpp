@@ -1,0 +1,133 @@
+// The engine of one rank's communicator: operations in order, driven by whoever holds the token.
+//
+// One thread at a time drives (the drive token): a caller that waits, else the progress thread. The
+// driver runs the first operation's lanes, moves the wires and looks at the clocks. Control messages
+// are handled by the progress thread; a failure from there is seen by the driver at its next round.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "src/base/cpu.hpp"
+#include "src/bootstrap/bootstrap.hpp"
+#include "src/communicator/control.hpp"
+#include "src/communicator/links.hpp"
+#include "src/communicator/operation.hpp"
+#include "src/communicator/plans.hpp"
+#include "src/communicator/progress.hpp"
+#include "src/communicator/watch.hpp"
+#include "src/executor/small.hpp"
+#include "src/recorder/recorder.hpp"
+#include "src/tuner/tuner.hpp"
+#include "wreath/communicator.hpp"
+
+namespace wreath {
+
+class Engine final : public std::enable_shared_from_this<Engine>, public Progress::Client, public ControlHandler {
+ public:
+  // Links the members of `membership`. `options`: as agreed by all ranks.
+  static Result<std::shared_ptr<Engine>> create(Membership membership, const CommunicatorOptions& options);
+  ~Engine() override;
+
+  int rank() const { return membership_.rank; }
+  int ranks() const { return membership_.ranks; }
+  std::string identity() const { return identity_; }
+
+  // Runs a checked call to its end.
+  Status run(const Call& call);
+  // Starts it.
+  std::shared_ptr<Operation> start(const Call& call);
+  // Waits for it; NotReady when `timeout_ms` (>= 0) ends first.
+  Status wait(Operation& operation, std::int64_t timeout_ms);
+
+  Status error() const;
+  // Ends the communicator: the first failure counts, the peers are told. Any thread.
+  void fail(ErrorCode code, Rank failed_rank, const std::string& reason);
+  Status abort();
+  // Up to 5 s for operations in flight, then abort; says goodbye to the peers.
+  void leave();
+
+  std::string transport_to(int peer) const { return links_->describe(peer); }
+  Choice choice_for(Collective collective, std::size_t bytes) const { return choose(tuning_, collective, bytes); }
+
+ private:
+  friend class Watch;
+  enum class Round : std::uint8_t { Nothing, Blocked, Moved };
+
+  Engine(Membership membership, const CommunicatorOptions& options);
+  Status link();
+  void prepare_small();
+
+  // Entering calls.
+  void enter(Operation& operation);
+  bool trivial(Operation& operation);
+
+  // The driver's side; the token is held.
+  bool try_token() { return !token_.exchange(true, std::memory_order_acquire); }
+  void release_token() { token_.store(false, std::memory_order_release); }
+  Operation* front();
+  Round drive_round();
+  Result<bool> start_operation(Operation& operation);
+  OperationState bind(const Operation& operation, Plan& plan);
+  Advance advance(Operation& operation);
+  bool pump(Operation& operation, bool expecting);
+  bool wires_idle() const;
+  void wake_peers();
+  void finish(Operation& operation, std::optional<Error> error);
+  bool finish_all();
+  void ring();
+  void on_fault(Operation& operation);
+  void drive_until_over(Operation& operation, const Deadline& deadline);
+  void idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle_since_ns);
+  void sleep();
+  std::optional<Rank> waiting_for(const Operation& operation) const;
+
+  // Progress thread.
+  void on_event(std::uint64_t token, std::uint32_t events) override;
+  Driven drive() override;
+  void begin_wait(std::vector<int>& descriptors) override;
+  void end_wait() override;
+  void on_message(Rank from, ControlMessage message) override;
+  void on_lost(Rank from, const std::string& reason) override;
+  void answer(Rank to, std::uint64_t number);
+
+  std::string member(Rank rank) const;
+  std::string call_text() const;
+
+  Membership membership_;
+  CommunicatorOptions options_;
+  std::string identity_;
+  TunerContext tuning_;
+  FifoShape shape_{};
+  std::unique_ptr<Links> links_;
+  std::unique_ptr<Plans> plans_;
+  SmallExchange small_;
+  LaneScheduler lanes_;  // of the first operation
+  FlightRecorder recorder_;
+  std::shared_ptr<Progress> progress_;
+  std::unique_ptr<ControlPlane> control_;
+  std::unique_ptr<Watch> watch_;
+  std::int64_t spin_ns_ = 0;
+  bool crowded_ = false;  // more ranks than cores on this host
+
+  std::atomic<bool> token_{false};
+  std::atomic<int> waiters_{0};
+  std::atomic<bool> linked_{false};
+  std::atomic<bool> leaving_{false};
+  bool waiting_ = false;  // the progress thread sleeps for this engine
+
+  mutable std::mutex mutex_;  // of queue_ and failure_
+  std::deque<std::shared_ptr<Operation>> queue_;
+  std::atomic<std::size_t> queued_{0};
+  std::optional<Error> failure_;
+  std::atomic<bool> failed_{false};
+  std::uint64_t entered_ = 0;  // calls so far
+  Operation inline_operation_;    // of blocking calls that find nothing in flight
+  Operation* inline_ = nullptr;   // it, while it runs; guarded by the token
+};
+
+}  // namespace wreath

@@ -1,0 +1,194 @@
+// Pairwise agreement on a transport over the control connections.
+#include "src/communicator/links.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace wreath {
+
+Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const FifoShape& shape,
+                                             const std::vector<std::string>& allowed) {
+  auto links = std::make_unique<Links>();
+  links->members_ = membership.members;
+  links->self_ = membership.members[static_cast<std::size_t>(membership.rank)].endpoint;
+  const bool other_processes = std::any_of(membership.members.begin(), membership.members.end(), [&](const Member& member) {
+    return member.endpoint.process != links->self_.process;
+  });
+  const auto is_allowed = [&](std::string_view name) {
+    return allowed.empty() || std::find(allowed.begin(), allowed.end(), name) != allowed.end();
+  };
+  const bool shareable = is_allowed("shm") && (other_processes || !is_allowed("inproc"));
+  auto segment = OwnSegment::create(membership.rank, membership.ranks, shape, shareable);
+  if (!segment) return segment.error();
+  links->segment_ = std::move(*segment);
+  for (const TransportRow& row : transports()) {
+    if (!is_allowed(row.name)) continue;
+    auto transport = row.make({links->self_, membership.ranks, shape, links->segment_.get()});
+    if (!transport) return transport.error();
+    links->transports_.push_back(std::move(*transport));
+  }
+  links->links_.resize(static_cast<std::size_t>(membership.ranks));
+  links->names_.assign(static_cast<std::size_t>(membership.ranks), "self");
+  links->incoming_ = std::vector<Incoming>(static_cast<std::size_t>(membership.ranks));
+  return links;
+}
+
+void Links::on_offer(Rank from, std::uint32_t candidate, Offer offer) {
+  const std::lock_guard lock(mutex_);
+  incoming_[static_cast<std::size_t>(from)].offers.emplace_back(candidate, std::move(offer));
+  arrived_.notify_all();
+}
+
+void Links::on_verdict(Rank from, std::uint32_t candidate, std::string reason) {
+  const std::lock_guard lock(mutex_);
+  incoming_[static_cast<std::size_t>(from)].verdicts.emplace_back(candidate, std::move(reason));
+  arrived_.notify_all();
+}
+
+void Links::fail(Error error) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = std::move(error);
+  arrived_.notify_all();
+}
+
+template <typename Queue>
+Result<typename Queue::value_type::second_type> Links::take(Rank from, std::uint32_t candidate, Queue Incoming::*queue,
+                                                            Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  Queue& messages = incoming_[static_cast<std::size_t>(from)].*queue;
+  while (messages.empty()) {
+    if (failure_) return *failure_;
+    if (deadline.passed()) {
+      return Error{ErrorCode::StartupFailed, fmt::format("rank {} did not answer while transports were agreed", from), from};
+    }
+    arrived_.wait_for(lock, std::chrono::milliseconds(50));
+  }
+  auto [number, value] = std::move(messages.front());
+  messages.pop_front();
+  if (number != candidate) {
+    return Error{ErrorCode::StartupFailed, fmt::format("rank {} offers other transports than this rank", from), from};
+  }
+  return std::move(value);
+}
+
+Status Links::connect(Membership& membership, ControlPlane& control, Deadline deadline) {
+  std::vector<Attempt> attempts(links_.size());
+  for (std::size_t peer = 0; peer < links_.size(); ++peer) {
+    if (static_cast<Rank>(peer) == self_.rank) continue;
+    for (std::size_t i = 0; i < transports_.size(); ++i) {
+      const Status reachable = transports_[i]->reachable(self_, members_[peer].endpoint);
+      if (reachable) {
+        attempts[peer].candidates.push_back(i);
+      } else {
+        attempts[peer].refused += fmt::format("{}{}: {}", attempts[peer].refused.empty() ? "" : "; ",
+                                              transports_[i]->name(), reachable.error().message);
+      }
+    }
+  }
+  const auto unlinked = [&] {
+    return std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
+      return &attempt - attempts.data() != self_.rank && attempt.link == nullptr;
+    });
+  };
+  while (unlinked()) WREATH_TRY(run_round(membership, control, deadline, attempts));
+  for (std::size_t peer = 0; peer < links_.size(); ++peer) {
+    if (static_cast<Rank>(peer) == self_.rank) continue;
+    links_[peer] = std::move(attempts[peer].link);
+    const std::string_view name = transports_[attempts[peer].candidates[attempts[peer].at]]->name();
+    names_[peer] = attempts[peer].refused.empty() ? std::string(name) : fmt::format("{} ({})", name, attempts[peer].refused);
+    (links_[peer]->mapped() != nullptr ? mapped_ : wired_).push_back(static_cast<Rank>(peer));
+  }
+  return {};
+}
+
+// Each pair is in the same round on both ends, and a round waits for messages of that round only.
+Status Links::run_round(Membership& membership, ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts) {
+  std::vector<Rank> open;
+  for (std::size_t peer = 0; peer < attempts.size(); ++peer) {
+    const Attempt& attempt = attempts[peer];
+    if (static_cast<Rank>(peer) == self_.rank || attempt.link != nullptr) continue;
+    if (attempt.at == attempt.candidates.size()) {
+      return Error{ErrorCode::StartupFailed, fmt::format("no transport links ranks {} and {}: {}", self_.rank, peer,
+                                                         attempt.refused.empty() ? "none is allowed" : attempt.refused)};
+    }
+    open.push_back(static_cast<Rank>(peer));
+  }
+  std::vector<std::string> verdicts(attempts.size());
+  const auto transport_of = [&](Rank peer) -> Transport& {
+    const Attempt& attempt = attempts[static_cast<std::size_t>(peer)];
+    return *transports_[attempt.candidates[attempt.at]];
+  };
+  for (const Rank peer : open) {
+    ControlMessage message;
+    message.kind = MessageKind::Offer;
+    message.index = static_cast<std::uint32_t>(attempts[static_cast<std::size_t>(peer)].at);
+    auto offer = transport_of(peer).offer(members_[static_cast<std::size_t>(peer)].endpoint);
+    if (offer) {
+      message.offer = std::move(*offer);
+    } else {
+      verdicts[static_cast<std::size_t>(peer)] = offer.error().message;
+    }
+    control.send(peer, std::move(message));
+  }
+  for (const Rank peer : open) {
+    Attempt& attempt = attempts[static_cast<std::size_t>(peer)];
+    std::string& verdict = verdicts[static_cast<std::size_t>(peer)];
+    auto link = try_candidate(membership, peer, attempt, deadline);
+    if (link && verdict.empty()) attempt.link = std::move(*link);
+    if (!link) verdict = link.error().message;
+    ControlMessage message;
+    message.kind = MessageKind::Verdict;
+    message.index = static_cast<std::uint32_t>(attempt.at);
+    message.text = verdict;
+    control.send(peer, std::move(message));
+  }
+  for (const Rank peer : open) {
+    Attempt& attempt = attempts[static_cast<std::size_t>(peer)];
+    auto theirs = take(peer, static_cast<std::uint32_t>(attempt.at), &Incoming::verdicts, deadline);
+    if (!theirs) return theirs.error();
+    settle(attempt, verdicts[static_cast<std::size_t>(peer)], *theirs);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Link>> Links::try_candidate(Membership& membership, Rank peer, const Attempt& attempt, Deadline deadline) {
+  Transport& transport = *transports_[attempt.candidates[attempt.at]];
+  auto offer = take(peer, static_cast<std::uint32_t>(attempt.at), &Incoming::offers, deadline);
+  if (!offer) return offer.error();
+  if (transport.needs_stream()) {
+    auto stream = membership.open_stream(peer, deadline);
+    if (!stream) return stream.error();
+    offer->descriptors.push_back(stream->release());
+  }
+  return transport.connect(members_[static_cast<std::size_t>(peer)].endpoint, std::move(*offer));
+}
+
+// Both ends succeeded: linked. Else both drop this candidate and note why.
+void Links::settle(Attempt& attempt, const std::string& own, const std::string& theirs) {
+  if (own.empty() && theirs.empty()) return;
+  const std::string_view name = transports_[attempt.candidates[attempt.at]]->name();
+  attempt.refused += fmt::format("{}{}: {}", attempt.refused.empty() ? "" : "; ", name, own.empty() ? theirs : own);
+  attempt.link.reset();
+  ++attempt.at;
+}
+
+std::string Links::describe(Rank peer) const { return names_[static_cast<std::size_t>(peer)]; }
+
+Status Links::announce(ControlPlane& control) {
+  for (const Rank peer : mapped_) {
+    if (!segment_->has_announcements(peer)) continue;
+    auto announcements = segment_->take_announcements(peer);
+    if (!announcements) return announcements.error();
+    for (Announcement& announcement : *announcements) {
+      ControlMessage message;
+      message.kind = MessageKind::Region;
+      message.index = announcement.index;
+      message.offer = std::move(announcement.offer);
+      control.send(peer, std::move(message));
+    }
+  }
+  return {};
+}
+
+}  // namespace wreath

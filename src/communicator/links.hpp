@@ -1,0 +1,79 @@
+// The links of a rank to all its peers: which transport serves each pair, and why not a better one.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/clock.hpp"
+#include "src/bootstrap/bootstrap.hpp"
+#include "src/communicator/control.hpp"
+#include "src/fifo/segment.hpp"
+#include "wreath/transport.hpp"
+
+namespace wreath {
+
+class Links {
+ public:
+  // Makes the own segment and the allowed transports (names; empty: all).
+  static Result<std::unique_ptr<Links>> create(const Membership& membership, const FifoShape& shape,
+                                               const std::vector<std::string>& allowed);
+  // Agrees with every peer on a transport, best first. Both ends try each candidate; the pair uses
+  // the first that works for both. Messages arrive through on_offer and on_verdict meanwhile.
+  Status connect(Membership& membership, ControlPlane& control, Deadline deadline);
+
+  // Progress thread.
+  void on_offer(Rank from, std::uint32_t candidate, Offer offer);
+  void on_verdict(Rank from, std::uint32_t candidate, std::string reason);
+  // Ends a connect() in progress.
+  void fail(Error error);
+
+  Link* link(Rank peer) const { return links_[static_cast<std::size_t>(peer)].get(); }
+  // The peers whose link has a pump.
+  const std::vector<Rank>& wired() const { return wired_; }
+  const std::vector<Rank>& mapped() const { return mapped_; }
+  OwnSegment& segment() const { return *segment_; }
+  // "shm", or "tcp (shm: memfd refused: ...)".
+  std::string describe(Rank peer) const;
+  // Tells peers of regions that slots will name.
+  Status announce(ControlPlane& control);
+
+ private:
+  struct Incoming {
+    std::deque<std::pair<std::uint32_t, Offer>> offers;
+    std::deque<std::pair<std::uint32_t, std::string>> verdicts;
+  };
+  struct Attempt {
+    std::vector<std::size_t> candidates;  // into transports_
+    std::size_t at = 0;
+    std::unique_ptr<Link> link;
+    std::string refused;  // why earlier candidates were not taken
+  };
+
+  Status run_round(Membership& membership, ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts);
+  Result<std::unique_ptr<Link>> try_candidate(Membership& membership, Rank peer, const Attempt& attempt, Deadline deadline);
+  void settle(Attempt& attempt, const std::string& own, const std::string& theirs);
+  template <typename Queue>
+  Result<typename Queue::value_type::second_type> take(Rank from, std::uint32_t candidate, Queue Incoming::*queue,
+                                                       Deadline deadline);
+
+  Endpoint self_{};
+  std::vector<Member> members_;
+  std::unique_ptr<OwnSegment> segment_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::string> names_;
+  std::vector<Rank> wired_;
+  std::vector<Rank> mapped_;
+
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<Incoming> incoming_;
+  std::optional<Error> failure_;
+};
+
+}  // namespace wreath

@@ -1,0 +1,138 @@
+// Options are checked once, where they enter; afterwards they are trusted.
+#include "src/communicator/options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <bit>
+#include <nlohmann/json.hpp>
+
+#include "src/base/config.hpp"
+#include "wreath/algorithm.hpp"
+#include "wreath/transport.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::uint32_t kMaximumSlotCount = 1024;
+constexpr int kMaximumDataLanes = 64;
+
+Error invalid(std::string text) { return {ErrorCode::InvalidArgument, std::move(text), -1}; }
+
+template <typename T>
+Status fill_integer(T& field, T untouched, Setting setting) {
+  if (field != untouched || !is_set(setting)) return {};
+  const auto value = setting_integer(setting);
+  if (!value) return value.error();
+  field = static_cast<T>(*value);
+  return {};
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> names;
+  std::size_t at = 0;
+  while (at <= list.size()) {
+    const std::size_t comma = std::min(list.find(',', at), list.size());
+    if (comma > at) names.push_back(list.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return names;
+}
+
+Status fill_from_environment(CommunicatorOptions& options) {
+  const CommunicatorOptions untouched;
+  if (options.transports.empty()) options.transports = split(setting_text(Setting::TransportNames));
+  if (options.algorithm.empty()) options.algorithm = setting_text(Setting::AlgorithmName);
+  WREATH_TRY(fill_integer(options.lanes, untouched.lanes, Setting::Lanes));
+  WREATH_TRY(fill_integer(options.slot_count, untouched.slot_count, Setting::Slots));
+  Timeouts& timeouts = options.timeouts;
+  WREATH_TRY(fill_integer(timeouts.bootstrap_ms, untouched.timeouts.bootstrap_ms, Setting::BootstrapTimeoutMs));
+  WREATH_TRY(fill_integer(timeouts.late_warning_ms, untouched.timeouts.late_warning_ms, Setting::LateWarningMs));
+  WREATH_TRY(fill_integer(timeouts.arrival_ms, untouched.timeouts.arrival_ms, Setting::ArrivalTimeoutMs));
+  WREATH_TRY(fill_integer(timeouts.stall_ms, untouched.timeouts.stall_ms, Setting::StallTimeoutMs));
+  if (options.tile_bytes == 0) {
+    const auto tile = setting_bytes(Setting::TileBytes);
+    if (!tile) return tile.error();
+    options.tile_bytes = static_cast<std::size_t>(*tile);
+  }
+  if (options.reproducible) {
+    const auto reproducible = setting_boolean(Setting::Reproducible);
+    if (!reproducible) return reproducible.error();
+    options.reproducible = *reproducible;
+  }
+  return {};
+}
+
+Status check(const CommunicatorOptions& options) {
+  for (const std::string& name : options.transports) {
+    if (find_transport(name) != nullptr) continue;
+    std::vector<std::string_view> known;
+    for (const TransportRow& row : transports()) known.push_back(row.name);
+    return invalid(fmt::format("transport '{}' does not exist; these do: {}", name, fmt::join(known, " ")));
+  }
+  if (!options.algorithm.empty() && find_algorithm(Collective::AllReduce, options.algorithm) == nullptr) {
+    std::vector<std::string_view> known;
+    for (const Algorithm& row : algorithms()) known.push_back(row.name);
+    return invalid(fmt::format("algorithm '{}' does not exist; these do: {}", options.algorithm, fmt::join(known, " ")));
+  }
+  if (!std::has_single_bit(options.slot_count) || options.slot_count > kMaximumSlotCount) {
+    return invalid(fmt::format("slot_count = {}: must be a power of two, at most {}", options.slot_count, kMaximumSlotCount));
+  }
+  if (options.lanes < 0 || options.lanes > kMaximumDataLanes) {
+    return invalid(fmt::format("lanes = {}: must be between 0 and {}", options.lanes, kMaximumDataLanes));
+  }
+  for (const std::int64_t value : {options.timeouts.bootstrap_ms, options.timeouts.late_warning_ms,
+                                   options.timeouts.arrival_ms, options.timeouts.stall_ms}) {
+    if (value <= 0) return invalid(fmt::format("a timeout of {} ms: must be positive", value));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<CommunicatorOptions> complete_options(const CommunicatorOptions& options) {
+  warn_unknown_settings();
+  CommunicatorOptions complete = options;
+  WREATH_TRY(fill_from_environment(complete));
+  WREATH_TRY(check(complete));
+  return complete;
+}
+
+std::string encode_options(const CommunicatorOptions& options) {
+  const nlohmann::json text{{"transports", options.transports},
+                            {"algorithm", options.algorithm},
+                            {"lanes", options.lanes},
+                            {"tile_bytes", options.tile_bytes},
+                            {"reproducible", options.reproducible},
+                            {"slot_count", options.slot_count},
+                            {"first_sequence", options.first_sequence},
+                            {"bootstrap_ms", options.timeouts.bootstrap_ms},
+                            {"late_warning_ms", options.timeouts.late_warning_ms},
+                            {"arrival_ms", options.timeouts.arrival_ms},
+                            {"stall_ms", options.timeouts.stall_ms}};
+  return text.dump();
+}
+
+Result<CommunicatorOptions> decode_options(const std::string& text) {
+  CommunicatorOptions options;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    options.transports = json.at("transports").get<std::vector<std::string>>();
+    options.algorithm = json.at("algorithm").get<std::string>();
+    options.lanes = json.at("lanes").get<int>();
+    options.tile_bytes = json.at("tile_bytes").get<std::size_t>();
+    options.reproducible = json.at("reproducible").get<bool>();
+    options.slot_count = json.at("slot_count").get<std::uint32_t>();
+    options.first_sequence = json.at("first_sequence").get<std::uint32_t>();
+    options.timeouts.bootstrap_ms = json.at("bootstrap_ms").get<std::int64_t>();
+    options.timeouts.late_warning_ms = json.at("late_warning_ms").get<std::int64_t>();
+    options.timeouts.arrival_ms = json.at("arrival_ms").get<std::int64_t>();
+    options.timeouts.stall_ms = json.at("stall_ms").get<std::int64_t>();
+  } catch (const nlohmann::json::exception& failure) {
+    return Error{ErrorCode::StartupFailed, fmt::format("rank 0's settings cannot be read: {}", failure.what()), 0};
+  }
+  WREATH_TRY(check(options));
+  return options;
+}
+
+}  // namespace wreath

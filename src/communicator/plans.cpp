@@ -1,0 +1,53 @@
+// Schedule -> lowered steps -> FIFOs.
+#include "src/communicator/plans.hpp"
+
+#include <fmt/format.h>
+
+#include "src/fifo/access.hpp"
+#include "src/schedule/lower.hpp"
+
+namespace wreath {
+
+Result<Plan*> Plans::find(const Choice& choice) {
+  for (const Entry& entry : entries_) {
+    if (entry.algorithm == choice.algorithm && entry.data_lanes == choice.data_lanes) return entry.plan.get();
+  }
+  auto plan = make(choice);
+  if (!plan) return plan.error();
+  entries_.push_back({choice.algorithm, choice.data_lanes, std::move(*plan)});
+  return entries_.back().plan.get();
+}
+
+Result<std::unique_ptr<Plan>> Plans::make(const Choice& choice) {
+  const Schedule schedule = choice.algorithm->build({choice.algorithm->collective, ranks_, 0}, rank_);
+  auto lowered = lower(schedule, rank_, choice.data_lanes);
+  if (!lowered) return lowered.error();
+  if (lowered->lanes.size() > lanes_) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("lanes = {}: {} would need {} lanes, the limit is {}", choice.data_lanes,
+                                                         choice.algorithm->name, lowered->lanes.size(), lanes_)};
+  }
+  auto plan = std::make_unique<Plan>();
+  plan->lowered = std::move(*lowered);
+  for (const FifoEnd& end : plan->lowered.targets) {
+    WREATH_TRY(links_.link(end.peer)->prepare(end.lane));
+    plan->targets.push_back(&links_.link(end.peer)->send_fifo(end.lane));
+  }
+  for (const FifoEnd& end : plan->lowered.sources) {
+    if (links_.link(end.peer)->mapped() == nullptr) WREATH_TRY(links_.link(end.peer)->prepare(end.lane));
+    plan->sources.push_back(&links_.link(end.peer)->recv_fifo(end.lane));
+  }
+  return plan;
+}
+
+bool Plans::enter(const Plan& plan) {
+  if (last_ == &plan) return true;
+  if (last_ != nullptr) {
+    for (const SendFifo* fifo : last_->targets) {
+      if (!drained(*fifo)) return false;
+    }
+  }
+  last_ = &plan;
+  return true;
+}
+
+}  // namespace wreath

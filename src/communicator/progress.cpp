@@ -1,0 +1,174 @@
+// Parked in epoll_wait unless a client has work that nobody waits for.
+#include "src/communicator/progress.hpp"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+
+namespace wreath {
+namespace {
+
+std::atomic<std::uint32_t> g_fork_generation{0};
+
+void register_fork_handler() {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { g_fork_generation.fetch_add(1); });
+  static_cast<void>(registered);
+}
+
+struct Holder {
+  std::mutex mutex;
+  std::weak_ptr<Progress> instance;
+  std::uint32_t generation = 0;
+};
+
+Holder& holder() {
+  static Holder* const value = new Holder;  // outlives every thread
+  return *value;
+}
+
+constexpr int kDrivenWaitMs = 20;
+
+}  // namespace
+
+std::uint32_t fork_generation() noexcept { return g_fork_generation.load(std::memory_order_relaxed); }
+
+std::shared_ptr<Progress> Progress::instance() {
+  register_fork_handler();
+  Holder& all = holder();
+  const std::lock_guard lock(all.mutex);
+  std::shared_ptr<Progress> found = all.generation == fork_generation() ? all.instance.lock() : nullptr;
+  if (found) return found;
+  found = std::shared_ptr<Progress>(new Progress);
+  all.instance = found;
+  all.generation = fork_generation();
+  return found;
+}
+
+Progress::Progress() : epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = nullptr;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals belong to the program's own threads
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread_.native_handle(), "wreath-progress");
+}
+
+Progress::~Progress() {
+  stop_ = true;
+  kick();
+  thread_.join();
+}
+
+void Progress::add(Client& client) {
+  const std::lock_guard lock(mutex_);
+  clients_.push_back(&client);
+}
+
+void Progress::remove(Client& client) {
+  const std::lock_guard lock(mutex_);
+  std::erase(clients_, &client);
+  for (auto& watch : watches_) {
+    if (watch->client != &client) continue;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watch->descriptor, nullptr);
+    watch->client = nullptr;
+    removed_.push_back(std::move(watch));
+  }
+  std::erase_if(watches_, [](const auto& watch) { return watch == nullptr; });
+  kick();
+}
+
+void Progress::watch(int descriptor, std::uint32_t events, Client& client, std::uint64_t token) {
+  const std::lock_guard lock(mutex_);
+  watches_.push_back(std::make_unique<Watch>(Watch{descriptor, &client, token}));
+  epoll_event event{};
+  event.events = events;
+  event.data.ptr = watches_.back().get();
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event);
+}
+
+void Progress::unwatch(int descriptor) {
+  for (auto& watch : watches_) {
+    if (watch->descriptor != descriptor) continue;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
+    watch->client = nullptr;
+    removed_.push_back(std::move(watch));
+  }
+  std::erase_if(watches_, [](const auto& watch) { return watch == nullptr; });
+}
+
+void Progress::kick() {
+  if (kicked_.exchange(true)) return;
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(wake_.get(), &one, sizeof one));
+}
+
+void Progress::run() {
+  while (!stop_) {
+    switch (drive_all()) {
+      case Client::Driven::Nothing: dispatch(-1); break;
+      case Client::Driven::Moved: dispatch(0); break;
+      case Client::Driven::Waiting: wait_driving(); break;
+    }
+  }
+}
+
+Progress::Client::Driven Progress::drive_all() {
+  const std::lock_guard lock(mutex_);
+  auto result = Client::Driven::Nothing;
+  for (Client* client : clients_) result = std::max(result, client->drive());
+  return result;
+}
+
+// Work is in flight but waits for peers: yield a little, then sleep until one of them rings.
+void Progress::wait_driving() {
+  for (int i = 0; i < 20; ++i) {
+    sched_yield();
+    if (drive_all() != Client::Driven::Waiting) return;
+  }
+  std::vector<int> descriptors;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Client* client : clients_) client->begin_wait(descriptors);
+  }
+  if (drive_all() == Client::Driven::Waiting) {
+    std::vector<pollfd> polled{{epoll_.get(), POLLIN, 0}};
+    for (const int descriptor : descriptors) polled.push_back({descriptor, POLLIN, 0});
+    ::poll(polled.data(), polled.size(), kDrivenWaitMs);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    for (Client* client : clients_) client->end_wait();
+  }
+  dispatch(0);
+}
+
+void Progress::dispatch(int timeout_ms) {
+  std::array<epoll_event, 64> events;
+  const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
+  const std::lock_guard lock(mutex_);
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events[static_cast<std::size_t>(i)];
+    const auto* watch = static_cast<const Watch*>(event.data.ptr);
+    if (watch == nullptr) {
+      std::uint64_t value = 0;
+      kicked_ = false;
+      static_cast<void>(!::read(wake_.get(), &value, sizeof value));
+    } else if (watch->client != nullptr) {
+      watch->client->on_event(watch->token, event.events);
+    }
+  }
+  removed_.clear();
+}
+
+}  // namespace wreath

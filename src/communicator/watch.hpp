@@ -1,0 +1,71 @@
+// The clocks of an operation that does not move: asks the peers where they are, warns, and ends it.
+//
+// Late: a peer answers that it has not entered the call. Stall: everybody entered, or does not
+// answer, and nothing moves. Mismatch: a peer entered another call under the same number. A peer that
+// does not answer is never called dead: its process may be stopped or starved.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/communicator/control.hpp"
+#include "wreath/communicator.hpp"
+#include "wreath/recording.hpp"
+
+namespace wreath {
+
+class Engine;
+class Operation;
+
+class Watch {
+ public:
+  Watch(Engine& engine, int rank, int ranks, const Timeouts& timeouts);
+
+  // Driver: nothing moved for a while. Cheap unless a millisecond passed since the last look.
+  void look(Operation& operation, std::int64_t now_ns);
+  // Driver: a slot of `from` belongs to another call, or its wire broke. The peer's answer (or its
+  // end) says what happened; without one within a second `error` is what it was.
+  void suspect(const Operation& operation, Rank from, Error error);
+
+  // Progress thread.
+  void on_state(Rank from, const ControlMessage& message);
+  void on_goodbye(Rank from, std::uint64_t last_number);
+  bool has_left(Rank peer) const;
+
+ private:
+  struct Peer {
+    std::uint64_t asked = 0;     // call number of the last query
+    std::int64_t asked_ns = 0;   // first query of that call
+    std::int64_t answered_ns = 0;
+    bool entered = false;
+    CallRecord last;
+    std::optional<std::uint64_t> left_after;
+  };
+  struct Suspicion {
+    Rank peer;
+    std::int64_t since_ns;
+    Error error;
+  };
+
+  void ask(const Operation& operation, std::int64_t now_ns);
+  bool look_for_leavers(const Operation& operation);
+  bool look_for_late(Operation& operation, std::int64_t now_ns);
+  void look_for_stall(const Operation& operation, std::int64_t now_ns);
+
+  Engine& engine_;
+  int rank_;
+  Timeouts timeouts_;
+  std::int64_t looked_ns_ = 0;
+  std::int64_t asked_ns_ = 0;
+  std::uint64_t late_ = 0;    // the call that a peer is known not to have entered
+  std::uint64_t warned_ = 0;  // the call that a late warning was printed for
+  std::optional<Suspicion> suspicion_;
+
+  mutable std::mutex mutex_;
+  std::vector<Peer> peers_;
+};
+
+}  // namespace wreath
