@@ -1,7 +1,7 @@
 // One block per lane: thread 0 decides by try_step, all threads move the bytes.
 #include <type_traits>
 
-#include "kernels/cuda/executor.hpp"
+#include "kernels/cuda/executor.cuh"
 #include "kernels/cuda/primitives.cuh"
 
 namespace wreath {

@@ -11,20 +11,13 @@
 #include <set>
 #include <utility>
 
+#include "perf/common/machine.hpp"
 #include "src/base/cpu.hpp"
 
 namespace wreath::perf {
 namespace {
 
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-
-std::string cpu_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind("model name", 0) == 0) return line.substr(std::min(line.size(), line.find(": ") + 2));
-  }
-  return "unknown processor";
-}
 
 // By sysfs: sysconf reports wrong totals in some virtual machines.
 std::size_t cache_bytes(int level, std::size_t otherwise) {
@@ -58,14 +51,10 @@ Machine this_machine() {
 }
 
 std::vector<int> pick_cores(int count) {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof(mask), &mask) != 0) return {};
   std::vector<int> first;
   std::vector<int> siblings;
   std::set<std::string> seen;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(static_cast<std::size_t>(core), &mask)) continue;
+  for (const int core : allowed_cores()) {
     (seen.insert(physical_core(core)).second ? first : siblings).push_back(core);
   }
   first.insert(first.end(), siblings.begin(), siblings.end());

@@ -11,7 +11,7 @@ namespace {
 
 void expect_copies(CopyKernel copy, std::size_t bytes, std::size_t target_offset, std::size_t source_offset) {
   constexpr std::byte kGuard{0xa5};
-  std::vector<std::byte> source(source_offset + bytes);
+  std::vector<std::byte> source(source_offset + bytes + 1);  // never null
   for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(i * 31 + (i >> 8));
   std::vector<std::byte> expected(target_offset + bytes + 64, kGuard);
   std::vector<std::byte> actual = expected;

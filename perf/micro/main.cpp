@@ -1,0 +1,41 @@
+// micro: the library's kernels and FIFOs alone, beside the bandwidth of the memory they use.
+#include <fmt/format.h>
+
+#include "perf/limits/machine.hpp"
+#include "perf/limits/memory.hpp"
+#include "perf/limits/shm.hpp"
+#include "perf/micro/buffers.hpp"
+
+namespace wreath::perf {
+namespace {
+
+// The yardsticks, in the context that Google Benchmark prints above its table (and into its JSON).
+void add_context() {
+  const Machine machine = this_machine();
+  const double flight_ns = flag_flight_ns(kQuickEffort);
+  benchmark::AddCustomContext("cpu", machine.cpu);
+  benchmark::AddCustomContext("flag_one_way_ns", fmt::format("{:.0f} ({})", flight_ns, core_distance(flight_ns)));
+  const auto add_bandwidth = [](const char* level, std::size_t bytes) {
+    const Bandwidth bandwidth = memory_bandwidth(bytes, 1, kQuickEffort);
+    benchmark::AddCustomContext(fmt::format("memory_{}", level),
+                                fmt::format("copy {:.0f}, reduce {:.0f} GB/s read and written, 1 thread",
+                                            bandwidth.copy_gbps, bandwidth.reduce_gbps));
+  };
+  add_bandwidth("L2", machine.l2_bytes / 2);
+  add_bandwidth("DRAM", 4 * machine.l3_bytes);
+}
+
+}  // namespace
+}  // namespace wreath::perf
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  wreath::perf::add_context();
+  wreath::perf::register_reduce();
+  wreath::perf::register_copies();
+  wreath::perf::register_fifo();
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
