@@ -28,7 +28,7 @@
 namespace wreath {
 
 // The regions of this process by id, and those of wreath::allocate by address. A Region must never be
-// released with the lock held: its destructor takes it.
+// released with a lock held: its destructor takes one.
 class RegionTable {
  public:
   // Reachable until the process ends: destructors of late objects still use it.
@@ -68,7 +68,7 @@ class RegionTable {
   }
 
   void keep_user_memory(std::shared_ptr<Region> region) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(user_mutex_);
     const std::byte* const base = region->data();
     user_memory_.emplace(base, std::move(region));
     user_count_.store(user_memory_.size(), std::memory_order_relaxed);
@@ -77,7 +77,7 @@ class RegionTable {
   void release_user_memory(const std::byte* base) {
     std::shared_ptr<Region> released;
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(user_mutex_);
       const auto found = user_memory_.find(base);
       if (found == user_memory_.end()) return;
       released = std::move(found->second);
@@ -90,7 +90,7 @@ class RegionTable {
   std::shared_ptr<Region> containing(const std::byte* data, std::size_t bytes) {
     // Who made the memory that it asks about has made it before: a stale zero cannot be seen.
     if (user_count_.load(std::memory_order_relaxed) == 0) return nullptr;
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(user_mutex_);
     auto above = user_memory_.upper_bound(data);
     if (above == user_memory_.begin()) return nullptr;
     const std::shared_ptr<Region>& region = std::prev(above)->second;
@@ -105,8 +105,9 @@ class RegionTable {
   }
 
  private:
-  std::mutex mutex_;
+  std::mutex mutex_;  // held while a peer's memory is mapped, which takes long when it is large
   std::unordered_map<std::uint64_t, std::weak_ptr<Region>> by_id_;
+  std::mutex user_mutex_;
   std::map<const std::byte*, std::shared_ptr<Region>> user_memory_;
   std::atomic<std::size_t> user_count_{0};
 };
