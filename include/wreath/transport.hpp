@@ -69,6 +69,9 @@ class Link {
   virtual int descriptor() const { return -1; }
   // Whether progress() has something to send that the wire would not take yet.
   virtual bool send_blocked() const { return false; }
+  // Bytes, headers included, of published messages that the wire has not taken, be it full or the peer
+  // short of slots. Until it is 0 progress() must go on being called, or the peer waits in vain.
+  virtual std::size_t in_flight() const { return 0; }
   // Wakes the peer's driver if it sleeps, after messages were published or consumed. Wires do so
   // by themselves.
   virtual void wake() {}

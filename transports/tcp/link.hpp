@@ -30,9 +30,7 @@ class TcpLink : public Link {
   Result<std::size_t> progress(bool expecting) override;
   int descriptor() const override { return socket_.get(); }
   bool send_blocked() const override { return sender_.blocked(); }
-
-  // Bytes of published messages that the kernel has not accepted.
-  std::size_t in_flight() const;
+  std::size_t in_flight() const override;
 
  private:
   Error explain(const Error& error) const;

@@ -1,4 +1,4 @@
-// make_tcp: checks the shape, takes sockets and sets their options.
+// Messages over one stream per peer, driven by whoever drives the link: no thread of its own.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -12,7 +12,7 @@
 #include "src/base/fd.hpp"
 #include "transports/tcp/link.hpp"
 #include "transports/tcp/stream_error.hpp"
-#include "transports/tcp/tcp.hpp"
+#include "transports/transports.hpp"
 
 namespace wreath {
 namespace {
@@ -73,6 +73,9 @@ Error bad_shape(const char* field, std::uint64_t value, const char* rule) {
 
 }  // namespace
 
+// connect() needs a connected, authenticated stream socket (TCP, or UNIX) as Offer::descriptors[0] and owns
+// it then; offer() is empty. InvalidArgument names a field of the shape that is out of range. Between two
+// ends on one host connect() asks for reno congestion control: pacing halves the speed of loopback.
 Result<std::unique_ptr<Transport>> make_tcp(const TransportContext& context) {
   const FifoShape& shape = context.shape;
   if (shape.lanes == 0) return bad_shape("lanes", shape.lanes, "at least 1");

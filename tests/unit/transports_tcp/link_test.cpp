@@ -12,7 +12,7 @@
 
 #include "src/fifo/access.hpp"
 #include "tests/unit/transports_tcp/pair.hpp"
-#include "transports/tcp/tcp.hpp"
+#include "transports/transports.hpp"
 
 namespace wreath {
 namespace {
@@ -292,7 +292,7 @@ TEST(TcpLink, ResumesPartialSends) {
   for (std::uint32_t lane = 0; lane < 3; ++lane) data.push_back(filled(lane, 0, (1 << 20) - lane * 17));
   for (std::uint16_t lane = 0; lane < 3; ++lane)
     ASSERT_TRUE(try_send(pair.a->send_fifo(lane), data[lane].data(), data[lane].size()));
-  EXPECT_EQ(pair.a->in_flight(), data[0].size() + data[1].size() + data[2].size());
+  EXPECT_EQ(pair.a->in_flight(), data[0].size() + data[1].size() + data[2].size() + 3 * kWireHeaderBytes);
   ASSERT_TRUE(pair.a->progress(false));
   EXPECT_TRUE(pair.a->send_blocked());
   EXPECT_FALSE(drained(pair.a->send_fifo(0)));
@@ -308,6 +308,21 @@ TEST(TcpLink, ResumesPartialSends) {
   }));
   EXPECT_EQ(pair.a->in_flight(), 0u);
   EXPECT_FALSE(pair.a->send_blocked());
+}
+
+TEST(TcpLink, CountsMessagesThatWaitForThePeersSlots) {
+  LinkPair pair(shape_of(1, 1, kSlotBytes));
+  ASSERT_TRUE(try_send(pair.a->send_fifo(0), nullptr, 0));
+  EXPECT_GT(pair.a->in_flight(), 0u);
+  ASSERT_TRUE(pair.a->progress(false));
+  EXPECT_EQ(pair.a->in_flight(), 0u);
+  ASSERT_TRUE(try_send(pair.a->send_fifo(0), nullptr, 0));
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(pair.a->progress(false));
+  EXPECT_GT(pair.a->in_flight(), 0u);
+  EXPECT_FALSE(pair.a->send_blocked());
+  Received got;
+  ASSERT_TRUE(drive(pair, [&] { return try_recv(pair.b->recv_fifo(0), got); }));
+  EXPECT_TRUE(drive(pair, [&] { return pair.a->in_flight() == 0; }));
 }
 
 TEST(TcpLink, GivesStagingForCopiedMessages) {

@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "src/fifo/access.hpp"
-#include "transports/tcp/tcp.hpp"
+#include "transports/transports.hpp"
 
 namespace wreath {
 namespace {
