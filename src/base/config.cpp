@@ -65,20 +65,16 @@ bool known(std::string_view name) {
   return std::any_of(kSettings.begin(), kSettings.end(), [&](const SettingRow& r) { return r.name == name; });
 }
 
-// Name and value of every variable whose name starts with one of `prefixes`.
-std::vector<std::pair<std::string, std::string>> variables(std::initializer_list<std::string_view> prefixes) {
-  std::vector<std::pair<std::string, std::string>> found;
+// Names of the environment's variables that start with WREATH_, sorted.
+std::vector<std::string> wreath_variables() {
+  std::vector<std::string> names;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
-    const std::size_t equals = text.find('=');
-    if (equals == std::string_view::npos) continue;
-    const std::string_view name = text.substr(0, equals);
-    const bool wanted = std::any_of(prefixes.begin(), prefixes.end(),
-                                    [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
-    if (wanted) found.emplace_back(name, text.substr(equals + 1));
+    const std::string_view name = text.substr(0, text.find('='));
+    if (name.starts_with("WREATH_")) names.emplace_back(name);
   }
-  std::sort(found.begin(), found.end());
-  return found;
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace
@@ -134,7 +130,7 @@ Result<bool> setting_boolean(Setting setting) {
 
 std::vector<std::string> unknown_settings() {
   std::vector<std::string> sentences;
-  for (const auto& [name, value] : variables({"WREATH_"})) {
+  for (const std::string& name : wreath_variables()) {
     if (known(name)) continue;
     const std::optional<std::string_view> nearest = nearest_name(name);
     sentences.push_back(nearest ? fmt::format("{} is not a setting; did you mean {}?", name, *nearest)
@@ -148,14 +144,6 @@ void warn_unknown_settings() {
   std::call_once(once, [] {
     for (const std::string& sentence : unknown_settings()) log_warning("{}", sentence);
   });
-}
-
-std::vector<std::pair<std::string, std::string>> reported_environment() {
-  auto found = variables({"WREATH_", "NCCL_"});
-  for (auto& [name, value] : found) {
-    if (name == row(Setting::Key).name) value = "(hidden)";
-  }
-  return found;
 }
 
 }  // namespace wreath

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "wreath/result.hpp"
@@ -116,9 +115,5 @@ std::vector<std::string> unknown_settings();
 
 // Logs these as warnings, once per process.
 void warn_unknown_settings();
-
-// The WREATH_* and NCCL_* variables that are set, by name, for reports; the value of WREATH_KEY is
-// replaced by "(hidden)".
-std::vector<std::pair<std::string, std::string>> reported_environment();
 
 }  // namespace wreath

@@ -1,0 +1,238 @@
+// The rules of CONTRIBUTING.md that a machine can hold: who includes whom, lengths, first lines, words.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <string_view>
+
+#include "tests/style/source_tree.hpp"
+
+namespace wreath {
+namespace {
+
+const std::vector<std::string> kSources = {".cpp", ".hpp", ".cu", ".cuh"};
+
+// Folder -> prefixes of our own headers that it may include; the longest matching folder decides. A
+// header may always be included from its own folder.
+struct Layer {
+  std::string_view folder;
+  std::vector<std::string_view> allowed;
+};
+
+const std::vector<Layer>& layers() {
+  static const std::vector<Layer> table = {
+      {"include/", {"wreath/"}},
+      {"algorithms/", {"wreath/", "algorithms/"}},
+      {"transports/", {"wreath/", "transports/transports.hpp", "src/base/", "src/fifo/"}},
+      {"transports/registry.cpp", {"wreath/", "transports/"}},
+      {"kernels/", {"wreath/", "kernels/", "src/base/"}},
+      {"kernels/cuda/", {"wreath/", "kernels/", "src/executor/", "src/fifo/", "src/schedule/", "src/base/"}},
+      {"src/base/", {"wreath/"}},
+      {"src/fifo/", {"wreath/", "src/base/"}},
+      {"src/bootstrap/", {"wreath/", "src/base/"}},
+      {"src/recorder/", {"wreath/", "src/base/"}},
+      {"src/schedule/", {"wreath/", "src/base/"}},
+      {"src/tuner/", {"wreath/", "src/base/", "src/schedule/"}},
+      {"src/executor/", {"wreath/", "src/base/", "src/fifo/", "src/schedule/", "kernels/kernels.hpp"}},
+      {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp"}},
+      {"perf/", {"wreath/", "perf/"}},
+      // They measure what the machine allows, with the clocks and kernels that the engine itself uses.
+      {"perf/limits/", {"wreath/", "perf/", "src/base/", "kernels/kernels.hpp"}},
+      {"perf/micro/", {"wreath/", "perf/", "src/", "kernels/", "transports/"}},
+      {"tools/", {"wreath/", "tools/"}},
+      {"tools/plan.cpp", {"wreath/", "tools/", "src/schedule/"}},  // shows and proves what executors read
+      {"examples/", {"wreath/"}},
+      {"tests/", {"wreath/", "src/", "kernels/", "transports/", "algorithms/", "tests/", "perf/", "tools/"}},
+  };
+  return table;
+}
+
+const Layer* layer_of(const std::string& path) {
+  const Layer* longest = nullptr;
+  for (const Layer& layer : layers()) {
+    const bool matches = path.starts_with(layer.folder);
+    if (matches && (longest == nullptr || layer.folder.size() > longest->folder.size())) longest = &layer;
+  }
+  return longest;
+}
+
+// What `#include "..."` names, or nullopt.
+std::optional<std::string> included(const std::string& line) {
+  const std::size_t first = line.find_first_not_of(" \t");
+  if (first == std::string::npos || line.compare(first, 8, "#include") != 0) return std::nullopt;
+  const std::size_t open = line.find('"');
+  const std::size_t close = line.rfind('"');
+  if (open == std::string::npos || close == open) return std::nullopt;
+  return line.substr(open + 1, close - open - 1);
+}
+
+bool allowed(const SourceFile& file, const std::string& header) {
+  const std::string own_folder = file.path.substr(0, file.path.rfind('/') + 1);
+  if (header.starts_with(own_folder)) return true;
+  if (file.path.starts_with("examples/") && header.find('/') == std::string::npos) return true;  // as users write
+  const Layer* layer = layer_of(file.path);
+  return layer != nullptr && std::any_of(layer->allowed.begin(), layer->allowed.end(),
+                                         [&](std::string_view prefix) { return header.starts_with(prefix); });
+}
+
+std::string at(const SourceFile& file, std::size_t line) { return file.path + ":" + std::to_string(line + 1); }
+
+TEST(Style, FoldersIncludeInOneDirection) {
+  for (const SourceFile& file : source_files(kSources)) {
+    ASSERT_NE(layer_of(file.path), nullptr) << file.path << ": its folder is not in the table of tests/style";
+    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+      const std::optional<std::string> header = included(file.lines[i]);
+      if (header) {
+        EXPECT_TRUE(allowed(file, *header)) << at(file, i) << ": may not include " << *header;
+      }
+    }
+  }
+}
+
+TEST(Style, TheTableTellsWrongIncludesFromRightOnes) {
+  const auto ask = [](const char* path, const char* header) { return allowed(SourceFile{path, {}}, header); };
+  EXPECT_TRUE(ask("algorithms/ring.cpp", "wreath/schedule.hpp"));
+  EXPECT_FALSE(ask("algorithms/ring.cpp", "transports/registry.hpp"));
+  EXPECT_FALSE(ask("transports/tcp/tcp.cpp", "transports/shm/shm.hpp"));
+  EXPECT_TRUE(ask("transports/tcp/tcp.cpp", "transports/tcp/wire.hpp"));
+  EXPECT_FALSE(ask("src/base/log.cpp", "src/recorder/recorder.hpp"));
+  EXPECT_FALSE(ask("perf/all_reduce_perf.cpp", "src/communicator/engine.hpp"));
+  EXPECT_FALSE(ask("examples/01_hello_all_reduce/main.cpp", "src/base/fd.hpp"));
+  EXPECT_EQ(layer_of("somewhere/else.cpp"), nullptr);
+  EXPECT_EQ(included("#include \"a/b.hpp\"  // why"), "a/b.hpp");
+  EXPECT_EQ(included("#include <vector>"), std::nullopt);
+}
+
+TEST(Style, NoFileIsLongerThan500Lines) {
+  for (const SourceFile& file : source_files(kSources)) {
+    EXPECT_LE(file.lines.size(), 500u) << file.path;
+  }
+}
+
+TEST(Style, EveryHeaderIsIncludedOnce) {
+  for (const SourceFile& file : source_files({".hpp", ".cuh"})) {
+    EXPECT_NE(std::find(file.lines.begin(), file.lines.end(), "#pragma once"), file.lines.end()) << file.path;
+  }
+}
+
+TEST(Style, EveryFileStartsBySayingWhatItIs) {
+  for (const SourceFile& file : source_files(kSources)) {
+    ASSERT_FALSE(file.lines.empty()) << file.path;
+    EXPECT_TRUE(file.lines.front().starts_with("// ") && file.lines.front().size() > 10) << file.path;
+  }
+}
+
+// Beside the table of settings: programs that ask who started them.
+constexpr std::string_view kReadsEnvironment[] = {"src/base/config.cpp", "perf/common/run.cpp", "examples/", "tests/"};
+
+TEST(Style, OnlyTheTableOfSettingsReadsTheEnvironment) {
+  for (const SourceFile& file : source_files(kSources)) {
+    const bool may = std::any_of(std::begin(kReadsEnvironment), std::end(kReadsEnvironment),
+                                 [&](std::string_view path) { return file.path.starts_with(path); });
+    const std::vector<std::string> code = code_of(file);
+    for (std::size_t i = 0; i < code.size() && !may; ++i) {
+      EXPECT_EQ(code[i].find("getenv("), std::string::npos) << at(file, i) << ": use src/base/config.hpp";
+    }
+  }
+}
+
+// Words that must not be in our text; split here so that this file does not hold them.
+const std::vector<std::string> kBannedWords = {std::string("TO") + "DO",   std::string("FIX") + "ME",
+                                               std::string("XX") + "X:",   std::string("/wor") + "k/",
+                                               std::string("/ho") + "me/", std::string("/ro") + "ot/"};
+
+TEST(Style, NoUnfinishedBusinessAndNoPathsOfOneMachine) {
+  std::vector<SourceFile> files = source_files({".cpp", ".hpp", ".cu", ".cuh", ".txt", ".md", ".sh", ".py"});
+  for (const char* path :
+       {"run", ".ci/run", "CMakeLists.txt", "CMakePresets.json", "CONTRIBUTING.md", "CHANGELOG.md"}) {
+    files.push_back(source_file(path));
+  }
+  for (const SourceFile& file : files) {
+    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+      for (const std::string& word : kBannedWords) {
+        EXPECT_EQ(file.lines[i].find(word), std::string::npos) << at(file, i) << ": holds '" << word << "'";
+      }
+    }
+  }
+}
+
+// Preprocessor conditions belong between functions. Inside one they are indented or stand between braces.
+TEST(Style, NoConditionalCompilationInsideFunctions) {
+  for (const SourceFile& file : source_files(kSources)) {
+    const std::vector<std::string> code = code_of(file);
+    for (std::size_t i = 0; i < code.size(); ++i) {
+      EXPECT_FALSE(code[i].starts_with(" ") && code[i].find("#if") == code[i].find_first_not_of(' ') &&
+                   code[i].find("#if") != std::string::npos)
+          << at(file, i);
+    }
+  }
+}
+
+struct Function {
+  std::size_t first;  // line of its opening brace
+  std::size_t lines;
+};
+
+// Whether an opening brace begins a namespace, a type or a table rather than a function's body: what stands
+// between it and the end of the previous statement tells.
+bool opens_function(const std::string& before) {
+  for (const std::string_view word : {"namespace", "struct ", "class ", "enum ", "union ", "extern "}) {
+    if (before.find(word) != std::string::npos && before.find(") {") == std::string::npos &&
+        before.find(')') == std::string::npos)
+      return false;
+  }
+  return before.find(')') != std::string::npos;
+}
+
+// Whether line `i` is a preprocessor directive or continues one.
+bool is_preprocessor(const std::vector<std::string>& code, std::size_t i) {
+  while (i > 0 && code[i - 1].ends_with("\\")) --i;
+  return code[i].starts_with("#");
+}
+
+// Outermost function bodies, by counting braces.
+std::vector<Function> functions_of(const std::vector<std::string>& code) {
+  std::vector<Function> functions;
+  std::string before;
+  int body_depth = 0;  // braces open inside the present function; 0: outside
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    if (is_preprocessor(code, i)) continue;
+    for (const char c : code[i]) {
+      if (body_depth > 0) {
+        body_depth += c == '{' ? 1 : c == '}' ? -1 : 0;
+        if (body_depth == 0) functions.push_back({first, i - first + 1});
+      } else if (c == '{' && opens_function(before)) {
+        body_depth = 1;
+        first = i;
+      }
+      before = c == ';' || c == '{' || c == '}' ? std::string() : before + c;
+    }
+    before += ' ';
+  }
+  return functions;
+}
+
+TEST(Style, NoFunctionIsLongerThan60Lines) {
+  for (const SourceFile& file : source_files(kSources)) {
+    for (const Function& function : functions_of(code_of(file))) {
+      EXPECT_LE(function.lines, 60u) << at(file, function.first);
+    }
+  }
+}
+
+TEST(Style, TheCounterOfLinesFindsFunctions) {
+  SourceFile file{"x.cpp",
+                  {"namespace a {", "struct B {", "  int f() const {", "    if (x) {  // }", "    }", "    return '}';",
+                   "  }", "};", "const char* s = \"{\";", "int g(", "    int a) {", "}", "}"}};
+  const std::vector<Function> functions = functions_of(code_of(file));
+  ASSERT_EQ(functions.size(), 2u);
+  EXPECT_EQ(functions[0].first, 2u);
+  EXPECT_EQ(functions[0].lines, 5u);
+  EXPECT_EQ(functions[1].first, 10u);
+  EXPECT_EQ(functions[1].lines, 2u);
+}
+
+}  // namespace
+}  // namespace wreath

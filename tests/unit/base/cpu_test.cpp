@@ -1,0 +1,129 @@
+// Cores a process may really use, and the cycle counter's scale.
+#include "src/base/cpu.hpp"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "src/base/clock.hpp"
+
+namespace wreath {
+namespace {
+
+// A file tree that stands for / .
+class FakeRoot : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "wreath-root-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void file(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories((root_ + path).substr(0, (root_ + path).rfind('/')));
+    std::ofstream(root_ + path) << text;
+  }
+  int cores(int affinity) const { return usable_cores(root_.c_str(), affinity); }
+
+  std::string root_;
+};
+
+TEST_F(FakeRoot, WithoutControlGroupsGivesTheAffinityMask) { EXPECT_EQ(cores(8), 8); }
+
+TEST_F(FakeRoot, VersionTwoQuotaLimitsAndRoundsUp) {
+  file("/proc/self/cgroup", "0::/a/b\n");
+  file("/sys/fs/cgroup/a/b/cpu.max", "150000 100000\n");
+  EXPECT_EQ(cores(8), 2);
+  EXPECT_EQ(cores(1), 1);
+}
+
+TEST_F(FakeRoot, VersionTwoQuotaOfAParentCounts) {
+  file("/proc/self/cgroup", "0::/a/b\n");
+  file("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+  file("/sys/fs/cgroup/a/cpu.max", "300000 100000\n");
+  EXPECT_EQ(cores(8), 3);
+}
+
+TEST_F(FakeRoot, VersionTwoQuotaOfAContainersMountCounts) {
+  file("/proc/self/cgroup", "0::/\n");
+  file("/sys/fs/cgroup/cpu.max", "50000 100000\n");
+  EXPECT_EQ(cores(8), 1);
+}
+
+TEST_F(FakeRoot, VersionOneQuotaLimits) {
+  file("/proc/self/cgroup", "5:memory:/x\n4:cpu,cpuacct:/docker/1\n");
+  file("/sys/fs/cgroup/cpu/docker/1/cpu.cfs_quota_us", "400000\n");
+  file("/sys/fs/cgroup/cpu/docker/1/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(cores(8), 4);
+  file("/sys/fs/cgroup/cpu/docker/1/cpu.cfs_quota_us", "-1\n");
+  EXPECT_EQ(cores(8), 8);
+}
+
+TEST_F(FakeRoot, NonsenseIsNoQuota) {
+  file("/proc/self/cgroup", "0::/a\nnonsense\n::\n1:cpu:\n");
+  for (const char* text : {"", "max", "x y", "-5 100000", "100000 0", "100000"}) {
+    file("/sys/fs/cgroup/a/cpu.max", text);
+    EXPECT_EQ(cores(8), 8) << text;
+  }
+}
+
+TEST(Cpu, UsableCoresFollowTheAffinityMask) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  EXPECT_GE(usable_cores(), 1);
+  EXPECT_LE(usable_cores(), CPU_COUNT(&before));
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (std::size_t core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core) {
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(usable_cores(), 1);
+  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
+TEST(Cpu, CycleCountsBecomeTimes) {
+  const TickPair start = TickPair::now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const std::uint64_t ticks = cycle_count();
+  const std::int64_t ns = now_ns();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const TickScale scale(start, TickPair::now());
+  EXPECT_NEAR(static_cast<double>(scale.to_ns(ticks) - ns), 0, 2e6);
+  EXPECT_EQ(scale.to_ns(start.ticks), start.ns);
+}
+
+TEST(Cpu, AScaleOfNoLengthGivesItsStart) {
+  const TickScale scale({100, 5}, {100, 5});
+  EXPECT_EQ(scale.to_ns(1000), 5);
+}
+
+TEST(SpinUntil, LooksBeforeItGivesUp) {
+  EXPECT_TRUE(spin_until([] { return true; }, 0));
+  EXPECT_FALSE(spin_until([] { return false; }, 0));
+  const std::int64_t start = now_ns();
+  EXPECT_FALSE(spin_until([] { return false; }, 2'000'000));
+  EXPECT_GE(now_ns() - start, 2'000'000);
+}
+
+TEST(SpinUntil, SeesAnotherThread) {
+  std::atomic<bool> flag{false};
+  std::thread other([&] { flag.store(true); });
+  EXPECT_TRUE(spin_until([&] { return flag.load(); }, 10'000'000'000));
+  other.join();
+}
+
+TEST(SpinBudget, FollowsTheSettingElseTheCores) {
+  setenv("WREATH_SPIN_US", "7", 1);
+  EXPECT_EQ(spin_budget_ns(1'000'000), 7'000);
+  unsetenv("WREATH_SPIN_US");
+  EXPECT_EQ(spin_budget_ns(1), 50'000);
+  EXPECT_EQ(spin_budget_ns(1'000'000), 0);
+}
+
+}  // namespace
+}  // namespace wreath
