@@ -18,6 +18,7 @@ struct Subcommand {
 // A new subcommand is its own file and one row here.
 constexpr std::array kSubcommands{
     Subcommand{"plan", "look at the schedules of collectives, and prove them", add_plan},
+    Subcommand{"why", "say who is behind, in which call, and what differs", add_why},
 };
 
 constexpr int kUsage = 2;
