@@ -58,6 +58,9 @@ std::string shown(double value) {
   return fmt::format("{:.{}f}", value, value < 10 ? 3 : value < 1000 ? 2 : 0);
 }
 
+// "8 B", "64K".
+std::string size_label(std::size_t bytes) { return format_size(bytes) + (bytes < 1024 || bytes % 1024 != 0 ? " B" : ""); }
+
 // Whether rows of this dtype and operator belong to one line.
 bool same_line(const Case& a, const Case& b) { return a.dtype == b.dtype && a.op == b.op; }
 
@@ -142,8 +145,8 @@ std::string figures(const Report& report) {
   const std::uint64_t wrong = report.wrong() + report.out_of_bounds;
   return "<dl class=\"figures\">\n" +
          figure(shows_bus(report) ? "Highest bus bandwidth" : "Highest bandwidth", shown(highest.value),
-                fmt::format("GB/s at {}", format_size(highest.bytes))) +
-         figure("Shortest time", shown(shortest.value), fmt::format("us at {}", format_size(shortest.bytes))) +
+                fmt::format("GB/s at {}", size_label(highest.bytes))) +
+         figure("Shortest time", shown(shortest.value), fmt::format("us at {}", size_label(shortest.bytes))) +
          figure("Mean bus bandwidth", shown(report.average_bus_gbps()), "GB/s over all rows") +
          figure("Wrong values", checked ? std::to_string(wrong) : "-",
                 checked ? "every timed call was checked" : "not checked", wrong > 0) +

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "perf/common/report.hpp"
+#include "perf/limits/shm.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -131,6 +132,7 @@ Json own_keys(const Report& report) {
                {"commit", report.commit.empty() ? Json(nullptr) : Json(report.commit)},
                {"ranks", report.world},
                {"transport", report.transport},
+               {"transport_note", report.transport_note},
                {"allowed_transports", o.communicator.transports},
                {"reproducible", o.communicator.reproducible},
                {"memory", o.shared_memory ? "shared" : "host"},
@@ -139,8 +141,10 @@ Json own_keys(const Report& report) {
                {"rewrite", o.rewrite},
                {"average_mode", static_cast<int>(o.average)},
                {"clock_ns", report.clock_ns},
+               {"flag_ns", report.flag_ns > 0 ? Json(report.flag_ns) : Json(nullptr)},
                {"limit", report.limit_name.empty() ? Json(nullptr) : Json(report.limit_name)},
                {"notes", report.warnings}};
+  json["cores"] = report.flag_ns > 0 ? Json(core_distance(report.flag_ns)) : Json(nullptr);
   json["machine"] = {{"host", report.ranks.empty() ? "" : report.ranks.front().host},
                      {"cpu", report.ranks.empty() ? "" : report.ranks.front().cpu}};
   return json;

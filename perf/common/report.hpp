@@ -44,10 +44,12 @@ struct Report {
   Options options;
   int world = 1;
   std::vector<RankLine> ranks;
-  std::string transport;       // of rank 0 to rank 1
+  std::string transport;       // of rank 0 to rank 1: "shm"
+  std::string transport_note;  // why not a better one: "(inproc: ...)"; may be empty
   std::string commit;          // empty: unknown
   double clock_ns = 0;         // what one look at the clock costs
   std::string limit_name;      // what limit_us is; empty: not measured
+  double flag_ns = 0;          // a flag's way from core to core; 0: not measured
   std::vector<std::string> warnings;
   std::string start_time;
   std::string end_time;

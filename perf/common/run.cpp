@@ -54,24 +54,42 @@ Result<std::vector<Communicator>> create_threads(const Place& place, int threads
   return communicators;
 }
 
-// The communicators of this process, one per thread.
-Result<std::vector<Communicator>> connect(const Options& options) {
+int number_or(const char* text, int otherwise) { return text == nullptr ? otherwise : std::atoi(text); }
+
+// The ranks of this process, one per thread, and the limits where rank 0 is among them: measured before
+// the ranks meet, so that none of them spins meanwhile.
+struct Team {
+  std::vector<Communicator> communicators;
+  Limits limits;
+};
+
+Result<Team> connect(const Options& options) {
+  Team team;
+  const auto adopt = [&](Result<std::vector<Communicator>> made) -> Result<Team> {
+    if (!made) return made.error();
+    team.communicators = *std::move(made);
+    return std::move(team);
+  };
   if (options.start_descriptor >= 0) {
     const auto place = read_place(options.start_descriptor);
     if (!place) return place.error();
-    return create_threads(*place, options.threads, options.communicator);
+    if (place->process == 0) team.limits = measure_limits(options, place->processes * options.threads);
+    return adopt(create_threads(*place, options.threads, options.communicator));
   }
-  if (!under_launcher()) return Communicator::create_local(options.threads, options.communicator);
+  if (!under_launcher()) {
+    team.limits = measure_limits(options, options.threads);
+    return adopt(Communicator::create_local(options.threads, options.communicator));
+  }
   if (options.threads > 1) {
     return Error{ErrorCode::InvalidArgument,
                  fmt::format("-t {}: a launcher started this process (RANK is set); let it start more processes, "
                              "or use --ranks without a launcher", options.threads)};
   }
+  if (is_first_process(options)) team.limits = measure_limits(options, number_or(std::getenv("WORLD_SIZE"), 1));
   auto one = Communicator::create_from_environment(options.communicator);
   if (!one) return one.error();
-  std::vector<Communicator> communicators;
-  communicators.push_back(*std::move(one));
-  return communicators;
+  team.communicators.push_back(*std::move(one));
+  return team;
 }
 
 void print_now(const std::string& text) {
@@ -106,13 +124,14 @@ int write_files(const Report& report) {
          write_file("--csv", o.csv_file, to_csv(report)) | write_file("--html", o.html_file, to_html(report));
 }
 
-// What the ranks of this process end with: the first error that is not an echo of another's.
+// What the ranks of this process end with: the first error, where one that is no echo of another's wins.
 class Outcome {
  public:
   void report(const Error& error) {
     const std::scoped_lock lock(mutex_);
     fmt::print(stderr, "wreath: error: {}\n", error.message);
-    if (code_ == 0 || error.code != ErrorCode::Aborted) code_ = code_ == 0 ? exit_code(error.code) : code_;
+    if (code_ == 0 || echo_) code_ = exit_code(error.code);
+    echo_ = error.code == ErrorCode::Aborted;
   }
   void report(int code) {
     const std::scoped_lock lock(mutex_);
@@ -123,12 +142,15 @@ class Outcome {
  private:
   std::mutex mutex_;
   int code_ = 0;
+  bool echo_ = false;
 };
 
-void run_thread(Communicator& communicator, const CollectiveRow& row, const Options& options, Outcome& outcome) {
+void run_thread(Communicator& communicator, const Limits& limits, const CollectiveRow& row, const Options& options,
+                Outcome& outcome) {
   CommunicatorMember member(communicator);
-  const std::string transport = communicator.ranks() > 1 ? communicator.transport_to(member.rank() == 0 ? 1 : 0) : "self";
-  const auto report = run_rank(member, row, options, transport, terminal_display());
+  const bool alone = communicator.ranks() == 1;
+  const std::string transport = alone ? "self" : communicator.transport_to(member.rank() == 0 ? 1 : 0);
+  const auto report = run_rank(member, row, options, {transport, limits}, terminal_display());
   if (!report) {
     outcome.report(report.error());
     (void)communicator.abort();
@@ -139,16 +161,16 @@ void run_thread(Communicator& communicator, const CollectiveRow& row, const Opti
 }
 
 int run_ranks(const CollectiveRow& row, const Options& options) {
-  auto communicators = connect(options);
-  if (!communicators) {
-    fmt::print(stderr, "wreath: error: {}\n", communicators.error().message);
-    return exit_code(communicators.error().code);
+  auto team = connect(options);
+  if (!team) {
+    fmt::print(stderr, "wreath: error: {}\n", team.error().message);
+    return exit_code(team.error().code);
   }
   Outcome outcome;
   {
     std::vector<std::jthread> threads;
-    for (Communicator& each : *communicators) {
-      threads.emplace_back([&] { run_thread(each, row, options, outcome); });
+    for (Communicator& each : team->communicators) {
+      threads.emplace_back([&] { run_thread(each, team->limits, row, options, outcome); });
     }
   }
   return outcome.code();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "perf/common/collectives.hpp"
+#include "perf/common/limit.hpp"
 #include "perf/common/options.hpp"
 #include "perf/common/report.hpp"
 
@@ -19,8 +20,14 @@ struct Display {
   std::function<void(const std::string&)> progress;  // one short line, replaced by the next; "" clears
 };
 
+// What a run knows before it starts.
+struct Surroundings {
+  std::string transport;  // between ranks 0 and 1
+  Limits limits;          // rank 0's
+};
+
 // Measures everything `options` ask for as one rank: collective. Rank 0 gets the whole report.
-Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options& options, const std::string& transport,
-                        const Display& display);
+Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options& options,
+                        const Surroundings& surroundings, const Display& display);
 
 }  // namespace wreath::perf

@@ -55,7 +55,7 @@ Result<int> choose_core(Member& member, bool pin) {
 }
 
 Result<Report> open_report(Member& member, const CollectiveRow& row, const Options& options,
-                           const std::string& transport) {
+                           const Surroundings& surroundings) {
   const auto core = choose_core(member, options.pin);
   if (!core) return core.error();
   const auto texts = gather_text(member, describe_self(*core));
@@ -65,10 +65,17 @@ Result<Report> open_report(Member& member, const CollectiveRow& row, const Optio
   report.options = options;
   report.world = member.ranks();
   report.ranks = lines_of(*texts);
-  report.transport = transport;
+  const std::size_t word = std::min(surroundings.transport.find(' '), surroundings.transport.size());
+  report.transport = surroundings.transport.substr(0, word);
+  report.transport_note = surroundings.transport.substr(word);
+  report.limit_name = surroundings.limits.name;
+  report.flag_ns = surroundings.limits.flag_ns;
   report.commit = WREATH_COMMIT;
   report.clock_ns = clock_cost_ns();
   report.start_time = now_text();
+  if (options.limits && report.limit_name.empty()) {
+    report.warnings.emplace_back("no limit: it needs a core for each rank, and two ranks over tcp");
+  }
   if (options.pin && *core < 0) report.warnings.emplace_back("ranks are not pinned: more ranks than cores");
   return report;
 }
@@ -101,9 +108,9 @@ std::vector<Case> cases_of(const Options& options) {
 
 }  // namespace
 
-Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options& options, const std::string& transport,
-                        const Display& display) {
-  auto report = open_report(member, row, options, transport);
+Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options& options,
+                        const Surroundings& surroundings, const Display& display) {
+  auto report = open_report(member, row, options, surroundings);
   if (!report) return report.error();
   const bool shows = member.rank() == 0;
   if (shows) display.print(table_head(*report));
@@ -123,6 +130,8 @@ Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options&
       if (shows) display.progress(fmt::format("{} of {}: {}", i + 1, cases.size(), format_size(cases[i].bytes)));
       auto measured = measure(member, bench, *report, cases[i]);
       if (!measured) return measured.error();
+      const auto limit = surroundings.limits.time_us.find(cases[i].bytes);
+      if (limit != surroundings.limits.time_us.end()) measured->limit_us = limit->second;
       if (shows) display.progress("");
       if (shows) display.print(table_row(*report, *measured));
       if (options.cycles > 0) report->rows.push_back(*std::move(measured));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "perf/common/report.hpp"
+#include "perf/limits/shm.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -28,17 +29,13 @@ std::string measured(const Report& report, const Measurement& m) {
   return text;
 }
 
-// The columns of one direction in the three lines of the head.
-std::string measured_head(const Report& report, int line) {
-  if (line == 0) return report.options.per_iteration ? fmt::format("{:^67}", "") : "";
-  std::string text = line == 1 ? "  {:>7}  {:>6}  {:>6}  {:>6}" : "  {:>7}  {:>6}  {:>6}  {:>6}";
-  text = line == 1 ? fmt::format(fmt::runtime(text), "time", "algbw", "busbw", "#wrong")
-                   : fmt::format(fmt::runtime(text), "(us)", "(GB/s)", "(GB/s)", "");
-  if (report.options.per_iteration) {
-    text += line == 1 ? fmt::format("  {:>7}  {:>7}  {:>7}  {:>7}", "i_min", "i_max", "i_p99", "i_cv%")
-                      : fmt::format("  {:>7}  {:>7}  {:>7}  {:>7}", "(us)", "(us)", "(us)", "(%)");
-  }
-  return text;
+// The columns of one direction in the two lines of the head.
+std::string measured_head(const Report& report, bool names) {
+  std::string text = names ? fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", "time", "algbw", "busbw", "#wrong")
+                           : fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", "(us)", "(GB/s)", "(GB/s)", "");
+  if (!report.options.per_iteration) return text;
+  return text + (names ? fmt::format("  {:>7}  {:>7}  {:>7}  {:>7}", "i_min", "i_max", "i_p99", "i_cv%")
+                       : fmt::format("  {:>7}  {:>7}  {:>7}  {:>7}", "(us)", "(us)", "(us)", "(%)"));
 }
 
 std::string column_heads(const Report& report) {
@@ -49,11 +46,10 @@ std::string column_heads(const Report& report) {
                                       "in-place (+ per-iteration)"
                                     : "           out-of-place                       in-place          ";
   std::string text = fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}\n", "", "", "", "", "", over);
-  for (const int line : {1, 2}) {
-    const bool names = line == 1;
+  for (const bool names : {true, false}) {
     text += names ? fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", "size", "count", "type", "redop", "root")
                   : fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", "(B)", "(elements)", "", "", "");
-    text += measured_head(report, line) + measured_head(report, line);
+    text += measured_head(report, names) + measured_head(report, names);
     if (limit) text += fmt::format("  {:>7}", names ? "limit" : "(us)");
     if (stamps) text += fmt::format("  {:>19}", names ? "timestamp" : "");
     text += names ? "  algorithm\n" : "\n";
@@ -111,6 +107,13 @@ std::string table_head(const Report& report) {
                       o.offset > 0 ? fmt::format("  offset {}", o.offset) : "", o.rewrite ? "  inputs rewritten" : "",
                       report.clock_ns,
                       o.per_iteration || o.rewrite ? "each call is timed" : "loops of calls are timed");
+  if (!report.transport_note.empty()) {
+    text += fmt::format("# Transport {}{}\n", report.transport, report.transport_note);
+  }
+  if (report.flag_ns > 0) {
+    text += fmt::format("# Cores {}: a flag takes {:.0f} ns from one to another\n", core_distance(report.flag_ns),
+                        report.flag_ns);
+  }
   for (const std::string& warning : report.warnings) text += fmt::format("# Note: {}\n", warning);
   text += "# Using devices\n";
   for (const RankLine& line : report.ranks) {
