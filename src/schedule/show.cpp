@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
+#include <vector>
 
 #include "src/schedule/lower.hpp"
 #include "wreath/plan.hpp"
@@ -30,17 +32,12 @@ std::string ends(std::span<const FifoEnd> list, std::uint16_t own) {
 }
 
 std::string range_text(const Geometry& geometry, std::uint32_t part, std::uint16_t data_lane) {
-  std::uint64_t first = 0, count = 0;
-  std::uint32_t tiles = 0;
-  for (std::uint32_t tile = 0; tile < geometry.tiles; ++tile) {
-    const ElementRange range = geometry.range(part, data_lane, tile);
-    if (range.count == 0) break;
-    if (tile == 0) first = range.first;
-    count += range.count;
-    ++tiles;
-  }
-  if (count == 0) return "no elements";
-  return fmt::format("elements {}..{}{}", first, first + count - 1,
+  Geometry whole = geometry;
+  whole.tile = geometry.lane_stride;
+  const ElementRange range = whole.range(part, data_lane, 0);
+  if (range.count == 0) return "no elements";
+  const std::uint64_t tiles = divide_up(range.count, geometry.tile);
+  return fmt::format("elements {}..{}{}", range.first, range.first + range.count - 1,
                      tiles == 1 ? "" : fmt::format(" in {} tiles", tiles));
 }
 
@@ -91,15 +88,23 @@ std::string show(const Lowered& program, const Step& step, std::uint16_t lane) {
 }
 
 std::string show(const Lowered& program, Rank me, const Geometry& geometry) {
+  std::vector<std::string> lines;
+  std::size_t width = 0;
+  for (const LoweredLane& lane : program.lanes) {
+    for (std::uint32_t i = 0; i < lane.step_count; ++i) {
+      lines.push_back(show(program, program.steps[lane.first_step + i], lane.number));
+      width = std::max(width, lines.back().size());
+    }
+  }
   std::string text;
+  std::size_t next = 0;
   for (const LoweredLane& lane : program.lanes) {
     text += fmt::format("rank {} lane {} (share {} of every part), {} steps x {} tiles\n", me, lane.number,
                         lane.data_lane, lane.step_count, geometry.tiles);
     for (std::uint32_t i = 0; i < lane.step_count; ++i) {
       const Step& step = program.steps[lane.first_step + i];
       const std::uint32_t part = has_first_part(step.op) ? step.target_part : step.source_part;
-      text += fmt::format("  {:>3}  {:<72} {}\n", i, show(program, step, lane.number),
-                          range_text(geometry, part, lane.data_lane));
+      text += fmt::format("  {:>3}  {:<{}}  {}\n", i, lines[next++], width, range_text(geometry, part, lane.data_lane));
     }
   }
   return text;

@@ -13,6 +13,17 @@
 namespace wreath {
 namespace {
 
+// Cells that verify() holds at most: some GiB.
+constexpr std::uint64_t kMaximumCells = std::uint64_t{1} << 26;
+
+Status check_size(const Machine& machine, std::uint64_t tiles) {
+  const std::uint64_t shares = std::uint64_t{machine.parts()} * machine.data_lanes();
+  const std::uint64_t limit = kMaximumCells / (2 * shares * static_cast<std::uint64_t>(machine.ranks()));
+  if (tiles <= limit) return {};
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("{} tiles a lane are more than {} can be proved with: take larger tiles", tiles, limit)};
+}
+
 // Parts, shares and tiles follow each other without a gap or an overlap, and end at the count.
 Status check_geometry(const Machine& machine, const Geometry& geometry) {
   std::uint64_t next = 0;
@@ -122,6 +133,7 @@ Result<std::vector<Lowered>> lower_all(const Algorithm& algorithm, const Problem
 
 Status verify_values(const Machine& machine, Order order, const Geometry& geometry, bool in_place,
                      std::uint32_t operations) {
+  WREATH_TRY(check_size(machine, divide_up(geometry.lane_stride, geometry.tile)));
   WREATH_TRY(check_geometry(machine, geometry));
   Checker checker(machine, order, geometry, in_place);
   return end_of_run(machine, {.tiles = geometry.tiles, .operations = operations}, checker, checker.fault());

@@ -1,0 +1,333 @@
+// verify() proves the registry and catches one seeded fault of every kind.
+#include "src/schedule/verify.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "src/schedule/values.hpp"
+#include "tests/unit/schedule/interpreter.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr Chunk input(int part) { return {Buffer::Input, static_cast<std::uint32_t>(part)}; }
+constexpr Chunk output(int part) { return {Buffer::Output, static_cast<std::uint32_t>(part)}; }
+
+using Build = std::function<Schedule(int ranks, Rank me)>;
+
+std::vector<Lowered> programs(int ranks, const Build& build, int data_lanes = 1) {
+  std::vector<Lowered> list;
+  for (Rank rank = 0; rank < ranks; ++rank) list.push_back(lower(build(ranks, rank), rank, data_lanes).value());
+  return list;
+}
+
+// The message of what verify finds, "proved" if nothing.
+std::string verdict(const std::vector<Lowered>& list, Order order, const VerifyOptions& options) {
+  const Status status = verify(list, order, options);
+  return status ? "proved" : status.error().message;
+}
+
+VerifyOptions of(std::uint64_t count) {
+  VerifyOptions options;
+  options.count = count;
+  return options;
+}
+
+std::vector<Rank> others(int n, Rank me) {
+  std::vector<Rank> list;
+  for (Rank rank = 0; rank < n; ++rank) {
+    if (rank != me) list.push_back(rank);
+  }
+  return list;
+}
+
+// A ring all-reduce whose every line passes through `edit`, which returns how often to say it (0 drops it).
+struct RingLine {
+  bool sends, reduces;
+  Rank me, peer;
+  int part;
+};
+Schedule ring(int n, Rank me, const std::function<int(RingLine&)>& edit) {
+  Schedule schedule(static_cast<std::uint32_t>(n));
+  Lane& lane = schedule.lane();
+  const auto behind = [&](int distance) { return (me + 2 * n - distance) % n; };
+  const auto say = [&](RingLine line, bool from_input) {
+    for (int times = edit(line); times > 0; --times) {
+      if (line.sends) {
+        lane.send(line.peer, from_input ? input(line.part) : output(line.part));
+      } else if (line.reduces) {
+        lane.recv_reduce(line.peer, input(line.part), output(line.part));
+      } else {
+        lane.recv(line.peer, output(line.part));
+      }
+    }
+  };
+  const Rank next = (me + 1) % n, previous = behind(1);
+  for (int k = 1; k < 2 * n; ++k) {
+    if (k > 1) say({false, k <= n, me, previous, behind(k)}, false);
+    if (k < 2 * n - 1) say({true, false, me, next, behind(k)}, k == 1);
+  }
+  return schedule;
+}
+
+TEST(Verify, ProvesTheRegistry) {
+  for (const Algorithm& row : algorithms()) {
+    for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 33}) {
+      const Result<std::uint64_t> points = verify_all(row, {row.collective, ranks});
+      EXPECT_TRUE(points) << (points ? "" : points.error().message);
+      EXPECT_GE(points ? *points : 0, 100u);
+    }
+  }
+}
+
+TEST(Verify, ProvesManyRanksByFingerprints) {
+  for (const Algorithm& row : algorithms()) {
+    const Status status = verify(row, {row.collective, 101}, of(1000));
+    EXPECT_TRUE(status) << status.error().message;
+  }
+}
+
+TEST(Verify, NoticesMissingContributionsOfManyRanks) {
+  const auto list = programs(67, [](int n, Rank me) {
+    Schedule schedule(1);
+    Lane& lane = schedule.lane();
+    lane.send((me + 1) % n, input(0));
+    lane.recv_reduce((me + n - 1) % n, input(0), output(0));
+    return schedule;
+  });
+  EXPECT_THAT(verdict(list, Order::Ring, of(3)), testing::HasSubstr("not the sum over all ranks"));
+}
+
+struct Seeded {
+  const char* name;
+  int (*edit)(RingLine& line);
+  const char* message;
+};
+
+class SeededFaults : public testing::TestWithParam<Seeded> {};
+
+TEST_P(SeededFaults, AreCaughtInARing) {
+  const auto list = programs(5, [](int n, Rank me) { return ring(n, me, GetParam().edit); });
+  const std::string message = verdict(list, Order::Ring, of(37));
+  EXPECT_EQ(message == "proved", GetParam().name == std::string("None"));
+  EXPECT_THAT(message, testing::HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Verify, SeededFaults,
+    testing::Values(Seeded{"None", [](RingLine&) { return 1; }, "proved"},
+                    Seeded{"WrongChunk",
+                           [](RingLine& line) {
+                             if (line.me == 2 && line.reduces && line.part == 0) line.part = 4;
+                             return 1;
+                           },
+                           "rank 2 lane 0"},
+                    Seeded{"MissingRound", [](RingLine& line) { return line.part == line.me ? 0 : 1; }, ""},
+                    Seeded{"MissingSend",
+                           [](RingLine& line) { return line.sends && line.me == 1 && line.part == 3 ? 0 : 1; },
+                           "do not belong together"},
+                    Seeded{"WrongPeer",
+                           [](RingLine& line) {
+                             if (line.me == 0 && line.sends && line.part == 2) line.peer = 3;
+                             return 1;
+                           },
+                           "do not belong together"},
+                    Seeded{"DoubleCount",
+                           [](RingLine& line) { return line.reduces && line.me == 3 && line.part == 1 ? 2 : 1; }, ""},
+                    Seeded{"NoReduction",
+                           [](RingLine& line) {
+                             if (line.me == 4 && line.part == 1) line.reduces = false;
+                             return 1;
+                           },
+                           "made of 4 of 5 ranks"}),
+    [](const auto& row) { return std::string(row.param.name); });
+
+TEST(Verify, NamesAContributionCountedTwice) {
+  const auto list = programs(2, [](int, Rank me) {
+    Schedule schedule(1);
+    Lane& lane = schedule.lane();
+    lane.send(1 - me, input(0));
+    lane.recv_reduce(1 - me, input(0), output(0));
+    lane.reduce(input(0), output(0));
+    return schedule;
+  });
+  EXPECT_THAT(verdict(list, Order::Ring, of(3)),
+              testing::HasSubstr("rank 0 lane 0 step 2 tile 0 (reduce): adds a rank's contribution a second time"));
+}
+
+TEST(Verify, NamesUninitialisedReads) {
+  const auto list = programs(2, [](int, Rank me) {
+    Schedule schedule(1);
+    schedule.lane().send(1 - me, output(0));
+    schedule.lane().recv_reduce(1 - me, input(0), output(0));
+    return schedule;
+  });
+  EXPECT_THAT(verdict(list, Order::Ring, of(1)),
+              testing::HasSubstr("reads output part 0 of rank 1, which nothing was written to"));
+}
+
+TEST(Verify, NamesMessagesOfDifferentSizes) {
+  const auto list = programs(2, [](int, Rank me) {
+    Schedule schedule(2);
+    schedule.lane().send(1 - me, input(me));  // rank 1 awaits part 1 of 1 element, but part 0 has 2
+    schedule.lane().recv(1 - me, output(me));
+    return schedule;
+  });
+  EXPECT_THAT(verdict(list, Order::Ring, of(3)), testing::HasSubstr("takes a message of"));
+}
+
+// One-shot with its two halves in one lane or in two, and staged or by reference.
+Build one_shot(bool staged, int reduce_lane) {
+  return [=](int n, Rank me) {
+    Schedule schedule(1);
+    Lane& lane = schedule.lane(0);
+    if (staged) lane.send_all_staged(others(n, me), input(0));
+    if (!staged) lane.send_all(others(n, me), input(0));
+    schedule.lane(reduce_lane).load_reduce(others(n, me), input(0), output(0), 0);
+    return schedule;
+  };
+}
+
+TEST(Verify, CatchesOneShotByReferenceInPlace) {
+  VerifyOptions options = of(5);
+  EXPECT_EQ(verdict(programs(4, one_shot(true, 0)), Order::Canonical, options), "proved");
+  EXPECT_EQ(verdict(programs(4, one_shot(false, 0)), Order::Canonical, options), "proved")
+      << "out of place it is right";
+  options.in_place = true;
+  EXPECT_EQ(verdict(programs(4, one_shot(true, 0)), Order::Canonical, options), "proved");
+  EXPECT_THAT(
+      verdict(programs(4, one_shot(false, 0)), Order::Canonical, options),
+      testing::AnyOf(testing::HasSubstr("may still be reading"), testing::HasSubstr("overwrote what it had sent")));
+}
+
+TEST(Verify, CatchesAnUnorderedLaneThatOverwritesWhatAnotherSends) {
+  VerifyOptions options = of(5);
+  EXPECT_EQ(verdict(programs(4, one_shot(true, 1)), Order::Canonical, options), "proved");
+  options.in_place = true;
+  EXPECT_THAT(verdict(programs(4, one_shot(true, 1)), Order::Canonical, options), testing::HasSubstr("nothing orders"));
+}
+
+TEST(Verify, AgreesWithRandomRunsOnThoseHazards) {
+  std::mt19937_64 random(3);
+  for (const auto& build : {one_shot(false, 0), one_shot(true, 1)}) {
+    const std::vector<Lowered> list = programs(4, build);
+    int wrong = 0;
+    for (int i = 0; i < 300; ++i) {
+      wrong += interpret(list, {.count = 100, .tile_bytes = 64, .slots = 1, .in_place = true}, random).empty() ? 0 : 1;
+    }
+    EXPECT_GT(wrong, 0);
+  }
+}
+
+TEST(Verify, CatchesADeadlockThatMoreSlotsHide) {
+  // Each sends two messages before it takes one.
+  const auto list = programs(2, [](int, Rank me) {
+    Schedule schedule(2);
+    Lane& lane = schedule.lane();
+    for (const int part : {0, 1}) lane.send(1 - me, input(part));
+    for (const int part : {0, 1}) lane.recv_reduce(1 - me, input(part), output(part));
+    return schedule;
+  });
+  VerifyOptions options = of(4);
+  options.slots = 2;
+  EXPECT_EQ(verdict(list, Order::Canonical, options), "proved");
+  options.slots = 1;
+  const std::string message = verdict(list, Order::Canonical, options);
+  EXPECT_THAT(message,
+              testing::HasSubstr("deadlock: rank 0 lane 0 step 1 tile 0 (send) waits for a free slot to rank 1"));
+  EXPECT_THAT(message, testing::HasSubstr("rank 1 lane 0 step 1 tile 0 (send) waits for a free slot to rank 0"));
+}
+
+TEST(Verify, CatchesTooFewResidentLanes) {
+  const Algorithm& two_shot = *find_algorithm(Collective::AllReduce, "two_shot");
+  VerifyOptions options = of(4 * 20);
+  options.slots = 1;
+  for (const std::uint32_t resident : {1u, 2u, 3u}) {
+    options.resident = resident;
+    const Status status = verify(two_shot, {Collective::AllReduce, 4}, options);
+    const bool enough = resident >= static_cast<std::uint32_t>(two_shot.minimum_resident_lanes);
+    EXPECT_EQ(static_cast<bool>(status), enough) << resident;
+    EXPECT_THAT(status.error().message, testing::HasSubstr(enough ? "" : "waits for its turn to be resident"));
+  }
+}
+
+TEST(Verify, CatchesASumInAnotherOrder) {
+  const Algorithm& ring_row = *find_algorithm(Collective::AllReduce, "ring");
+  const auto list = lower_all(ring_row, {Collective::AllReduce, 4}, 1).value();
+  EXPECT_EQ(verdict(list, Order::Ring, of(9)), "proved");
+  EXPECT_THAT(verdict(list, Order::Canonical, of(9)), testing::HasSubstr("another order than the canonical one"));
+}
+
+TEST(Verify, CatchesLeftoverMessages) {
+  const auto list = programs(2, [](int, Rank me) {
+    Schedule schedule(1);
+    Lane& lane = schedule.lane();
+    lane.send(1 - me, input(0));
+    lane.recv_reduce(1 - me, input(0), output(0));
+    if (me == 0) lane.send(1, output(0));
+    return schedule;
+  });
+  VerifyOptions options = of(2);
+  options.operations = 1;
+  EXPECT_THAT(verdict(list, Order::Canonical, options),
+              testing::HasSubstr("messages nobody took: 1 from rank 0 lane 0 to rank 1"));
+}
+
+TEST(Verify, CatchesReadsOfDeadTargets) {
+  const Algorithm& two_shot = *find_algorithm(Collective::AllReduce, "two_shot");
+  auto list = lower_all(two_shot, {Collective::AllReduce, 3}, 1).value();
+  for (Step& step : list[1].steps) {
+    if (step.op == StepOp::LoadReduceSend) step.flags |= kTargetDead;
+  }
+  EXPECT_THAT(verdict(list, Order::Canonical, of(9)),
+              testing::HasSubstr("rank 1 ends operation 0 with output part 1 undefined"));
+}
+
+TEST(Verify, RefusesWhatNoExecutorMayBeGiven) {
+  const Algorithm& row = *find_algorithm(Collective::AllReduce, "two_shot");
+  const auto good = lower_all(row, {Collective::AllReduce, 3}, 1).value();
+  const auto broken = [&](auto&& edit) {
+    auto list = good;
+    edit(list);
+    return verdict(list, Order::Canonical, of(9));
+  };
+  EXPECT_THAT(broken([](auto& l) { l[1].targets[0].peer = 3; }), testing::HasSubstr("peer 3 of 3 ranks"));
+  EXPECT_THAT(broken([](auto& l) { l[1].targets[0].peer = 1; }), testing::HasSubstr("itself"));
+  EXPECT_THAT(broken([](auto& l) { l[1].targets[0].lane = 2; }), testing::HasSubstr("sends on lane 2, not its own"));
+  EXPECT_THAT(broken([](auto& l) { l[2].steps[0].source_part = 3; }), testing::HasSubstr("source part 3 of 3"));
+  EXPECT_THAT(broken([](auto& l) { l[2].steps[0].out_first = 65535; }), testing::HasSubstr("beyond the table"));
+  EXPECT_THAT(broken([](auto& l) { l[2].steps[0].op = static_cast<StepOp>(77); }),
+              testing::HasSubstr("unknown operation"));
+  EXPECT_THAT(broken([](auto& l) { l[2].lanes.pop_back(); }), testing::HasSubstr("rank 2 has 3 parts and 2 lanes"));
+  EXPECT_FALSE(verify(std::span<const Lowered>{}, Order::Ring, of(1)));
+  EXPECT_FALSE(verify(row, {Collective::AllReduce, 0}, of(1)));
+}
+
+TEST(Verify, RefusesMoreTilesThanItCanHold) {
+  VerifyOptions options = of(std::uint64_t{1} << 40);
+  options.tile_bytes = 1;
+  const Status status = verify(*find_algorithm(Collective::AllReduce, "ring"), {Collective::AllReduce, 4}, options);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::InvalidArgument);
+}
+
+TEST(CanonicalFold, PairsNeighboursAndFoldsTheRestFirst) {
+  const auto tree = [](int n) {
+    std::vector<std::string> leaves;
+    for (int i = 0; i < n; ++i) leaves.push_back(std::to_string(i));
+    return canonical_fold(std::span(leaves),
+                          [](const std::string& a, const std::string& b) { return "(" + a + b + ")"; });
+  };
+  EXPECT_EQ(tree(1), "0");
+  EXPECT_EQ(tree(2), "(01)");
+  EXPECT_EQ(tree(3), "((01)2)");
+  EXPECT_EQ(tree(4), "((01)(23))");
+  EXPECT_EQ(tree(6), "(((01)(23))(45))");
+  EXPECT_EQ(tree(7), "(((01)(23))((45)6))");
+  EXPECT_EQ(tree(8), "(((01)(23))((45)(67)))");
+}
+
+}  // namespace
+}  // namespace wreath

@@ -1,0 +1,27 @@
+// `wreath key`: makes the file that lets ranks of several hosts trust each other.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "tools/commands.hpp"
+#include "wreath/key.hpp"
+
+namespace wreath {
+
+std::function<int()> add_key(CLI::App& command) {
+  command.description("make ~/.config/wreath/key, the secret that ranks of several hosts share");
+  const auto force = std::make_shared<bool>(false);
+  command.add_flag("--force", *force, "replace the key that is there; running jobs keep the old one");
+  return [force] {
+    const auto path = create_key_file(*force);
+    if (!path) {
+      fmt::print(stderr, "wreath: error: {}\n", path.error().message);
+      return exit_code(path.error().code);
+    }
+    fmt::print("{}\n", *path);
+    return 0;
+  };
+}
+
+}  // namespace wreath
