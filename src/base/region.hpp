@@ -18,13 +18,13 @@ namespace wreath {
 class Region {
  public:
   // New memory: page-aligned, zero-filled, every page present; `bytes` rounded up to pages. Shareable
-  // memory has a descriptor, sealed against resizing. `what` names
-  // it in errors ("staging memory"). System error naming the refused call.
+  // memory has a descriptor, sealed against resizing. `what` names it in errors ("staging memory").
+  // System error naming the refused call.
   static Result<std::shared_ptr<Region>> create(std::size_t bytes, bool shareable, std::string_view what);
 
   // A peer's region: found when this process already holds `id`, else mapped read only. `bytes` must be
   // its exact size and the memory sealed. Nothing is mapped on error. Takes the descriptor; without one
-  // only regions of this process are found. `doorbell` is kept for ring() by the first who maps it.
+  // only regions of this process are found. The first who maps it keeps `doorbell`.
   static Result<std::shared_ptr<Region>> open(std::uint64_t id, std::uint64_t bytes, Fd descriptor, Fd doorbell = Fd());
 
   Region(const Region&) = delete;

@@ -92,9 +92,9 @@ class OwnSegment {
   void end_sleep();
   int doorbell() const { return control_->doorbell(); }  // non-blocking eventfd
 
-  // Staging of `peer` and `lane`; the lane's region (all peers offered so far) is made by the first call.
-  // Shareable like the segment. InvalidUsage for a peer that was not offered this segment before, System when memory is
-  // refused or all indices are taken.
+  // Staging of `peer` and `lane`; the lane's region (all peers offered so far) is made by the first
+  // call, shareable like the segment. InvalidUsage for a peer that was not offered this segment
+  // before; System when memory is refused or all indices are taken.
   Result<Staging> staging(Rank peer, std::uint16_t lane);
 
   // How slots name [data, data + bytes) of memory made by wreath::allocate; the first use of a region
