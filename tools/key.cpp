@@ -1,11 +1,12 @@
 // `wreath key`: makes the file that lets ranks of several hosts trust each other.
+#include "wreath/key.hpp"
+
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <memory>
 
 #include "tools/commands.hpp"
-#include "wreath/key.hpp"
 
 namespace wreath {
 

@@ -17,6 +17,7 @@ struct Subcommand {
 
 // A new subcommand is its own file and one row here.
 constexpr std::array kSubcommands{
+    Subcommand{"key", "make the key that ranks of several hosts share", add_key},
     Subcommand{"plan", "look at the schedules of collectives, and prove them", add_plan},
     Subcommand{"why", "say who is behind, in which call, and what differs", add_why},
 };

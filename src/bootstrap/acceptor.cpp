@@ -39,14 +39,13 @@ int Acceptor::wait_ms(Deadline deadline) const {
   return first.left_ms();
 }
 
-void Acceptor::handle_refusal(int error) {
+// Descriptors come back by themselves: handshakes end within 2 s.
+void Acceptor::handle_refusal(int listener, int error) {
   if (!out_of_descriptors(error)) return;  // EAGAIN, or a connection that is gone already
-  trouble_ = os_error("accept connections", error).message;
+  const bool somebody_waits = wait_for(listener, POLLIN, Deadline::after_ms(0));
+  if (somebody_waits) trouble_ = os_error("accept connections", error).message;
   backing_off_ = true;
   retry_ = Deadline::after_ms(kBackOffMs);
-  if (pending_.empty()) return;
-  pending_.pop_front();
-  ++strangers_;
 }
 
 void Acceptor::accept_from(int listener) {
@@ -54,7 +53,7 @@ void Acceptor::accept_from(int listener) {
     Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     if (!fd) {
       const int error = errno;
-      handle_refusal(error);
+      handle_refusal(listener, error);
       if (error == EAGAIN || error == EWOULDBLOCK) return;
       continue;
     }

@@ -47,7 +47,7 @@ class Acceptor {
     Deadline deadline;
   };
   void accept_from(int listener);
-  void handle_refusal(int error);
+  void handle_refusal(int listener, int error);
 
   std::vector<Fd> listeners_;
   Identity self_;

@@ -2,8 +2,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstdlib>
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
@@ -19,11 +20,6 @@ constexpr std::string_view kVariables = "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_P
 Status require(Setting setting, std::string_view because) {
   if (is_set(setting)) return {};
   return Error{ErrorCode::InvalidArgument, fmt::format("{} is not set, but {}", row(setting).name, because)};
-}
-
-std::string launcher_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
 }
 
 struct Ports {
@@ -44,10 +40,7 @@ Result<Ports> ports() {
 }
 
 // Two jobs of one user may look at the same ports: their keys must differ.
-std::string job_name() {
-  return fmt::format("{}/{}/{}", setting_text(Setting::MasterPort), launcher_variable("TORCHELASTIC_RUN_ID"),
-                     launcher_variable("TORCHELASTIC_RESTART_COUNT"));
-}
+std::string job_name() { return "MASTER_PORT=" + setting_text(Setting::MasterPort); }
 
 // Names that only ranks of this user, on this host, with this MASTER_ADDR and MASTER_PORT look for.
 std::vector<SocketAddress> unix_candidates(const std::string& host) {
@@ -177,9 +170,8 @@ Result<EnvironmentJob> environment_job() {
     WREATH_TRY(require(Setting::MasterPort, fmt::format("WORLD_SIZE={}", *ranks)));
     if (auto range = ports(); !range) return range.error();
   }
-  const bool torchrun = !launcher_variable("TORCHELASTIC_RUN_ID").empty();
   return EnvironmentJob{static_cast<int>(*rank), static_cast<int>(*ranks),
-                        torchrun ? "torchrun's variables" : std::string(kVariables)};
+                        fmt::format("torchrun's variables ({})", kVariables)};
 }
 
 Result<Membership> join_environment(const EnvironmentJob& job, const BootstrapRequest& request) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/bootstrap/bootstrap.hpp"
+#include "src/bootstrap/host.hpp"
 #include "src/bootstrap/proof.hpp"
 
 namespace wreath {
@@ -23,6 +24,7 @@ struct MeetingPlace {
   SocketAddress interface;                // what a TCP listener for other hosts binds; unspecified: the
                                           // local end of the connection to the meeting point
   bool ends_when_refused = false;         // it listened before anybody came: refused means gone
+  std::uint64_t host = host_id();         // whom this rank shares a host with
   std::string hint;                       // appended to "nobody answered"
 };
 

@@ -68,6 +68,7 @@ class Search {
     set_no_delay(fd->get());
     auto proved = prove(std::move(*fd), self_, patience);
     if (!proved) {
+      if (proved.error().code == ErrorCode::PeerLost) unproved_ = address.text();
       reason_ = fmt::format("{}: {}", address.text(), proved.error().message);
       return proved.error();
     }
@@ -81,6 +82,7 @@ class Search {
   Error give_up(std::int64_t after_ms) const {
     std::string text = fmt::format("rank {} found no meeting point at {} within {} ms (last: {})", self_.greeting.rank,
                                    range_text(place_.candidates), after_ms, reason_);
+    if (!unproved_.empty()) text += fmt::format("; {} answered but did not prove the job's key", unproved_);
     if (!place_.hint.empty()) text += "; " + place_.hint;
     return {ErrorCode::StartupFailed, std::move(text)};
   }
@@ -90,6 +92,7 @@ class Search {
   std::int64_t timeout_ms_;
   Deadline deadline_;
   std::string reason_;
+  std::string unproved_;  // who answered without the key
   bool all_refused_ = true;
   bool final_ = false;  // no use trying again
 };
@@ -116,7 +119,7 @@ Hello make_hello(const MeetingPlace& place, const BootstrapRequest& request, con
   hello.ranks = request.ranks;
   hello.pid = ::getpid();
   hello.process = process_id();
-  hello.host = host_id();
+  hello.host = place.host;
   hello.host_name = host_name();
   hello.library_version = place.self.greeting.version;
   hello.unix_name = unix_name;

@@ -1,11 +1,20 @@
 // What the start-up tests share.
 #pragma once
 
+#include <stdlib.h>
+
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "src/base/socket.hpp"
+#include "src/bootstrap/bootstrap.hpp"
+#include "src/bootstrap/meeting.hpp"
 #include "src/bootstrap/proof.hpp"
 
 namespace wreath {
@@ -15,20 +24,77 @@ inline std::ptrdiff_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
 }
 
-// Remembers how many there are; settles() waits for the meeting thread to close its own.
+// Meeting threads of this process that still run.
+inline int running_meetings() {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::ifstream(task.path() / "comm") >> name;
+    count += name == "wreath-meet" ? 1 : 0;
+  }
+  return count;
+}
+
+// Until only `count` of them are left, at most 3 s.
+inline void wait_for_meetings(int count) {
+  const Deadline deadline = Deadline::after_ms(3000);
+  while (running_meetings() > count && !deadline.passed()) sleep_ms(5);
+}
+
+// Remembers how many descriptors are open when no meeting runs; settles() tells whether all are closed
+// that were opened since.
 class DescriptorCount {
  public:
   bool settles() const {
-    const Deadline deadline = Deadline::after_ms(3000);
-    while (open_descriptors() != before_) {
-      if (deadline.passed()) return false;
-      sleep_ms(5);
-    }
-    return true;
+    wait_for_meetings(0);
+    return open_descriptors() == before_;
   }
 
  private:
-  std::ptrdiff_t before_ = open_descriptors();
+  std::ptrdiff_t before_ = (wait_for_meetings(0), open_descriptors());
+};
+
+// Sets environment variables (empty: unsets them) and puts the old ones back.
+class Environment {
+ public:
+  explicit Environment(const std::vector<std::pair<std::string, std::string>>& variables) {
+    for (const auto& [name, value] : variables) {
+      const char* old = ::getenv(name.c_str());
+      old_.emplace_back(name, old == nullptr ? std::string() : std::string(old));
+      set(name, value);
+    }
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment() {
+    for (auto it = old_.rbegin(); it != old_.rend(); ++it) set(it->first, it->second);
+  }
+
+ private:
+  static void set(const std::string& name, const std::string& value) {
+    if (value.empty()) {
+      ::unsetenv(name.c_str());
+    } else {
+      ::setenv(name.c_str(), value.c_str(), 1);
+    }
+  }
+  std::vector<std::pair<std::string, std::string>> old_;
+};
+
+// A folder that is removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "wreath-test-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
 };
 
 inline std::shared_ptr<const Key> test_key(int seed = 1) {
@@ -39,6 +105,36 @@ inline std::shared_ptr<const Key> test_key(int seed = 1) {
 
 inline Identity test_identity(int seed = 1, int rank = -1, Purpose purpose = Purpose::Meet) {
   return {test_key(seed), {kProtocol, rank, purpose, std::string(library_version())}};
+}
+
+using Results = std::vector<Result<Membership>>;
+
+inline BootstrapRequest request(int rank, int ranks, std::int64_t timeout_ms = 20'000) {
+  return {rank, ranks, "settings of rank " + std::to_string(rank), timeout_ms, false};
+}
+
+// Calls `join_one(i)` for i = 0 .. n-1, each in a thread.
+template <typename JoinOne>
+Results join_all(int n, JoinOne join_one) {
+  Results results;
+  for (int i = 0; i < n; ++i) results.emplace_back(Error{ErrorCode::System, "not run"});
+  std::vector<std::thread> threads;
+  for (int i = 0; i < n; ++i) {
+    threads.emplace_back([&, i] { results[static_cast<std::size_t>(i)] = join_one(i); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+// A meeting point on the loopback address, served by a thread, and how to find it.
+inline MeetingPlace open_meeting(const Identity& self = test_identity()) {
+  MeetingPlace place;
+  place.self = self;
+  std::vector<Fd> listeners;
+  listeners.push_back(listen_on(SocketAddress::loopback(AF_INET, 0)).value());
+  place.candidates = {local_address(listeners[0].get())};
+  serve_meeting(std::move(listeners), place.self).value();
+  return place;
 }
 
 }  // namespace wreath

@@ -16,23 +16,6 @@ namespace wreath {
 namespace {
 
 using ::testing::HasSubstr;
-using Results = std::vector<Result<Membership>>;
-
-BootstrapRequest request(int rank, int ranks, std::int64_t timeout_ms = 20'000) {
-  return {rank, ranks, "settings of rank " + std::to_string(rank), timeout_ms, false};
-}
-
-// Calls `join_one(i)` for i = 0 .. n-1, each in a thread.
-template <typename JoinOne>
-Results join_all(int n, JoinOne join_one) {
-  Results results;
-  for (int i = 0; i < n; ++i) results.emplace_back(Error{ErrorCode::System, "not run"});
-  std::vector<std::thread> threads;
-  for (int i = 0; i < n; ++i) threads.emplace_back([&, i] { results[static_cast<std::size_t>(i)] = join_one(i); });
-  for (std::thread& thread : threads) thread.join();
-  return results;
-}
-
 // Every pair exchanges its numbers over `fd_of(rank, peer)`.
 template <typename FdOf>
 void expect_linked(int ranks, FdOf fd_of) {
@@ -159,20 +142,59 @@ TEST(Join, RefusesStreamsThatWereNotAskedFor) {
   EXPECT_EQ(fd.error().code, ErrorCode::InvalidUsage);
 }
 
-// The same meeting with TCP only, as between hosts (the process cannot change its host, so links are UNIX).
 TEST(Join, BringsEightRanksTogetherOverTcp) {
   const DescriptorCount before;
   {
-    MeetingPlace place;
-    place.self = test_identity();
-    std::vector<Fd> listeners;
-    listeners.push_back(*listen_on(SocketAddress::loopback(AF_INET, 0)));
-    place.candidates = {local_address(listeners[0].get())};
-    ASSERT_TRUE(serve_meeting(std::move(listeners), place.self));
-    auto results = join_all(8, [&](int rank) { return meet(place, request(rank, 8)); });
+    const MeetingPlace place = open_meeting();
+    auto results = join_all(8, [&](int rank) {
+      MeetingPlace mine = place;
+      mine.host = static_cast<std::uint64_t>(rank / 2);  // four hosts, as far as ranks can tell
+      return meet(mine, request(rank, 8));
+    });
     expect_members(results);
+    EXPECT_TRUE(local_address(results[2]->control[3].get()).is_unix());
+    EXPECT_EQ(local_address(results[2]->control[4].get()).ip_text(), "127.0.0.1");
   }
   EXPECT_TRUE(before.settles());
+}
+
+TEST(Join, SaysThatAnIdIsUsedUp) {
+  auto id = UniqueId::create();
+  ASSERT_TRUE(id);
+  auto results = join_all(2, [&](int rank) { return join(*id, request(rank, 2)); });
+  expect_members(results);
+  auto late = join(*id, request(0, 2));
+  ASSERT_FALSE(late);
+  EXPECT_THAT(late.error().message, HasSubstr("its meeting is over"));
+}
+
+TEST(UniqueIds, SurviveTextAndNothingElse) {
+  auto id = UniqueId::create();
+  ASSERT_TRUE(id);
+  const std::string text = id->to_string();
+  EXPECT_EQ(text.size(), 256U);
+  EXPECT_EQ(UniqueId::parse(text).value().bytes, id->bytes);
+  EXPECT_FALSE(UniqueId::parse(text.substr(1)));
+  std::string wrong = text;
+  wrong[7] = 'x';
+  EXPECT_THAT(UniqueId::parse(wrong).error().message, HasSubstr("character 7"));
+  wrong = text;
+  wrong[40] = wrong[40] == '0' ? '1' : '0';
+  EXPECT_THAT(join(*UniqueId::parse(wrong), request(0, 1)).error().message, HasSubstr("damaged"));
+  EXPECT_THAT(join(UniqueId{}, request(0, 1)).error().message, HasSubstr("empty"));
+  EXPECT_TRUE(join(*id, request(0, 1)));
+}
+
+TEST(UniqueIds, TakeAnAddressOfThisHostOnly) {
+  for (const char* address : {"192.0.2.1", "localhost", "1.2.3.4.5"}) {
+    auto id = UniqueId::create(address);
+    ASSERT_FALSE(id);
+    EXPECT_THAT(id.error().message, HasSubstr(address));
+  }
+  auto id = UniqueId::create("127.0.0.1");
+  ASSERT_TRUE(id) << id.error().message;
+  auto results = join_all(2, [&](int rank) { return join(*id, request(rank, 2)); });
+  expect_members(results);
 }
 
 }  // namespace

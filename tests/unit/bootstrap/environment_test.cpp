@@ -1,0 +1,188 @@
+// Jobs that a launcher describes in the environment.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include "tests/unit/bootstrap/helpers.hpp"
+
+namespace wreath {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::string kKey(64, '7');
+
+// A clean environment, a home without a key, and 16 ports nobody else uses.
+class EnvironmentJobs : public ::testing::Test {
+ protected:
+  Result<Membership> start(int rank, int ranks, std::int64_t timeout_ms = 20'000) {
+    return join_environment({rank, ranks, "test"}, request(rank, ranks, timeout_ms));
+  }
+  static std::uint16_t free_port() {
+    static std::uint16_t next = static_cast<std::uint16_t>(20'000 + ::getpid() % 500 * 20);
+    return next = static_cast<std::uint16_t>(next + 20);
+  }
+  static Fd occupy(std::uint16_t port) { return std::move(listen_on(SocketAddress::loopback(AF_INET, port)).value()); }
+
+  std::uint16_t port_ = free_port();
+  TemporaryFolder home_;
+  Environment clean_{{{"HOME", home_.path()},
+                      {"WREATH_KEY", ""},
+                      {"WREATH_KEY_FILE", ""},
+                      {"WREATH_INSECURE", ""},
+                      {"WREATH_PORT", ""},
+                      {"RANK", "0"},
+                      {"WORLD_SIZE", "2"},
+                      {"MASTER_ADDR", "127.0.0.1"},
+                      {"MASTER_PORT", std::to_string(port_)}}};
+};
+
+TEST_F(EnvironmentJobs, AreAloneWithoutVariables) {
+  const Environment none{{{"RANK", ""}, {"WORLD_SIZE", ""}, {"MASTER_ADDR", ""}, {"MASTER_PORT", ""}}};
+  const auto job = environment_job();
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->rank, 0);
+  EXPECT_EQ(job->ranks, 1);
+  auto alone = start(0, 1);
+  ASSERT_TRUE(alone);
+  EXPECT_EQ(alone->members.size(), 1U);
+  EXPECT_FALSE(alone->control[0]);
+}
+
+TEST_F(EnvironmentJobs, AreReadFromTheirVariables) {
+  const Environment third{{{"RANK", "3"}, {"WORLD_SIZE", "8"}}};
+  const auto job = environment_job();
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->rank, 3);
+  EXPECT_EQ(job->ranks, 8);
+  EXPECT_THAT(job->source, HasSubstr("torchrun"));
+}
+
+TEST_F(EnvironmentJobs, NameTheVariableThatIsMissing) {
+  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    const Environment without{{{name, ""}}};
+    const auto job = environment_job();
+    ASSERT_FALSE(job) << name;
+    EXPECT_THAT(job.error().message, HasSubstr(std::string(name) + " is not set"));
+  }
+}
+
+TEST_F(EnvironmentJobs, NameTheVariableThatIsMalformed) {
+  const std::vector<std::pair<std::string, std::string>> bad{
+      {"RANK", "-1"},         {"RANK", "one"},      {"RANK", "1x"},           {"RANK", "2"},       {"WORLD_SIZE", "0"},
+      {"WORLD_SIZE", "many"}, {"MASTER_PORT", "0"}, {"MASTER_PORT", "70000"}, {"WREATH_PORT", "x"}};
+  for (const auto& [name, value] : bad) {
+    const Environment wrong{{{name, value}}};
+    const auto job = environment_job();
+    ASSERT_FALSE(job) << name << '=' << value;
+    EXPECT_EQ(job.error().code, ErrorCode::InvalidArgument);
+    EXPECT_THAT(job.error().message, AllOf(HasSubstr(name), HasSubstr(value)));
+  }
+}
+
+TEST_F(EnvironmentJobs, WithoutAKeyMeetOverUnixSocketsOnly) {
+  const DescriptorCount before;
+  {
+    const Fd tcp = occupy(port_);
+    const auto results = join_all(4, [&](int rank) { return start(rank, 4); });
+    for (const auto& result : results) ASSERT_TRUE(result) << result.error().message;
+    EXPECT_TRUE(local_address(results[0]->control[3].get()).is_unix());
+    EXPECT_FALSE(wait_for(tcp.get(), POLLIN, Deadline::after_ms(0)));
+  }
+  EXPECT_TRUE(before.settles());
+}
+
+TEST_F(EnvironmentJobs, WithAKeyMeetOverTcp) {
+  const DescriptorCount before;
+  {
+    const Environment key{{{"WREATH_KEY", kKey}}};
+    const auto results = join_all(4, [&](int rank) { return start(rank, 4); });
+    for (const auto& result : results) ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(results[2]->settings, "settings of rank 0");
+  }
+  EXPECT_TRUE(before.settles());
+}
+
+TEST_F(EnvironmentJobs, PassPortsThatAreInUse) {
+  const Environment key{{{"WREATH_KEY", kKey}}};
+  const Fd silent = occupy(port_);  // accepts nobody, like a launcher's store that says nothing
+  const Fd second = occupy(static_cast<std::uint16_t>(port_ + 1));
+  const auto results = join_all(3, [&](int rank) { return start(rank, 3); });
+  for (const auto& result : results) ASSERT_TRUE(result) << result.error().message;
+}
+
+TEST_F(EnvironmentJobs, NameTheRangeWhenAllPortsAreInUse) {
+  const Environment key{{{"WREATH_KEY", kKey}}};
+  std::vector<Fd> taken;
+  for (int i = 0; i < 16; ++i) taken.push_back(occupy(static_cast<std::uint16_t>(port_ + i)));
+  const auto result = start(0, 2);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::StartupFailed);
+  EXPECT_THAT(result.error().message,
+              AllOf(HasSubstr(std::to_string(port_)), HasSubstr(std::to_string(port_ + 15)), HasSubstr("in use")));
+}
+
+TEST_F(EnvironmentJobs, UseWreathPortAlone) {
+  const Environment key{{{"WREATH_KEY", kKey}, {"WREATH_PORT", std::to_string(port_ + 18)}}};
+  const auto results = join_all(2, [&](int rank) { return start(rank, 2); });
+  for (const auto& result : results) ASSERT_TRUE(result) << result.error().message;
+  const Fd taken = occupy(static_cast<std::uint16_t>(port_ + 18));
+  EXPECT_THAT(start(0, 2).error().message, HasSubstr(std::to_string(port_ + 18)));
+}
+
+TEST_F(EnvironmentJobs, WithoutAKeyRefuseOtherHosts) {
+  const Environment other{{{"MASTER_ADDR", "192.0.2.1"}}};
+  const auto result = start(1, 2);
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().message, AllOf(HasSubstr("192.0.2.1"), HasSubstr("wreath key"),
+                                            HasSubstr("WREATH_KEY_FILE"), HasSubstr("WREATH_INSECURE=1")));
+}
+
+TEST_F(EnvironmentJobs, RefuseAnAddressThatIsNotRankZeros) {
+  const Environment other{{{"MASTER_ADDR", "192.0.2.1"}, {"WREATH_KEY", kKey}}};
+  const auto result = start(0, 2);
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().message, HasSubstr("MASTER_ADDR=192.0.2.1 is not an address of this host"));
+}
+
+TEST_F(EnvironmentJobs, StartInsecurelyOnlyWhenAsked) {
+  const Environment insecure{{{"WREATH_INSECURE", "1"}}};
+  const auto results = join_all(2, [&](int rank) { return start(rank, 2); });
+  for (const auto& result : results) ASSERT_TRUE(result) << result.error().message;
+}
+
+// Two jobs of one user and key whose port ranges overlap: the second finds the first at its own first port.
+TEST_F(EnvironmentJobs, DoNotJoinAnotherJob) {
+  const Environment key{{{"WREATH_KEY", kKey}}};
+  const auto lower = static_cast<std::uint16_t>(port_ - 1);
+  const Fd taken = occupy(lower);
+  Result<Membership> first = Error{ErrorCode::System, "not run"};
+  std::thread waiting;
+  {
+    const Environment other_job{{{"MASTER_PORT", std::to_string(lower)}}};
+    waiting = std::thread([&] { first = start(0, 2); });
+    while (!connect_to(SocketAddress::loopback(AF_INET, port_), Deadline::after_ms(1000))) sleep_ms(5);
+  }
+  const auto second = join_all(2, [&](int rank) { return start(rank, 2); });
+  for (const auto& result : second) EXPECT_TRUE(result) << result.error().message;
+  {
+    const Environment other_job{{{"MASTER_PORT", std::to_string(lower)}}};
+    EXPECT_TRUE(start(1, 2));
+  }
+  waiting.join();
+  EXPECT_TRUE(first) << first.error().message;
+}
+
+TEST_F(EnvironmentJobs, SayWhenRankZeroNeverComes) {
+  const Environment key{{{"WREATH_KEY", kKey}}};
+  const auto result = start(1, 2, 200);
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().message,
+              AllOf(HasSubstr("rank 1 found no meeting point"), HasSubstr("127.0.0.1"), HasSubstr("WREATH_KEY")));
+}
+
+TEST_F(EnvironmentJobs, RefuseARequestForAnotherRank) { EXPECT_FALSE(join_environment({0, 2, "test"}, request(1, 2))); }
+
+}  // namespace
+}  // namespace wreath

@@ -1,0 +1,204 @@
+// Starts that cannot succeed: every rank that came is told why, in time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "src/bootstrap/frame.hpp"
+#include "tests/unit/bootstrap/helpers.hpp"
+
+namespace wreath {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+void expect_all_told(const Results& results, const ::testing::Matcher<std::string>& text, int failed_rank) {
+  for (const auto& result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::StartupFailed);
+    EXPECT_THAT(result.error().message, text);
+    EXPECT_EQ(result.error().failed_rank, failed_rank);
+  }
+}
+
+// Goes to the meeting as `hello` and keeps the connection.
+Fd raw_guest(const MeetingPlace& place, const Hello& hello) {
+  Identity self = place.self;
+  self.greeting.rank = hello.rank;
+  auto fd = connect_to(place.candidates[0], Deadline::after_ms(1000));
+  auto proved = prove(std::move(fd.value()), self, Deadline::after_ms(1000));
+  send_message(proved.value().fd.get(), hello, Deadline::after_ms(1000)).value();
+  return std::move(proved->fd);
+}
+
+Hello raw_hello(int rank, int ranks) {
+  Hello hello;
+  hello.rank = rank;
+  hello.ranks = ranks;
+  hello.pid = 1000 + rank;
+  hello.host_name = "elsewhere";
+  hello.library_version = std::string(library_version());
+  hello.timeout_ms = 10'000;
+  return hello;
+}
+
+TEST(StartupFailure, NamesBothProcessesOfADoubledRank) {
+  const MeetingPlace place = open_meeting();
+  const Fd twin = raw_guest(place, raw_hello(1, 3));
+  const auto results = join_all(2, [&](int i) { return meet(place, request(i, 3)); });
+  expect_all_told(results,
+                  AllOf(HasSubstr("two processes claim rank 1"), HasSubstr("pid 1001 on host elsewhere"),
+                        HasSubstr("pid " + std::to_string(::getpid()))),
+                  1);
+}
+
+TEST(StartupFailure, NamesMissingRanks) {
+  const DescriptorCount before;
+  const Deadline bound = Deadline::after_ms(3000);
+  {
+    const MeetingPlace place = open_meeting();
+    const auto results = join_all(2, [&](int i) { return meet(place, request(3 * i, 5, 300)); });
+    expect_all_told(results, HasSubstr("ranks 1, 2, 4 of 5 did not arrive within 300 ms"), 1);
+  }
+  EXPECT_FALSE(bound.passed());
+  EXPECT_TRUE(before.settles());
+}
+
+TEST(StartupFailure, NamesDifferentNumbersOfRanks) {
+  const MeetingPlace place = open_meeting();
+  const auto results = join_all(2, [&](int i) { return meet(place, request(i, i == 0 ? 4 : 3)); });
+  for (const auto& result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_THAT(result.error().message,
+                AllOf(HasSubstr("number of ranks differs"), HasSubstr("with 4"), HasSubstr("with 3")));
+  }
+}
+
+TEST(StartupFailure, NamesDifferentLibraries) {
+  const MeetingPlace place = open_meeting();
+  const auto results = join_all(2, [&](int i) {
+    MeetingPlace mine = place;
+    if (i == 1) mine.self.greeting.version = "9.9.9";
+    return meet(mine, request(i, 2));
+  });
+  for (const auto& result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_THAT(result.error().message, AllOf(HasSubstr("library versions differ"), HasSubstr("9.9.9"),
+                                              HasSubstr(std::string(library_version()))));
+  }
+}
+
+TEST(StartupFailure, NamesDifferentProtocols) {
+  const MeetingPlace place = open_meeting();
+  const auto results = join_all(2, [&](int i) {
+    MeetingPlace mine = place;
+    if (i == 1) mine.self.greeting.protocol = 77;
+    return meet(mine, request(i, 2));
+  });
+  for (const auto& result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_THAT(result.error().message, AllOf(HasSubstr("library versions differ"), HasSubstr("protocol 77")));
+  }
+}
+
+TEST(StartupFailure, NamesARankOutOfRange) {
+  for (const int bad : {2, -1, 1 << 30}) {
+    const MeetingPlace place = open_meeting();
+    const auto results = join_all(2, [&](int i) { return meet(place, request(i == 0 ? 0 : bad, 2)); });
+    expect_all_told(results, AllOf(HasSubstr("rank " + std::to_string(bad)), HasSubstr("job of 2 ranks")), bad);
+  }
+}
+
+TEST(StartupFailure, RefusesABadNumberOfRanks) {
+  const MeetingPlace place;
+  for (const int ranks : {0, -5, kMaxRanks + 1}) {
+    auto result = meet(place, request(0, ranks));
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::InvalidArgument);
+  }
+}
+
+TEST(StartupFailure, NamesARankThatLeaves) {
+  const MeetingPlace place = open_meeting();
+  const Deadline bound = Deadline::after_ms(3000);
+  const auto results = join_all(2, [&](int i) -> Result<Membership> {
+    if (i == 0) return meet(place, request(0, 3, 30'000));
+    Fd guest = raw_guest(place, raw_hello(2, 3));
+    sleep_ms(50);
+    return Error{ErrorCode::System, "left"};
+  });
+  ASSERT_FALSE(results[0]);
+  EXPECT_THAT(results[0].error().message, HasSubstr("rank 2 (host elsewhere, pid 1002) left during start-up"));
+  EXPECT_EQ(results[0].error().failed_rank, 2);
+  EXPECT_FALSE(bound.passed());
+}
+
+// All have met, but one of them does not let the others connect.
+TEST(StartupFailure, NamesARankThatCannotBeReached) {
+  const MeetingPlace place = open_meeting();
+  const auto results = join_all(2, [&](int i) -> Result<Membership> {
+    if (i == 1) return meet(place, request(1, 2, 10'000));
+    Hello hello = raw_hello(0, 2);
+    hello.host = place.host;
+    hello.unix_name = "wreath-test-nobody-listens-here";
+    const Fd guest = raw_guest(place, hello);
+    (void)recv_message(guest.get(), Deadline::after_ms(5000));
+    (void)send_message(guest.get(), Listening{}, Deadline::after_ms(1000));
+    (void)recv_message(guest.get(), Deadline::after_ms(5000));
+    auto verdict = recv_message(guest.get(), Deadline::after_ms(5000));
+    return Error{ErrorCode::StartupFailed, std::get<Refusal>(verdict.value()).text};
+  });
+  for (const auto& result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_THAT(result.error().message,
+                AllOf(HasSubstr("rank 1"), HasSubstr("no connection to rank 0 (host elsewhere")));
+  }
+}
+
+TEST(StartupFailure, IsToldToThoseWhoComeLate) {
+  const MeetingPlace place = open_meeting();
+  const auto first = join_all(1, [&](int) { return meet(place, request(9, 2)); });
+  ASSERT_FALSE(first[0]);
+  auto late = meet(place, request(0, 2));
+  ASSERT_FALSE(late);
+  EXPECT_THAT(late.error().message, HasSubstr("rank 9"));
+}
+
+TEST(StartupFailure, EndsInTimeWithoutAMeetingPoint) {
+  const Deadline bound = Deadline::after_ms(3000);
+  MeetingPlace place;
+  place.self = test_identity();
+  {
+    auto closed = listen_on(SocketAddress::loopback(AF_INET, 0));
+    place.candidates = {local_address(closed->get())};
+  }
+  place.hint = "a hint";
+  auto result = meet(place, request(1, 2, 200));
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().message, AllOf(HasSubstr("127.0.0.1"), HasSubstr("200 ms"), HasSubstr("a hint")));
+  EXPECT_FALSE(bound.passed());
+}
+
+TEST(StartupFailure, SaysThatKeysDiffer) {
+  const MeetingPlace place = open_meeting(test_identity(1));
+  MeetingPlace other = place;
+  other.self = test_identity(2);
+  auto result = meet(other, request(1, 2, 300));
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().message, HasSubstr("did not prove the job's key"));
+  EXPECT_TRUE(meet(place, request(0, 1)));  // ends the meeting
+}
+
+TEST(StartupFailure, EndsWhenAGuestIsSilent) {
+  const MeetingPlace place = open_meeting();
+  Hello silent = raw_hello(1, 2);
+  silent.timeout_ms = 300;
+  const Fd guest = raw_guest(place, silent);
+  sleep_ms(20);
+  auto result = meet(place, request(0, 2, 300));
+  ASSERT_FALSE(result);
+  EXPECT_THAT(result.error().message, HasSubstr("rank 1 of 2 did not answer"));
+  EXPECT_EQ(result.error().failed_rank, 1);
+}
+
+}  // namespace
+}  // namespace wreath

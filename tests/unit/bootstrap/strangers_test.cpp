@@ -1,0 +1,158 @@
+// Strangers at the door: they are dropped, and no rank is kept out or slowed by them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <deque>
+#include <random>
+
+#include "src/bootstrap/acceptor.hpp"
+#include "tests/unit/bootstrap/helpers.hpp"
+
+namespace wreath {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Door {
+  Door() {
+    std::vector<Fd> listeners;
+    listeners.push_back(listen_on(SocketAddress::loopback(AF_INET, 0)).value());
+    address = local_address(listeners[0].get());
+    acceptor = std::make_unique<Acceptor>(std::move(listeners), test_identity());
+  }
+  Fd knock() const { return std::move(connect_to(address, Deadline::after_ms(2000)).value()); }
+  SocketAddress address;
+  std::unique_ptr<Acceptor> acceptor;
+};
+
+// One stranger of kind `kind % 5`; the connection is kept where it stays half open.
+Fd send_stranger(const SocketAddress& address, unsigned kind) {
+  auto fd = connect_to(address, Deadline::after_ms(2000));
+  if (!fd || kind % 5 == 0) return Fd();
+  if (kind % 5 == 1) return std::move(*fd);
+  std::vector<std::byte> bytes(200);
+  std::mt19937 random(kind);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  if (kind % 5 == 2) (void)send_all(fd->get(), bytes, Deadline::after_ms(100));
+  if (kind % 5 == 3)
+    (void)send_all(fd->get(), std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n")), Deadline::after_ms(100));
+  if (kind % 5 == 4) (void)prove(std::move(*fd), test_identity(99), Deadline::after_ms(20));
+  return Fd();
+}
+
+// Sends `count` strangers while 8 ranks meet at `place`, at most `kept` of them half open at a time.
+void flood_while_ranks_meet(unsigned count, std::size_t kept) {
+  const MeetingPlace place = open_meeting();
+  std::atomic<bool> started{false};
+  std::atomic<bool> ended{false};
+  std::thread strangers([&] {
+    std::deque<Fd> half_open;
+    for (unsigned i = 0; i < count; ++i) {
+      if (Fd fd = send_stranger(place.candidates[0], i)) half_open.push_back(std::move(fd));
+      if (half_open.size() > kept) half_open.pop_front();
+      if (i == count / 4) started = true;
+    }
+    ended = true;
+  });
+  while (!started) sleep_ms(1);
+  const auto results = join_all(8, [&](int rank) {
+    while (rank == 7 && !ended) sleep_ms(1);  // the meeting lasts as long as the flood
+    return meet(place, request(rank, 8));
+  });
+  for (const auto& result : results) EXPECT_TRUE(result) << result.error().message;
+  strangers.join();
+}
+
+TEST(Strangers, DoNotKeepRanksFromMeeting) {
+  const DescriptorCount before;
+  flood_while_ranks_meet(400, 200);
+  EXPECT_TRUE(before.settles());
+}
+
+// 10,000 of them: the long one of this file, still within 30 s.
+TEST(StrangersLong, TenThousandDoNotKeepRanksFromMeeting) {
+  const Deadline bound = Deadline::after_ms(30'000);
+  flood_while_ranks_meet(10'000, 300);
+  EXPECT_FALSE(bound.passed());
+}
+
+TEST(Strangers, AreCountedAndDropped) {
+  Door door;
+  std::vector<Fd> open;
+  for (unsigned i = 0; i < 3; ++i) open.push_back(door.knock());
+  (void)send_all(open[0].get(), std::as_bytes(std::span("SSH-2.0-x")), Deadline::after_ms(100));
+  open[1] = Fd();
+  auto nobody = door.acceptor->next(Deadline::after_ms(50));
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().code, ErrorCode::Timeout);
+  EXPECT_EQ(door.acceptor->strangers(), 2U);  // the silent one has time left
+}
+
+TEST(Strangers, ThatSaySlowlyNothingAreDroppedAfterTwoSeconds) {
+  Door door;
+  const Fd silent = door.knock();
+  ASSERT_FALSE(door.acceptor->next(Deadline::after_ms(Acceptor::kHandshakeMs + 300)));
+  EXPECT_EQ(door.acceptor->strangers(), 1U);
+}
+
+TEST(Strangers, GiveWayToRanksWhenTheyAreMany) {
+  Door door;
+  std::vector<Fd> silent;
+  for (std::size_t i = 0; i < 2 * Acceptor::kMaxPending; ++i) silent.push_back(door.knock());
+  std::thread rank([&] { EXPECT_TRUE(prove(door.knock(), test_identity(1, 5), Deadline::after_ms(5000))); });
+  auto proved = door.acceptor->next(Deadline::after_ms(5000));
+  rank.join();
+  ASSERT_TRUE(proved) << proved.error().message;
+  EXPECT_EQ(proved->peer.rank, 5);
+  EXPECT_GE(door.acceptor->strangers(), Acceptor::kMaxPending);
+}
+
+// Holds RLIMIT_NOFILE at the descriptors open now.
+class NoMoreDescriptors {
+ public:
+  explicit NoMoreDescriptors(int meetings) {
+    wait_for_meetings(meetings);  // one that ended would give descriptors back
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const Fd highest(::dup(0));
+    rlimit now = before_;
+    now.rlim_cur = static_cast<rlim_t>(highest.get());
+    ::setrlimit(RLIMIT_NOFILE, &now);
+  }
+  ~NoMoreDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(Descriptors, ThatRunOutAreNamedAndWaitedFor) {
+  Door door;
+  Fd rank = door.knock();
+  {
+    const NoMoreDescriptors limit(0);
+    auto nobody = door.acceptor->next(Deadline::after_ms(100));
+    ASSERT_FALSE(nobody);
+    EXPECT_EQ(nobody.error().code, ErrorCode::System);
+    EXPECT_THAT(nobody.error().message, HasSubstr("RLIMIT_NOFILE"));
+  }
+  std::thread prover([&] { EXPECT_TRUE(prove(std::move(rank), test_identity(), Deadline::after_ms(5000))); });
+  EXPECT_TRUE(door.acceptor->next(Deadline::after_ms(5000)));
+  prover.join();
+}
+
+TEST(Descriptors, ThatRunOutEndAJoin) {
+  const MeetingPlace place = open_meeting();
+  {
+    const NoMoreDescriptors limit(1);
+    auto result = meet(place, request(0, 2));
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::System);
+    EXPECT_THAT(result.error().message, HasSubstr("RLIMIT_NOFILE"));
+  }
+  EXPECT_TRUE(meet(place, request(0, 1)));  // ends the meeting
+}
+
+}  // namespace
+}  // namespace wreath
