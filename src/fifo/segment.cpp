@@ -152,16 +152,14 @@ void OwnSegment::set_aborted() {
 }
 
 void OwnSegment::begin_sleep() {
-  store_release(prologue().sleeping.value, 1U);
-  full_fence();
-}
-
-void OwnSegment::end_sleep() {
-  store_release(prologue().sleeping.value, 0U);
   eventfd_t count;
   while (::eventfd_read(doorbell(), &count) != 0 && errno == EINTR) {
   }
+  std::atomic_ref(prologue().sleeping.value).fetch_add(1, std::memory_order_relaxed);
+  full_fence();
 }
+
+void OwnSegment::end_sleep() { std::atomic_ref(prologue().sleeping.value).fetch_sub(1, std::memory_order_relaxed); }
 
 Result<std::uint32_t> OwnSegment::add_entry(Entry entry) {
   const std::uint32_t index = next_index_.load(std::memory_order_relaxed);

@@ -29,7 +29,7 @@ struct SegmentPrologue {
   std::uint32_t first_sequence;
   std::uint16_t lanes;
   std::uint16_t epoch;
-  Counter sleeping;  // non-zero: the owner's driver waits for its doorbell
+  Counter sleeping;  // threads of the owner that wait for its doorbell
   Counter aborted;   // non-zero: what the owner's slots name may have been changed
 };
 
@@ -86,8 +86,9 @@ class OwnSegment {
   const Counter& aborted() const { return prologue().aborted; }
   void set_aborted();
 
-  // The sleeper's half of Link::wake(): begin_sleep(), look at all FIFOs once more, poll doorbell()
-  // for input, end_sleep(). A message published after that look writes the doorbell.
+  // The sleeper's half of Link::wake(): begin_sleep(), look at all FIFOs once more, poll doorbell() for
+  // input, end_sleep(). A message published after that look writes the doorbell. Calls may overlap: what
+  // begin_sleep() takes from the doorbell was rung for messages that its caller's look will see.
   void begin_sleep();
   void end_sleep();
   int doorbell() const { return control_->doorbell(); }  // non-blocking eventfd

@@ -159,9 +159,21 @@ TEST(OwnSegment, IsWokenOnlyWhileItSleeps) {
   pair.links[1]->wake();
   EXPECT_TRUE(rings(sleeper));
   sleeper.end_sleep();
+  sleeper.begin_sleep();
   EXPECT_FALSE(rings(sleeper));
+  sleeper.end_sleep();
   pair.links[1]->wake();
   EXPECT_FALSE(rings(sleeper));
+}
+
+TEST(OwnSegment, StaysAsleepUntilItsLastSleeperLeaves) {
+  Pair pair(shape_of(2), true);
+  OwnSegment& sleeper = *pair.segments[0];
+  sleeper.begin_sleep();
+  sleeper.begin_sleep();
+  sleeper.end_sleep();
+  pair.links[1]->wake();
+  EXPECT_TRUE(rings(sleeper));
 }
 
 // The sleeper looks once more after begin_sleep(), so no message is missed however the threads meet.
