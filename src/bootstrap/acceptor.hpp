@@ -6,6 +6,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <deque>
 #include <vector>
 
@@ -36,6 +37,9 @@ class Acceptor {
   void close_listeners() { listeners_.clear(); }
   void close_unix_listeners() {
     std::erase_if(listeners_, [](const Fd& fd) { return local_address(fd.get()).is_unix(); });
+  }
+  bool only_unix() const {
+    return std::ranges::all_of(listeners_, [](const Fd& fd) { return local_address(fd.get()).is_unix(); });
   }
   std::size_t strangers() const { return strangers_; }
   // Why connections could not be accepted lately; empty when they could.
