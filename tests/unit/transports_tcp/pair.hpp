@@ -50,10 +50,10 @@ bool try_recv(RecvFifo& fifo, Received& message);
 std::byte pattern(std::uint32_t lane, std::uint32_t message, std::size_t place);
 std::vector<std::byte> filled(std::uint32_t lane, std::uint32_t message, std::size_t bytes);
 
-// Whether ten seconds have passed.
+// Whether a minute have passed.
 bool expired(std::int64_t since_ns);
 
-// progress() of both ends until `done` says so; false after ten seconds or an error, which is in `why`.
+// progress() of both ends until `done` says so; false after a minute or an error, which is in `why`.
 template <typename Done>
 bool drive(LinkPair& pair, Done done, std::string* why = nullptr) {
   const std::int64_t start = now_ns();
