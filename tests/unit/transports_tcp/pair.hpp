@@ -50,7 +50,7 @@ bool try_recv(RecvFifo& fifo, Received& message);
 std::byte pattern(std::uint32_t lane, std::uint32_t message, std::size_t place);
 std::vector<std::byte> filled(std::uint32_t lane, std::uint32_t message, std::size_t bytes);
 
-// Whether a minute have passed.
+// Whether a minute has passed.
 bool expired(std::int64_t since_ns);
 
 // progress() of both ends until `done` says so; false after a minute or an error, which is in `why`.
