@@ -18,8 +18,8 @@ bool any_problem(const Problem&) { return true; }
 
 // The row. Order::Ring: sums are formed along the ring, not in the canonical tree, so that the tuner
 // takes it only where reproducible is off, or where a caller names it.
-constexpr Algorithm kReverseRing{"reverse_ring", Collective::AllReduce, Order::Ring, 1, any_problem,
-                                 reverse_ring_all_reduce};
+constexpr Algorithm kReverseRing{"reverse_ring", Collective::AllReduce,  Order::Ring, 1,
+                                 any_problem,    reverse_ring_all_reduce};
 
 // A mistake that is easy to make: rank 0 forgets its last message.
 Schedule forgetful(const Problem& problem, Rank me) {
@@ -40,8 +40,8 @@ bool prove(const Algorithm& algorithm, int most_ranks) {
   for (int ranks = 1; ranks <= most_ranks; ++ranks) {
     const auto points = verify_all(algorithm, {Collective::AllReduce, ranks});
     if (!points) {
-      std::printf("%.*s, %d ranks: refused: %s\n", static_cast<int>(algorithm.name.size()), algorithm.name.data(), ranks,
-                  points.error().message.c_str());
+      std::printf("%.*s, %d ranks: refused: %s\n", static_cast<int>(algorithm.name.size()), algorithm.name.data(),
+                  ranks, points.error().message.c_str());
       return false;
     }
     std::printf("%.*s, %d ranks: proved at %llu points\n", static_cast<int>(algorithm.name.size()),

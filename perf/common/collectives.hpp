@@ -12,8 +12,8 @@ namespace wreath::perf {
 
 struct CollectiveRow {
   Collective collective;
-  std::string_view program;          // "all_reduce_perf"
-  double (*bus_factor)(int ranks);   // bus bandwidth = bytes / time x this
+  std::string_view program;         // "all_reduce_perf"
+  double (*bus_factor)(int ranks);  // bus bandwidth = bytes / time x this
   Status (*call)(Member&, const void* input, void* output, std::size_t count, DataType, ReduceOp);
 };
 

@@ -54,12 +54,12 @@ pre { overflow-x: auto; color: var(--ink); font: 13px/1.5 ui-monospace, Menlo, C
 </style>
 )";
 
-std::string shown(double value) {
-  return fmt::format("{:.{}f}", value, value < 10 ? 3 : value < 1000 ? 2 : 0);
-}
+std::string shown(double value) { return fmt::format("{:.{}f}", value, value < 10 ? 3 : value < 1000 ? 2 : 0); }
 
 // "8 B", "64K".
-std::string size_label(std::size_t bytes) { return format_size(bytes) + (bytes < 1024 || bytes % 1024 != 0 ? " B" : ""); }
+std::string size_label(std::size_t bytes) {
+  return format_size(bytes) + (bytes < 1024 || bytes % 1024 != 0 ? " B" : "");
+}
 
 // Whether rows of this dtype and operator belong to one line.
 bool same_line(const Case& a, const Case& b) { return a.dtype == b.dtype && a.op == b.op; }
@@ -100,9 +100,9 @@ PlotSeries limit_series(const Report& report, Axis axis) {
   for (const ReportRow& row : report.rows) {
     if (!same_line(row.work, report.rows.front().work) || !row.limit_us || *row.limit_us <= 0) continue;
     const double gbps = static_cast<double>(row.work.bytes) / (*row.limit_us * 1e3) * factor;
-    series.points.push_back({static_cast<double>(row.work.bytes), axis == Axis::Bandwidth ? gbps : *row.limit_us,
-                             fmt::format("limit at {}: {} us, {} GB/s", format_size(row.work.bytes),
-                                         shown(*row.limit_us), shown(gbps))});
+    series.points.push_back(
+        {static_cast<double>(row.work.bytes), axis == Axis::Bandwidth ? gbps : *row.limit_us,
+         fmt::format("limit at {}: {} us, {} GB/s", format_size(row.work.bytes), shown(*row.limit_us), shown(gbps))});
   }
   return series;
 }

@@ -52,10 +52,8 @@ Json devices(const Report& report) {
 
 Json config(const Report& report) {
   const Options& o = report.options;
-  Json json = {{"nthreads", o.threads},
-               {"ngpus", 0},
-               {"minimum_bytes", o.sizes.minimum},
-               {"maximum_bytes", o.sizes.maximum}};
+  Json json = {
+      {"nthreads", o.threads}, {"ngpus", 0}, {"minimum_bytes", o.sizes.minimum}, {"maximum_bytes", o.sizes.maximum}};
   json[o.sizes.factor > 1 ? "step_factor" : "step_bytes"] = o.sizes.factor > 1 ? o.sizes.factor : o.sizes.step;
   json["warmup_iters"] = o.warmup;
   json["iterations"] = o.iterations;

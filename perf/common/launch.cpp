@@ -65,11 +65,11 @@ sigset_t ending_signals() {
 
 struct Child {
   pid_t pid = -1;
-  Descriptor exited;     // pidfd
-  Descriptor place;      // our end
-  Descriptor errors;     // its stderr; empty for the first process, which has ours
+  Descriptor exited;  // pidfd
+  Descriptor place;   // our end
+  Descriptor errors;  // its stderr; empty for the first process, which has ours
   std::string prefix;
-  std::string line;      // of stderr, not yet complete
+  std::string line;  // of stderr, not yet complete
   bool running() const { return static_cast<bool>(exited); }
 };
 
@@ -225,8 +225,8 @@ class Job {
     child.exited.reset();
     if (WIFSIGNALED(status)) {
       if (code_ == 0) {
-        fmt::print(stderr, "wreath: error: rank {} (pid {}) was ended by signal {} ({})\n", child.prefix,
-                   child.pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        fmt::print(stderr, "wreath: error: rank {} (pid {}) was ended by signal {} ({})\n", child.prefix, child.pid,
+                   WTERMSIG(status), strsignal(WTERMSIG(status)));
       }
       fail(128 + WTERMSIG(status));
     } else if (WEXITSTATUS(status) != 0) {
@@ -271,7 +271,8 @@ Result<Place> read_place(int descriptor) {
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       return Error{ErrorCode::StartupFailed, fmt::format("the process that started this rank ended before telling it "
-                                                         "its place (descriptor {})", descriptor)};
+                                                         "its place (descriptor {})",
+                                                         descriptor)};
     }
     at += got;
     missing -= static_cast<std::size_t>(got);

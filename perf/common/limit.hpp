@@ -10,9 +10,9 @@
 namespace wreath::perf {
 
 struct Limits {
-  std::string name;                      // "shared memory limit"; empty: none was measured
+  std::string name;                       // "shared memory limit"; empty: none was measured
   std::map<std::size_t, double> time_us;  // by bytes
-  double flag_ns = 0;                    // a flag's way from core to core; 0: unknown
+  double flag_ns = 0;                     // a flag's way from core to core; 0: unknown
 };
 
 // For --limits, each size of the run between `ranks` cores of this host: over loopback where tcp is the

@@ -54,7 +54,7 @@ constexpr std::array kFixedFlags{
 };
 
 [[noreturn]] void refuse(std::string_view flag, std::string_view value, std::string_view reason) {
-  throw CLI::ValidationError("", fmt::format("{} {}: {}", flag, value, reason));
+  throw CLI::ValidationError(fmt::format("{} {}: {}", flag, value, reason));
 }
 
 std::string short_flag(std::string_view flags) { return std::string(flags.substr(0, flags.find(','))); }
@@ -208,7 +208,8 @@ void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
              o.shared_memory);
   add_size(app, "--offset", "misaligns buffers by this many bytes (0)", o.offset);
   app.add_flag("--rewrite", o.rewrite, "writes inputs anew before each timed call, outside the clock");
-  app.add_flag_callback("--no-pin", [&o] { o.pin = false; }, "leaves ranks on whatever core they are");
+  app.add_flag_callback(
+      "--no-pin", [&o] { o.pin = false; }, "leaves ranks on whatever core they are");
   add_number(app, "--start-descriptor", "", {3, 1 << 20}, o.start_descriptor);
   app.get_option("--start-descriptor")->group("");
 }

@@ -16,9 +16,7 @@ struct ExactRange {
   int mantissa_bits;
   int total_bits;
 };
-ExactRange exact_range(DataType dtype) {
-  return dtype == DataType::Float32 ? ExactRange{24, 120} : ExactRange{30, 30};
-}
+ExactRange exact_range(DataType dtype) { return dtype == DataType::Float32 ? ExactRange{24, 120} : ExactRange{30, 30}; }
 
 void write_element(DataType dtype, double value, std::byte* target) {
   if (dtype == DataType::Float32) {

@@ -155,9 +155,8 @@ std::string legend(const Plot& plot) {
   double x = kLeft;
   int colour = 0;
   for (const PlotSeries& series : plot.series) {
-    svg += fmt::format(R"(<g class="{}">{}<text class="key" x="{:.1f}" y="52">{}</text></g>)",
-                       class_of(series, colour), straight("line", x, 48, x + 20, 48), x + 26,
-                       escape_html(series.name));
+    svg += fmt::format(R"(<g class="{}">{}<text class="key" x="{:.1f}" y="52">{}</text></g>)", class_of(series, colour),
+                       straight("line", x, 48, x + 20, 48), x + 26, escape_html(series.name));
     x += 50 + 6.6 * static_cast<double>(series.name.size());
     colour += series.dashed ? 0 : 1;
   }
@@ -168,8 +167,8 @@ std::string legend(const Plot& plot) {
 
 std::string plot_svg(const Plot& plot) {
   const Frame frame = frame_of(plot);
-  std::string svg = fmt::format(R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}">)", kWidth, kHeight,
-                                escape_html(plot.title));
+  std::string svg =
+      fmt::format(R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}">)", kWidth, kHeight, escape_html(plot.title));
   svg += fmt::format(R"(<text class="title" x="{}" y="24">{} <tspan class="unit">{}</tspan></text>)", kLeft,
                      escape_html(plot.title), escape_html(plot.unit));
   svg += legend(plot) + grid(plot, frame);

@@ -25,8 +25,8 @@ struct Measurement {
   double time_us = 0;
   double algorithm_gbps = 0;
   double bus_gbps = 0;
-  std::optional<std::uint64_t> wrong;          // nothing: not checked
-  std::optional<Statistics> iterations;        // -I
+  std::optional<std::uint64_t> wrong;    // nothing: not checked
+  std::optional<Statistics> iterations;  // -I
   std::vector<double> iterations_us;
 };
 
@@ -34,7 +34,7 @@ struct ReportRow {
   Case work;
   Measurement out_of_place;
   Measurement in_place;
-  std::string plan;                // "two_shot lanes=1 tile=256K order=canonical"
+  std::string plan;  // "two_shot lanes=1 tile=256K order=canonical"
   std::string timestamp;
   std::optional<double> limit_us;  // the machine's, for this size
 };

@@ -83,7 +83,8 @@ Result<Team> connect(const Options& options) {
   if (options.threads > 1) {
     return Error{ErrorCode::InvalidArgument,
                  fmt::format("-t {}: a launcher started this process (RANK is set); let it start more processes, "
-                             "or use --ranks without a launcher", options.threads)};
+                             "or use --ranks without a launcher",
+                             options.threads)};
   }
   if (is_first_process(options)) team.limits = measure_limits(options, number_or(std::getenv("WORLD_SIZE"), 1));
   auto one = Communicator::create_from_environment(options.communicator);
@@ -186,7 +187,8 @@ int run_tool(Collective collective, int argc, char** argv) {
   const Options& options = std::get<Options>(parsed);
   if (options.ranks > 0 && options.start_descriptor < 0 && under_launcher()) {
     return stop({2, fmt::format("wreath: error: --ranks {}: a launcher started this process (RANK or WORLD_SIZE is "
-                                "set); drop --ranks, or unset both\n", options.ranks)});
+                                "set); drop --ranks, or unset both\n",
+                                options.ranks)});
   }
   if (is_first_process(options)) {
     const auto files = check_output_files(options);

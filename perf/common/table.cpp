@@ -102,11 +102,11 @@ std::string table_head(const Report& report) {
       "{} graph: 0 unalign: {}\n#\n",
       o.threads, o.sizes.minimum, o.sizes.maximum, factor ? o.sizes.factor : o.sizes.step, factor ? "factor" : "bytes",
       o.warmup, o.iterations, o.check, o.unalign);
-  text += fmt::format("# Ranks {}  transport {}  memory {}{}{}  clock {:.0f} ns a look, {}\n", report.world,
-                      report.transport, o.shared_memory ? "shared" : "host",
-                      o.offset > 0 ? fmt::format("  offset {}", o.offset) : "", o.rewrite ? "  inputs rewritten" : "",
-                      report.clock_ns,
-                      o.per_iteration || o.rewrite ? "each call is timed" : "loops of calls are timed");
+  text +=
+      fmt::format("# Ranks {}  transport {}  memory {}{}{}  clock {:.0f} ns a look, {}\n", report.world,
+                  report.transport, o.shared_memory ? "shared" : "host",
+                  o.offset > 0 ? fmt::format("  offset {}", o.offset) : "", o.rewrite ? "  inputs rewritten" : "",
+                  report.clock_ns, o.per_iteration || o.rewrite ? "each call is timed" : "loops of calls are timed");
   if (!report.transport_note.empty()) {
     text += fmt::format("# Transport {}{}\n", report.transport, report.transport_note);
   }

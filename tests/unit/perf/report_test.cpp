@@ -1,0 +1,182 @@
+// The table, JSON, CSV and HTML of a known report.
+#include "perf/common/report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "perf/common/plot.hpp"
+
+namespace wreath::perf {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Measurement measured(double time_us, double gbps, std::uint64_t wrong) {
+  Measurement m;
+  m.time_us = time_us;
+  m.algorithm_gbps = gbps;
+  m.bus_gbps = gbps * 1.5;
+  m.wrong = wrong;
+  return m;
+}
+
+Report sample() {
+  Report report;
+  report.collective = &row_of(Collective::AllReduce);
+  report.world = 4;
+  report.options.command = {"all_reduce_perf", "--ranks", "4"};
+  report.options.sizes = {8, 1 << 20, 1 << 20, 2};
+  report.ranks = {{0, 101, "h1", 0, "CPU <model> & more"}, {1, 102, "h1", -1, "CPU"}};
+  report.transport = "shm";
+  report.start_time = "2026-01-01 00:00:00";
+  report.end_time = "2026-01-01 00:00:01";
+  report.rows.push_back({{8, DataType::Float32, ReduceOp::Sum},
+                         measured(0.05, 0.16, 0),
+                         measured(12.345, 0.01, 0),
+                         "one_shot lanes=1 tile=16K order=canonical",
+                         "2026-01-01 00:00:00",
+                         {}});
+  report.rows.push_back({{1 << 20, DataType::Int32, ReduceOp::Sum},
+                         measured(123456.7, 8.5, 0),
+                         measured(98.5, 10.625, 0),
+                         "ring lanes=2 tile=256K order=ring",
+                         "2026-01-01 00:00:01",
+                         {}});
+  return report;
+}
+
+TEST(Table, RowsAreNcclTestsColumnsAndTheAlgorithm) {
+  const Report report = sample();
+  EXPECT_EQ(table_row(report, report.rows[0]),
+            "           8             2     float     sum      -1     0.05    0.16    0.24       0    12.35    0.01"
+            "    0.01       0  one_shot lanes=1 tile=16K\n");
+  EXPECT_EQ(table_row(report, report.rows[1]),
+            "     1048576        262144     int32     sum      -1   123457    8.50   12.75       0    98.50   10.62"
+            "   15.94       0  ring lanes=2 tile=256K order=ring\n");
+}
+
+TEST(Table, HeadLinesUpWithRows) {
+  const Report report = sample();
+  const std::string head = table_head(report);
+  EXPECT_THAT(head, HasSubstr("# Collective test starting: all_reduce_perf\n"));
+  EXPECT_THAT(head, HasSubstr("# nThread 1 nGpus 0 minBytes 8 maxBytes 1048576 step: 2(factor) warmup iters: 1 iters: "
+                              "20 agg iters: 1 validation: 1 graph: 0 unalign: 0\n"));
+  EXPECT_THAT(head, HasSubstr("#  Rank  0 Group  0 Pid    101 on         h1 device  0 [core 0] CPU <model> & more\n"));
+  EXPECT_THAT(head, HasSubstr("#       size         count      type   redop    root     time   algbw   busbw  #wrong"
+                              "     time   algbw   busbw  #wrong  algorithm\n"));
+  const std::string names = head.substr(head.rfind('\n', head.find("#wrong")) + 1);
+  const std::string row = table_row(report, report.rows[0]);
+  EXPECT_EQ(names.find("busbw") + 5, row.find("0.24") + 4);
+}
+
+TEST(Table, FootCountsWhatIsWrong) {
+  Report report = sample();
+  EXPECT_THAT(table_foot(report), HasSubstr("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : "));
+  EXPECT_THAT(table_foot(report), HasSubstr("# Collective test concluded: all_reduce_perf\n"));
+  EXPECT_TRUE(report.okay());
+  report.rows[0].in_place.wrong = 3;
+  EXPECT_FALSE(report.okay());
+  EXPECT_THAT(table_foot(report), HasSubstr("Wrong values         : 3 FAILED"));
+}
+
+TEST(Table, UncheckedRowsSaySo) {
+  Report report = sample();
+  report.rows[0].out_of_place.wrong.reset();
+  EXPECT_THAT(table_row(report, report.rows[0]), HasSubstr("0.24     N/A"));
+}
+
+TEST(Report, BusBandwidthOfAllReduceIsTwiceTheOthersShare) {
+  const Report report = sample();
+  Timing timing;
+  timing.time_us = 1000;
+  const Measurement m = measurement_of(report, {1'000'000, DataType::Float32, ReduceOp::Sum}, timing);
+  EXPECT_DOUBLE_EQ(m.algorithm_gbps, 1.0);
+  EXPECT_DOUBLE_EQ(m.bus_gbps, 1.5);
+}
+
+TEST(Json, NumbersAreNumbersUnderNcclTestsKeys) {
+  const auto json = nlohmann::json::parse(to_json(sample(), {}));
+  EXPECT_EQ(json["version"], 3);
+  EXPECT_TRUE(json["config"]["blocking_collectives"].is_boolean());
+  EXPECT_TRUE(json["config"]["minimum_bytes"].is_number_unsigned());
+  const auto& row = json["results"][0];
+  for (const char* key : {"size", "count", "root"}) EXPECT_TRUE(row[key].is_number_integer()) << key;
+  for (const char* key : {"time", "alg_bw", "bus_bw"}) EXPECT_TRUE(row["out_of_place"][key].is_number()) << key;
+  EXPECT_TRUE(row["in_place"]["nwrong"].is_number());
+  EXPECT_EQ(row["wreath"]["plan"]["algorithm"], "one_shot");
+  EXPECT_EQ(json["results"][1]["wreath"]["plan"]["order"], "ring");
+  EXPECT_EQ(json["wreath"]["transport"], "shm");
+  EXPECT_TRUE(json["out_of_bounds"]["okay"].is_boolean());
+  std::set<std::string> keys;
+  for (const auto& item : json.items()) keys.insert(item.key());
+  EXPECT_EQ(keys, (std::set<std::string>{"version", "start_time", "args", "env", "nccl_version", "config", "results",
+                                         "out_of_bounds", "average_bus_bandwidth", "errors", "wreath", "end_time"}));
+}
+
+TEST(Json, ShowsOnlyOurVariablesAndNoSecret) {
+  const std::string text = to_json(sample(), {"HOME=/home/u", "AWS_SECRET=abc", "WREATH_DEBUG=INFO", "NCCL_ALGO=Ring",
+                                              "WREATH_KEY=0123456789abcdef", "WREATH_KEY_FILE=/secret/place"});
+  EXPECT_THAT(text, HasSubstr("WREATH_DEBUG=INFO"));
+  EXPECT_THAT(text, HasSubstr("NCCL_ALGO=Ring"));
+  EXPECT_THAT(text, HasSubstr("WREATH_KEY=(not shown)"));
+  for (const char* hidden : {"HOME", "AWS", "0123456789abcdef", "/secret/place"}) {
+    EXPECT_THAT(text, Not(HasSubstr(hidden)));
+  }
+}
+
+TEST(Csv, HasOneLineOfEqualFieldsPerRow) {
+  const std::string text = to_csv(sample());
+  std::istringstream lines(text);
+  std::size_t count = 0;
+  std::size_t fields = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const auto commas = static_cast<std::size_t>(std::count(line.begin(), line.end(), ','));
+    if (count == 0) fields = commas;
+    EXPECT_EQ(commas, fields) << line;
+  }
+  EXPECT_EQ(count, 3U);
+}
+
+TEST(Html, IsOneSelfContainedEscapedPage) {
+  Report report = sample();
+  report.limit_name = "shared memory limit";
+  report.rows[0].limit_us = 0.04;
+  report.rows[1].limit_us = 50;
+  const std::string page = to_html(report);
+  for (const char* outside : {"http:", "https:", "<script", "<link", "@import", "url(", " src="}) {
+    EXPECT_THAT(page, Not(HasSubstr(outside))) << outside;
+  }
+  EXPECT_THAT(page, HasSubstr("CPU &lt;model&gt; &amp; more"));
+  EXPECT_THAT(page, HasSubstr("class=\"limit\""));
+  EXPECT_THAT(page, HasSubstr("prefers-color-scheme: dark"));
+  EXPECT_THAT(page, Not(HasSubstr("nan")));
+  EXPECT_THAT(page, Not(HasSubstr("inf")));
+}
+
+TEST(Html, SurvivesEmptyAndZeroResults) {
+  Report report = sample();
+  report.world = 1;
+  report.rows.resize(1);
+  report.rows[0].work.bytes = 0;
+  report.rows[0].out_of_place = report.rows[0].in_place = measured(0, 0, 0);
+  EXPECT_THAT(to_html(report), Not(HasSubstr("nan")));
+  report.rows.clear();
+  EXPECT_THAT(to_html(report), HasSubstr("</html>"));
+}
+
+TEST(Plot, PutsHigherValuesHigher) {
+  Plot plot{"t", "u", {{"a", {{8, 1, "one"}, {16, 100, "two"}}, false}}};
+  const std::string svg = plot_svg(plot);
+  const auto y_after = [&](const char* title) {
+    const auto at = svg.rfind("cy=\"", svg.find(title));
+    return std::stod(svg.substr(at + 4));
+  };
+  EXPECT_GT(y_after("one"), y_after("two"));
+}
+
+}  // namespace
+}  // namespace wreath::perf
