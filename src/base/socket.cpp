@@ -12,6 +12,7 @@
 #include <sys/un.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -194,16 +195,15 @@ bool is_local(const SocketAddress& address) {
 }
 
 Result<Fd> listen_on(const SocketAddress& address, int* error) {
-  auto fd = make_socket(address.family());
-  if (!fd) return fd;
-  if (!address.is_unix()) set_option(fd->get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (address.family() == AF_INET6) set_option(fd->get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
-  if (::bind(fd->get(), address.get(), address.length()) != 0 || ::listen(fd->get(), kBacklog) != 0) {
-    const int reason = errno;
-    if (error != nullptr) *error = reason;
-    return os_error(fmt::format("listen at {}", address.text()), reason);
-  }
-  return fd;
+  Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd && !address.is_unix()) set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (fd && address.family() == AF_INET6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  const bool listens =
+      fd && ::bind(fd.get(), address.get(), address.length()) == 0 && ::listen(fd.get(), kBacklog) == 0;
+  if (listens) return fd;
+  const int reason = errno;
+  if (error != nullptr) *error = reason;
+  return os_error(fmt::format("listen at {}", address.text()), reason);
 }
 
 Result<Fd> connect_to(const SocketAddress& address, Deadline deadline, bool* refused) {

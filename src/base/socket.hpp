@@ -61,7 +61,7 @@ Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_
 // Whether a socket of this host can be bound to `address`.
 bool is_local(const SocketAddress& address);
 
-// A listening socket in non-blocking mode. `error` (if given) receives errno of a refused bind.
+// A listening socket in non-blocking mode. `error` (if given) receives errno of a failure.
 Result<Fd> listen_on(const SocketAddress& address, int* error = nullptr);
 
 // A connected socket in blocking mode. `refused` (if given) is set when nobody listens there.

@@ -119,31 +119,35 @@ Result<Place> find_place() {
   return place;
 }
 
+Error no_place_to_listen(const Place& place, bool in_use, const std::string& reason) {
+  if (!in_use) return {ErrorCode::StartupFailed, reason};
+  if (!place.meeting.candidates.front().is_unix()) {
+    return {ErrorCode::StartupFailed, fmt::format("all ports {} .. {} at MASTER_ADDR={} are in use", place.range.first,
+                                                  place.range.last, place.master)};
+  }
+  return {ErrorCode::StartupFailed, fmt::format("another job of this host has MASTER_ADDR={} and MASTER_PORT={}",
+                                                place.master, setting_text(Setting::MasterPort))};
+}
+
 // Rank 0: listens on the first candidate that is free.
 Result<Fd> listen_at(const Place& place) {
-  std::string reason;
-  bool in_use = true;
+  std::string reason = fmt::format("MASTER_ADDR={} is not an address of this host, where rank 0 runs", place.master);
+  bool in_use = false;
   for (const SocketAddress& candidate : place.meeting.candidates) {
     int error = 0;
     auto listener = listen_on(candidate, &error);
-    if (listener) return listener;
-    if (out_of_descriptors(error) || error == 0) return listener;
-    in_use = in_use && error == EADDRINUSE;
-    reason = listener.error().message;
-    if (error == EADDRNOTAVAIL) {
-      return Error{ErrorCode::StartupFailed,
-                   fmt::format("MASTER_ADDR={} is not an address of this host, where rank 0 runs", place.master)};
-    }
+    if (listener || out_of_descriptors(error)) return listener;
+    in_use = in_use || error == EADDRINUSE;
+    if (error != EADDRINUSE && error != EADDRNOTAVAIL) reason = listener.error().message;
   }
-  if (in_use && !place.meeting.candidates.front().is_unix()) {
-    return Error{ErrorCode::StartupFailed, fmt::format("all ports {} .. {} at MASTER_ADDR={} are in use",
-                                                       place.range.first, place.range.last, place.master)};
-  }
-  if (in_use) {
-    return Error{ErrorCode::StartupFailed, fmt::format("another job of this host has MASTER_ADDR={} and MASTER_PORT={}",
-                                                       place.master, setting_text(Setting::MasterPort))};
-  }
-  return Error{ErrorCode::StartupFailed, reason};
+  return no_place_to_listen(place, in_use, reason);
+}
+
+// A host name that means the loopback address on its own host is a common trap.
+void warn_of_loopback(const Place& place, const SocketAddress& address) {
+  if (!address.is_loopback() || place.master == "localhost" || SocketAddress::parse_ip(place.master, 0)) return;
+  log_warning("MASTER_ADDR={} means {} on its own host: ranks of other hosts cannot reach it", place.master,
+              address.ip_text());
 }
 
 }  // namespace
@@ -190,6 +194,7 @@ Result<Membership> join_environment(const EnvironmentJob& job, const BootstrapRe
   auto listener = listen_at(*place);
   if (!listener) return listener.error();
   const SocketAddress address = local_address(listener->get());
+  warn_of_loopback(*place, address);
   log_info("rank 0 waits for {} ranks at {}", job.ranks, address.text());
   std::vector<Fd> listeners;
   listeners.push_back(std::move(*listener));
