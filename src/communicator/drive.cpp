@@ -91,7 +91,7 @@ bool Engine::pump(Operation& operation, bool expecting) {
 
 bool Engine::wires_idle() const {
   return std::none_of(links_->wired().begin(), links_->wired().end(),
-                      [&](Rank peer) { return links_->link(peer)->send_blocked(); });
+                      [&](Rank peer) { return links_->link(peer)->send_blocked() || links_->link(peer)->in_flight() > 0; });
 }
 
 void Engine::wake_peers() {

@@ -162,8 +162,8 @@ void Progress::dispatch(int timeout_ms) {
     const auto* watch = static_cast<const Watch*>(event.data.ptr);
     if (watch == nullptr) {
       std::uint64_t value = 0;
-      kicked_ = false;
       static_cast<void>(!::read(wake_.get(), &value, sizeof value));
+      kicked_ = false;  // after the read: a kick in between is served by the round that follows
     } else if (watch->client != nullptr) {
       watch->client->on_event(watch->token, event.events);
     }
