@@ -10,7 +10,7 @@ namespace wreath {
 // Reduces `elements` elements: target[i] = canonical sum over sources[0..k) of sources[j][i].
 // The canonical sum of k values is the balanced tree that pairs neighbours first; k beyond the
 // largest power of two folds into pairs (2i, 2i+1) first. target may equal any source exactly;
-// other overlap is not allowed. Pointers may be misaligned. k >= 1. Floats round to nearest even with
+// other overlap is not allowed. Pointers may be misaligned, not null. k >= 1. Floats round to nearest even with
 // subnormals kept (in the default floating-point environment); a sum that is NaN is 0x7fc00000 whatever its
 // inputs' payloads. Integers wrap. k = 1 is a copy: NaN bits pass unchanged.
 using ReduceKernel = void (*)(std::byte* target, const std::byte* const* sources, int k, std::size_t elements);

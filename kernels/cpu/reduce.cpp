@@ -19,6 +19,28 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// One vector from or to memory of any alignment. Highway's own one-lane access is a plain one, so it goes bytewise.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> load(D d, const T* source) {
+  if constexpr (hn::MaxLanes(D()) == 1) {
+    T value;
+    std::memcpy(&value, source, sizeof(value));
+    return hn::Set(d, value);
+  } else {
+    return hn::LoadU(d, source);
+  }
+}
+
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void store(hn::Vec<D> vector, D d, T* target) {
+  if constexpr (hn::MaxLanes(D()) == 1) {
+    const T value = hn::GetLane(vector);
+    std::memcpy(target, &value, sizeof(value));
+  } else {
+    hn::StoreU(vector, d, target);
+  }
+}
+
 // A result that is NaN is the quiet NaN 0x7fc00000, so that operand order and instruction set do not show.
 template <class D>
 HWY_INLINE hn::Vec<D> finish(D d, hn::Vec<D> sum) {
@@ -36,9 +58,9 @@ HWY_INLINE hn::Vec<D> tree(D d, const T* const* sources, std::size_t at) {
   if constexpr (Count > 1) {
     return hn::Add(tree<K, First, Count / 2>(d, sources, at), tree<K, First + Count / 2, Count / 2>(d, sources, at));
   } else if constexpr (First < kPairs) {
-    return hn::Add(hn::LoadU(d, sources[2 * First] + at), hn::LoadU(d, sources[2 * First + 1] + at));
+    return hn::Add(load(d, sources[2 * First] + at), load(d, sources[2 * First + 1] + at));
   } else {
-    return hn::LoadU(d, sources[First + kPairs] + at);
+    return load(d, sources[First + kPairs] + at);
   }
 }
 
@@ -51,7 +73,7 @@ HWY_INLINE hn::Vec<D> sum(D d, const T* const* sources, std::size_t at) {
 template <int K, class D, typename T = hn::TFromD<D>>
 HWY_INLINE std::size_t sum_rest(D d, T* target, const T* const* sources, std::size_t at, std::size_t elements) {
   const std::size_t lanes = hn::Lanes(d);
-  for (; at + lanes <= elements; at += lanes) hn::StoreU(sum<K>(d, sources, at), d, target + at);
+  for (; at + lanes <= elements; at += lanes) store(sum<K>(d, sources, at), d, target + at);
   return at;
 }
 
@@ -68,10 +90,10 @@ void reduce_fixed(std::byte* target_bytes, const std::byte* const* given, std::s
     const auto b = sum<K>(d, sources, at + lanes);
     const auto c = sum<K>(d, sources, at + 2 * lanes);
     const auto e = sum<K>(d, sources, at + 3 * lanes);
-    hn::StoreU(a, d, target + at);
-    hn::StoreU(b, d, target + at + lanes);
-    hn::StoreU(c, d, target + at + 2 * lanes);
-    hn::StoreU(e, d, target + at + 3 * lanes);
+    store(a, d, target + at);
+    store(b, d, target + at + lanes);
+    store(c, d, target + at + 2 * lanes);
+    store(e, d, target + at + 3 * lanes);
   }
   at = sum_rest<K>(d, target, sources, at, elements);
   at = sum_rest<K>(hn::CappedTag<T, 4>(), target, sources, at, elements);

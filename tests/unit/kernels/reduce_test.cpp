@@ -45,7 +45,7 @@ class Inputs {
     std::mt19937 random(static_cast<unsigned>(k) * 1000u + static_cast<unsigned>(elements));
     for (std::size_t i = 0; i < memory_.size(); ++i) {
       const std::size_t offset = aligned ? 0 : (i * 3 + 1) % 17;
-      memory_[i].resize(offset + elements * 4);
+      memory_[i].resize(offset + elements * 4 + 1);  // never null
       for (std::size_t e = 0; e < elements; ++e) {
         const std::uint32_t bits = draw(dtype, random);
         std::memcpy(memory_[i].data() + offset + 4 * e, &bits, 4);
