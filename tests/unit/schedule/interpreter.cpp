@@ -34,7 +34,6 @@ struct LaneState {
   bool received = false;
   bool done = false;
   std::vector<float> carried;  // what a fused step's first part made
-  std::uint64_t priority = 0;
 };
 
 struct RankState {
@@ -58,6 +57,10 @@ class Interpreter {
 
   std::string run() {
     for (int operation = 0; operation < options_.operations; ++operation) make_inputs();
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      for (std::size_t lane = 0; lane < programs_[rank].lanes.size(); ++lane) order_.push_back({rank, lane});
+    }
+    std::shuffle(order_.begin(), order_.end(), random_);
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) begin(rank);
     while (fault_.empty() && !over()) {
       if (!advance_one()) return "deadlock";
@@ -104,7 +107,6 @@ class Interpreter {
     state.buffers[2].assign(programs_[0].scratch_parts * geometry_.part_stride, undefined);
     state.lanes.assign(programs_[rank].lanes.size(), {});
     for (std::size_t i = 0; i < state.lanes.size(); ++i) {
-      state.lanes[i].priority = random_();
       state.lanes[i].done = geometry_.tiles == 0 || programs_[rank].lanes[i].step_count == 0;
     }
     end_if_idle(rank);
@@ -125,20 +127,16 @@ class Interpreter {
     begin(rank);
   }
 
-  // Advances one lane by one part of a step, drawn at random or by random priorities that change now and then.
+  // Advances one lane by one part of a step: any that can, or the first that can in an order that changes slowly.
   bool advance_one() {
-    std::vector<std::pair<std::uint64_t, std::pair<std::size_t, std::size_t>>> order;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      for (std::size_t lane = 0; lane < ranks_[rank].lanes.size(); ++lane) {
-        LaneState& state = ranks_[rank].lanes[lane];
-        if (state.done) continue;
-        if (random_() % 64 == 0) state.priority = random_();
-        order.push_back({by_priority_ ? state.priority : random_(), {rank, lane}});
-      }
+    if (by_priority_ && random_() % 32 == 0)
+      std::swap(order_[random_() % order_.size()], order_[random_() % order_.size()]);
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      if (!by_priority_) std::swap(order_[i], order_[i + random_() % (order_.size() - i)]);
+      const auto [rank, lane] = order_[i];
+      if (!ranks_[rank].lanes[lane].done && advance(rank, lane)) return true;
     }
-    std::sort(order.begin(), order.end());
-    return std::any_of(order.begin(), order.end(),
-                       [&](const auto& entry) { return advance(entry.second.first, entry.second.second); });
+    return false;
   }
 
   std::span<float> memory(std::size_t rank, Buffer buffer, std::uint32_t part, std::size_t lane) {
@@ -247,6 +245,7 @@ class Interpreter {
   std::vector<std::vector<std::vector<float>>> inputs_;  // by operation and rank
   std::vector<std::vector<float>> expected_;             // by operation
   std::map<Key, Fifo> fifos_;
+  std::vector<std::pair<std::size_t, std::size_t>> order_;  // ranks and lanes, in the order in which they are tried
   bool by_priority_;
   std::uint64_t reference_percent_;
   std::string fault_;

@@ -11,7 +11,7 @@ namespace wreath {
 namespace {
 
 constexpr int kMutants = 1000;
-constexpr int kInterleavings = 16;  // of each point
+constexpr int kInterleavings = 10;  // of each point
 
 struct Point {
   std::uint64_t count;
