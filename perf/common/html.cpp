@@ -81,10 +81,10 @@ enum class Axis { Bandwidth, Time };
 
 PlotSeries measured_series(const Report& report, const Case& line, bool in_place, Axis axis) {
   const std::string_view direction = in_place ? "in place" : "out of place";
-  const bool several = report.options.dtypes.size() > 1 || report.options.ops.size() > 1;
   PlotSeries series;
-  series.name =
-      several ? fmt::format("{} {} {}", table_name(line.dtype), name(line.op), direction) : std::string(direction);
+  if (report.options.dtypes.size() > 1) series.name += fmt::format("{} ", table_name(line.dtype));
+  if (report.options.ops.size() > 1) series.name += fmt::format("{} ", name(line.op));
+  series.name += direction;
   for (const ReportRow& row : report.rows) {
     if (!same_line(row.work, line)) continue;
     const Measurement& m = in_place ? row.in_place : row.out_of_place;

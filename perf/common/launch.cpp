@@ -225,7 +225,7 @@ class Job {
     child.exited.reset();
     if (WIFSIGNALED(status)) {
       if (code_ == 0) {
-        fmt::print(stderr, "wreath: error: rank {} (pid {}) was ended by signal {} ({})\n", child.prefix, child.pid,
+        fmt::print(stderr, "{}wreath: error: pid {} was ended by signal {} ({})\n", child.prefix, child.pid,
                    WTERMSIG(status), strsignal(WTERMSIG(status)));
       }
       fail(128 + WTERMSIG(status));

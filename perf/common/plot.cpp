@@ -16,7 +16,7 @@ constexpr double kWidth = 720;
 constexpr double kHeight = 400;
 constexpr double kLeft = 64;
 constexpr double kRight = 20;
-constexpr double kTop = 76;
+constexpr double kTop = 84;
 constexpr double kBottom = 44;
 constexpr int kColours = 6;
 constexpr int kMostLabels = 9;
@@ -149,15 +149,22 @@ std::string line(const PlotSeries& series, const Frame& frame, int colour) {
   return fmt::format(R"(<g class="{}"><path class="line" d="{}"/>{}</g>)", class_of(series, colour), path, points);
 }
 
-// One entry after the other, under the title.
+// One entry after the other, under the title, in a second line where the first is full.
 std::string legend(const Plot& plot) {
   std::string svg;
   double x = kLeft;
+  double y = 46;
   int colour = 0;
   for (const PlotSeries& series : plot.series) {
-    svg += fmt::format(R"(<g class="{}">{}<text class="key" x="{:.1f}" y="52">{}</text></g>)", class_of(series, colour),
-                       straight("line", x, 48, x + 20, 48), x + 26, escape_html(series.name));
-    x += 50 + 6.6 * static_cast<double>(series.name.size());
+    const double width = 46 + 6.4 * static_cast<double>(series.name.size());
+    if (x > kLeft && x + width > kWidth) {
+      x = kLeft;
+      y += 17;
+    }
+    svg += fmt::format(R"(<g class="{}">{}<text class="key" x="{:.1f}" y="{:.1f}">{}</text></g>)",
+                       class_of(series, colour), straight("line", x, y, x + 20, y), x + 26, y + 4,
+                       escape_html(series.name));
+    x += width;
     colour += series.dashed ? 0 : 1;
   }
   return svg;
