@@ -16,9 +16,7 @@ void Engine::on_message(Rank from, ControlMessage message) {
     case MessageKind::Offer: links_->on_offer(from, message.index, std::move(message.offer)); return;
     case MessageKind::Verdict: links_->on_verdict(from, message.index, std::move(message.text)); return;
     case MessageKind::Region: {
-      Link* link = links_->link(from);
-      if (link == nullptr) return;
-      const Status accepted = link->accept_region(message.index, std::move(message.offer));
+      const Status accepted = links_->on_region(from, message.index, std::move(message.offer));
       if (!accepted) fail(accepted.error().code, from, accepted.error().message);
       return;
     }

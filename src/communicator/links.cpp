@@ -46,6 +46,14 @@ void Links::on_verdict(Rank from, std::uint32_t candidate, std::string reason) {
   arrived_.notify_all();
 }
 
+Status Links::on_region(Rank from, std::uint32_t index, Offer offer) {
+  const std::lock_guard lock(mutex_);
+  Link* linked = link(from);
+  if (linked != nullptr) return linked->accept_region(index, std::move(offer));
+  incoming_[static_cast<std::size_t>(from)].regions.emplace_back(index, std::move(offer));
+  return {};
+}
+
 void Links::fail(Error error) {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = std::move(error);
@@ -92,12 +100,19 @@ Status Links::connect(Membership& membership, ControlPlane& control, Deadline de
     });
   };
   while (unlinked()) WREATH_TRY(run_round(membership, control, deadline, attempts));
+  return take_links(attempts);
+}
+
+Status Links::take_links(std::vector<Attempt>& attempts) {
+  const std::lock_guard lock(mutex_);
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
     links_[peer] = std::move(attempts[peer].link);
     const std::string_view name = transports_[attempts[peer].candidates[attempts[peer].at]]->name();
     names_[peer] = attempts[peer].refused.empty() ? std::string(name) : fmt::format("{} ({})", name, attempts[peer].refused);
     (links_[peer]->mapped() != nullptr ? mapped_ : wired_).push_back(static_cast<Rank>(peer));
+    for (auto& [index, offer] : incoming_[peer].regions) WREATH_TRY(links_[peer]->accept_region(index, std::move(offer)));
+    incoming_[peer].regions.clear();
   }
   return {};
 }

@@ -29,6 +29,9 @@ class Links {
   // Progress thread.
   void on_offer(Rank from, std::uint32_t candidate, Offer offer);
   void on_verdict(Rank from, std::uint32_t candidate, std::string reason);
+  // Memory of `from` that its slots name. One that comes before connect() is over is kept until then: a
+  // peer that is linked already may be in its first call.
+  Status on_region(Rank from, std::uint32_t index, Offer offer);
   // Ends a connect() in progress.
   void fail(Error error);
 
@@ -46,6 +49,7 @@ class Links {
   struct Incoming {
     std::deque<std::pair<std::uint32_t, Offer>> offers;
     std::deque<std::pair<std::uint32_t, std::string>> verdicts;
+    std::deque<std::pair<std::uint32_t, Offer>> regions;
   };
   struct Attempt {
     std::vector<std::size_t> candidates;  // into transports_
@@ -56,6 +60,7 @@ class Links {
 
   Status run_round(Membership& membership, ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts);
   Result<std::unique_ptr<Link>> try_candidate(Membership& membership, Rank peer, const Attempt& attempt, Deadline deadline);
+  Status take_links(std::vector<Attempt>& attempts);
   void settle(Attempt& attempt, const std::string& own, const std::string& theirs);
   template <typename Queue>
   Result<typename Queue::value_type::second_type> take(Rank from, std::uint32_t candidate, Queue Incoming::*queue,
