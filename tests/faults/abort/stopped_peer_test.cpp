@@ -1,0 +1,187 @@
+// A peer is stopped in the middle of calls, the others abort and use their buffers for something else:
+// nothing may write into them afterwards, and the peer, continued, must not succeed with their new bytes.
+#include <atomic>
+#include <cstring>
+
+#include "tests/support/processes.hpp"
+#include "wreath/memory.hpp"
+
+namespace wreath::testing_support {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr float kPattern = 1e30f;
+
+// Input and output of a rank, from wreath::allocate or not.
+class Buffers {
+ public:
+  Buffers(std::size_t count, bool allocated) {
+    if (allocated) {
+      memory_[0] = allocate(count * sizeof(float)).value();
+      memory_[1] = allocate(count * sizeof(float)).value();
+      input = memory_[0].as<float>().first(count);
+      output = memory_[1].as<float>().first(count);
+    } else {
+      vectors_[0].resize(count);
+      vectors_[1].resize(count);
+      input = vectors_[0];
+      output = vectors_[1];
+    }
+  }
+  void fill(float in, float out) {
+    std::fill(input.begin(), input.end(), in);
+    std::fill(output.begin(), output.end(), out);
+  }
+  static bool all(std::span<const float> values, float expected) {
+    return std::all_of(values.begin(), values.end(), [&](float value) { return value == expected; });
+  }
+
+  std::span<float> input;
+  std::span<float> output;
+
+ private:
+  Memory memory_[2];
+  std::vector<float> vectors_[2];
+};
+
+// Calls until the communicator fails; how often a call succeeded with wrong data.
+int reduce_until_failure(Communicator& communicator, Buffers& buffers, bool check, std::atomic<int>& calls) {
+  const auto n = static_cast<float>(communicator.ranks());
+  int wrong = 0;
+  for (;; ++calls) {
+    const Status status = communicator.all_reduce(std::span<const float>(buffers.input), buffers.output);
+    if (!status) return wrong;
+    if (check && !Buffers::all(buffers.output, n * (n + 1) / 2)) ++wrong;
+  }
+}
+
+void abort_and_keep(Child& child, Communicator& communicator, Buffers& buffers) {
+  const std::int64_t start_ns = now_ns();
+  const Status aborted = communicator.abort();
+  const std::int64_t took_ms = (now_ns() - start_ns) / 1'000'000;
+  buffers.fill(kPattern, kPattern);
+  child.report("aborted " + std::to_string(took_ms) + (aborted ? "" : " " + aborted.error().message));
+  child.command();
+  const bool kept = Buffers::all(buffers.input, kPattern) && Buffers::all(buffers.output, kPattern);
+  child.report(kept ? "kept" : "changed");
+}
+
+WREATH_ROLE(aborting) {
+  const auto count = static_cast<std::size_t>(child.number("count"));
+  for (std::int64_t i = 0; i < child.number("rounds"); ++i) {
+    auto communicator = child.create();
+    if (!communicator) return child.failed(communicator.error());
+    Buffers buffers(count, child.number("allocated") != 0);
+    buffers.fill(static_cast<float>(child.rank() + 1), 0);
+    std::atomic<int> calls{0};
+    std::atomic<int> wrong{0};
+    const bool stopped = child.rank() == i % child.ranks();
+    std::thread caller([&] { wrong = reduce_until_failure(*communicator, buffers, stopped, calls); });
+    eventually(20'000, [&] { return calls > 2 || !communicator->error(); });
+    if (const Status early = communicator->error(); !early) child.failed(early.error());
+    child.report("running");
+    if (child.command() == "abort") {
+      abort_and_keep(child, *communicator, buffers);
+      caller.join();
+    } else {
+      caller.join();
+      child.report("ended " + std::to_string(wrong));
+    }
+    child.command();
+  }
+  return 0;
+}
+
+struct Case {
+  std::string name;
+  std::string transport;
+  std::size_t count;
+  bool allocated;
+};
+
+class StoppedPeer : public ::testing::TestWithParam<Case> {};
+
+void stop_and_abort(Job& job, int stopped, int delay_us) {
+  ASSERT_TRUE(job.share_id()) << job.logs();
+  ASSERT_TRUE(job.all_report("running", 30'000 * kSlower)) << job.logs();
+  for (int rank = 0; rank < kRanks; ++rank) EXPECT_FALSE(job[rank].failure()) << job.logs();
+  std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
+  job[stopped].signal(SIGSTOP);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank != stopped) job[rank].command("abort");
+  }
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank == stopped) continue;
+    ASSERT_TRUE(job[rank].wait_for("aborted", 3'000 * kSlower)) << "abort did not return\n" << job.logs();
+    const std::string line = job[rank].lines().back();
+    EXPECT_EQ(line.find(' ', 8), std::string::npos) << line;
+    EXPECT_LE(std::stoi(line.substr(8)), 1'000 * kSlower);
+  }
+  job[stopped].signal(SIGCONT);
+  job[stopped].command("watch");
+  ASSERT_TRUE(job[stopped].wait_for("ended", 10'000 * kSlower)) << "the continued rank does not end\n" << job.logs();
+  EXPECT_EQ(job[stopped].lines().back(), "ended 0") << "it succeeded with wrong data";
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank == stopped) continue;
+    job[rank].command("check");
+    ASSERT_TRUE(job[rank].line(10'000 * kSlower));
+    EXPECT_EQ(job[rank].lines().back(), "kept") << "rank " << rank;
+  }
+}
+
+TEST_P(StoppedPeer, NeitherWritesNorReadsBuffersAfterAnAbort) {
+  const Case& shape = GetParam();
+  const int count = rounds(kSanitized ? 5 : 10, 250);
+  Job job("aborting", kRanks,
+          {{"transport", shape.transport},
+           {"count", std::to_string(shape.count)},
+           {"allocated", shape.allocated ? "1" : "0"},
+           {"rounds", std::to_string(count)}});
+  for (int i = 0; i < count && !HasFailure(); ++i) {
+    SCOPED_TRACE("round " + std::to_string(i));
+    stop_and_abort(job, i % kRanks, i * 1237 % 9'000);
+    job.command_all("next");
+  }
+  for (int rank = 0; rank < kRanks && !HasFailure(); ++rank)
+    EXPECT_EQ(job[rank].join(20'000 * kSlower), 0) << job.logs();
+}
+
+INSTANTIATE_TEST_SUITE_P(Abort, StoppedPeer,
+                         ::testing::Values(Case{"small_shm", "shm", 16, false}, Case{"small_tcp", "tcp", 16, false},
+                                           Case{"medium_shm", "shm", 64 << 10, false},
+                                           Case{"large_shm", "shm", 2 << 20, false},
+                                           Case{"large_tcp", "tcp", 2 << 20, false},
+                                           Case{"allocated_shm", "shm", 2 << 20, true},
+                                           Case{"allocated_tcp", "tcp", 2 << 20, true}),
+                         [](const auto& shape) { return shape.param.name; });
+
+// The same with ranks that are threads, whose buffers peers read by address.
+TEST(Abort, OfARankThatIsAThreadLeavesItsBuffersAlone) {
+  for (int i = 0; i < rounds(20, 300); ++i) {
+    CommunicatorOptions options;
+    options.transports = {"inproc"};
+    auto ranks = Communicator::create_local(kRanks, options).value();
+    std::vector<std::thread> callers;
+    std::vector<std::unique_ptr<Buffers>> buffers;
+    std::vector<std::atomic<int>> calls(kRanks);
+    std::atomic<int> wrong{0};
+    for (int rank = 0; rank < kRanks; ++rank) {
+      buffers.push_back(std::make_unique<Buffers>(1 << 20, false));
+      buffers.back()->fill(static_cast<float>(rank + 1), 0);
+    }
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      callers.emplace_back(
+          [&, rank] { wrong += reduce_until_failure(ranks[rank], *buffers[rank], rank != 0, calls[rank]); });
+    }
+    eventually(20'000, [&] { return calls[0] > 1; });
+    std::this_thread::sleep_for(std::chrono::microseconds(i * 737 % 5'000));
+    EXPECT_TRUE(ranks[0].abort());
+    buffers[0]->fill(kPattern, kPattern);
+    for (std::thread& caller : callers) caller.join();
+    EXPECT_TRUE(Buffers::all(buffers[0]->input, kPattern) && Buffers::all(buffers[0]->output, kPattern));
+    EXPECT_EQ(wrong, 0) << "a rank succeeded with bytes of after the abort, round " << i;
+  }
+}
+
+}  // namespace
+}  // namespace wreath::testing_support
