@@ -123,8 +123,7 @@ class StepRunner {
   // The owner of referenced memory may have given up and changed it while it was read.
   WREATH_HOST_DEVICE bool torn(std::uint32_t i, const SlotHeader& header) const {
     if ((header.flags & kSlotReference) == 0 || in(i).owner_aborted == nullptr) return false;
-    full_fence();
-    return load_acquire(in(i).owner_aborted->value) != 0;
+    return !read_is_valid(*in(i).owner_aborted);
   }
 
   WREATH_HOST_DEVICE static std::byte* staging_slot(const SendFifo& fifo) {

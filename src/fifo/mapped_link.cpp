@@ -9,13 +9,13 @@
 
 namespace wreath {
 
-Result<std::unique_ptr<Link>> MappedLink::connect(OwnSegment& own, Rank peer, Offer theirs, bool by_reference) {
+Result<std::unique_ptr<Link>> MappedLink::connect(OwnSegment& own, Rank peer, Offer theirs) {
   Result<PeerSegment> segment = PeerSegment::open(own, peer, std::move(theirs));
   if (!segment) return segment.error();
-  return std::unique_ptr<Link>(new MappedLink(own, peer, *std::move(segment), by_reference));
+  return std::unique_ptr<Link>(new MappedLink(own, peer, *std::move(segment)));
 }
 
-MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs, bool by_reference)
+MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs)
     : own_(own),
       peer_(peer),
       theirs_(std::move(theirs)),
@@ -31,11 +31,11 @@ MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs, bool by_r
     send.slot_count = shape.slot_count;
     send.slot_bytes = shape.slot_bytes;
     send.lane = lane;
-    send.by_reference = by_reference;
     RecvFifo& recv = recv_[lane];
     recv.slots = theirs_.slots(own.rank(), lane);
     recv.consumed = own.consumed(peer, lane);
     recv.regions = regions_.data();
+    recv.owner_aborted = theirs_.aborted();
     recv.next = shape.first_sequence;
     recv.slot_count = shape.slot_count;
     recv.lane = lane;

@@ -13,9 +13,8 @@ namespace wreath {
 
 class MappedLink final : public Link {
  public:
-  // Links `own` to `peer`, whose segment `theirs` offers. by_reference: the peer is in this process, so
-  // that slots may name any memory by its address. `own` outlives the link.
-  static Result<std::unique_ptr<Link>> connect(OwnSegment& own, Rank peer, Offer theirs, bool by_reference);
+  // Links `own` to `peer`, whose segment `theirs` offers. `own` outlives the link.
+  static Result<std::unique_ptr<Link>> connect(OwnSegment& own, Rank peer, Offer theirs);
 
   SendFifo& send_fifo(std::uint16_t lane) override { return send_[lane]; }
   RecvFifo& recv_fifo(std::uint16_t lane) override { return recv_[lane]; }
@@ -25,7 +24,7 @@ class MappedLink final : public Link {
   const MappedPeer* mapped() const override { return &mapped_; }
 
  private:
-  MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs, bool by_reference);
+  MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs);
 
   OwnSegment& own_;
   Rank peer_;

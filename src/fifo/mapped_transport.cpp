@@ -29,7 +29,7 @@ class MappedTransport final : public Transport {
 
   Result<std::unique_ptr<Link>> connect(const Endpoint& peer, Offer theirs) override {
     WREATH_TRY(reachable(self_, peer));
-    return MappedLink::connect(segment_, peer.rank, std::move(theirs), reach_.same_process);
+    return MappedLink::connect(segment_, peer.rank, std::move(theirs));
   }
 
  private:

@@ -12,7 +12,7 @@ namespace wreath {
 // How far the memory of a transport reaches.
 struct MappedReach {
   std::string_view name;    // of the transport
-  bool same_process;        // only threads of this process; slots may name any memory
+  bool same_process;        // only threads of this process
   std::string_view reason;  // why others cannot be reached: "is in another process"
 };
 

@@ -198,7 +198,6 @@ Result<Staging> OwnSegment::staging(Rank peer, std::uint16_t lane) {
 }
 
 std::optional<RegionName> OwnSegment::name_memory(const void* data, std::size_t bytes) {
-  if (!shareable_) return std::nullopt;
   const std::shared_ptr<Region> region = find_containing(data, bytes);
   if (region == nullptr) return std::nullopt;
   const std::uint64_t offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - region->data());

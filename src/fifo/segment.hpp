@@ -99,7 +99,7 @@ class OwnSegment {
   Result<Staging> staging(Rank peer, std::uint16_t lane);
 
   // How slots name [data, data + bytes) of memory made by wreath::allocate; the first use of a region
-  // takes an index. nullopt: not such memory, the segment is not shareable, or no index is left; use
+  // takes an index. nullopt: not such memory, or no index is left; use
   // staging. Indices of freed memory are not used again.
   std::optional<RegionName> name_memory(const void* data, std::size_t bytes);
 

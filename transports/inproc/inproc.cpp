@@ -1,5 +1,4 @@
-// Ranks that are threads of one process: the peer's segment is found by its id, and slots may name any
-// memory by its address.
+// Ranks that are threads of one process: the peer's segment is found by its id.
 #include "src/fifo/mapped_transport.hpp"
 #include "transports/transports.hpp"
 

@@ -139,9 +139,8 @@ TEST(FifoLocate, RefusesHeadersThatLeaveTheirRegion) {
   EXPECT_EQ(state(~0U, 0, 1), Locating::Invalid);
 }
 
-TEST(FifoReference, NamesMemoryByItsAddressInOneProcess) {
-  Pair pair(shape_of(2), false, true);
-  EXPECT_TRUE(pair.send(0).by_reference);
+TEST(FifoReference, IsVoidOnceItsOwnerAborted) {
+  Pair pair(shape_of(2), false);
   const std::uint64_t word = 42;
   SlotHeader& header = next_slot(pair.send(0));
   header.flags = kSlotReference;

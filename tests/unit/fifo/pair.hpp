@@ -23,13 +23,13 @@ struct Pair {
   std::unique_ptr<OwnSegment> segments[2];
   std::unique_ptr<Link> links[2];  // links[r] is held by rank r
 
-  Pair(const FifoShape& shape, bool shareable, bool by_reference = false) {
+  Pair(const FifoShape& shape, bool shareable) {
     for (Rank rank : {0, 1}) segments[rank] = std::move(OwnSegment::create(rank, 2, shape, shareable)).value();
     Offer offers[2];
     for (Rank rank : {0, 1}) offers[rank] = std::move(segments[rank]->offer(1 - rank, shareable)).value();
     for (Rank rank : {0, 1}) {
       links[rank] =
-          std::move(MappedLink::connect(*segments[rank], 1 - rank, std::move(offers[1 - rank]), by_reference)).value();
+          std::move(MappedLink::connect(*segments[rank], 1 - rank, std::move(offers[1 - rank]))).value();
     }
   }
 

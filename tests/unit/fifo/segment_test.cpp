@@ -111,10 +111,12 @@ TEST(OwnSegment, NamesOnlyMemoryFromTheAllocator) {
   EXPECT_EQ(std::memcmp(located.data, "wreath", 6), 0);
 }
 
-TEST(OwnSegment, NamesNothingWhenOtherProcessesCannotMapIt) {
+TEST(OwnSegment, NamesMemoryToRanksOfItsProcessWithoutDescriptors) {
   Pair pair(shape_of(2), false);
   const Memory memory = std::move(allocate(4096)).value();
-  EXPECT_FALSE(pair.segments[0]->name_memory(memory.data(), memory.size()));
+  ASSERT_TRUE(pair.segments[0]->name_memory(memory.data(), memory.size()));
+  pair.announce(0);
+  EXPECT_EQ(pair.recv(1).regions[1].base, memory.data());
 }
 
 TEST(OwnSegment, NeverUsesAnIndexTwice) {
