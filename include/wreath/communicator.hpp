@@ -43,7 +43,7 @@ struct CommunicatorOptions {
 // be called at any time from any thread. After a failure every call returns the first error.
 class Communicator {
  public:
-  Communicator() = default;
+  Communicator();
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   // Waits up to 5 s for operations in flight, then aborts them with a warning.

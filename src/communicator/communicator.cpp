@@ -96,6 +96,7 @@ BootstrapRequest request_of(int rank, int ranks, const CommunicatorOptions& opti
 
 }  // namespace
 
+Communicator::Communicator() = default;
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;

@@ -25,8 +25,11 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
   for (const TransportRow& row : transports()) {
     if (!is_allowed(row.name)) continue;
     auto transport = row.make({links->self_, membership.ranks, shape, links->segment_.get()});
-    if (!transport) return transport.error();
-    links->transports_.push_back(std::move(*transport));
+    if (transport) {
+      links->transports_.push_back(std::move(*transport));
+    } else if (transport.error().code != ErrorCode::Unavailable) {
+      return transport.error();
+    }
   }
   links->links_.resize(static_cast<std::size_t>(membership.ranks));
   links->names_.assign(static_cast<std::size_t>(membership.ranks), "self");

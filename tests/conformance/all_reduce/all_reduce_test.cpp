@@ -127,6 +127,14 @@ TEST_P(AllReduce, RunsQueuedCallsInOrder) {
   });
 }
 
+TEST(AllReduceByDefault, LinksThreadsInProcessAndSums) {
+  LocalRanks ranks(4, {});
+  EXPECT_EQ(ranks.communicators()[0].transport_to(3), "inproc");
+  for (const std::size_t count : {std::size_t{1}, std::size_t{10'000}, std::size_t{100'000}}) {
+    expect_right<std::int32_t>(ranks, {count, 0, 0, false, false});
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Rows, AllReduce, testing::ValuesIn(rows()),
                          [](const auto& row) { return row.param.algorithm + "_" + row.param.transport; });
 
