@@ -214,9 +214,9 @@ void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
     const std::lock_guard lock(mutex_);
     if (failure_) return;
     failure_ = error;
+    links_->segment().set_aborted();  // before any call returns: from then on its buffers may change
     failed_.store(true, std::memory_order_release);
   }
-  links_->segment().set_aborted();
   if (!linked_) links_->fail({ErrorCode::StartupFailed, reason, failed_rank});
   ControlMessage message;
   message.kind = MessageKind::Failed;
