@@ -25,7 +25,7 @@ struct Algorithm {
   std::string_view name;
   Collective collective;
   Order order;
-  int minimum_resident_lanes;         // lanes of a rank that must be able to run at once
+  int minimum_resident_lanes;  // lanes of a rank that must be able to run at once
   bool (*supports)(const Problem&);
   Schedule (*build)(const Problem&, Rank me);
 };

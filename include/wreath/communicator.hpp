@@ -17,10 +17,10 @@ namespace wreath {
 
 // Milliseconds. Each ends in an error that names rank, operation and reason.
 struct Timeouts {
-  std::int64_t bootstrap_ms = 60'000;  // all ranks must have met
+  std::int64_t bootstrap_ms = 60'000;     // all ranks must have met
   std::int64_t late_warning_ms = 10'000;  // a live rank has not entered a call: warn
-  std::int64_t arrival_ms = 600'000;   // ... : fail
-  std::int64_t stall_ms = 30'000;      // all entered, no byte moved: fail
+  std::int64_t arrival_ms = 600'000;      // ... : fail
+  std::int64_t stall_ms = 30'000;         // all entered, no byte moved: fail
 };
 
 // Everything has a working default. Fields that shape schedules (algorithm, lanes, tile_bytes,
@@ -62,8 +62,7 @@ class Communicator {
   // output[i] = input[i] of rank 0 + ... + of rank n-1, on every rank. `count` elements of `dtype`
   // each; input == output is in place, any other overlap is InvalidArgument. Returns when this
   // rank's output is complete and its input may be reused.
-  Status all_reduce(const void* input, void* output, std::size_t count, DataType dtype,
-                    ReduceOp op = ReduceOp::Sum);
+  Status all_reduce(const void* input, void* output, std::size_t count, DataType dtype, ReduceOp op = ReduceOp::Sum);
   // The same, returning at once. Both buffers belong to the operation until the Work is done.
   Result<Work> all_reduce_async(const void* input, void* output, std::size_t count, DataType dtype,
                                 ReduceOp op = ReduceOp::Sum);
@@ -87,7 +86,8 @@ class Communicator {
 
   // Which transport links this rank to `peer` ("self" for itself), and why not a better one.
   std::string transport_to(int peer) const;
-  // The algorithm, data lanes and tile that a call of `bytes` bytes will use: "two_shot lanes=1 tile=256K order=canonical".
+  // The algorithm, data lanes and tile that a call of `bytes` bytes will use: "two_shot lanes=1 tile=256K
+  // order=canonical".
   std::string plan_for(Collective collective, std::size_t bytes) const;
 
  private:

@@ -53,15 +53,15 @@ struct alignas(64) Counter {
 
 // The producing end. Only the rank that owns it touches it.
 struct SendFifo {
-  SlotHeader* slots = nullptr;         // slot_count headers; the consumer (or pump) reads them
-  const Counter* consumed = nullptr;   // messages the consumer (or pump) is done with
-  std::uint32_t next = 0;              // sequence of the next message
-  std::uint32_t slot_count = 0;        // K, a power of two
-  std::uint32_t slot_bytes = 0;        // largest message
+  SlotHeader* slots = nullptr;        // slot_count headers; the consumer (or pump) reads them
+  const Counter* consumed = nullptr;  // messages the consumer (or pump) is done with
+  std::uint32_t next = 0;             // sequence of the next message
+  std::uint32_t slot_count = 0;       // K, a power of two
+  std::uint32_t slot_bytes = 0;       // largest message
   std::uint16_t lane = 0;
-  bool by_reference = false;           // the reader reaches any memory of this process: no staging
-  std::byte* staging = nullptr;        // slot_count x slot_bytes; null until the first use
-  std::uint32_t staging_region = 0;    // how a header names `staging`
+  bool by_reference = false;         // the reader reaches any memory of this process: no staging
+  std::byte* staging = nullptr;      // slot_count x slot_bytes; null until the first use
+  std::uint32_t staging_region = 0;  // how a header names `staging`
   std::uint64_t staging_offset = 0;
 };
 
@@ -69,8 +69,8 @@ struct SendFifo {
 struct RecvFifo {
   const SlotHeader* slots = nullptr;
   Counter* consumed = nullptr;
-  const RegionView* regions = nullptr;  // the producer's region table, kMaximumRegions entries
-  Landing* landing = nullptr;           // null: no pump
+  const RegionView* regions = nullptr;     // the producer's region table, kMaximumRegions entries
+  Landing* landing = nullptr;              // null: no pump
   const Counter* owner_aborted = nullptr;  // the producer's; null where slots are never references
   std::uint32_t next = 0;
   std::uint32_t slot_count = 0;

@@ -48,8 +48,8 @@ class Exception : public std::runtime_error {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::move(error)) {}      // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
   explicit operator bool() const noexcept { return state_.index() == 0; }
   T& operator*() & { return std::get<0>(state_); }
   const T& operator*() const& { return std::get<0>(state_); }
@@ -91,10 +91,9 @@ class [[nodiscard]] Result<void> {
 using Status = Result<void>;
 
 // Returns the error of `expression` from the calling function.
-#define WREATH_TRY(expression)                                   \
-  do {                                                           \
-    if (auto wreath_try_status = (expression); !wreath_try_status) \
-      return wreath_try_status.error();                          \
+#define WREATH_TRY(expression)                                                                       \
+  do {                                                                                               \
+    if (auto wreath_try_status = (expression); !wreath_try_status) return wreath_try_status.error(); \
   } while (false)
 
 }  // namespace wreath

@@ -31,7 +31,7 @@ struct Line {
   std::uint16_t from_lane = 0;  // the sender's lane that a received message comes from
   Chunk source{};
   Chunk target{};
-  bool staged = false;          // Send: take a copy now, the source may change before it is read
+  bool staged = false;  // Send: take a copy now, the source may change before it is read
 };
 
 // Steps of one rank that run in order. Different lanes of a rank run at once; nothing orders them

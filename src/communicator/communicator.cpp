@@ -31,7 +31,8 @@ Error not_made() { return {ErrorCode::InvalidUsage, "this communicator was not c
 // Holds the communicator for one call.
 class CallGuard {
  public:
-  explicit CallGuard(std::atomic<bool>& in_call) : in_call_(in_call), entered_(!in_call.exchange(true, std::memory_order_acquire)) {}
+  explicit CallGuard(std::atomic<bool>& in_call)
+      : in_call_(in_call), entered_(!in_call.exchange(true, std::memory_order_acquire)) {}
   CallGuard(const CallGuard&) = delete;
   CallGuard& operator=(const CallGuard&) = delete;
   ~CallGuard() {
@@ -54,17 +55,19 @@ Status check_call(const Call& call) {
   if (static_cast<std::size_t>(call.dtype) >= all_dtypes().size()) {
     return invalid(fmt::format("dtype = {}", static_cast<int>(call.dtype)));
   }
-  if (static_cast<std::size_t>(call.op) >= all_ops().size()) return invalid(fmt::format("op = {}", static_cast<int>(call.op)));
+  if (static_cast<std::size_t>(call.op) >= all_ops().size())
+    return invalid(fmt::format("op = {}", static_cast<int>(call.op)));
   if (call.count == 0) return {};
   if (call.input == nullptr) return invalid(fmt::format("input = null with count = {}", call.count));
   if (call.output == nullptr) return invalid(fmt::format("output = null with count = {}", call.count));
-  if (call.count > SIZE_MAX / 2 / size_of(call.dtype)) return invalid(fmt::format("count = {} is more than memory holds", call.count));
+  if (call.count > SIZE_MAX / 2 / size_of(call.dtype))
+    return invalid(fmt::format("count = {} is more than memory holds", call.count));
   const auto input = reinterpret_cast<std::uintptr_t>(call.input);
   const auto output = reinterpret_cast<std::uintptr_t>(call.output);
   const std::uintptr_t distance = input > output ? input - output : output - input;
   if (distance != 0 && distance < call.bytes()) {
     return invalid(fmt::format("output overlaps input, {} bytes apart with {} bytes each; in place is input == output",
-                                        distance, call.bytes()));
+                               distance, call.bytes()));
   }
   return {};
 }
@@ -89,8 +92,8 @@ BootstrapRequest request_of(int rank, int ranks, const CommunicatorOptions& opti
   request.ranks = ranks;
   request.settings = encode_options(options);
   request.timeout_ms = options.timeouts.bootstrap_ms;
-  request.need_streams = options.transports.empty() ||
-                         std::find(options.transports.begin(), options.transports.end(), "tcp") != options.transports.end();
+  request.need_streams = options.transports.empty() || std::find(options.transports.begin(), options.transports.end(),
+                                                                 "tcp") != options.transports.end();
   return request;
 }
 
@@ -111,7 +114,8 @@ Result<std::vector<Communicator>> Communicator::create_local(int ranks, const Co
   if (!complete) return complete.error();
   auto members = join_local(ranks, encode_options(*complete));
   if (!members) return members.error();
-  std::vector<Result<std::shared_ptr<Engine>>> engines(static_cast<std::size_t>(ranks), Error{ErrorCode::StartupFailed, "", -1});
+  std::vector<Result<std::shared_ptr<Engine>>> engines(static_cast<std::size_t>(ranks),
+                                                       Error{ErrorCode::StartupFailed, "", -1});
   {
     std::vector<std::jthread> linking;  // ranks answer each other while they link
     for (std::size_t rank = 0; rank < engines.size(); ++rank) {
@@ -156,27 +160,35 @@ Status Communicator::all_reduce(const void* input, void* output, std::size_t cou
   if (!impl_) return not_made();
   Engine& engine = *impl_->engine;
   const CallGuard guard(impl_->in_call);
-  if (!guard.entered()) return complaint(engine, ErrorCode::InvalidUsage, "another thread is in a call of this communicator");
-  if (impl_->generation != fork_generation()) return complaint(engine, ErrorCode::InvalidUsage, "the communicator belongs to the parent of a fork");
-  const Call call{Collective::AllReduce, dtype, op, 0, static_cast<const std::byte*>(input), static_cast<std::byte*>(output), count};
+  if (!guard.entered())
+    return complaint(engine, ErrorCode::InvalidUsage, "another thread is in a call of this communicator");
+  if (impl_->generation != fork_generation())
+    return complaint(engine, ErrorCode::InvalidUsage, "the communicator belongs to the parent of a fork");
+  const Call call{Collective::AllReduce,           dtype, op, 0, static_cast<const std::byte*>(input),
+                  static_cast<std::byte*>(output), count};
   if (const Status checked = check_call(call); !checked) return refuse(engine, checked.error());
   return engine.run(call);
 }
 
-Result<Work> Communicator::all_reduce_async(const void* input, void* output, std::size_t count, DataType dtype, ReduceOp op) {
+Result<Work> Communicator::all_reduce_async(const void* input, void* output, std::size_t count, DataType dtype,
+                                            ReduceOp op) {
   if (!impl_) return not_made();
   Engine& engine = *impl_->engine;
   const CallGuard guard(impl_->in_call);
-  if (!guard.entered()) return complaint(engine, ErrorCode::InvalidUsage, "another thread is in a call of this communicator");
-  if (impl_->generation != fork_generation()) return complaint(engine, ErrorCode::InvalidUsage, "the communicator belongs to the parent of a fork");
-  const Call call{Collective::AllReduce, dtype, op, 0, static_cast<const std::byte*>(input), static_cast<std::byte*>(output), count};
+  if (!guard.entered())
+    return complaint(engine, ErrorCode::InvalidUsage, "another thread is in a call of this communicator");
+  if (impl_->generation != fork_generation())
+    return complaint(engine, ErrorCode::InvalidUsage, "the communicator belongs to the parent of a fork");
+  const Call call{Collective::AllReduce,           dtype, op, 0, static_cast<const std::byte*>(input),
+                  static_cast<std::byte*>(output), count};
   if (const Status checked = check_call(call); !checked) return refuse(engine, checked.error()).error();
   return Work(engine.start(call));
 }
 
 Status Communicator::check_sizes(std::size_t input, std::size_t output) {
   if (input == output) return {};
-  return Error{ErrorCode::InvalidArgument, fmt::format("all_reduce: input has {} elements, output {}", input, output), -1};
+  return Error{ErrorCode::InvalidArgument, fmt::format("all_reduce: input has {} elements, output {}", input, output),
+               -1};
 }
 
 Status Communicator::abort() { return impl_ ? impl_->engine->abort() : Status(not_made()); }

@@ -130,8 +130,8 @@ bool ControlPlane::flush() {
 bool ControlPlane::flush(Peer& peer) {
   while (!peer.outgoing.empty()) {
     Frame& frame = peer.outgoing.front();
-    const ssize_t sent = send_some(peer.connection.get(), frame.bytes.data() + frame.sent, frame.bytes.size() - frame.sent,
-                                   frame.descriptors);
+    const ssize_t sent = send_some(peer.connection.get(), frame.bytes.data() + frame.sent,
+                                   frame.bytes.size() - frame.sent, frame.descriptors);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) return true;
     if (sent < 0) {

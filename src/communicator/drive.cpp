@@ -32,7 +32,8 @@ OperationState Engine::bind(const Operation& operation, Plan& plan) {
   const Call& call = operation.call;
   const auto element_bytes = static_cast<std::uint32_t>(size_of(call.dtype));
   OperationState state;
-  state.geometry = make_geometry(call.count, element_bytes, plan.lowered.parts, plan.lowered.data_lanes, operation.choice.tile_bytes);
+  state.geometry = make_geometry(call.count, element_bytes, plan.lowered.parts, plan.lowered.data_lanes,
+                                 operation.choice.tile_bytes);
   plan.scratch.resize(plan.lowered.scratch_parts * state.geometry.part_stride * element_bytes);
   state.buffers[static_cast<int>(Buffer::Input)] = const_cast<std::byte*>(call.input);
   state.buffers[static_cast<int>(Buffer::Output)] = call.output;
@@ -53,21 +54,21 @@ OperationState Engine::bind(const Operation& operation, Plan& plan) {
 // False: must wait for readers of an earlier operation.
 Result<bool> Engine::start_operation(Operation& operation) {
   const Call& call = operation.call;
-  operation.choice = choose(tuning_, call.collective, call.bytes());
+  operation.started = true;
   if (operation.choice.small) {
     small_.start({call.input, call.output, static_cast<std::size_t>(call.count), call.bytes(),
                   reduce_kernel(call.dtype, call.op), operation.signature});
-  } else {
-    auto plan = plans_->find(operation.choice);
-    if (!plan) return plan.error();
-    if (!plans_->enter(**plan)) return false;
-    const CopyKernels& copies = copy_kernels();
-    lanes_.start(**plan, bind(operation, **plan), {reduce_kernel(call.dtype, call.op), copies.plain, copies.fill});
-    WREATH_TRY(links_->announce(*control_));
+    wake_peers();
+    return true;
   }
-  recorder_.running(operation.number, operation.choice.algorithm->name);
-  operation.started = true;
-  wake_peers();
+  auto plan = plans_->find(operation.choice);
+  if (!plan) return plan.error();
+  operation.started = plans_->enter(**plan);
+  if (!operation.started) return false;
+  const CopyKernels& copies = copy_kernels();
+  lanes_.start(**plan, bind(operation, **plan), {reduce_kernel(call.dtype, call.op), copies.plain, copies.fill});
+  WREATH_TRY(links_->announce(*control_));
+  recorder_.running(operation.number);
   return true;
 }
 
@@ -90,12 +91,18 @@ bool Engine::pump(Operation& operation, bool expecting) {
 }
 
 bool Engine::wires_idle() const {
-  return std::none_of(links_->wired().begin(), links_->wired().end(),
-                      [&](Rank peer) { return links_->link(peer)->send_blocked() || links_->link(peer)->in_flight() > 0; });
+  return std::none_of(links_->wired().begin(), links_->wired().end(), [&](Rank peer) {
+    return links_->link(peer)->send_blocked() || links_->link(peer)->in_flight() > 0;
+  });
 }
 
+// After stores that mapped peers may wait for.
 void Engine::wake_peers() {
-  for (const Rank peer : links_->mapped()) links_->link(peer)->wake();
+  if (links_->mapped().empty()) return;
+  full_fence();
+  for (const Rank peer : links_->mapped()) {
+    if (load_relaxed(sleeping_[static_cast<std::size_t>(peer)]->value) != 0) links_->link(peer)->wake();
+  }
 }
 
 Engine::Round Engine::drive_round() {
@@ -141,8 +148,11 @@ void Engine::on_fault(Operation& operation) {
     case Fault::OwnerAborted:
       watch_->suspect(operation, peer, {ErrorCode::Aborted, fmt::format("by {}", member(peer)), peer});
       return;
-    case Fault::Region: fail(ErrorCode::System, peer, fmt::format("{} names memory outside its regions", member(peer))); return;
-    default: watch_->suspect(operation, peer, {ErrorCode::Mismatch, fmt::format("{} is in another call", member(peer)), peer});
+    case Fault::Region:
+      fail(ErrorCode::System, peer, fmt::format("{} names memory outside its regions", member(peer)));
+      return;
+    default:
+      watch_->suspect(operation, peer, {ErrorCode::Mismatch, fmt::format("{} is in another call", member(peer)), peer});
   }
 }
 
@@ -235,7 +245,8 @@ void Engine::sleep() {
 
 Progress::Client::Driven Engine::drive() {
   const bool flushing = control_->flush();
-  if (!linked_ || waiters_.load(std::memory_order_relaxed) > 0 || !try_token()) return flushing ? Driven::Waiting : Driven::Nothing;
+  if (!linked_ || waiters_.load(std::memory_order_relaxed) > 0 || !try_token())
+    return flushing ? Driven::Waiting : Driven::Nothing;
   const LogRank log_rank(rank());
   Round round = Round::Nothing;
   for (std::uint32_t i = 0; i < kProgressRounds && waiters_.load(std::memory_order_relaxed) == 0; ++i) {

@@ -62,7 +62,8 @@ Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const Comm
 Status Engine::link() {
   const auto budget = setting_bytes(Setting::BufferBytes);
   if (!budget) return budget.error();
-  shape_ = {kLanes, options_.slot_count, slot_bytes_of(membership_, *budget, options_.slot_count), options_.first_sequence, 1};
+  shape_ = {kLanes, options_.slot_count, slot_bytes_of(membership_, *budget, options_.slot_count),
+            options_.first_sequence, 1};
   auto links = Links::create(membership_, shape_, options_.transports);
   if (!links) return links.error();
   links_ = std::move(*links);
@@ -85,10 +86,13 @@ Status Engine::link() {
                                      [&](const Member& member) { return member.endpoint.host == host; });
   crowded_ = on_host > usable_cores();
   spin_ns_ = spin_budget_ns(static_cast<int>(on_host));
-  tuning_ = {ranks(), links_->wired().empty(), options_.reproducible, options_.algorithm, options_.lanes, options_.tile_bytes,
-             shape_.slot_bytes};
+  tuning_ = {ranks(),        links_->wired().empty(), options_.reproducible, options_.algorithm,
+             options_.lanes, options_.tile_bytes,     shape_.slot_bytes};
   WREATH_TRY(check_tuning(tuning_, Collective::AllReduce));
   prepare_small();
+  sleeping_.resize(static_cast<std::size_t>(ranks()));
+  for (const Rank peer : links_->mapped())
+    sleeping_[static_cast<std::size_t>(peer)] = links_->link(peer)->mapped()->sleeping;
   linked_ = true;
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer != rank()) log_info("to rank {}: {}", peer, links_->describe(peer));
@@ -120,6 +124,8 @@ void Engine::enter(Operation& operation) {
   record.op = operation.call.op;
   record.root = operation.call.root;
   record.count = operation.call.count;
+  operation.choice = choose(tuning_, operation.call.collective, operation.call.bytes());
+  record.algorithm = operation.choice.algorithm->name;
   recorder_.enter(record);
 }
 
@@ -135,24 +141,16 @@ bool Engine::trivial(Operation& operation) {
 
 Status Engine::run(const Call& call) {
   if (failed_.load(std::memory_order_acquire)) return error();
-  waiters_.fetch_add(1, std::memory_order_relaxed);
-  Status status;
-  if (queued_.load(std::memory_order_acquire) == 0 && try_token()) {
-    inline_operation_.reset(call);
-    enter(inline_operation_);
-    if (!trivial(inline_operation_)) {
-      inline_ = &inline_operation_;
-      drive_until_over(inline_operation_, Deadline::after_ms(-1));
-    } else {
-      release_token();
-    }
-    status = inline_operation_.status();
+  if (queued_.load(std::memory_order_acquire) > 0 || !try_token()) return wait(*start(call), -1);
+  inline_operation_.reset(call);
+  enter(inline_operation_);
+  if (trivial(inline_operation_)) {
+    release_token();
   } else {
-    const std::shared_ptr<Operation> operation = start(call);
-    status = wait(*operation, -1);
+    inline_ = &inline_operation_;
+    drive_until_over(inline_operation_, Deadline::after_ms(-1));
   }
-  waiters_.fetch_sub(1, std::memory_order_relaxed);
-  return status;
+  return inline_operation_.status();
 }
 
 std::shared_ptr<Operation> Engine::start(const Call& call) {
@@ -187,7 +185,8 @@ Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
   waiters_.fetch_sub(1, std::memory_order_relaxed);
   if (operation.over()) return operation.status();
   progress_->kick();
-  return Error{ErrorCode::NotReady, fmt::format("{}: all_reduce #{} is still running after {} ms", identity_, operation.number, timeout_ms)};
+  return Error{ErrorCode::NotReady,
+               fmt::format("{}: all_reduce #{} is still running after {} ms", identity_, operation.number, timeout_ms)};
 }
 
 Status Engine::error() const {
@@ -240,7 +239,8 @@ Status Engine::abort() {
   const Deadline deadline = Deadline::after_ms(kAbortMs);
   while (!try_token()) {
     if (deadline.passed()) {
-      return Error{ErrorCode::Timeout, fmt::format("{}: abort: the driving thread did not stop within {} ms", identity_, kAbortMs)};
+      return Error{ErrorCode::Timeout,
+                   fmt::format("{}: abort: the driving thread did not stop within {} ms", identity_, kAbortMs)};
     }
     ring();
     std::this_thread::sleep_for(std::chrono::microseconds(50));

@@ -105,6 +105,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   FifoShape shape_{};
   std::unique_ptr<Links> links_;
   std::unique_ptr<Plans> plans_;
+  std::vector<const Counter*> sleeping_;  // of mapped peers, by rank
   SmallExchange small_;
   LaneScheduler lanes_;  // of the first operation
   FlightRecorder recorder_;
@@ -125,9 +126,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::atomic<std::size_t> queued_{0};
   std::optional<Error> failure_;
   std::atomic<bool> failed_{false};
-  std::uint64_t entered_ = 0;  // calls so far
-  Operation inline_operation_;    // of blocking calls that find nothing in flight
-  Operation* inline_ = nullptr;   // it, while it runs; guarded by the token
+  std::uint64_t entered_ = 0;    // calls so far
+  Operation inline_operation_;   // of blocking calls that find nothing in flight
+  Operation* inline_ = nullptr;  // it, while it runs; guarded by the token
 };
 
 }  // namespace wreath

@@ -22,9 +22,7 @@ void Engine::on_message(Rank from, ControlMessage message) {
     }
     case MessageKind::Query: answer(from, message.number); return;
     case MessageKind::State: watch_->on_state(from, message); return;
-    case MessageKind::Failed:
-      fail(message.error.code, message.error.failed_rank, message.error.message);
-      return;
+    case MessageKind::Failed: fail(message.error.code, message.error.failed_rank, message.error.message); return;
     case MessageKind::Goodbye: watch_->on_goodbye(from, message.number); return;
   }
 }

@@ -12,9 +12,9 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
   auto links = std::make_unique<Links>();
   links->members_ = membership.members;
   links->self_ = membership.members[static_cast<std::size_t>(membership.rank)].endpoint;
-  const bool other_processes = std::any_of(membership.members.begin(), membership.members.end(), [&](const Member& member) {
-    return member.endpoint.process != links->self_.process;
-  });
+  const bool other_processes =
+      std::any_of(membership.members.begin(), membership.members.end(),
+                  [&](const Member& member) { return member.endpoint.process != links->self_.process; });
   const auto is_allowed = [&](std::string_view name) {
     return allowed.empty() || std::find(allowed.begin(), allowed.end(), name) != allowed.end();
   };
@@ -71,7 +71,8 @@ Result<typename Queue::value_type::second_type> Links::take(Rank from, std::uint
   while (messages.empty()) {
     if (failure_) return *failure_;
     if (deadline.passed()) {
-      return Error{ErrorCode::StartupFailed, fmt::format("rank {} did not answer while transports were agreed", from), from};
+      return Error{ErrorCode::StartupFailed, fmt::format("rank {} did not answer while transports were agreed", from),
+                   from};
     }
     arrived_.wait_for(lock, std::chrono::milliseconds(50));
   }
@@ -112,23 +113,27 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
     links_[peer] = std::move(attempts[peer].link);
     const std::string_view name = transports_[attempts[peer].candidates[attempts[peer].at]]->name();
-    names_[peer] = attempts[peer].refused.empty() ? std::string(name) : fmt::format("{} ({})", name, attempts[peer].refused);
+    names_[peer] =
+        attempts[peer].refused.empty() ? std::string(name) : fmt::format("{} ({})", name, attempts[peer].refused);
     (links_[peer]->mapped() != nullptr ? mapped_ : wired_).push_back(static_cast<Rank>(peer));
-    for (auto& [index, offer] : incoming_[peer].regions) WREATH_TRY(links_[peer]->accept_region(index, std::move(offer)));
+    for (auto& [index, offer] : incoming_[peer].regions)
+      WREATH_TRY(links_[peer]->accept_region(index, std::move(offer)));
     incoming_[peer].regions.clear();
   }
   return {};
 }
 
 // Each pair is in the same round on both ends, and a round waits for messages of that round only.
-Status Links::run_round(Membership& membership, ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts) {
+Status Links::run_round(Membership& membership, ControlPlane& control, Deadline deadline,
+                        std::vector<Attempt>& attempts) {
   std::vector<Rank> open;
   for (std::size_t peer = 0; peer < attempts.size(); ++peer) {
     const Attempt& attempt = attempts[peer];
     if (static_cast<Rank>(peer) == self_.rank || attempt.link != nullptr) continue;
     if (attempt.at == attempt.candidates.size()) {
-      return Error{ErrorCode::StartupFailed, fmt::format("no transport links ranks {} and {}: {}", self_.rank, peer,
-                                                         attempt.refused.empty() ? "none is allowed" : attempt.refused)};
+      return Error{ErrorCode::StartupFailed,
+                   fmt::format("no transport links ranks {} and {}: {}", self_.rank, peer,
+                               attempt.refused.empty() ? "none is allowed" : attempt.refused)};
     }
     open.push_back(static_cast<Rank>(peer));
   }
@@ -170,7 +175,8 @@ Status Links::run_round(Membership& membership, ControlPlane& control, Deadline 
   return {};
 }
 
-Result<std::unique_ptr<Link>> Links::try_candidate(Membership& membership, Rank peer, const Attempt& attempt, Deadline deadline) {
+Result<std::unique_ptr<Link>> Links::try_candidate(Membership& membership, Rank peer, const Attempt& attempt,
+                                                   Deadline deadline) {
   Transport& transport = *transports_[attempt.candidates[attempt.at]];
   auto offer = take(peer, static_cast<std::uint32_t>(attempt.at), &Incoming::offers, deadline);
   if (!offer) return offer.error();

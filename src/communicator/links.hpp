@@ -59,7 +59,8 @@ class Links {
   };
 
   Status run_round(Membership& membership, ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts);
-  Result<std::unique_ptr<Link>> try_candidate(Membership& membership, Rank peer, const Attempt& attempt, Deadline deadline);
+  Result<std::unique_ptr<Link>> try_candidate(Membership& membership, Rank peer, const Attempt& attempt,
+                                              Deadline deadline);
   Status take_links(std::vector<Attempt>& attempts);
   void settle(Attempt& attempt, const std::string& own, const std::string& theirs);
   template <typename Queue>

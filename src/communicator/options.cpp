@@ -73,10 +73,12 @@ Status check(const CommunicatorOptions& options) {
   if (!options.algorithm.empty() && find_algorithm(Collective::AllReduce, options.algorithm) == nullptr) {
     std::vector<std::string_view> known;
     for (const Algorithm& row : algorithms()) known.push_back(row.name);
-    return invalid(fmt::format("algorithm '{}' does not exist; these do: {}", options.algorithm, fmt::join(known, " ")));
+    return invalid(
+        fmt::format("algorithm '{}' does not exist; these do: {}", options.algorithm, fmt::join(known, " ")));
   }
   if (!std::has_single_bit(options.slot_count) || options.slot_count > kMaximumSlotCount) {
-    return invalid(fmt::format("slot_count = {}: must be a power of two, at most {}", options.slot_count, kMaximumSlotCount));
+    return invalid(
+        fmt::format("slot_count = {}: must be a power of two, at most {}", options.slot_count, kMaximumSlotCount));
   }
   if (options.lanes < 0 || options.lanes > kMaximumDataLanes) {
     return invalid(fmt::format("lanes = {}: must be between 0 and {}", options.lanes, kMaximumDataLanes));

@@ -23,8 +23,9 @@ Result<std::unique_ptr<Plan>> Plans::make(const Choice& choice) {
   auto lowered = lower(schedule, rank_, choice.data_lanes);
   if (!lowered) return lowered.error();
   if (lowered->lanes.size() > lanes_) {
-    return Error{ErrorCode::InvalidArgument, fmt::format("lanes = {}: {} would need {} lanes, the limit is {}", choice.data_lanes,
-                                                         choice.algorithm->name, lowered->lanes.size(), lanes_)};
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("lanes = {}: {} would need {} lanes, the limit is {}", choice.data_lanes,
+                             choice.algorithm->name, lowered->lanes.size(), lanes_)};
   }
   auto plan = std::make_unique<Plan>();
   plan->lowered = std::move(*lowered);

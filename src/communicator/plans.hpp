@@ -14,7 +14,8 @@ namespace wreath {
 
 class Plans {
  public:
-  Plans(Links& links, int rank, int ranks, std::uint16_t lanes) : links_(links), rank_(rank), ranks_(ranks), lanes_(lanes) {}
+  Plans(Links& links, int rank, int ranks, std::uint16_t lanes)
+      : links_(links), rank_(rank), ranks_(ranks), lanes_(lanes) {}
 
   // The plan of a choice; made at its first use, with staging for its lanes. Pointers stay valid.
   Result<Plan*> find(const Choice& choice);

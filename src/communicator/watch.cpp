@@ -119,7 +119,8 @@ bool Watch::look_for_late(Operation& operation, std::int64_t now_ns) {
   } else if (waited_ms >= timeouts_.late_warning_ms && warned_ != operation.number) {
     warned_ = operation.number;
     const LogRank log_rank(rank_);  // this may be the caller's thread
-    log_warning("{}: waiting for {} for {} ms; {}", engine_.call_text(), engine_.member(late), waited_ms, last_call(last));
+    log_warning("{}: waiting for {} for {} ms; {}", engine_.call_text(), engine_.member(late), waited_ms,
+                last_call(last));
   }
   return true;
 }

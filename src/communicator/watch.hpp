@@ -37,8 +37,8 @@ class Watch {
 
  private:
   struct Peer {
-    std::uint64_t asked = 0;     // call number of the last query
-    std::int64_t asked_ns = 0;   // first query of that call
+    std::uint64_t asked = 0;    // call number of the last query
+    std::int64_t asked_ns = 0;  // first query of that call
     std::int64_t answered_ns = 0;
     bool entered = false;
     CallRecord last;

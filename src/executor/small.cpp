@@ -27,18 +27,18 @@ std::uint64_t flag_of(std::uint32_t sequence, std::uint32_t signature) {
   return (static_cast<std::uint64_t>(signature) << 32) | sequence;
 }
 
-std::uint64_t load_flag(const std::byte* place) {
-  return load_acquire(*reinterpret_cast<const std::uint64_t*>(place));
-}
+std::uint64_t load_flag(const std::byte* place) { return load_acquire(*reinterpret_cast<const std::uint64_t*>(place)); }
 
-void store_flag(std::byte* place, std::uint64_t flag) {
-  store_release(*reinterpret_cast<std::uint64_t*>(place), flag);
-}
+void store_flag(std::byte* place, std::uint64_t flag) { store_release(*reinterpret_cast<std::uint64_t*>(place), flag); }
 
 }  // namespace
 
 SmallExchange::SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own)
-    : rank_(rank), areas_(std::move(areas)), own_(own), sources_(areas_.size()), gathered_(areas_.size() * kLineMessageBytes) {}
+    : rank_(rank),
+      areas_(std::move(areas)),
+      own_(own),
+      sources_(areas_.size()),
+      gathered_(areas_.size() * kLineMessageBytes) {}
 
 void SmallExchange::start(const SmallCall& call) {
   call_ = call;

@@ -51,8 +51,8 @@ class SmallExchange {
   int rank_ = 0;
   std::vector<const std::byte*> areas_;
   std::byte* own_ = nullptr;
-  std::vector<const std::byte*> sources_;   // per rank: where its data is
-  std::vector<std::byte> gathered_;         // lines without their flags, kLineMessageBytes per rank
+  std::vector<const std::byte*> sources_;  // per rank: where its data is
+  std::vector<std::byte> gathered_;        // lines without their flags, kLineMessageBytes per rank
   SmallCall call_{};
   std::uint32_t sequence_ = 0;
   int peer_ = 0;

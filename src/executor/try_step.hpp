@@ -30,9 +30,9 @@ struct LaneState {
   std::uint32_t step = 0;
   std::uint32_t tile = 0;
   std::uint16_t data_lane = 0;
-  std::uint16_t arrived = 0;      // messages of the present step that are known to be here
-  bool received = false;          // the receiving half of a fused step is done
-  bool referenced = false;        // sent user memory by reference: end only when it was read
+  std::uint16_t arrived = 0;  // messages of the present step that are known to be here
+  bool received = false;      // the receiving half of a fused step is done
+  bool referenced = false;    // sent user memory by reference: end only when it was read
   bool done = false;
   Fault fault = Fault::None;
   std::uint16_t fault_source = 0;  // index into sources
@@ -42,18 +42,18 @@ struct LaneState {
 struct OperationState {
   const Step* steps = nullptr;
   Geometry geometry{};
-  std::byte* buffers[3] = {};                    // by Buffer
-  std::uint32_t region[3] = {};                  // how peers name that buffer; 0: they cannot
+  std::byte* buffers[3] = {};    // by Buffer
+  std::uint32_t region[3] = {};  // how peers name that buffer; 0: they cannot
   std::uint64_t region_offset[3] = {};
-  SendFifo* const* targets = nullptr;            // by Lowered::targets
-  RecvFifo* const* sources = nullptr;            // by Lowered::sources
+  SendFifo* const* targets = nullptr;  // by Lowered::targets
+  RecvFifo* const* sources = nullptr;  // by Lowered::sources
   std::uint32_t target_count = 0;
   std::uint32_t signature = 0;
   std::uint16_t epoch = 0;
 };
 
 inline constexpr int kMaximumFanIn = 256;             // messages one LoadReduce may take
-inline constexpr std::size_t kFuseBlockBytes = 8192;   // a block that stays in L1 between two kernels
+inline constexpr std::size_t kFuseBlockBytes = 8192;  // a block that stays in L1 between two kernels
 
 template <typename Processor>
 class StepRunner {
@@ -86,7 +86,8 @@ class StepRunner {
     const ElementRange range = operation_.geometry.range(part, lane_.data_lane, lane_.tile);
     const std::uint64_t offset = range.first * operation_.geometry.element_bytes;
     std::byte* base = operation_.buffers[static_cast<int>(buffer)];
-    return {base == nullptr ? nullptr : base + offset, offset, range.count, range.count * operation_.geometry.element_bytes};
+    return {base == nullptr ? nullptr : base + offset, offset, range.count,
+            range.count * operation_.geometry.element_bytes};
   }
   WREATH_HOST_DEVICE Span source() const { return span(step_.source_buffer, step_.source_part); }
   WREATH_HOST_DEVICE Span target() const { return span(step_.target_buffer, step_.target_part); }
@@ -111,7 +112,8 @@ class StepRunner {
   }
 
   // Checks that message `i` belongs to this call and finds its data.
-  WREATH_HOST_DEVICE Advance find(std::uint32_t i, const SlotHeader& header, std::uint64_t bytes, const std::byte*& data) {
+  WREATH_HOST_DEVICE Advance find(std::uint32_t i, const SlotHeader& header, std::uint64_t bytes,
+                                  const std::byte*& data) {
     if (header.signature != operation_.signature) return fail(Fault::Signature, i);
     if (header.bytes != bytes) return fail(Fault::Bytes, i);
     const Located located = locate(in(i), header);
@@ -257,7 +259,8 @@ class StepRunner {
     }
     lane_.referenced = true;
     const int index = static_cast<int>(buffer);
-    return publish_all(from.data, from.bytes, {operation_.region[index], operation_.region_offset[index] + from.offset, kSlotReference});
+    return publish_all(from.data, from.bytes,
+                       {operation_.region[index], operation_.region_offset[index] + from.offset, kSlotReference});
   }
 
   WREATH_HOST_DEVICE Advance local() {

@@ -60,17 +60,20 @@ const Algorithm* row_of(const TunerContext& context, Collective collective, std:
 Status check_tuning(const TunerContext& context, Collective collective) {
   if (context.algorithm.empty()) {
     if (row_of(context, collective, {}) != nullptr) return {};
-    return Error{ErrorCode::Unavailable, fmt::format("no reproducible algorithm of {} serves {} ranks", name(collective), context.ranks)};
+    return Error{ErrorCode::Unavailable,
+                 fmt::format("no reproducible algorithm of {} serves {} ranks", name(collective), context.ranks)};
   }
   const Algorithm* row = find_algorithm(collective, context.algorithm);
   if (row != nullptr && row->supports(problem_of(context, collective))) return {};
   std::string known;
   for (const Algorithm& other : algorithms()) {
-    if (other.collective == collective && other.supports(problem_of(context, collective))) known += fmt::format(" {}", other.name);
+    if (other.collective == collective && other.supports(problem_of(context, collective)))
+      known += fmt::format(" {}", other.name);
   }
-  return Error{ErrorCode::InvalidArgument, fmt::format("algorithm '{}' {} {} of {} ranks; these do:{}", context.algorithm,
-                                                       row == nullptr ? "does not exist for" : "does not serve",
-                                                       name(collective), context.ranks, known)};
+  return Error{
+      ErrorCode::InvalidArgument,
+      fmt::format("algorithm '{}' {} {} of {} ranks; these do:{}", context.algorithm,
+                  row == nullptr ? "does not exist for" : "does not serve", name(collective), context.ranks, known)};
 }
 
 Choice choose(const TunerContext& context, Collective collective, std::size_t bytes) {

@@ -12,12 +12,12 @@ namespace wreath {
 // What a communicator's choices depend on. Equal on all ranks.
 struct TunerContext {
   int ranks = 1;
-  bool all_mapped = true;       // every pair of ranks maps each other's memory
-  bool reproducible = true;     // only canonical rows, unless one is named
-  std::string algorithm;        // a named row; empty: choose
-  int data_lanes = 0;           // 0: choose
-  std::size_t tile_bytes = 0;   // 0: choose
-  std::size_t slot_bytes = 0;   // the largest tile
+  bool all_mapped = true;      // every pair of ranks maps each other's memory
+  bool reproducible = true;    // only canonical rows, unless one is named
+  std::string algorithm;       // a named row; empty: choose
+  int data_lanes = 0;          // 0: choose
+  std::size_t tile_bytes = 0;  // 0: choose
+  std::size_t slot_bytes = 0;  // the largest tile
 };
 
 struct Choice {

@@ -18,7 +18,8 @@ struct Row {
 std::vector<Row> rows() {
   std::vector<Row> all;
   for (const Algorithm& algorithm : algorithms()) {
-    for (const TransportRow& transport : transports()) all.push_back({std::string(algorithm.name), std::string(transport.name)});
+    for (const TransportRow& transport : transports())
+      all.push_back({std::string(algorithm.name), std::string(transport.name)});
   }
   return all;
 }
@@ -54,7 +55,8 @@ TEST_P(AllReduce, SumsOddCountsOnOneToSeventeenRanks) {
     if (!serves(GetParam(), n)) continue;
     LocalRanks ranks(n, options_of(GetParam()));
     const auto size = static_cast<std::size_t>(n);
-    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, size - 1, size, size + 1, std::size_t{257}, std::size_t{4099}}) {
+    for (const std::size_t count :
+         {std::size_t{0}, std::size_t{1}, size - 1, size, size + 1, std::size_t{257}, std::size_t{4099}}) {
       for (const bool in_place : {false, true}) expect_right<std::int32_t>(ranks, {count, 0, 0, in_place, false});
     }
   }
@@ -67,7 +69,8 @@ TEST_P(AllReduce, SumsManyTilesAtAnyOffset) {
     LocalRanks ranks(n, options);
     for (const std::size_t count : {std::size_t{1024}, std::size_t{12289}, std::size_t{70001}}) {
       for (const std::size_t offset : {std::size_t{0}, std::size_t{1}, std::size_t{60}}) {
-        for (const bool in_place : {false, true}) expect_right<std::int32_t>(ranks, {count, offset, 3 * offset, in_place, false});
+        for (const bool in_place : {false, true})
+          expect_right<std::int32_t>(ranks, {count, offset, 3 * offset, in_place, false});
       }
     }
   }
@@ -118,7 +121,8 @@ TEST_P(AllReduce, RunsQueuedCallsInOrder) {
     for (int call = 0; call < kCalls; ++call) {
       buffers.emplace_back(static_cast<std::size_t>(call * 997 + 1), communicator.rank() + call);
       std::vector<std::int32_t>& buffer = buffers.back();
-      works.push_back(communicator.all_reduce_async(buffer.data(), buffer.data(), buffer.size(), DataType::Int32).value());
+      works.push_back(
+          communicator.all_reduce_async(buffer.data(), buffer.data(), buffer.size(), DataType::Int32).value());
     }
     for (Work& work : works) work.wait().value();
     for (int call = 0; call < kCalls; ++call) {

@@ -1,8 +1,8 @@
 // What every row of the registries is held to: inputs, the reference, and where buffers lie.
 #pragma once
 
-#include <cstdint>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <random>
 #include <span>

@@ -49,8 +49,8 @@ TEST_P(SameBits, WhateverTheWay) {
       const std::vector<float> expected = expected_sum<float>(n, count);
       ranks.run([&](Communicator& communicator) {
         const int rank = communicator.rank();
-        const CallShape shape{count, static_cast<std::size_t>(rank % 4) * 4, static_cast<std::size_t>(rank % 5), rank % 2 == 0 && count % 2 == 0,
-                              rank % 3 == 0 && count > 5000};
+        const CallShape shape{count, static_cast<std::size_t>(rank % 4) * 4, static_cast<std::size_t>(rank % 5),
+                              rank % 2 == 0 && count % 2 == 0, rank % 3 == 0 && count > 5000};
         EXPECT_EQ(first_wrong<float>(communicator, shape, expected), -1)
             << fmt::format("rank {} of {}, {} elements, {} {} lanes {} tile {}", rank, n, count, way.transport,
                            way.algorithm, way.lanes, way.tile_bytes);
@@ -71,7 +71,8 @@ TEST(SameBitsOfLargeSums, UpToSixteenMebibytes) {
         options.transports = {transport};
         LocalRanks ranks(n, options);
         ranks.run([&](Communicator& communicator) {
-          EXPECT_EQ(first_wrong<float>(communicator, {count, 4, 8, communicator.rank() == 1, shared}, expected), -1) << transport;
+          EXPECT_EQ(first_wrong<float>(communicator, {count, 4, 8, communicator.rank() == 1, shared}, expected), -1)
+              << transport;
         });
       }
     }

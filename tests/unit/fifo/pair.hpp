@@ -28,8 +28,7 @@ struct Pair {
     Offer offers[2];
     for (Rank rank : {0, 1}) offers[rank] = std::move(segments[rank]->offer(1 - rank, shareable)).value();
     for (Rank rank : {0, 1}) {
-      links[rank] =
-          std::move(MappedLink::connect(*segments[rank], 1 - rank, std::move(offers[1 - rank]))).value();
+      links[rank] = std::move(MappedLink::connect(*segments[rank], 1 - rank, std::move(offers[1 - rank]))).value();
     }
   }
 

@@ -129,8 +129,7 @@ TEST(SharedMemory, LeavesNothingAfterManyLinks) {
     const auto own = std::move(OwnSegment::create(0, 2, kShape, shareable)).value();
     const auto peer = std::move(OwnSegment::create(1, 2, kShape, shareable)).value();
     std::move(own->offer(1, shareable)).value();  // an offer nobody takes
-    auto link =
-        std::move(MappedLink::connect(*own, 1, std::move(peer->offer(0, shareable)).value())).value();
+    auto link = std::move(MappedLink::connect(*own, 1, std::move(peer->offer(0, shareable)).value())).value();
     std::vector<Memory> memories;
     for (int j = 0; j < 10; ++j) {
       memories.push_back(std::move(allocate(4096)).value());
