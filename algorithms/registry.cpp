@@ -7,11 +7,12 @@ namespace wreath {
 namespace {
 
 bool always(const Problem&) { return true; }
+bool one_load(const Problem& problem) { return problem.ranks - 1 <= kMaximumFanIn; }
 
 constexpr std::array kAlgorithms{
     Algorithm{"ring", Collective::AllReduce, Order::Ring, 1, always, ring_all_reduce},
-    Algorithm{"two_shot", Collective::AllReduce, Order::Canonical, 3, always, two_shot_all_reduce},
-    Algorithm{"one_shot", Collective::AllReduce, Order::Canonical, 1, always, one_shot_all_reduce},
+    Algorithm{"two_shot", Collective::AllReduce, Order::Canonical, 3, one_load, two_shot_all_reduce},
+    Algorithm{"one_shot", Collective::AllReduce, Order::Canonical, 1, one_load, one_shot_all_reduce},
 };
 
 }  // namespace

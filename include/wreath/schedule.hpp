@@ -22,6 +22,8 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
+inline constexpr int kMaximumFanIn = 256;  // messages one load_reduce may take
+
 enum class Word : std::uint8_t { Send, Recv, RecvReduce, LoadReduce, Copy, Reduce };
 
 // One line of a lane. `peers`: the ranks it sends to or receives from, in ascending order.

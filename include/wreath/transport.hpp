@@ -48,6 +48,7 @@ struct FifoShape {
 // A peer's memory as this rank sees it, read only. Used by the small-message protocols.
 struct MappedPeer {
   const std::byte* small_area = nullptr;  // kSmallAreaBytes
+  const Counter* sleeping = nullptr;      // non-zero: the peer's driver sleeps and wants Link::wake()
   const Counter* aborted = nullptr;       // non-zero: data of the peer's slots may have been changed
 };
 inline constexpr std::size_t kSmallMessageBytes = 16 * 1024;  // largest message of the small protocols

@@ -124,7 +124,11 @@ void Engine::enter(Operation& operation) {
   record.op = operation.call.op;
   record.root = operation.call.root;
   record.count = operation.call.count;
-  operation.choice = choose(tuning_, operation.call.collective, operation.call.bytes());
+  if (operation.call.bytes() != chosen_bytes_) {
+    chosen_bytes_ = operation.call.bytes();
+    choice_ = choose(tuning_, operation.call.collective, chosen_bytes_);
+  }
+  operation.choice = choice_;
   record.algorithm = operation.choice.algorithm->name;
   recorder_.enter(record);
 }

@@ -52,7 +52,6 @@ struct OperationState {
   std::uint16_t epoch = 0;
 };
 
-inline constexpr int kMaximumFanIn = 256;             // messages one LoadReduce may take
 inline constexpr std::size_t kFuseBlockBytes = 8192;  // a block that stays in L1 between two kernels
 
 template <typename Processor>

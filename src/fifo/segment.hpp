@@ -165,6 +165,7 @@ class PeerSegment {
   const SlotHeader* slots(Rank reader, std::uint16_t lane) const;  // what it sends to `reader`
   const Counter* consumed(Rank writer, std::uint16_t lane) const;  // what it took from `writer`
   const std::byte* small_area() const { return region_->data() + layout_.small_area; }
+  const Counter* sleeping() const { return &prologue().sleeping; }
   const Counter* aborted() const { return &prologue().aborted; }
   // After stores that the peer may wait for: writes its doorbell if it sleeps.
   void wake() const;

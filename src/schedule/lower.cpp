@@ -70,6 +70,9 @@ class Checker {
   std::string fault_of_peers(const Line& line) const {
     const bool local = line.word == Word::Copy || line.word == Word::Reduce;
     if (line.peers.empty() != local) return "names no peer";
+    if (line.word == Word::LoadReduce && line.peers.size() > kMaximumFanIn) {
+      return fmt::format("loads from {} peers, the limit is {}", line.peers.size(), kMaximumFanIn);
+    }
     for (std::size_t i = 0; i < line.peers.size(); ++i) {
       if (line.peers[i] < 0) return fmt::format("peer {} is not a rank", line.peers[i]);
       if (line.peers[i] == me_) return "exchanges a message with itself";
