@@ -16,15 +16,25 @@ namespace wreath {
 
 struct Communicator::Impl {
   explicit Impl(std::shared_ptr<Engine> made) : engine(std::move(made)), generation(fork_generation()) {}
+  // In the child of a fork everything belongs to the parent: nothing is said or ended.
   ~Impl() {
-    if (generation == fork_generation()) engine->leave();
+    if (inherited()) {
+      static_cast<void>(new std::shared_ptr<Engine>(std::move(engine)));
+    } else {
+      engine->leave();
+    }
   }
+  bool inherited() const { return generation != fork_generation(); }
   std::shared_ptr<Engine> engine;
   std::uint32_t generation;
   std::atomic<bool> in_call{false};
 };
 
 namespace {
+
+Error inherited() {
+  return {ErrorCode::InvalidUsage, "this communicator belongs to the parent of a fork: the child makes its own", -1};
+}
 
 Error not_made() { return {ErrorCode::InvalidUsage, "this communicator was not created, or was moved from", -1}; }
 
@@ -103,10 +113,7 @@ Communicator::Communicator() = default;
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
-Communicator::~Communicator() {
-  // In the child of a fork everything belongs to the parent: nothing is said or ended.
-  if (impl_ && impl_->generation != fork_generation()) static_cast<void>(impl_.release());
-}
+Communicator::~Communicator() = default;
 
 Result<std::vector<Communicator>> Communicator::create_local(int ranks, const CommunicatorOptions& options) {
   if (ranks < 1) return Error{ErrorCode::InvalidArgument, fmt::format("create_local: ranks = {}", ranks), -1};
@@ -191,8 +198,15 @@ Status Communicator::check_sizes(std::size_t input, std::size_t output) {
                -1};
 }
 
-Status Communicator::abort() { return impl_ ? impl_->engine->abort() : Status(not_made()); }
-Status Communicator::error() const { return impl_ ? impl_->engine->error() : Status(not_made()); }
+Status Communicator::abort() {
+  if (!impl_) return not_made();
+  return impl_->inherited() ? inherited() : impl_->engine->abort();
+}
+
+Status Communicator::error() const {
+  if (!impl_) return not_made();
+  return impl_->inherited() ? inherited() : impl_->engine->error();
+}
 
 std::string Communicator::transport_to(int peer) const {
   if (!impl_ || peer < 0 || peer >= ranks()) return "none";
@@ -207,6 +221,7 @@ bool Work::done() const noexcept { return operation_ == nullptr || operation_->o
 
 Status Work::wait(std::int64_t timeout_ms) {
   if (operation_ == nullptr) return not_made();
+  if (operation_->generation != fork_generation()) return inherited();
   return operation_->engine->wait(*operation_, timeout_ms);
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <deque>
 #include <limits>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -127,7 +128,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::atomic<std::size_t> queued_{0};
   std::optional<Error> failure_;
   std::atomic<bool> failed_{false};
-  std::uint64_t entered_ = 0;    // calls so far
+  std::uint64_t entered_ = 0;  // calls so far
+  Choice choice_;              // of the last call, which often is the next one's
+  std::size_t chosen_bytes_ = std::numeric_limits<std::size_t>::max();
   Operation inline_operation_;   // of blocking calls that find nothing in flight
   Operation* inline_ = nullptr;  // it, while it runs; guarded by the token
 };

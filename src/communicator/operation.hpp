@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "src/communicator/progress.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/result.hpp"
 #include "wreath/types.hpp"
@@ -50,6 +51,7 @@ class Operation {
   }
 
   std::shared_ptr<Engine> engine;  // of a Work: lives as long as its handle
+  const std::uint32_t generation = fork_generation();  // another one: this is the child of a fork
   Call call;
   std::uint64_t number = 0;
   std::uint32_t signature = 0;
