@@ -5,12 +5,30 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 namespace {
+
+// Recordings of failed communicators go to a folder of their own.
+class NcclShim : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ASSERT_NE(::mkdtemp(folder().data()), nullptr);
+    ASSERT_EQ(::setenv("WREATH_RECORDER_DIR", folder().c_str(), 1), 0);
+  }
+  static void TearDownTestSuite() { std::filesystem::remove_all(folder()); }
+
+ private:
+  static std::string& folder() {
+    static std::string path = testing::TempDir() + "wreath-nccl-shim-XXXXXX";
+    return path;
+  }
+};
 
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
@@ -70,7 +88,7 @@ void destroy_all(const std::vector<ncclComm_t>& comms) {
   for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess) << ncclGetLastError(nullptr);
 }
 
-TEST(NcclShim, RanksOnThreadsSumWithOneIdBetweenThem) {
+TEST_F(NcclShim, RanksOnThreadsSumWithOneIdBetweenThem) {
   const ncclUniqueId id = new_id();
   on_threads(kRanks, [&](int rank) {
     ncclComm_t comm = nullptr;
@@ -91,7 +109,7 @@ TEST(NcclShim, RanksOnThreadsSumWithOneIdBetweenThem) {
   });
 }
 
-TEST(NcclShim, OneThreadIsAllRanks) {
+TEST_F(NcclShim, OneThreadIsAllRanks) {
   const std::vector<ncclComm_t> comms = init_all(kRanks);
   for (const std::size_t count : {std::size_t{100}, std::size_t{3} << 20}) {
     std::vector<std::vector<float>> data;
@@ -105,7 +123,7 @@ TEST(NcclShim, OneThreadIsAllRanks) {
   destroy_all(comms);
 }
 
-TEST(NcclShim, SeveralCallsOfEachRankInOneGroupOfOneThread) {
+TEST_F(NcclShim, SeveralCallsOfEachRankInOneGroupOfOneThread) {
   const std::vector<ncclComm_t> comms = init_all(2);
   constexpr std::size_t kCalls = 8;
   std::vector<std::vector<float>> data;
@@ -118,7 +136,7 @@ TEST(NcclShim, SeveralCallsOfEachRankInOneGroupOfOneThread) {
   destroy_all(comms);
 }
 
-TEST(NcclShim, TwoCommunicatorsInOneGroupInAnyOrder) {
+TEST_F(NcclShim, TwoCommunicatorsInOneGroupInAnyOrder) {
   const std::array<ncclUniqueId, 2> ids = {new_id(), new_id()};
   on_threads(kRanks, [&](int rank) {
     std::array<ncclComm_t, 2> comms{};
@@ -137,7 +155,7 @@ TEST(NcclShim, TwoCommunicatorsInOneGroupInAnyOrder) {
   });
 }
 
-TEST(NcclShim, GroupsNestAndTheOutermostRuns) {
+TEST_F(NcclShim, GroupsNestAndTheOutermostRuns) {
   const std::vector<ncclComm_t> comms = init_all(2);
   std::array<std::vector<float>, 2> data = {std::vector<float>(10, 1.0f), std::vector<float>(10, 2.0f)};
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
@@ -153,7 +171,7 @@ TEST(NcclShim, GroupsNestAndTheOutermostRuns) {
   destroy_all(comms);
 }
 
-TEST(NcclShim, NonBlockingRanksOfOneThreadArePolled) {
+TEST_F(NcclShim, NonBlockingRanksOfOneThreadArePolled) {
   const ncclUniqueId id = new_id();
   std::array<ncclComm_t, kRanks> comms{};
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -175,7 +193,7 @@ TEST(NcclShim, NonBlockingRanksOfOneThreadArePolled) {
   }
 }
 
-TEST(NcclShim, CallsBeforeAnInitIsOverAreRefusedAndAnAbortOfItReturnsAtOnce) {
+TEST_F(NcclShim, CallsBeforeAnInitIsOverAreRefusedAndAnAbortOfItReturnsAtOnce) {
   const ncclUniqueId id = new_id();
   std::array<ncclComm_t, 2> comms{};
   ncclConfig_t config;
@@ -195,7 +213,7 @@ TEST(NcclShim, CallsBeforeAnInitIsOverAreRefusedAndAnAbortOfItReturnsAtOnce) {
   EXPECT_EQ(ncclCommAbort(comms[1]), ncclSuccess);
 }
 
-TEST(NcclShim, AbortFromAnotherThreadWakesABlockedCall) {
+TEST_F(NcclShim, AbortFromAnotherThreadWakesABlockedCall) {
   for (const std::size_t count : {std::size_t{100}, std::size_t{1} << 20}) {
     const std::vector<ncclComm_t> comms = init_all(2);
     std::vector<float> data(count, 1.0f);
@@ -217,7 +235,7 @@ TEST(NcclShim, AbortFromAnotherThreadWakesABlockedCall) {
   }
 }
 
-TEST(NcclShim, AWatchdogSeesThatAPeerAborted) {
+TEST_F(NcclShim, AWatchdogSeesThatAPeerAborted) {
   const std::vector<ncclComm_t> comms = init_all(3);
   EXPECT_EQ(ncclCommAbort(comms[2]), ncclSuccess);
   for (std::size_t rank = 0; rank < 2; ++rank) {
@@ -232,7 +250,7 @@ TEST(NcclShim, AWatchdogSeesThatAPeerAborted) {
   }
 }
 
-TEST(NcclShim, APeersAbortEndsAGroupOfSeveralCommunicators) {
+TEST_F(NcclShim, APeersAbortEndsAGroupOfSeveralCommunicators) {
   const std::vector<ncclComm_t> healthy = init_all(2);
   const std::vector<ncclComm_t> broken = init_all(2);
   std::array<std::vector<float>, 3> data;
@@ -252,7 +270,7 @@ TEST(NcclShim, APeersAbortEndsAGroupOfSeveralCommunicators) {
   destroy_all(healthy);
 }
 
-TEST(NcclShim, RanksAreDestroyedInAnyOrder) {
+TEST_F(NcclShim, RanksAreDestroyedInAnyOrder) {
   for (const std::array<std::size_t, 3>& order : {std::array<std::size_t, 3>{0, 1, 2}, {2, 1, 0}, {1, 2, 0}}) {
     const ncclUniqueId id = new_id();
     std::array<ncclComm_t, 3> comms{};
@@ -269,7 +287,7 @@ TEST(NcclShim, RanksAreDestroyedInAnyOrder) {
   }
 }
 
-TEST(NcclShim, DestroyWaitsForWhatIsInFlight) {
+TEST_F(NcclShim, DestroyWaitsForWhatIsInFlight) {
   const ncclUniqueId id = new_id();
   std::array<std::vector<float>, 2> data;
   data.fill(std::vector<float>(1 << 20, 1.0f));
@@ -285,7 +303,7 @@ TEST(NcclShim, DestroyWaitsForWhatIsInFlight) {
   });
 }
 
-TEST(NcclShim, MistakesAreRefusedWithWords) {
+TEST_F(NcclShim, MistakesAreRefusedWithWords) {
   ncclComm_t comm = nullptr;
   ncclConfig_t config;
   config.magic = 1;
@@ -312,7 +330,7 @@ TEST(NcclShim, MistakesAreRefusedWithWords) {
 }
 
 // The fields of nccl.h 2.17, the shortest config that programs were built with.
-TEST(NcclShim, AShorterConfigOfAnOlderHeaderIsRead) {
+TEST_F(NcclShim, AShorterConfigOfAnOlderHeaderIsRead) {
   ncclConfig_t config;
   config.size = 48;
   config.version = 21700;

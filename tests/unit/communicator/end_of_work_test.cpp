@@ -1,0 +1,45 @@
+// What becomes of work in flight when its communicator fails and is destroyed.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "wreath/wreath.hpp"
+
+namespace wreath::test {
+namespace {
+
+class EndOfWork : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+    ASSERT_EQ(::setenv("WREATH_RECORDER_DIR", folder_.c_str(), 1), 0);
+  }
+  void TearDown() override {
+    ::unsetenv("WREATH_RECORDER_DIR");
+    std::filesystem::remove_all(folder_);
+  }
+  std::string folder_ = testing::TempDir() + "wreath-end-of-work-XXXXXX";
+};
+
+// Whoever destroys a communicator as soon as it failed may be faster than the thread that ends its work.
+TEST_F(EndOfWork, ComesWithTheEndOfAFailedCommunicator) {
+  constexpr int kTurns = 100;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    auto communicators = Communicator::create_local(2).value();
+    std::vector<float> data(1000, 1.0f);
+    Work work = communicators[0].all_reduce_async(data.data(), data.data(), data.size(), DataType::Float32).value();
+    std::jthread other([&] { EXPECT_TRUE(communicators[1].abort()); });
+    while (communicators[0].error()) std::this_thread::yield();
+    { const Communicator ending = std::move(communicators[0]); }
+    ASSERT_TRUE(work.done()) << "turn " << turn;
+    EXPECT_EQ(work.wait().error().code, ErrorCode::Aborted);
+  }
+}
+
+}  // namespace
+}  // namespace wreath::test
