@@ -50,7 +50,7 @@ class Operation {
     over_.store(false, std::memory_order_relaxed);
   }
 
-  std::shared_ptr<Engine> engine;  // of a Work: lives as long as its handle
+  std::shared_ptr<Engine> engine;                      // of a Work: lives as long as its handle
   const std::uint32_t generation = fork_generation();  // another one: this is the child of a fork
   Call call;
   std::uint64_t number = 0;
