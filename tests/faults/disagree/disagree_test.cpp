@@ -134,7 +134,7 @@ TEST_P(Disagree, OnASmallAndALargeMessage) {
       [](int rank) {
         return Arguments{{"count", rank == 0 ? "1" : "1000000"}};
       },
-      "all_reduce #2 float32 x 1,", "all_reduce #2 float32 x 1000000");
+      "called all_reduce #2 float32 x 1000000", "rank 0 (");
 }
 // A call of nothing is over at once; its next one fails.
 TEST_P(Disagree, OnWhetherThereIsAnything) {
