@@ -2,16 +2,44 @@
 #include "transports/tcp/link.hpp"
 
 #include <fmt/format.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <utility>
 
 namespace wreath {
+namespace {
+
+constexpr int kLingerMs = 200;  // without an acknowledgement the peer is taken for gone
+
+}  // namespace
+
 TcpLink::TcpLink(Rank peer, Fd socket, const FifoShape& shape)
     : peer_(peer),
       socket_(std::move(socket)),
       lanes_(shape),
       sender_(socket_.get(), lanes_),
       receiver_(socket_.get(), lanes_) {}
+
+// What the kernel accepted must reach the peer, who may be reading it still. Closing with unread input
+// would reset the connection and discard it: so input is read away until our bytes are acknowledged.
+TcpLink::~TcpLink() {
+  if (broken_ || send_error_) return;
+  ::shutdown(socket_.get(), SHUT_WR);
+  int left = 0;
+  int before = -1;
+  for (int quiet_ms = 0; quiet_ms < kLingerMs && ::ioctl(socket_.get(), SIOCOUTQ, &left) == 0 && left > 0;) {
+    std::array<std::byte, 4096> discarded;
+    while (::recv(socket_.get(), discarded.data(), discarded.size(), MSG_DONTWAIT) > 0) {
+    }
+    ::poll(nullptr, 0, 1);
+    quiet_ms = left == before ? quiet_ms + 1 : 0;
+    before = left;
+  }
+}
 
 Status TcpLink::prepare(std::uint16_t lane) {
   TcpLane& own = lanes_[lane];

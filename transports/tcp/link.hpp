@@ -21,6 +21,7 @@ class TcpLink : public Link {
  public:
   // `socket`: connected, authenticated, a stream; nothing of another protocol may be unread on it.
   TcpLink(Rank peer, Fd socket, const FifoShape& shape);
+  ~TcpLink() override;
 
   SendFifo& send_fifo(std::uint16_t lane) override { return lanes_[lane].send; }
   RecvFifo& recv_fifo(std::uint16_t lane) override { return lanes_[lane].recv; }

@@ -131,6 +131,22 @@ TEST_P(AllReduce, RunsQueuedCallsInOrder) {
   });
 }
 
+// A rank that is done may leave while others still read what it sent.
+TEST(AllReduceThenLeave, LosesNothing) {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    for (int repeat = 0; repeat < 10; ++repeat) {
+      CommunicatorOptions options;
+      options.transports = {transport};
+      LocalRanks ranks(3, options);
+      const std::vector<std::int32_t> expected = expected_sum<std::int32_t>(3, 300'000);
+      ranks.run([&](Communicator& communicator) {
+        Communicator mine = std::move(communicator);
+        EXPECT_EQ(first_wrong<std::int32_t>(mine, {300'000, 0, 0, false, repeat % 2 == 0}, expected), -1) << transport;
+      });
+    }
+  }
+}
+
 TEST(AllReduceByDefault, LinksThreadsInProcessAndSums) {
   LocalRanks ranks(4, {});
   EXPECT_EQ(ranks.communicators()[0].transport_to(3), "inproc");
