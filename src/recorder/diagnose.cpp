@@ -257,6 +257,7 @@ std::vector<Diagnosis> diagnose(const std::vector<Recording>& recordings) {
     group.push_back(&recording);
   }
   std::vector<Diagnosis> diagnoses;
+  diagnoses.reserve(order.size());
   for (const std::uint64_t communicator : order) diagnoses.push_back(diagnose_group(tidy(groups[communicator])));
   return diagnoses;
 }
