@@ -24,7 +24,7 @@ struct Timeouts {
 };
 
 // Everything has a working default. Fields that shape schedules (algorithm, lanes, tile_bytes,
-// reproducible, slot_count, first_sequence) must be equal on all ranks: rank 0's are broadcast at
+// reproducible, slot_count, buffer_bytes, first_sequence) must be equal on all ranks: rank 0's are broadcast at
 // start and win.
 struct CommunicatorOptions {
   std::vector<std::string> transports;  // allowed names; empty: all of this build
@@ -33,6 +33,7 @@ struct CommunicatorOptions {
   std::size_t tile_bytes = 0;           // 0: the tuner chooses
   bool reproducible = true;             // same inputs, same bits, whatever size, transport or lanes
   std::uint32_t slot_count = 4;         // messages in flight per FIFO; a power of two
+  std::size_t buffer_bytes = 0;         // memory for slots, per process; 0: WREATH_BUFFER_BYTES
   std::uint32_t first_sequence = 0;     // for tests of the wrap at 2^32
   Timeouts timeouts;
 };

@@ -23,6 +23,7 @@ constexpr std::uint64_t kMinimumSlotBytes = 4 * 1024;
 constexpr std::uint64_t kMaximumSlotBytes = 512 * 1024;
 constexpr std::int64_t kLeaveMs = 5'000;
 constexpr std::int64_t kAbortMs = 1'000;
+constexpr int kYields = 100;  // of a thread that waits for another one's driving, before it sleeps
 
 // Equal on all ranks: the process with the most ranks decides.
 std::uint32_t slot_bytes_of(const Membership& membership, std::uint64_t budget, std::uint32_t slots) {
@@ -47,6 +48,15 @@ std::uint32_t signature_of(const Call& call, std::uint64_t communicator, std::ui
   return static_cast<std::uint32_t>(hash >> 32);
 }
 
+// Another thread drives: let it.
+void give_way(int tries) {
+  if (tries < kYields) {
+    sched_yield();
+  } else {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
 }  // namespace
 
 Engine::Engine(Membership membership, const CommunicatorOptions& options)
@@ -60,9 +70,7 @@ Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const Comm
 }
 
 Status Engine::link() {
-  const auto budget = setting_bytes(Setting::BufferBytes);
-  if (!budget) return budget.error();
-  shape_ = {kLanes, options_.slot_count, slot_bytes_of(membership_, *budget, options_.slot_count),
+  shape_ = {kLanes, options_.slot_count, slot_bytes_of(membership_, options_.buffer_bytes, options_.slot_count),
             options_.first_sequence, 1};
   auto links = Links::create(membership_, shape_, options_.transports);
   if (!links) return links.error();
@@ -72,13 +80,16 @@ Status Engine::link() {
   recorder_ = std::move(*recorder);
   watch_ = std::make_unique<Watch>(*this, rank(), ranks(), options_.timeouts);
   control_ = std::make_unique<ControlPlane>(std::move(membership_.control), *this);
-  progress_ = Progress::instance();
+  auto progress = Progress::instance();
+  if (!progress) return progress.error();
+  progress_ = std::move(*progress);
   progress_->add(*this);
   control_->start(*progress_, *this);
-  const Status connected = links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms));
-  if (!connected) {
-    fail(connected.error().code, connected.error().failed_rank, connected.error().message);
-    return connected;
+  const auto all_mapped = links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms));
+  membership_.open_stream = nullptr;  // and with it the listener
+  if (!all_mapped) {
+    fail(all_mapped.error().code, all_mapped.error().failed_rank, all_mapped.error().message);
+    return all_mapped.error();
   }
   plans_ = std::make_unique<Plans>(*links_, rank(), ranks(), shape_.lanes);
   const auto host = membership_.members[static_cast<std::size_t>(rank())].endpoint.host;
@@ -86,13 +97,14 @@ Status Engine::link() {
                                      [&](const Member& member) { return member.endpoint.host == host; });
   crowded_ = on_host > usable_cores();
   spin_ns_ = spin_budget_ns(static_cast<int>(on_host));
-  tuning_ = {ranks(),        links_->wired().empty(), options_.reproducible, options_.algorithm,
-             options_.lanes, options_.tile_bytes,     shape_.slot_bytes};
+  tuning_ = {ranks(),        *all_mapped,         options_.reproducible, options_.algorithm,
+             options_.lanes, options_.tile_bytes, shape_.slot_bytes};
   WREATH_TRY(check_tuning(tuning_, Collective::AllReduce));
   prepare_small();
   sleeping_.resize(static_cast<std::size_t>(ranks()));
-  for (const Rank peer : links_->mapped())
+  for (const Rank peer : links_->mapped()) {
     sleeping_[static_cast<std::size_t>(peer)] = links_->link(peer)->mapped()->sleeping;
+  }
   linked_ = true;
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer != rank()) log_info("to rank {}: {}", peer, links_->describe(peer));
@@ -179,11 +191,11 @@ Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
   if (operation.over()) return operation.status();
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   waiters_.fetch_add(1, std::memory_order_relaxed);
-  while (!operation.over() && !deadline.passed()) {
+  for (int tries = 0; !operation.over() && !deadline.passed(); ++tries) {
     if (try_token()) {
       drive_until_over(operation, deadline);
     } else {
-      sched_yield();
+      give_way(tries);
     }
   }
   waiters_.fetch_sub(1, std::memory_order_relaxed);
@@ -258,13 +270,13 @@ void Engine::leave() {
   leaving_ = true;
   waiters_.fetch_add(1, std::memory_order_relaxed);
   const Deadline deadline = Deadline::after_ms(kLeaveMs);
-  while (queued_.load(std::memory_order_acquire) > 0 && !failed_ && !deadline.passed()) {
-    if (try_token()) {
-      if (Operation* first = front(); first != nullptr) {
-        drive_until_over(*first, deadline);
-      } else {
-        release_token();
-      }
+  for (int tries = 0; queued_.load(std::memory_order_acquire) > 0 && !failed_ && !deadline.passed(); ++tries) {
+    if (!try_token()) {
+      give_way(tries);
+    } else if (Operation* first = front(); first != nullptr) {
+      drive_until_over(*first, deadline);
+    } else {
+      release_token();
     }
   }
   waiters_.fetch_sub(1, std::memory_order_relaxed);

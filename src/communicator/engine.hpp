@@ -8,7 +8,6 @@
 #include <atomic>
 #include <deque>
 #include <limits>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>

@@ -5,7 +5,14 @@
 
 #include <algorithm>
 
+#include "src/base/log.hpp"
+
 namespace wreath {
+namespace {
+
+constexpr std::uint32_t kLinked = 0xFFFFFFFF;  // the verdict that is about no candidate
+
+}  // namespace
 
 Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const FifoShape& shape,
                                              const std::vector<std::string>& allowed) {
@@ -20,6 +27,11 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
   };
   const bool shareable = is_allowed("shm") && (other_processes || !is_allowed("inproc"));
   auto segment = OwnSegment::create(membership.rank, membership.ranks, shape, shareable);
+  if (!segment && shareable && is_allowed("tcp")) {
+    // Peers of other processes then find shm refused, and the wire serves.
+    log_info("no shared memory: {}", segment.error().message);
+    segment = OwnSegment::create(membership.rank, membership.ranks, shape, false);
+  }
   if (!segment) return segment.error();
   links->segment_ = std::move(*segment);
   for (const TransportRow& row : transports()) {
@@ -84,7 +96,7 @@ Result<typename Queue::value_type::second_type> Links::take(Rank from, std::uint
   return std::move(value);
 }
 
-Status Links::connect(Membership& membership, ControlPlane& control, Deadline deadline) {
+Result<bool> Links::connect(Membership& membership, ControlPlane& control, Deadline deadline) {
   std::vector<Attempt> attempts(links_.size());
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
@@ -104,7 +116,8 @@ Status Links::connect(Membership& membership, ControlPlane& control, Deadline de
     });
   };
   while (unlinked()) WREATH_TRY(run_round(membership, control, deadline, attempts));
-  return take_links(attempts);
+  WREATH_TRY(take_links(attempts));
+  return agree(control, deadline);
 }
 
 Status Links::take_links(std::vector<Attempt>& attempts) {
@@ -121,6 +134,23 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
     incoming_[peer].regions.clear();
   }
   return {};
+}
+
+// The last word of every rank: it is linked, and by mapped memory alone or not.
+Result<bool> Links::agree(ControlPlane& control, Deadline deadline) {
+  ControlMessage message;
+  message.kind = MessageKind::Verdict;
+  message.index = kLinked;
+  message.text = wired_.empty() ? "" : "wired";
+  control.broadcast(message);
+  bool all_mapped = wired_.empty();
+  for (std::size_t peer = 0; peer < links_.size(); ++peer) {
+    if (static_cast<Rank>(peer) == self_.rank) continue;
+    const auto theirs = take(static_cast<Rank>(peer), kLinked, &Incoming::verdicts, deadline);
+    if (!theirs) return theirs.error();
+    all_mapped = all_mapped && theirs->empty();
+  }
+  return all_mapped;
 }
 
 // Each pair is in the same round on both ends, and a round waits for messages of that round only.

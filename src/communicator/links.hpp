@@ -23,8 +23,9 @@ class Links {
   static Result<std::unique_ptr<Links>> create(const Membership& membership, const FifoShape& shape,
                                                const std::vector<std::string>& allowed);
   // Agrees with every peer on a transport, best first. Both ends try each candidate; the pair uses
-  // the first that works for both. Messages arrive through on_offer and on_verdict meanwhile.
-  Status connect(Membership& membership, ControlPlane& control, Deadline deadline);
+  // the first that works for both. Messages arrive through on_offer and on_verdict meanwhile. Whether
+  // every pair of ranks maps each other's memory: the same answer on all ranks.
+  Result<bool> connect(Membership& membership, ControlPlane& control, Deadline deadline);
 
   // Progress thread.
   void on_offer(Rank from, std::uint32_t candidate, Offer offer);
@@ -62,6 +63,7 @@ class Links {
   Result<std::unique_ptr<Link>> try_candidate(Membership& membership, Rank peer, const Attempt& attempt,
                                               Deadline deadline);
   Status take_links(std::vector<Attempt>& attempts);
+  Result<bool> agree(ControlPlane& control, Deadline deadline);
   void settle(Attempt& attempt, const std::string& own, const std::string& theirs);
   template <typename Queue>
   Result<typename Queue::value_type::second_type> take(Rank from, std::uint32_t candidate, Queue Incoming::*queue,

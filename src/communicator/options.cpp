@@ -28,6 +28,14 @@ Status fill_integer(T& field, T untouched, Setting setting) {
   return {};
 }
 
+Status fill_bytes(std::size_t& field, Setting setting) {
+  if (field != 0) return {};
+  const auto value = setting_bytes(setting);
+  if (!value) return value.error();
+  field = static_cast<std::size_t>(*value);
+  return {};
+}
+
 std::vector<std::string> split(const std::string& list) {
   std::vector<std::string> names;
   std::size_t at = 0;
@@ -50,11 +58,8 @@ Status fill_from_environment(CommunicatorOptions& options) {
   WREATH_TRY(fill_integer(timeouts.late_warning_ms, untouched.timeouts.late_warning_ms, Setting::LateWarningMs));
   WREATH_TRY(fill_integer(timeouts.arrival_ms, untouched.timeouts.arrival_ms, Setting::ArrivalTimeoutMs));
   WREATH_TRY(fill_integer(timeouts.stall_ms, untouched.timeouts.stall_ms, Setting::StallTimeoutMs));
-  if (options.tile_bytes == 0) {
-    const auto tile = setting_bytes(Setting::TileBytes);
-    if (!tile) return tile.error();
-    options.tile_bytes = static_cast<std::size_t>(*tile);
-  }
+  WREATH_TRY(fill_bytes(options.tile_bytes, Setting::TileBytes));
+  WREATH_TRY(fill_bytes(options.buffer_bytes, Setting::BufferBytes));
   if (options.reproducible) {
     const auto reproducible = setting_boolean(Setting::Reproducible);
     if (!reproducible) return reproducible.error();
@@ -107,6 +112,7 @@ std::string encode_options(const CommunicatorOptions& options) {
                             {"tile_bytes", options.tile_bytes},
                             {"reproducible", options.reproducible},
                             {"slot_count", options.slot_count},
+                            {"buffer_bytes", options.buffer_bytes},
                             {"first_sequence", options.first_sequence},
                             {"bootstrap_ms", options.timeouts.bootstrap_ms},
                             {"late_warning_ms", options.timeouts.late_warning_ms},
@@ -125,6 +131,7 @@ Result<CommunicatorOptions> decode_options(const std::string& text) {
     options.tile_bytes = json.at("tile_bytes").get<std::size_t>();
     options.reproducible = json.at("reproducible").get<bool>();
     options.slot_count = json.at("slot_count").get<std::uint32_t>();
+    options.buffer_bytes = json.at("buffer_bytes").get<std::size_t>();
     options.first_sequence = json.at("first_sequence").get<std::uint32_t>();
     options.timeouts.bootstrap_ms = json.at("bootstrap_ms").get<std::int64_t>();
     options.timeouts.late_warning_ms = json.at("late_warning_ms").get<std::int64_t>();

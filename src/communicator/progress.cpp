@@ -1,15 +1,19 @@
 // Parked in epoll_wait unless a client has work that nobody waits for.
 #include "src/communicator/progress.hpp"
 
+#include <errno.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 
 namespace wreath {
 namespace {
@@ -38,36 +42,47 @@ constexpr int kDrivenWaitMs = 20;
 
 std::uint32_t fork_generation() noexcept { return g_fork_generation.load(std::memory_order_relaxed); }
 
-std::shared_ptr<Progress> Progress::instance() {
+Result<std::shared_ptr<Progress>> Progress::instance() {
   register_fork_handler();
   Holder& all = holder();
   const std::lock_guard lock(all.mutex);
   std::shared_ptr<Progress> found = all.generation == fork_generation() ? all.instance.lock() : nullptr;
   if (found) return found;
   found = std::shared_ptr<Progress>(new Progress);
+  WREATH_TRY(found->start());
   all.instance = found;
   all.generation = fork_generation();
   return found;
 }
 
-Progress::Progress() : epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+Progress::Progress() : epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+Status Progress::start() {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.ptr = nullptr;
-  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
+  if (!epoll_ || !wake_ || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
+    return Error{ErrorCode::System, fmt::format("cannot make the progress thread's descriptors: {}", ::strerror(errno))};
+  }
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals belong to the program's own threads
-  thread_ = std::thread([this] { run(); });
+  Status started;
+  try {
+    thread_ = std::thread([this] { run(); });
+    pthread_setname_np(thread_.native_handle(), "wreath-progress");
+  } catch (const std::system_error& refused) {
+    started = Error{ErrorCode::System, fmt::format("cannot start the progress thread: {}", refused.what())};
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(thread_.native_handle(), "wreath-progress");
+  return started;
 }
 
 Progress::~Progress() {
   stop_ = true;
   kick();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Progress::add(Client& client) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/fd.hpp"
+#include "wreath/result.hpp"
 
 namespace wreath {
 
@@ -30,8 +31,9 @@ class Progress {
     virtual void end_wait() = 0;
   };
 
-  // The process's instance, made at the first call; its thread ends when the last holder lets go.
-  static std::shared_ptr<Progress> instance();
+  // The process's instance, made at the first call; its thread ends when the last holder lets go. System
+  // when descriptors or threads are refused.
+  static Result<std::shared_ptr<Progress>> instance();
   ~Progress();
 
   void add(Client& client);
@@ -46,6 +48,7 @@ class Progress {
 
  private:
   Progress();
+  Status start();
   void run();
   void dispatch(int timeout_ms);
   Client::Driven drive_all();
