@@ -62,7 +62,8 @@ Status Progress::start() {
   event.events = EPOLLIN;
   event.data.ptr = nullptr;
   if (!epoll_ || !wake_ || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
-    return Error{ErrorCode::System, fmt::format("cannot make the progress thread's descriptors: {}", ::strerror(errno))};
+    return Error{ErrorCode::System,
+                 fmt::format("cannot make the progress thread's descriptors: {}", ::strerror(errno))};
   }
   sigset_t all;
   sigset_t before;

@@ -25,7 +25,12 @@ class MappedTransport final : public Transport {
 
   bool needs_stream() const override { return false; }
 
-  Result<Offer> offer(const Endpoint& peer) override { return segment_.offer(peer.rank, !reach_.same_process); }
+  Result<Offer> offer(const Endpoint& peer) override {
+    if (!reach_.same_process && !segment_.shareable()) {
+      return Error{ErrorCode::Unavailable, fmt::format("rank {} has no memory that other processes can map", self_.rank)};
+    }
+    return segment_.offer(peer.rank, !reach_.same_process);
+  }
 
   Result<std::unique_ptr<Link>> connect(const Endpoint& peer, Offer theirs) override {
     WREATH_TRY(reachable(self_, peer));
@@ -43,10 +48,6 @@ class MappedTransport final : public Transport {
 Result<std::unique_ptr<Transport>> make_mapped_transport(const TransportContext& context, const MappedReach& reach) {
   if (context.segment == nullptr) {
     return Error{ErrorCode::Unavailable, fmt::format("{}: this rank has no control segment", reach.name)};
-  }
-  if (!reach.same_process && !context.segment->shareable()) {
-    return Error{ErrorCode::Unavailable,
-                 fmt::format("{}: the control segment is not shareable with other processes", reach.name)};
   }
   return std::unique_ptr<Transport>(new MappedTransport(context, reach));
 }

@@ -112,18 +112,32 @@ FlightRecorder::~FlightRecorder() {
   if (memory_ != nullptr) munmap(memory_, sizeof(RecorderMemory));
 }
 
-Result<FlightRecorder> FlightRecorder::create(Rank rank, int ranks, std::uint64_t communicator) {
-  FlightRecorder recorder;
-  recorder.file_ = Fd(memfd_create(kRecorderFileName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!recorder.file_) return refused("memfd_create");
-  const int file = recorder.file_.get();
-  if (const int error = posix_fallocate(file, 0, sizeof(RecorderMemory)); error != 0) {
+namespace {
+
+// A file that other processes can map: it has its size and keeps it. None where the machine's policy forbids
+// such files: then the recorder is this process's own, and only its dumps can be read.
+Result<Fd> make_file() {
+  Fd file(memfd_create(kRecorderFileName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file && (errno == EPERM || errno == EACCES || errno == ENOSYS)) return Fd();
+  if (!file) return refused("memfd_create");
+  if (const int error = posix_fallocate(file.get(), 0, sizeof(RecorderMemory)); error != 0) {
     errno = error;
     return refused("posix_fallocate");
   }
   // Readers map it only when it cannot shrink under them.
-  if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return refused("F_ADD_SEALS");
-  void* const base = mmap(nullptr, sizeof(RecorderMemory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+  if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return refused("F_ADD_SEALS");
+  return file;
+}
+
+}  // namespace
+
+Result<FlightRecorder> FlightRecorder::create(Rank rank, int ranks, std::uint64_t communicator) {
+  FlightRecorder recorder;
+  auto file = make_file();
+  if (!file) return file.error();
+  recorder.file_ = std::move(*file);
+  const int flags = MAP_SHARED | MAP_POPULATE | (recorder.file_ ? 0 : MAP_ANONYMOUS);
+  void* const base = mmap(nullptr, sizeof(RecorderMemory), PROT_READ | PROT_WRITE, flags, recorder.file_.get(), 0);
   if (base == MAP_FAILED) return refused("mmap");
   recorder.memory_ = static_cast<RecorderMemory*>(base);
   recorder.memory_->header = make_header(rank, ranks, communicator);
