@@ -1,0 +1,128 @@
+// A rank without descriptors, shared memory or address space: an error on every rank, and no hang.
+#include "tests/support/resources.hpp"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "tests/support/processes.hpp"
+
+namespace wreath::testing_support {
+namespace {
+
+void limit(int resource, rlim_t value) {
+  const rlimit both{value, value};
+  ::setrlimit(static_cast<__rlimit_resource_t>(resource), &both);
+}
+
+void refuse_memfd() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog filter{4, program};
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
+rlim_t mapped_bytes() {
+  std::ifstream file("/proc/self/statm");
+  rlim_t pages = 0;
+  file >> pages;
+  return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Rank `poor` lacks `what`, of which it has `spare` more than it uses now.
+WREATH_ROLE(poor) {
+  const UniqueId id = child.id();
+  std::vector<float> small(8, 1);
+  std::vector<float> large(1 << 19, 1);
+  if (child.rank() == child.number("poor")) {
+    const auto spare = static_cast<rlim_t>(child.number("spare"));
+    if (child.text("what") == "descriptors")
+      limit(RLIMIT_NOFILE, static_cast<rlim_t>(resources_of().descriptors) + spare);
+    if (child.text("what") == "memory") limit(RLIMIT_AS, mapped_bytes() + spare);
+    if (child.text("what") == "memfd") refuse_memfd();
+  }
+  Result<Communicator> communicator = Communicator::create(id, child.rank(), child.ranks(), child.options());
+  if (!communicator) return child.failed(communicator.error());
+  child.report("transport " + communicator->transport_to((child.rank() + 1) % child.ranks()));
+  for (int i = 0; i < 10; ++i) {
+    if (const Status status = communicator->all_reduce(std::span<float>(small)); !status)
+      return child.failed(status.error());
+  }
+  for (int i = 0; i < 3; ++i) {
+    if (const Status status = communicator->all_reduce(std::span<float>(large)); !status)
+      return child.failed(status.error());
+  }
+  return 0;
+}
+
+struct Lack {
+  std::string transport;
+  std::string what;
+  std::int64_t spare;
+};
+
+// Whether the job came through; else each rank said why.
+bool survives(const Lack& lack, int poor) {
+  SCOPED_TRACE(lack.transport + " " + lack.what + " " + std::to_string(lack.spare) + ", rank " + std::to_string(poor));
+  const std::set<std::string> before = left_on_host();
+  Job job("poor", 3,
+          {{"transport", lack.transport},
+           {"what", lack.what},
+           {"spare", std::to_string(lack.spare)},
+           {"poor", std::to_string(poor)},
+           {"bootstrap_ms", "3000"}});
+  EXPECT_TRUE(job.share_id()) << job.logs();
+  int succeeded = 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto ended = job[rank].join(10'000 * kSlower);
+    EXPECT_TRUE(ended.has_value()) << "rank " << rank << " hangs\n" << job.logs();
+    if (ended == 0) ++succeeded;
+    if (ended == 0 || !ended) continue;
+    EXPECT_LT(*ended, 99) << "rank " << rank << " was not told but killed\n" << job.logs();
+    EXPECT_TRUE(job[rank].failure().has_value()) << job.logs();
+    if (job[rank].failure()) {
+      EXPECT_GT(job[rank].failure()->message.size(), 10u);
+      if (rank == poor) std::cerr << lack.spare << ": " << job[rank].failure()->message << "\n";
+    }
+  }
+  EXPECT_TRUE(succeeded == 0 || succeeded == 3) << "only some ranks know\n" << job.logs();
+  EXPECT_TRUE(nothing_left_since(before));
+  return succeeded == 3;
+}
+
+TEST(Resources, WithoutDescriptorsIsAnErrorOnEveryRank) {
+  for (const std::string transport : {"shm", "tcp"}) {
+    bool survived = false;
+    for (std::int64_t spare = 0; spare < 60 && !survived && !HasFailure(); spare += rounds(4, 1)) {
+      survived = survives({transport, "descriptors", spare}, static_cast<int>(spare / 4 % 3));
+    }
+    EXPECT_TRUE(survived) << "60 descriptors are enough for three ranks";
+  }
+}
+
+TEST(Resources, WithoutSharedMemoryIsAnErrorOnEveryRank) {
+  for (int poor = 0; poor < 3; ++poor) EXPECT_FALSE(survives({"shm", "memfd", 0}, poor));
+}
+
+TEST(Resources, WithoutSharedMemoryTheWireServes) {
+  for (int poor = 0; poor < 3; ++poor) EXPECT_TRUE(survives({"", "memfd", 0}, poor));
+}
+
+TEST(Resources, WithoutAddressSpaceIsAnErrorOnEveryRank) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs the address space";
+  for (const std::string transport : {"shm", "tcp"}) {
+    for (std::int64_t mib = 9; mib < 64 && !HasFailure(); mib += rounds(11, 3)) {
+      survives({transport, "memory", mib << 20}, static_cast<int>(mib % 3));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace wreath::testing_support
