@@ -90,7 +90,7 @@ Result<std::vector<Recording>> read_process(std::int32_t pid) {
   }
   std::vector<Recording> recordings;
   for (const std::string& entry : entries_of(folder.get())) {
-    const std::string link = path + "/" + entry;
+    const std::string link = fmt::format("{}/{}", path, entry);
     if (!is_recorder(link)) continue;
     const auto memory = map_recorder(link);
     if (!memory) continue;
