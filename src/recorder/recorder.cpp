@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <new>
 #include <utility>
 
 #include "src/base/config.hpp"
@@ -201,11 +202,15 @@ Recording FlightRecorder::snapshot() const {
 
 Result<std::string> FlightRecorder::dump(const Error& error, const std::string& directory) const {
   if (memory_ == nullptr) return Error{ErrorCode::InvalidUsage, "flight recorder: nothing is recorded"};
-  Recording recording = snapshot();
-  recording.error = error.message;
-  recording.error_kind = name(error.code);
-  recording.failed_rank = error.failed_rank;
-  return write_recording(recording, directory.empty() ? setting_text(Setting::RecorderDir) : directory);
+  try {
+    Recording recording = snapshot();
+    recording.error = error.message;
+    recording.error_kind = name(error.code);
+    recording.failed_rank = error.failed_rank;
+    return write_recording(recording, directory.empty() ? setting_text(Setting::RecorderDir) : directory);
+  } catch (const std::bad_alloc&) {  // that memory is short may be the very error
+    return Error{ErrorCode::System, "flight recorder: no memory to write the recording"};
+  }
 }
 
 }  // namespace wreath
