@@ -238,7 +238,6 @@ void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
   message.error = {code, reason, failed_rank};
   control_->broadcast(message);
   log_info("{}", error.message);
-  recorder_.failed(recorder_.last().number);
   if (linked_) static_cast<void>(recorder_.dump(error));
   ring();
   progress_->kick();
