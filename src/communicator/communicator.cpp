@@ -25,6 +25,10 @@ struct Communicator::Impl {
     }
   }
   bool inherited() const { return generation != fork_generation(); }
+  // Makes `call` by body(engine), alone; or says what stands in the way.
+  template <typename Body>
+  std::invoke_result_t<Body, Engine&> make(const Call& call, Body body);
+
   std::shared_ptr<Engine> engine;
   std::uint32_t generation;
   std::atomic<bool> in_call{false};
@@ -83,9 +87,14 @@ Status check_call(const Call& call) {
 }
 
 // A caller's mistake ends the call here and is told to the other ranks, who would wait for it.
-Status refuse(Engine& engine, const Error& error) {
+Error refuse(Engine& engine, const Error& error) {
   engine.fail(error.code, engine.rank(), error.message);
   return complaint(engine, error.code, error.message);
+}
+
+Call all_reduce_call(const void* input, void* output, std::size_t count, DataType dtype, ReduceOp op) {
+  const auto* in = static_cast<const std::byte*>(input);
+  return {Collective::AllReduce, dtype, op, 0, in, static_cast<std::byte*>(output), count};
 }
 
 Result<CommunicatorOptions> agreed_options(const Membership& membership) { return decode_options(membership.settings); }
@@ -163,33 +172,28 @@ Result<Communicator> Communicator::create_from_environment(const CommunicatorOpt
 int Communicator::rank() const noexcept { return impl_ ? impl_->engine->rank() : -1; }
 int Communicator::ranks() const noexcept { return impl_ ? impl_->engine->ranks() : 0; }
 
+template <typename Body>
+std::invoke_result_t<Body, Engine&> Communicator::Impl::make(const Call& call, Body body) {
+  const CallGuard guard(in_call);
+  if (inherited()) return wreath::inherited();
+  if (!guard.entered()) {
+    return complaint(*engine, ErrorCode::InvalidUsage, "another thread is in a call of this communicator");
+  }
+  if (const Status checked = check_call(call); !checked) return refuse(*engine, checked.error());
+  return body(*engine);
+}
+
 Status Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType dtype, ReduceOp op) {
   if (!impl_) return not_made();
-  Engine& engine = *impl_->engine;
-  const CallGuard guard(impl_->in_call);
-  if (!guard.entered())
-    return complaint(engine, ErrorCode::InvalidUsage, "another thread is in a call of this communicator");
-  if (impl_->generation != fork_generation())
-    return complaint(engine, ErrorCode::InvalidUsage, "the communicator belongs to the parent of a fork");
-  const Call call{Collective::AllReduce,           dtype, op, 0, static_cast<const std::byte*>(input),
-                  static_cast<std::byte*>(output), count};
-  if (const Status checked = check_call(call); !checked) return refuse(engine, checked.error());
-  return engine.run(call);
+  const Call call = all_reduce_call(input, output, count, dtype, op);
+  return impl_->make(call, [&](Engine& engine) { return engine.run(call); });
 }
 
 Result<Work> Communicator::all_reduce_async(const void* input, void* output, std::size_t count, DataType dtype,
                                             ReduceOp op) {
   if (!impl_) return not_made();
-  Engine& engine = *impl_->engine;
-  const CallGuard guard(impl_->in_call);
-  if (!guard.entered())
-    return complaint(engine, ErrorCode::InvalidUsage, "another thread is in a call of this communicator");
-  if (impl_->generation != fork_generation())
-    return complaint(engine, ErrorCode::InvalidUsage, "the communicator belongs to the parent of a fork");
-  const Call call{Collective::AllReduce,           dtype, op, 0, static_cast<const std::byte*>(input),
-                  static_cast<std::byte*>(output), count};
-  if (const Status checked = check_call(call); !checked) return refuse(engine, checked.error()).error();
-  return Work(engine.start(call));
+  const Call call = all_reduce_call(input, output, count, dtype, op);
+  return impl_->make(call, [&](Engine& engine) { return Result<Work>(Work(engine.start(call))); });
 }
 
 Status Communicator::check_sizes(std::size_t input, std::size_t output) {
