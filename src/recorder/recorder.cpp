@@ -200,6 +200,17 @@ Recording FlightRecorder::snapshot() const {
   return recording ? std::move(*recording) : Recording{};
 }
 
+namespace {
+
+// What a failure ends; the ring itself learns of it from who drives the call.
+void end_unfinished(CallRecord& call, std::int64_t now_ns) {
+  if (call.state == CallState::Done || call.state == CallState::Failed) return;
+  call.state = CallState::Failed;
+  call.done_ns = now_ns;
+}
+
+}  // namespace
+
 Result<std::string> FlightRecorder::dump(const Error& error, const std::string& directory) const {
   if (memory_ == nullptr) return Error{ErrorCode::InvalidUsage, "flight recorder: nothing is recorded"};
   try {
@@ -207,6 +218,7 @@ Result<std::string> FlightRecorder::dump(const Error& error, const std::string& 
     recording.error = error.message;
     recording.error_kind = name(error.code);
     recording.failed_rank = error.failed_rank;
+    for (CallRecord& call : recording.calls) end_unfinished(call, recording.taken_ns);
     return write_recording(recording, directory.empty() ? setting_text(Setting::RecorderDir) : directory);
   } catch (const std::bad_alloc&) {  // that memory is short may be the very error
     return Error{ErrorCode::System, "flight recorder: no memory to write the recording"};

@@ -43,9 +43,9 @@ class FlightRecorder {
   // All that the ring holds.
   Recording snapshot() const;
 
-  // Writes wreath-RANK.json into `directory` (empty: WREATH_RECORDER_DIR, else the current one) by
-  // atomic rename, mode 0644, and returns its path. Where another communicator of this process has
-  // written that file, the name is wreath-RANK-COMMUNICATOR.json. Thread-safe.
+  // Writes all that the ring holds, unfinished calls as failed, to wreath-RANK.json in `directory` (empty:
+  // WREATH_RECORDER_DIR, else the current one) by atomic rename, mode 0644, and returns its path. Where another
+  // communicator of this process has written that file, the name is wreath-RANK-COMMUNICATOR.json. Thread-safe.
   Result<std::string> dump(const Error& error, const std::string& directory = {}) const;
 
   // The memfd, for tests; -1 when it records nothing.

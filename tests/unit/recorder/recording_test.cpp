@@ -66,6 +66,22 @@ TEST_F(RecordingFile, ReadsBackWhatWasDumped) {
   EXPECT_EQ(recording.find(3), nullptr);
 }
 
+TEST_F(RecordingFile, ShowsCallsThatTheFailureEndedAsFailed) {
+  FlightRecorder recorder = FlightRecorder::create(0, 2, 5).value();
+  CallRecord call;
+  recorder.done(recorder.enter(call));
+  recorder.running(recorder.enter(call), "ring");
+  recorder.enter(call);
+  const Recording recording = read_recording(recorder.dump({ErrorCode::Timeout, "x"}, folder_).value()).value();
+  ASSERT_EQ(recording.calls.size(), 3u);
+  EXPECT_EQ(recording.calls[0].state, CallState::Done);
+  for (std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+    EXPECT_EQ(recording.calls[i].state, CallState::Failed);
+    EXPECT_GE(recording.calls[i].done_ns, recording.calls[i].entered_ns);
+  }
+  EXPECT_EQ(recorder.find(3)->state, CallState::Entered) << "the ring is the driver's to write";
+}
+
 TEST_F(RecordingFile, IsReadableByAllAndLeavesNothingElseBehind) {
   const mode_t previous = umask(0077);
   const std::string path = recorder_with_calls(1).dump({ErrorCode::Timeout, "x"}, folder_).value();
