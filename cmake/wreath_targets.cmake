@@ -1,8 +1,9 @@
 # Flags every target shares, and the two functions that make targets from folders.
 
 add_library(wreath_flags INTERFACE)
+target_compile_features(wreath_flags INTERFACE cxx_std_20)
 target_include_directories(wreath_flags INTERFACE
-  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 # No contraction: sums must not depend on what the compiler fuses (docs/decisions/0002).
 target_compile_options(wreath_flags INTERFACE
   -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wnon-virtual-dtor -ffp-contract=off
