@@ -187,7 +187,9 @@ TEST(Usage, DestroyingWithWorkInFlightEndsAndIsTold) {
   EXPECT_FALSE(work.wait());
   std::vector<float> theirs(1000, 1);
   const Status met = ranks[0].all_reduce(std::span<float>(theirs));  // the data may have come before the end
-  if (met) EXPECT_EQ(theirs, std::vector<float>(1000, 2));
+  if (met) {
+    EXPECT_EQ(theirs, std::vector<float>(1000, 2));
+  }
   EXPECT_FALSE(ranks[0].all_reduce(std::span<float>(theirs)));
 }
 
