@@ -10,7 +10,9 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint32_t kLinked = 0xFFFFFFFF;  // the verdict that is about no candidate
+// Verdicts that are about no candidate.
+constexpr std::uint32_t kLinked = 0xFFFFFFFF;
+constexpr std::uint32_t kCandidates = 0xFFFFFFFE;
 
 }  // namespace
 
@@ -98,18 +100,7 @@ Result<typename Queue::value_type::second_type> Links::take(Rank from, std::uint
 
 Result<bool> Links::connect(Membership& membership, ControlPlane& control, Deadline deadline) {
   std::vector<Attempt> attempts(links_.size());
-  for (std::size_t peer = 0; peer < links_.size(); ++peer) {
-    if (static_cast<Rank>(peer) == self_.rank) continue;
-    for (std::size_t i = 0; i < transports_.size(); ++i) {
-      const Status reachable = transports_[i]->reachable(self_, members_[peer].endpoint);
-      if (reachable) {
-        attempts[peer].candidates.push_back(i);
-      } else {
-        attempts[peer].refused += fmt::format("{}{}: {}", attempts[peer].refused.empty() ? "" : "; ",
-                                              transports_[i]->name(), reachable.error().message);
-      }
-    }
-  }
+  WREATH_TRY(find_candidates(control, deadline, attempts));
   const auto unlinked = [&] {
     return std::any_of(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
       return &attempt - attempts.data() != self_.rank && attempt.link == nullptr;
@@ -118,6 +109,39 @@ Result<bool> Links::connect(Membership& membership, ControlPlane& control, Deadl
   while (unlinked()) WREATH_TRY(run_round(membership, control, deadline, attempts));
   WREATH_TRY(take_links(attempts));
   return agree(control, deadline);
+}
+
+// Every rank tells every peer by which transports it could link them; what both ends name is tried.
+Status Links::find_candidates(ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts) {
+  for (std::size_t peer = 0; peer < links_.size(); ++peer) {
+    if (static_cast<Rank>(peer) == self_.rank) continue;
+    Attempt& attempt = attempts[peer];
+    ControlMessage message;
+    message.kind = MessageKind::Verdict;
+    message.index = kCandidates;
+    for (std::size_t i = 0; i < transports_.size(); ++i) {
+      const Status reachable = transports_[i]->reachable(self_, members_[peer].endpoint);
+      if (reachable) {
+        attempt.candidates.push_back(i);
+        message.text += fmt::format("{},", transports_[i]->name());
+      } else {
+        attempt.refuse(transports_[i]->name(), reachable.error().message);
+      }
+    }
+    control.send(static_cast<Rank>(peer), std::move(message));
+  }
+  for (std::size_t peer = 0; peer < links_.size(); ++peer) {
+    if (static_cast<Rank>(peer) == self_.rank) continue;
+    const auto theirs = take(static_cast<Rank>(peer), kCandidates, &Incoming::verdicts, deadline);
+    if (!theirs) return theirs.error();
+    Attempt& attempt = attempts[peer];
+    std::erase_if(attempt.candidates, [&](std::size_t i) {
+      const bool missing = theirs->find(fmt::format("{},", transports_[i]->name())) == std::string::npos;
+      if (missing) attempt.refuse(transports_[i]->name(), fmt::format("rank {} cannot", peer));
+      return missing;
+    });
+  }
+  return {};
 }
 
 Status Links::take_links(std::vector<Attempt>& attempts) {
@@ -222,7 +246,7 @@ Result<std::unique_ptr<Link>> Links::try_candidate(Membership& membership, Rank 
 void Links::settle(Attempt& attempt, const std::string& own, const std::string& theirs) {
   if (own.empty() && theirs.empty()) return;
   const std::string_view name = transports_[attempt.candidates[attempt.at]]->name();
-  attempt.refused += fmt::format("{}{}: {}", attempt.refused.empty() ? "" : "; ", name, own.empty() ? theirs : own);
+  attempt.refuse(name, own.empty() ? theirs : own);
   attempt.link.reset();
   ++attempt.at;
 }

@@ -56,9 +56,14 @@ class Links {
     std::vector<std::size_t> candidates;  // into transports_
     std::size_t at = 0;
     std::unique_ptr<Link> link;
-    std::string refused;  // why earlier candidates were not taken
+    std::string refused;  // why others were not taken
+
+    void refuse(std::string_view transport, std::string_view reason) {
+      refused.append(refused.empty() ? "" : "; ").append(transport).append(": ").append(reason);
+    }
   };
 
+  Status find_candidates(ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts);
   Status run_round(Membership& membership, ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts);
   Result<std::unique_ptr<Link>> try_candidate(Membership& membership, Rank peer, const Attempt& attempt,
                                               Deadline deadline);
