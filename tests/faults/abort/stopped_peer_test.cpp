@@ -93,6 +93,7 @@ WREATH_ROLE(aborting) {
 }
 
 struct Case {
+  friend void PrintTo(const Case& shape, std::ostream* out) { *out << shape.name; }
   std::string name;
   std::string transport;
   std::size_t count;
