@@ -18,6 +18,7 @@ namespace {
 class NcclShim : public testing::Test {
  protected:
   static void SetUpTestSuite() {
+    folder() = testing::TempDir() + "wreath-nccl-shim-XXXXXX";
     ASSERT_NE(::mkdtemp(folder().data()), nullptr);
     ASSERT_EQ(::setenv("WREATH_RECORDER_DIR", folder().c_str(), 1), 0);
   }
@@ -25,7 +26,7 @@ class NcclShim : public testing::Test {
 
  private:
   static std::string& folder() {
-    static std::string path = testing::TempDir() + "wreath-nccl-shim-XXXXXX";
+    static std::string path;
     return path;
   }
 };
