@@ -61,8 +61,8 @@ std::string short_flag(std::string_view flags) { return std::string(flags.substr
 
 // Adds a flag whose text goes through `accept`, which refuses what it does not understand.
 void add(CLI::App& app, const std::string& flags, const std::string& help, const std::string& type,
-         std::function<void(const std::string&)> accept) {
-  app.add_option_function<std::string>(flags, std::move(accept), help)->type_name(type);
+         const std::function<void(const std::string&)>& accept) {
+  app.add_option_function<std::string>(flags, accept, help)->type_name(type);
 }
 
 void add_size(CLI::App& app, const std::string& flags, const std::string& help, std::size_t& target) {

@@ -14,8 +14,6 @@
 
 #include "perf/common/launch.hpp"
 
-extern char** environ;
-
 namespace wreath::perf {
 namespace {
 

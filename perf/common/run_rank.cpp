@@ -106,6 +106,23 @@ std::vector<Case> cases_of(const Options& options) {
   return cases;
 }
 
+// Measures every case once; rank 0 shows each as it comes. Reports of endless cycles keep no rows.
+Status run_cycle(Member& member, Bench& bench, Report& report, const std::vector<Case>& cases, const Limits& limits,
+                 const Display& display) {
+  const bool shows = member.rank() == 0;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (shows) display.progress(fmt::format("{} of {}: {}", i + 1, cases.size(), format_size(cases[i].bytes)));
+    auto measured = measure(member, bench, report, cases[i]);
+    if (!measured) return measured.error();
+    const auto limit = limits.time_us.find(cases[i].bytes);
+    if (limit != limits.time_us.end()) measured->limit_us = limit->second;
+    if (shows) display.progress("");
+    if (shows) display.print(table_row(report, *measured));
+    if (report.options.cycles > 0) report.rows.push_back(*std::move(measured));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options& options,
@@ -126,16 +143,7 @@ Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options&
   if (!buffers) return buffers.error();
   Bench bench(member, row, options, *buffers);
   for (int cycle = 0; options.cycles == 0 || cycle < options.cycles; ++cycle) {
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-      if (shows) display.progress(fmt::format("{} of {}: {}", i + 1, cases.size(), format_size(cases[i].bytes)));
-      auto measured = measure(member, bench, *report, cases[i]);
-      if (!measured) return measured.error();
-      const auto limit = surroundings.limits.time_us.find(cases[i].bytes);
-      if (limit != surroundings.limits.time_us.end()) measured->limit_us = limit->second;
-      if (shows) display.progress("");
-      if (shows) display.print(table_row(*report, *measured));
-      if (options.cycles > 0) report->rows.push_back(*std::move(measured));
-    }
+    WREATH_TRY(run_cycle(member, bench, *report, cases, surroundings.limits, display));
   }
   WREATH_TRY(barrier(member));
   report->end_time = now_text();
