@@ -1,6 +1,8 @@
 // Reads /proc/meminfo and the limits of every control group from this process's own up to the root.
 #include "src/base/available_memory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -62,10 +64,10 @@ std::uint64_t left_in_groups(const std::string& root, const std::string& line) {
   const std::size_t first = line.find(':');
   const std::size_t second = line.find(':', first + 1);
   if (first == std::string::npos || second == std::string::npos) return kNoLimit;
-  const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+  const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
   std::uint64_t left = kNoLimit;
   for (const GroupFiles& files : kVersions) {
-    if (controllers.find("," + std::string(files.controllers) + ",") == std::string::npos) continue;
+    if (controllers.find(fmt::format(",{},", files.controllers)) == std::string::npos) continue;
     for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
       while (!path.empty() && path.back() == '/') path.pop_back();
       left = std::min(left, left_in_group(root + std::string(files.mount) + path, files));
