@@ -1,17 +1,20 @@
-# Flags every target shares, and the two functions that make targets from folders.
+# What every target shares, and the two functions that make targets from folders.
 
-add_library(wreath_flags INTERFACE)
-target_compile_features(wreath_flags INTERFACE cxx_std_20)
-target_include_directories(wreath_flags INTERFACE
+# For this project and for who links it.
+add_library(wreath_usage INTERFACE)
+target_compile_features(wreath_usage INTERFACE cxx_std_20)
+target_include_directories(wreath_usage INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
-# No contraction: sums must not depend on what the compiler fuses (docs/decisions/0002).
+# For this project alone. No contraction: sums must not depend on what the compiler fuses
+# (docs/decisions/0002).
+add_library(wreath_flags INTERFACE)
 target_compile_options(wreath_flags INTERFACE
   -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wnon-virtual-dtor -ffp-contract=off
   $<$<BOOL:${WREATH_WERROR}>:-Werror>)
 if(WREATH_SANITIZE)
   string(REPLACE ";" "," sanitizers "${WREATH_SANITIZE}")
-  target_compile_options(wreath_flags INTERFACE -fsanitize=${sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  target_link_options(wreath_flags INTERFACE -fsanitize=${sanitizers})
+  target_compile_options(wreath_usage INTERFACE -fsanitize=${sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(wreath_usage INTERFACE -fsanitize=${sanitizers})
 endif()
 
 # wreath_library(NAME [LINK libraries...]): a static library of all .cpp files in this folder and below.
@@ -20,10 +23,10 @@ function(wreath_library name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   if(sources)
     add_library(${name} STATIC ${sources})
-    target_link_libraries(${name} PUBLIC wreath_flags ${arg_LINK})
+    target_link_libraries(${name} PUBLIC wreath_usage ${arg_LINK} PRIVATE wreath_flags)
   else()  # headers only
     add_library(${name} INTERFACE)
-    target_link_libraries(${name} INTERFACE wreath_flags ${arg_LINK})
+    target_link_libraries(${name} INTERFACE wreath_usage ${arg_LINK})
   endif()
 endfunction()
 
@@ -31,5 +34,5 @@ endfunction()
 function(wreath_program name)
   cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
-  target_link_libraries(${name} PRIVATE wreath ${arg_LINK})
+  target_link_libraries(${name} PRIVATE wreath wreath_flags ${arg_LINK})
 endfunction()

@@ -90,7 +90,7 @@ inline constexpr std::array kSettings{
     SettingRow{Setting::JobRank, "RANK", "", "this process's rank (torchrun's name)", 0, (1 << 20) - 1},
     SettingRow{Setting::WorldSize, "WORLD_SIZE", "", "number of ranks (torchrun's name)", 1, 1 << 20},
     SettingRow{Setting::MasterAddr, "MASTER_ADDR", "", "host or address of rank 0 (torchrun's name)"},
-    SettingRow{Setting::MasterPort, "MASTER_PORT", "29500", "port of the launcher's store (torchrun's name)", 1,
+    SettingRow{Setting::MasterPort, "MASTER_PORT", "", "port of the launcher's store (torchrun's name)", 1,
                kMaximumPort},
     SettingRow{Setting::Home, "HOME", "",
                "the user's folder; .config/wreath/key below it holds a key made by `wreath key`"},

@@ -23,6 +23,7 @@ constexpr std::uint64_t kMinimumSlotBytes = 4 * 1024;
 constexpr std::uint64_t kMaximumSlotBytes = 512 * 1024;
 constexpr std::int64_t kLeaveMs = 5'000;
 constexpr std::int64_t kAbortMs = 1'000;
+constexpr std::size_t kMaximumQueued = kRecordedCalls / 2;
 constexpr int kYields = 100;  // of a thread that waits for another one's driving, before it sleeps
 
 // Equal on all ranks: the process with the most ranks decides.
@@ -169,7 +170,29 @@ Status Engine::run(const Call& call) {
   return inline_operation_.status();
 }
 
+// Drives until at most `left` calls are queued, the communicator failed or the time is over.
+void Engine::drive_queue(std::size_t left, const Deadline& deadline) {
+  if (queued_.load(std::memory_order_acquire) <= left) return;
+  waiters_.fetch_add(1, std::memory_order_relaxed);
+  for (int tries = 0; queued_.load(std::memory_order_acquire) > left && !failed_ && !deadline.passed(); ++tries) {
+    if (!try_token()) {
+      give_way(tries);
+    } else if (const auto first = first_queued(); first != nullptr) {
+      drive_until_over(*first, deadline);
+    } else {
+      release_token();
+    }
+  }
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+std::shared_ptr<Operation> Engine::first_queued() {
+  const std::lock_guard lock(mutex_);
+  return queue_.empty() ? nullptr : queue_.front();
+}
+
 std::shared_ptr<Operation> Engine::start(const Call& call) {
+  drive_queue(kMaximumQueued, Deadline::after_ms(-1));  // the recorder must not lose calls in flight
   auto operation = std::make_shared<Operation>(shared_from_this());
   operation->reset(call);
   enter(*operation);
@@ -238,7 +261,8 @@ void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
   message.error = {code, reason, failed_rank};
   control_->broadcast(message);
   log_info("{}", error.message);
-  if (linked_) static_cast<void>(recorder_.dump(error));
+  const bool wanted = code == ErrorCode::Aborted && failed_rank == rank();  // by this program itself: no mystery
+  if (linked_ && !wanted) static_cast<void>(recorder_.dump(error));
   ring();
   progress_->kick();
 }
@@ -267,18 +291,7 @@ Status Engine::abort() {
 
 void Engine::leave() {
   leaving_ = true;
-  waiters_.fetch_add(1, std::memory_order_relaxed);
-  const Deadline deadline = Deadline::after_ms(kLeaveMs);
-  for (int tries = 0; queued_.load(std::memory_order_acquire) > 0 && !failed_ && !deadline.passed(); ++tries) {
-    if (!try_token()) {
-      give_way(tries);
-    } else if (Operation* first = front(); first != nullptr) {
-      drive_until_over(*first, deadline);
-    } else {
-      release_token();
-    }
-  }
-  waiters_.fetch_sub(1, std::memory_order_relaxed);
+  drive_queue(0, Deadline::after_ms(kLeaveMs));
   if (queued_.load(std::memory_order_acquire) > 0) {
     if (!failed_) log_warning("the communicator was destroyed with work in flight for {} ms: aborted", kLeaveMs);
     static_cast<void>(abort());  // after a failure: ends what no driver has ended yet

@@ -66,6 +66,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // Entering calls.
   void enter(Operation& operation);
   bool trivial(Operation& operation);
+  void drive_queue(std::size_t left, const Deadline& deadline);
+  std::shared_ptr<Operation> first_queued();
 
   // The driver's side; the token is held.
   bool try_token() { return !token_.exchange(true, std::memory_order_acquire); }

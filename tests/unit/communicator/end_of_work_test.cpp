@@ -41,5 +41,24 @@ TEST_F(EndOfWork, ComesWithTheEndOfAFailedCommunicator) {
   }
 }
 
+// More calls than the flight recorder holds, nobody waits, and the communicator goes: all of them are done.
+TEST_F(EndOfWork, LosesNothingThatWasDropped) {
+  constexpr std::size_t kCalls = 600;
+  auto communicators = Communicator::create_local(2).value();
+  std::vector<std::vector<std::int32_t>> data(2, std::vector<std::int32_t>(kCalls, 21));
+  std::vector<std::jthread> threads;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Communicator communicator = std::move(communicators[rank]);
+      for (std::size_t i = 0; i < kCalls; ++i) {
+        std::int32_t* value = &data[rank][i];
+        EXPECT_TRUE(communicator.all_reduce_async(value, value, 1, DataType::Int32));
+      }
+    });
+  }
+  threads.clear();
+  for (const auto& values : data) EXPECT_EQ(values, std::vector<std::int32_t>(kCalls, 42));
+}
+
 }  // namespace
 }  // namespace wreath::test
