@@ -33,7 +33,7 @@ class RegionTable {
  public:
   // Reachable until the process ends: destructors of late objects still use it.
   static RegionTable& get() {
-    static RegionTable* const table = new RegionTable;
+    static RegionTable* const table = new RegionTable;  // NOLINT(cppcoreguidelines-*): never deleted
     return *table;
   }
 

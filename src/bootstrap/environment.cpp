@@ -150,14 +150,17 @@ void warn_of_loopback(const Place& place, const SocketAddress& address) {
               address.ip_text());
 }
 
+// One of the launcher's variables that is set; empty: none is.
+std::string_view variable_present() {
+  constexpr std::array kAll{Setting::JobRank, Setting::WorldSize, Setting::MasterAddr, Setting::MasterPort};
+  const auto found = std::find_if(kAll.begin(), kAll.end(), is_set);
+  return found == kAll.end() ? std::string_view() : row(*found).name;
+}
+
 }  // namespace
 
 Result<EnvironmentJob> environment_job() {
-  constexpr std::array kAll{Setting::JobRank, Setting::WorldSize, Setting::MasterAddr, Setting::MasterPort};
-  std::string_view present;
-  for (const Setting setting : kAll) {
-    if (is_set(setting)) present = row(setting).name;
-  }
+  const std::string_view present = variable_present();
   if (present.empty()) return EnvironmentJob{0, 1, fmt::format("alone: none of {} is set", kVariables)};
   const std::string because = fmt::format("{} is", present);
   WREATH_TRY(require(Setting::JobRank, because));
