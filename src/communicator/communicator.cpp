@@ -19,7 +19,7 @@ struct Communicator::Impl {
   // In the child of a fork everything belongs to the parent: nothing is said or ended.
   ~Impl() {
     if (inherited()) {
-      static_cast<void>(new std::shared_ptr<Engine>(std::move(engine)));
+      static_cast<void>(new std::shared_ptr<Engine>(std::move(engine)));  // NOLINT(bugprone-unhandled-exception-at-new)
     } else {
       engine->leave();
     }

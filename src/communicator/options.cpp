@@ -47,17 +47,21 @@ std::vector<std::string> split(const std::string& list) {
   return names;
 }
 
+Status fill_from_environment(Timeouts& timeouts) {
+  const Timeouts untouched;
+  WREATH_TRY(fill_integer(timeouts.bootstrap_ms, untouched.bootstrap_ms, Setting::BootstrapTimeoutMs));
+  WREATH_TRY(fill_integer(timeouts.late_warning_ms, untouched.late_warning_ms, Setting::LateWarningMs));
+  WREATH_TRY(fill_integer(timeouts.arrival_ms, untouched.arrival_ms, Setting::ArrivalTimeoutMs));
+  return fill_integer(timeouts.stall_ms, untouched.stall_ms, Setting::StallTimeoutMs);
+}
+
 Status fill_from_environment(CommunicatorOptions& options) {
   const CommunicatorOptions untouched;
   if (options.transports.empty()) options.transports = split(setting_text(Setting::TransportNames));
   if (options.algorithm.empty()) options.algorithm = setting_text(Setting::AlgorithmName);
   WREATH_TRY(fill_integer(options.lanes, untouched.lanes, Setting::Lanes));
   WREATH_TRY(fill_integer(options.slot_count, untouched.slot_count, Setting::Slots));
-  Timeouts& timeouts = options.timeouts;
-  WREATH_TRY(fill_integer(timeouts.bootstrap_ms, untouched.timeouts.bootstrap_ms, Setting::BootstrapTimeoutMs));
-  WREATH_TRY(fill_integer(timeouts.late_warning_ms, untouched.timeouts.late_warning_ms, Setting::LateWarningMs));
-  WREATH_TRY(fill_integer(timeouts.arrival_ms, untouched.timeouts.arrival_ms, Setting::ArrivalTimeoutMs));
-  WREATH_TRY(fill_integer(timeouts.stall_ms, untouched.timeouts.stall_ms, Setting::StallTimeoutMs));
+  WREATH_TRY(fill_from_environment(options.timeouts));
   WREATH_TRY(fill_bytes(options.tile_bytes, Setting::TileBytes));
   WREATH_TRY(fill_bytes(options.buffer_bytes, Setting::BufferBytes));
   if (options.reproducible) {

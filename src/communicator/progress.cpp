@@ -18,7 +18,7 @@
 namespace wreath {
 namespace {
 
-std::atomic<std::uint32_t> g_fork_generation{0};
+std::atomic<std::uint32_t> g_fork_generation{0};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 void register_fork_handler() {
   static const int registered = pthread_atfork(nullptr, nullptr, [] { g_fork_generation.fetch_add(1); });
@@ -32,7 +32,7 @@ struct Holder {
 };
 
 Holder& holder() {
-  static Holder* const value = new Holder;  // outlives every thread
+  static Holder* const value = new Holder;  // NOLINT(cppcoreguidelines-*): outlives every thread
   return *value;
 }
 

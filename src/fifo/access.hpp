@@ -88,6 +88,7 @@ struct Located {
 // Where the data of a peeked slot is in this process, checked against the region's size.
 WREATH_HOST_DEVICE inline Located locate(const RecvFifo& fifo, const SlotHeader& slot) {
   if (slot.region == kLocalAddress) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
     return {Locating::Found, reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset))};
   }
   if (slot.region >= kMaximumRegions || fifo.regions == nullptr) return {Locating::Invalid, nullptr};
