@@ -246,9 +246,8 @@ class Meeting {
   // The process of this thread may end as soon as its own rank knows the outcome: that one is told last.
   void own_process_last() {
     // Not std::ranges: clang 14 cannot compile libstdc++'s subrange, and the fuzzers are built by it.
-    std::stable_partition(guests_.begin(), guests_.end(), [](const auto& guest) {
-      return !guest->hello || guest->hello->process != process_id();
-    });
+    std::stable_partition(guests_.begin(), guests_.end(),
+                          [](const auto& guest) { return !guest->hello || guest->hello->process != process_id(); });
   }
 
   void farewell() {
