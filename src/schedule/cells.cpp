@@ -15,7 +15,7 @@ Cells::Cells(const Machine& machine, const Geometry& geometry, bool in_place)
   area_[2] = area_[1] + buffer;
   per_rank_ = area_[2] + machine.scratch_parts() * data_lanes_ * tiles_;
   for (std::uint32_t part = 0; part < machine.parts(); ++part) {
-    for (std::uint16_t lane = 0; lane < data_lanes_; ++lane) {
+    for (std::uint32_t lane = 0; lane < data_lanes_; ++lane) {
       for (std::uint32_t tile = 0; tile < tiles_; ++tile) elements_.push_back(geometry.range(part, lane, tile).count);
     }
   }

@@ -31,30 +31,30 @@ bool Checker::begin(Rank rank, std::uint32_t) {
   return true;
 }
 
+std::string Checker::wrong_with(const Value* value, std::uint32_t share) {
+  if (value == nullptr) return "undefined";
+  if (value->cell != share) return "made of other elements";
+  Value& wanted = expected_[share];
+  if (value->contributions != wanted.contributions) {
+    if (!values_.exact()) return "not the sum over all ranks";
+    return fmt::format("made of {} of {} ranks", std::popcount(value->contributions), machine_.ranks());
+  }
+  if (wanted.tree == 0) wanted.tree = value->tree;
+  if (value->tree == wanted.tree) return {};
+  return order_ == Order::Canonical ? "summed in another order than the canonical one"
+                                    : "summed in another order than on another rank";
+}
+
 bool Checker::finish(Rank rank, std::uint32_t operation) {
   for (std::uint32_t part = 0; part < machine_.parts(); ++part) {
     const std::uint32_t first = cells_.share(part, 0, 0);
     const std::uint32_t end = part + 1 < machine_.parts() ? cells_.share(part + 1, 0, 0) : cells_.shares();
     for (std::uint32_t share = first; share < end; ++share) {
       if (cells_.elements(share) == 0) continue;
-      const Value* value = cells_.peek(cells_.cell(rank, Buffer::Output, share));
-      Value& wanted = expected_[share];
-      const auto wrong = [&](std::string why) {
-        fault_ = fmt::format("rank {} ends operation {} with output part {} {}", rank, operation, part, why);
-        return false;
-      };
-      if (value == nullptr) return wrong("undefined");
-      if (value->cell != share) return wrong("made of other elements");
-      if (value->contributions != wanted.contributions) {
-        return wrong(values_.exact()
-                         ? fmt::format("made of {} of {} ranks", std::popcount(value->contributions), machine_.ranks())
-                         : "not the sum over all ranks");
-      }
-      if (wanted.tree == 0) wanted.tree = value->tree;
-      if (value->tree != wanted.tree) {
-        return wrong(order_ == Order::Canonical ? "summed in another order than the canonical one"
-                                                : "summed in another order than on another rank");
-      }
+      const std::string wrong = wrong_with(cells_.peek(cells_.cell(rank, Buffer::Output, share)), share);
+      if (wrong.empty()) continue;
+      fault_ = fmt::format("rank {} ends operation {} with output part {} {}", rank, operation, part, wrong);
+      return false;
     }
   }
   return true;

@@ -50,6 +50,8 @@ class Checker : public RunHooks {
   };
 
   Place place(std::uint32_t lane, const Step& step, std::uint32_t tile) const;
+  // What is wrong with the final value of a share of the output; empty: nothing.
+  std::string wrong_with(const Value* value, std::uint32_t share);
   bool fail(std::uint32_t lane, const MachineStep& step, std::uint32_t tile, std::string_view why);
   bool take_all(const Place& at, const MachineStep& step);
   bool take(const Place& at, std::uint32_t fifo, std::uint64_t elements);
