@@ -201,7 +201,8 @@ std::function<int()> add_why(CLI::App& command) {
   auto options = std::make_shared<Options>();
   command.footer(
       "Reads wreath-RANK.json files, which every rank writes when its communicator fails, or the recorders of living\n"
-      "processes, and says who is behind, in which call, and what differs.\n"
+      "processes, and says who is behind, in which call, and what differs. A rank of a running job is behind when\n"
+      "another has waited 100 ms for it.\n"
       "Exit code: 0 healthy, 3 a peer was lost, 4 a rank is behind, 5 ranks disagree, 1 other failures or ranks\n"
       "without a recording, 2 nothing to read.");
   command.add_option("source", options->sources, "folders with wreath-*.json, such files, or process ids")->required();

@@ -117,6 +117,8 @@ std::uint64_t last_number(const Recording& recording) {
   return recording.last() == nullptr ? 0 : recording.last()->number;
 }
 
+bool by_last(const Recording* a, const Recording* b) { return last_number(*a) < last_number(*b); }
+
 std::string where_it_stopped(const Recording& recording) {
   const CallRecord* last = recording.last();
   if (last == nullptr) return "has not entered any call";
@@ -131,8 +133,18 @@ const CallRecord* next_call(const Group& group, const Recording& recording) {
   return nullptr;
 }
 
+// The recordings of a running job are not of one moment: there a rank is behind once another has waited for
+// it so long.
+constexpr std::int64_t kWaitNs = 100'000'000;
+
+// A file may hold any times.
+std::int64_t since(const CallRecord& call, const Recording& recording) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(recording.taken_ns) -
+                                   static_cast<std::uint64_t>(call.entered_ns));
+}
+
 bool find_behind(const Group& group, Diagnosis& diagnosis) {
-  const auto by_last = [](const Recording* a, const Recording* b) { return last_number(*a) < last_number(*b); };
+  const bool runs = std::all_of(group.begin(), group.end(), [](const Recording* r) { return r->error.empty(); });
   const std::uint64_t most = last_number(**std::max_element(group.begin(), group.end(), by_last));
   Group behind;
   std::copy_if(group.begin(), group.end(), std::back_inserter(behind),
@@ -141,10 +153,14 @@ bool find_behind(const Group& group, Diagnosis& diagnosis) {
   for (const Recording* late : behind) {
     const CallRecord* missing = next_call(group, *late);
     Ranks waiting;
+    std::int64_t wait_ns = 0;
     for (const Recording* other : group) {
       const CallRecord* call = missing == nullptr ? nullptr : other->find(missing->number);
-      if (call != nullptr && unfinished(*call)) waiting.push_back(other->rank);
+      if (call == nullptr || !unfinished(*call)) continue;
+      waiting.push_back(other->rank);
+      wait_ns = std::max(wait_ns, since(*call, *other));
     }
+    if (runs && wait_ns < kWaitNs) continue;
     const std::string call_text = missing == nullptr ? fmt::format("#{}", last_number(*late) + 1)
                                                      : fmt::format("#{} {}", missing->number, arguments_text(*missing));
     std::string sentence =
@@ -156,15 +172,17 @@ bool find_behind(const Group& group, Diagnosis& diagnosis) {
     diagnosis.culprits.push_back(late->rank);
     if (diagnosis.number == 0) diagnosis.number = last_number(*late) + 1;
   }
-  if (!behind.empty()) diagnosis.finding = Finding::Behind;
-  return !behind.empty();
+  if (!diagnosis.culprits.empty()) diagnosis.finding = Finding::Behind;
+  return !diagnosis.culprits.empty();
 }
 
 bool find_failed(const Group& group, Diagnosis& diagnosis) {
   for (const Recording* recording : group) {
     if (recording->error.empty()) continue;
     diagnosis.finding = Finding::Failed;
-    diagnosis.sentences.push_back(fmt::format("rank {}: {}", recording->rank, recording->error));
+    const std::string who = fmt::format("rank {}", recording->rank);
+    diagnosis.sentences.push_back(
+        recording->error.starts_with(who + " ") ? recording->error : fmt::format("{}: {}", who, recording->error));
     if (recording->failed_rank >= 0) diagnosis.culprits.push_back(recording->failed_rank);
     const CallRecord* call = broken_call(*recording);
     if (diagnosis.number == 0 && call != nullptr) diagnosis.number = call->number;
@@ -176,7 +194,12 @@ bool find_failed(const Group& group, Diagnosis& diagnosis) {
 
 void say_healthy(const Group& group, Diagnosis& diagnosis) {
   const CallRecord* last = group.front()->last();
-  if (last == nullptr) {
+  const auto [least, most] = std::minmax_element(group.begin(), group.end(), by_last);
+  if (last_number(**least) != last_number(**most)) {
+    diagnosis.sentences.push_back(
+        fmt::format("ranks move: they were read in calls #{} to #{}, and none has waited {} ms for another",
+                    last_number(**least), last_number(**most), kWaitNs / 1'000'000));
+  } else if (last == nullptr) {
     diagnosis.sentences.emplace_back("no rank has entered a call");
   } else {
     const bool all_done =

@@ -26,6 +26,7 @@ Recording rank_at(Rank rank, int ranks, std::uint64_t last, CallState last_state
   recording.rank = rank;
   recording.ranks = ranks;
   recording.communicator = 1;
+  recording.taken_ns = 100'000'000;
   for (std::uint64_t number = 1; number <= last; ++number) {
     recording.calls.push_back(call_of(number, number == last ? last_state : CallState::Done));
   }
@@ -53,6 +54,18 @@ TEST(Diagnose, TellsARankThatIsStuckInAnOlderCall) {
   const Diagnosis diagnosis = only({rank_at(0, 2, 3, CallState::Entered), rank_at(1, 2, 2, CallState::Running)});
   EXPECT_THAT(diagnosis.sentences, ElementsAre("rank 1 is still in #2 and never entered #3 all_reduce float32 x 1024; "
                                                "rank 0 waits in it"));
+}
+
+TEST(Diagnose, CallsRanksThatWereReadOnTheMoveHealthy) {
+  std::vector<Recording> ranks{rank_at(0, 2, 3, CallState::Running), rank_at(1, 2, 2, CallState::Running)};
+  ranks[0].taken_ns -= 1;
+  const Diagnosis moving = only(ranks);
+  EXPECT_EQ(moving.finding, Finding::Healthy);
+  EXPECT_THAT(moving.culprits, IsEmpty());
+  EXPECT_THAT(moving.sentences,
+              ElementsAre("ranks move: they were read in calls #2 to #3, and none has waited 100 ms for another"));
+  ranks[0].error = "aborted";
+  EXPECT_EQ(only(ranks).finding, Finding::Behind);
 }
 
 TEST(Diagnose, TellsARankThatNeverCalled) {
@@ -101,6 +114,8 @@ TEST(Diagnose, ReportsAnErrorThatNamesNobody) {
   EXPECT_EQ(diagnosis.finding, Finding::Failed);
   EXPECT_THAT(diagnosis.culprits, IsEmpty());
   EXPECT_EQ(diagnosis.sentences.front(), "rank 0: timeout: no byte moved for 30000 ms");
+  recording.error = "rank 0 (host h, pid 1): timeout: no byte moved for 30000 ms";
+  EXPECT_EQ(only({recording}).sentences.front(), recording.error);
 }
 
 TEST(Diagnose, IsHealthyWhenAllAreAtTheSameCall) {
