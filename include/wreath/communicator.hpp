@@ -64,7 +64,8 @@ class Communicator {
   // each; input == output is in place, any other overlap is InvalidArgument. Returns when this
   // rank's output is complete and its input may be reused.
   Status all_reduce(const void* input, void* output, std::size_t count, DataType dtype, ReduceOp op = ReduceOp::Sum);
-  // The same, returning at once (with 128 calls in flight: once the first is over). Both buffers belong to the operation until the Work is done.
+  // The same, returning at once (with 128 calls in flight: once the first is over). Both buffers belong to the
+  // operation until the Work is done.
   Result<Work> all_reduce_async(const void* input, void* output, std::size_t count, DataType dtype,
                                 ReduceOp op = ReduceOp::Sum);
 
