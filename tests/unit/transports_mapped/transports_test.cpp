@@ -115,14 +115,19 @@ TEST(MappedReach, IsTheProcessForInprocAndTheHostForShm) {
   EXPECT_THAT(shm.transport->reachable(self, far).error().message, testing::HasSubstr("rank 3 is on another host"));
 }
 
-TEST(MappedReach, NeedsASegmentThatReachesAsFar) {
+TEST(MappedReach, NeedsASegmentAndToOtherProcessesOneTheyCanMap) {
   const Endpoint self{0, 7, 9};
   for (const char* name : {"inproc", "shm"}) {
     EXPECT_EQ(find_transport(name)->make({self, 2, kShape, nullptr}).error().code, ErrorCode::Unavailable);
   }
   const auto segment = std::move(OwnSegment::create(0, 2, kShape, false)).value();
-  EXPECT_TRUE(find_transport("inproc")->make({self, 2, kShape, segment.get()}));
-  EXPECT_EQ(find_transport("shm")->make({self, 2, kShape, segment.get()}).error().code, ErrorCode::Unavailable);
+  const Endpoint peer{1, 7, 9};
+  const auto inproc = find_transport("inproc")->make({self, 2, kShape, segment.get()}).value();
+  EXPECT_TRUE(inproc->offer(peer));
+  const auto shm = find_transport("shm")->make({self, 2, kShape, segment.get()}).value();
+  const auto refused = shm->offer(peer);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::Unavailable);
 }
 
 TEST(Registry, PrefersMemoryOverWires) {
