@@ -1,8 +1,10 @@
 // The `wreath` command: a table of subcommands.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <string_view>
 
 #include "tools/commands.hpp"
 
@@ -24,8 +26,13 @@ constexpr std::array kSubcommands{
 
 constexpr int kUsage = 2;
 
+bool known(std::string_view name) {
+  return std::any_of(kSubcommands.begin(), kSubcommands.end(), [&](const Subcommand& row) { return row.name == name; });
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Looks into Wreath, the collective communication library.", "wreath"};
+  app.set_version_flag("--version", "wreath " WREATH_VERSION);
   app.require_subcommand(1);
   std::array<std::function<int()>, kSubcommands.size()> actions;
   for (std::size_t i = 0; i < kSubcommands.size(); ++i) {
@@ -33,9 +40,15 @@ int run(int argc, char** argv) {
     actions[i] = kSubcommands[i].add(*command);
   }
   try {
+    // CLI11 would only say that a subcommand is missing.
+    if (argc > 1 && argv[1][0] != '-' && !known(argv[1])) {
+      throw CLI::ExtrasError({argv[1]});
+    }
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "wreath: error: {}\n`wreath --help` lists the subcommands\n", error.what());
+    return kUsage;
   }
   for (std::size_t i = 0; i < kSubcommands.size(); ++i) {
     if (app.got_subcommand(kSubcommands[i].name)) return actions[i]();

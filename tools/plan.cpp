@@ -68,7 +68,8 @@ Result<std::vector<const Algorithm*>> select(const PlanArguments& arguments) {
   }
   if (!rows.empty()) return rows;
   if (known.empty()) {
-    return Error{ErrorCode::InvalidArgument, fmt::format("no collective is called {}", arguments.collective)};
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("no collective is called {}; there is all_reduce", arguments.collective)};
   }
   return Error{ErrorCode::InvalidArgument, fmt::format("--algorithm {}: the choice is {}", arguments.algorithm, known)};
 }
