@@ -38,7 +38,7 @@ struct FixedFlag {
   std::string_view reason;
 };
 constexpr std::array kFixedFlags{
-    FixedFlag{"-g,--ngpus", "1", "this version moves CPU buffers; one rank per thread, no GPUs"},
+    FixedFlag{"-g,--ngpus", "1", "no GPUs in this version; -t or --ranks sets the number of ranks"},
     FixedFlag{"-m,--agg_iters", "1", "there are no group calls to aggregate"},
     FixedFlag{"-p,--parallel_init", "0", "ranks always start concurrently"},
     FixedFlag{"-r,--root", "0", "this collective has no root"},

@@ -76,6 +76,7 @@ Result<Report> open_report(Member& member, const CollectiveRow& row, const Optio
   if (options.limits && report.limit_name.empty()) {
     report.warnings.emplace_back("no limit: it needs a core for each rank, and two ranks over tcp");
   }
+  if (report.world == 1) report.warnings.emplace_back("one rank: no data moves; --ranks 4 or -t 4 starts more");
   if (options.pin && *core < 0) report.warnings.emplace_back("ranks are not pinned: more ranks than cores");
   return report;
 }

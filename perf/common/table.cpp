@@ -114,6 +114,12 @@ std::string table_head(const Report& report) {
     text += fmt::format("# Cores {}: a flag takes {:.0f} ns from one to another\n", core_distance(report.flag_ns),
                         report.flag_ns);
   }
+  if (!report.limit_name.empty()) {
+    text += fmt::format(
+        "# Limit: {}, what bare loops without this library reach; measured first, on whatever load "
+        "there was then\n",
+        report.limit_name);
+  }
   for (const std::string& warning : report.warnings) text += fmt::format("# Note: {}\n", warning);
   text += "# Using devices\n";
   for (const RankLine& line : report.ranks) {
