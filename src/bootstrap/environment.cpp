@@ -125,8 +125,9 @@ Error no_place_to_listen(const Place& place, bool in_use, const std::string& rea
     return {ErrorCode::StartupFailed, fmt::format("all ports {} .. {} at MASTER_ADDR={} are in use", place.range.first,
                                                   place.range.last, place.master)};
   }
-  return {ErrorCode::StartupFailed, fmt::format("another job of this host has MASTER_ADDR={} and MASTER_PORT={}",
-                                                place.master, setting_text(Setting::MasterPort))};
+  return {ErrorCode::StartupFailed,
+          fmt::format("another job of this host, or a second rank 0, has MASTER_ADDR={} and MASTER_PORT={}",
+                      place.master, setting_text(Setting::MasterPort))};
 }
 
 // Rank 0: listens on the first candidate that is free.

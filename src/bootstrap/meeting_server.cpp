@@ -238,7 +238,8 @@ class Meeting {
       text += fmt::format(" ({} connections did not prove the job's key: do all ranks have the same key?)",
                           acceptor_.strangers());
     }
-    if (acceptor_.only_unix()) text += " (without a key or an address only ranks of this host can come)";
+    if (acceptor_.only_unix())
+      text += " (only ranks of this host can come: there is no key, or no address to listen at)";
     if (acceptor_.trouble().empty()) return fail(late.empty() ? -1 : late.front(), text);
     fail(late.empty() ? -1 : late.front(), fmt::format("{}: {}", acceptor_.trouble(), text), ErrorCode::System);
   }

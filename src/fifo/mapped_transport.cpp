@@ -20,14 +20,15 @@ class MappedTransport final : public Transport {
   Status reachable(const Endpoint& self, const Endpoint& peer) const override {
     const bool reached = reach_.same_process ? self.process == peer.process : self.host == peer.host;
     if (reached) return {};
-    return Error{ErrorCode::Unavailable, fmt::format("{}: rank {} {}", reach_.name, peer.rank, reach_.reason)};
+    return Error{ErrorCode::Unavailable, fmt::format("rank {} {}", peer.rank, reach_.reason)};
   }
 
   bool needs_stream() const override { return false; }
 
   Result<Offer> offer(const Endpoint& peer) override {
     if (!reach_.same_process && !segment_.shareable()) {
-      return Error{ErrorCode::Unavailable, fmt::format("rank {} has no memory that other processes can map", self_.rank)};
+      return Error{ErrorCode::Unavailable,
+                   fmt::format("rank {} has no memory that other processes can map", self_.rank)};
     }
     return segment_.offer(peer.rank, !reach_.same_process);
   }
