@@ -88,7 +88,7 @@ Status check_call(const Call& call) {
 
 // A caller's mistake ends the call here and is told to the other ranks, who would wait for it.
 Error refuse(Engine& engine, const Error& error) {
-  engine.fail(error.code, engine.rank(), error.message);
+  engine.fail(error.code, engine.rank(), fmt::format("{}: {}", engine.identity(), error.message));
   return complaint(engine, error.code, error.message);
 }
 
