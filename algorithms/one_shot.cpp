@@ -20,4 +20,8 @@ Schedule one_shot_all_reduce(const Problem& problem, Rank me) {
   return schedule;
 }
 
+Cost one_shot_all_reduce_cost(const Problem& problem) {
+  return {problem.ranks == 1 ? 0 : 1, static_cast<double>(problem.ranks - 1)};
+}
+
 }  // namespace wreath

@@ -10,12 +10,20 @@ bool always(const Problem&) { return true; }
 bool one_load(const Problem& problem) { return problem.ranks - 1 <= kMaximumFanIn; }
 
 constexpr std::array kAlgorithms{
-    Algorithm{"ring", Collective::AllReduce, Order::Ring, 1, always, ring_all_reduce},
-    Algorithm{"two_shot", Collective::AllReduce, Order::Canonical, 3, one_load, two_shot_all_reduce},
-    Algorithm{"one_shot", Collective::AllReduce, Order::Canonical, 1, one_load, one_shot_all_reduce},
+    Algorithm{"ring", Collective::AllReduce, Order::Ring, 1, kPartialMessages, always, ring_all_reduce,
+              ring_all_reduce_cost},
+    Algorithm{"two_shot", Collective::AllReduce, Order::Canonical, 3, 0, one_load, two_shot_all_reduce,
+              two_shot_all_reduce_cost},
+    Algorithm{"one_shot", Collective::AllReduce, Order::Canonical, 1, 0, one_load, one_shot_all_reduce,
+              one_shot_all_reduce_cost},
 };
 
 }  // namespace
+
+std::string_view name(Order order) noexcept {
+  constexpr std::array<std::string_view, 3> kNames{"canonical", "ring", "tree"};
+  return kNames[static_cast<std::size_t>(order)];
+}
 
 std::span<const Algorithm> algorithms() noexcept { return kAlgorithms; }
 

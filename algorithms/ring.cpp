@@ -16,14 +16,20 @@ Schedule ring_all_reduce(const Problem& problem, Rank me) {
 
   lane.send(next, input(behind(1)));
   for (int k = 2; k <= n; ++k) {  // partial sums travel; the last to arrive completes our own part
-    lane.recv_reduce(previous, input(behind(k)), output(behind(k)));
-    lane.send(next, output(behind(k)));
+    const Chunk sum = k == n ? output(me) : partial(0, behind(k));
+    lane.recv_reduce(previous, input(behind(k)), sum, k == 2 ? Incoming{} : kPartial);
+    lane.send(next, sum);
   }
   for (int k = 1; k < n; ++k) {  // complete parts travel; nobody needs what the next rank made
     lane.recv(previous, output(behind(k)));
     if (k < n - 1) lane.send(next, output(behind(k)));
   }
   return schedule;
+}
+
+Cost ring_all_reduce_cost(const Problem& problem) {
+  const int n = problem.ranks;
+  return {2 * (n - 1), 2.0 * (n - 1) / n};
 }
 
 }  // namespace wreath

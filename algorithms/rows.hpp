@@ -6,7 +6,10 @@
 namespace wreath {
 
 Schedule ring_all_reduce(const Problem& problem, Rank me);
+Cost ring_all_reduce_cost(const Problem& problem);
 Schedule two_shot_all_reduce(const Problem& problem, Rank me);
+Cost two_shot_all_reduce_cost(const Problem& problem);
 Schedule one_shot_all_reduce(const Problem& problem, Rank me);
+Cost one_shot_all_reduce_cost(const Problem& problem);
 
 }  // namespace wreath

@@ -17,10 +17,15 @@ Schedule two_shot_all_reduce(const Problem& problem, Rank me) {
   Lane& gather = schedule.lane(2);
 
   for (const Rank peer : peers) scatter.send(peer, input(peer));
-  reduce.load_reduce(peers, input(me), output(me), scatter.number());
+  reduce.load_reduce(peers, input(me), output(me), {.lane = scatter.number()});
   reduce.send_all(peers, output(me));
-  for (const Rank peer : peers) gather.recv(peer, output(peer), reduce.number());
+  for (const Rank peer : peers) gather.recv(peer, output(peer), {.lane = reduce.number()});
   return schedule;
+}
+
+Cost two_shot_all_reduce_cost(const Problem& problem) {
+  const int n = problem.ranks;
+  return {n == 1 ? 0 : 2, 2.0 * (n - 1) / n};
 }
 
 }  // namespace wreath

@@ -2,18 +2,51 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
+#include "wreath/schedule.hpp"
 #include "wreath/types.hpp"
 
 namespace wreath {
 
-// Reduces `elements` elements: target[i] = canonical sum over sources[0..k) of sources[j][i].
-// The canonical sum of k values is the balanced tree that pairs neighbours first; k beyond the
-// largest power of two folds into pairs (2i, 2i+1) first. target may equal any source exactly;
-// other overlap is not allowed. Pointers may be misaligned, not null. k >= 1. Floats round to nearest even with
-// subnormals kept (in the default floating-point environment); a sum that is NaN is 0x7fc00000 whatever its
-// inputs' payloads. Integers wrap. k = 1 is a copy: NaN bits pass unchanged.
-using ReduceKernel = void (*)(std::byte* target, const std::byte* const* sources, int k, std::size_t elements);
+// The forms of what a combination takes: one of the sources may be the rank's own, in another form than the messages.
+struct Operands {
+  Form messages = Form::Data;  // of all sources but the own one
+  int own = -1;                // its place among the sources; -1: all are messages
+  Form own_form = Form::Data;
+};
+
+// The arithmetic of one call: made once, used for all its tiles. Plain data; kernels are pure functions of it.
+//
+// combine(target) = canonical sum, product, ... of `k` sources of `elements` elements each: the balanced tree that
+// pairs neighbours first; k beyond the largest power of two folds into pairs (2i, 2i+1) first. Sources in Data form are
+// untouched inputs: they are widened to the accumulator's type, and for PremultipliedSum multiplied by
+// the factor there (only the own one is ever Data then). A target in Data form is finished: an average divided by
+// `ranks` (integers truncate toward zero), then rounded to the dtype. A Partial target is neither. k = 1
+// converts: premultiplies, finishes or both. Where that changes nothing (see `moves`) it is a copy, bit by bit.
+//
+// target may equal any source exactly if they are of one form or their forms are the same bytes; other overlap
+// is not allowed. Pointers may be misaligned, not null. k >= 1.
+// Floats round to nearest even, subnormals are kept, nothing is contracted; a NaN result is the dtype's one quiet NaN
+// with the sign clear; min and max propagate NaN and order -0 below +0. Narrowing to float8 saturates finite values
+// (infinities stay where the dtype has them, else NaN). Integers wrap.
+struct Arithmetic {
+  using Combine = void (*)(const Arithmetic&, std::byte* target, Form target_form, const std::byte* const* sources,
+                           int k, Operands operands, std::size_t elements);
+  Combine combine = nullptr;
+  DataType dtype = DataType::Float32;
+  Reduction reduction{};
+  int ranks = 1;
+
+  // Whether converting one source from `from` to `to` is a plain copy of bytes.
+  bool moves(Form from, Form to) const noexcept {
+    const bool same_type = accumulator_of(dtype) == dtype;
+    const bool premultiplies = reduction.op == ReduceOp::PremultipliedSum && from == Form::Data;
+    const bool divides = reduction.op == ReduceOp::Avg && to == Form::Data;
+    if (from == Form::Partial && to == Form::Partial) return true;
+    return !premultiplies && !divides && (same_type || from == to);
+  }
+};
 
 // Copies between memory that does not overlap.
 using CopyKernel = void (*)(std::byte* target, const std::byte* source, std::size_t bytes);
@@ -24,20 +57,20 @@ struct CopyKernels {
   CopyKernel stream;  // non-temporal stores, for outputs larger than the caches
 };
 
-// The kernel of a (dtype, op), for the best instruction set of this machine; never null.
-ReduceKernel reduce_kernel(DataType dtype, ReduceOp op) noexcept;
+// The arithmetic of a call, with the kernel for the best instruction set of this machine.
+Arithmetic arithmetic(DataType dtype, const Reduction& reduction, int ranks) noexcept;
 const CopyKernels& copy_kernels() noexcept;
 
 // Every instruction set compiled in that this machine can run, best first ("AVX3", "AVX2", "SSE2", ...):
 // tests hold each to the scalar reference.
-struct ReduceTarget {
+struct CombineTarget {
   const char* name;
-  ReduceKernel kernel;
+  Arithmetic::Combine combine;
 };
-std::size_t reduce_targets(DataType dtype, ReduceOp op, ReduceTarget* targets, std::size_t capacity) noexcept;
+std::size_t combine_targets(DataType dtype, ReduceOp op, CombineTarget* targets, std::size_t capacity) noexcept;
 
-// One element at a time, in plain C++: the meaning of the kernels above.
-void reduce_reference(DataType dtype, ReduceOp op, std::byte* target, const std::byte* const* sources, int k,
-                      std::size_t elements) noexcept;
+// One element at a time, in plain C++: the meaning of the kernels above. An Arithmetic::Combine itself.
+void combine_reference(const Arithmetic& arithmetic, std::byte* target, Form target_form,
+                       const std::byte* const* sources, int k, Operands operands, std::size_t elements) noexcept;
 
 }  // namespace wreath

@@ -19,8 +19,9 @@ Schedule reverse_ring_all_reduce(const Problem& problem, Rank me) {
 
   lane.send(next, part(Buffer::Input, 1));
   for (int k = 2; k <= n; ++k) {  // partial sums travel down; the last to arrive completes our own part
-    lane.recv_reduce(previous, part(Buffer::Input, k), part(Buffer::Output, k));
-    lane.send(next, part(Buffer::Output, k));
+    const Chunk sum = part(k == n ? Buffer::Output : Buffer::Partial, k);
+    lane.recv_reduce(previous, part(Buffer::Input, k), sum, {.form = k == 2 ? Form::Data : Form::Partial});
+    lane.send(next, sum);
   }
   for (int k = 1; k < n; ++k) {  // complete parts travel; nobody needs what the next rank made
     lane.recv(previous, part(Buffer::Output, k));

@@ -6,8 +6,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "wreath/call.hpp"
 #include "wreath/result.hpp"
 #include "wreath/types.hpp"
 #include "wreath/unique_id.hpp"
@@ -60,25 +62,145 @@ class Communicator {
   int rank() const noexcept;
   int ranks() const noexcept;
 
-  // output[i] = input[i] of rank 0 + ... + of rank n-1, on every rank. `count` elements of `dtype`
-  // each; input == output is in place, any other overlap is InvalidArgument. Returns when this
-  // rank's output is complete and its input may be reused.
-  Status all_reduce(const void* input, void* output, std::size_t count, DataType dtype, ReduceOp op = ReduceOp::Sum);
-  // The same, returning at once (with 128 calls in flight: once the first is over). Both buffers belong to the
-  // operation until the Work is done.
+  // ---- collectives: every rank makes the same calls in the same order ----
+  //
+  // `count` is in elements of `dtype`: of the whole vector, or where blocks of ranks move (reduce_scatter, all_gather,
+  // all_to_all, gather, scatter) of one block; the other buffer then holds ranks() blocks in rank order. The
+  // v-forms take the counts of all blocks, equal on all ranks but for all_to_all_v. A call returns when this rank's
+  // output is complete and its input may be reused; the _async form returns at once (with 128 calls in flight: once the
+  // first is over), and the buffers belong to the operation until the Work is done. In place is output == input, and
+  // where one buffer is a block of the other: output + rank() * count == input (all_gather, gather at its root),
+  // output == input + rank() * count (reduce_scatter, scatter at its root). Any other overlap is InvalidArgument, as is
+  // any in place all_to_all. Buffers a rank does not use (the output of reduce beside its root, ...) may be null.
+
+  // output[i] = input[i] of rank 0 op ... op of rank n-1, on every rank.
+  Status all_reduce(const void* input, void* output, std::size_t count, DataType dtype, const Reduction& = {});
   Result<Work> all_reduce_async(const void* input, void* output, std::size_t count, DataType dtype,
-                                ReduceOp op = ReduceOp::Sum);
+                                const Reduction& = {});
+  // The same sums, of which rank r gets block r.
+  Status reduce_scatter(const void* input, void* output, std::size_t count, DataType dtype, const Reduction& = {});
+  Result<Work> reduce_scatter_async(const void* input, void* output, std::size_t count, DataType dtype,
+                                    const Reduction& = {});
+  Status reduce_scatter_v(const void* input, const Blocks& blocks, void* output, DataType dtype, const Reduction& = {});
+  Result<Work> reduce_scatter_v_async(const void* input, const Blocks& blocks, void* output, DataType dtype,
+                                      const Reduction& = {});
+  // Every rank gets every rank's block.
+  Status all_gather(const void* input, void* output, std::size_t count, DataType dtype);
+  Result<Work> all_gather_async(const void* input, void* output, std::size_t count, DataType dtype);
+  Status all_gather_v(const void* input, void* output, const Blocks& blocks, DataType dtype);
+  Result<Work> all_gather_v_async(const void* input, void* output, const Blocks& blocks, DataType dtype);
+  // Every rank gets the root's vector.
+  Status broadcast(const void* input, void* output, std::size_t count, DataType dtype, Rank root);
+  Result<Work> broadcast_async(const void* input, void* output, std::size_t count, DataType dtype, Rank root);
+  // As all_reduce, at the root alone.
+  Status reduce(const void* input, void* output, std::size_t count, DataType dtype, Rank root, const Reduction& = {});
+  Result<Work> reduce_async(const void* input, void* output, std::size_t count, DataType dtype, Rank root,
+                            const Reduction& = {});
+  // Block d of rank s becomes block s of rank d.
+  Status all_to_all(const void* input, void* output, std::size_t count, DataType dtype);
+  Result<Work> all_to_all_async(const void* input, void* output, std::size_t count, DataType dtype);
+  // `sent.counts[d]` elements go to rank d, `received.counts[s]` come from rank s, which must say the same.
+  Status all_to_all_v(const void* input, const Blocks& sent, void* output, const Blocks& received, DataType dtype);
+  Result<Work> all_to_all_v_async(const void* input, const Blocks& sent, void* output, const Blocks& received,
+                                  DataType dtype);
+  // The root gets every rank's block.
+  Status gather(const void* input, void* output, std::size_t count, DataType dtype, Rank root);
+  Result<Work> gather_async(const void* input, void* output, std::size_t count, DataType dtype, Rank root);
+  Status gather_v(const void* input, void* output, const Blocks& blocks, DataType dtype, Rank root);
+  Result<Work> gather_v_async(const void* input, void* output, const Blocks& blocks, DataType dtype, Rank root);
+  // Rank r gets block r of the root.
+  Status scatter(const void* input, void* output, std::size_t count, DataType dtype, Rank root);
+  Result<Work> scatter_async(const void* input, void* output, std::size_t count, DataType dtype, Rank root);
+  Status scatter_v(const void* input, const Blocks& blocks, void* output, DataType dtype, Rank root);
+  Result<Work> scatter_v_async(const void* input, const Blocks& blocks, void* output, DataType dtype, Rank root);
+  // Returns once every rank has called it.
+  Status barrier();
+  Result<Work> barrier_async();
+  // Any of them, described as a value.
+  Status run(const Call& call);
+  Result<Work> start(const Call& call);
+
+  // ---- one rank to another ----
+  //
+  // The k-th send from rank a to rank b matches the k-th recv of b from a; both name the same count and dtype. Calls of
+  // a communicator run in the order they were made, so ranks that send to each other do it in a Group (group.hpp):
+  // inside one, sends and recvs run together, in any order. A rank sends to itself inside a group only.
+  Status send(const void* input, std::size_t count, DataType dtype, Rank to);
+  Result<Work> send_async(const void* input, std::size_t count, DataType dtype, Rank to);
+  Status recv(void* output, std::size_t count, DataType dtype, Rank from);
+  Result<Work> recv_async(void* output, std::size_t count, DataType dtype, Rank from);
+
+  // ---- the same over spans: `count` follows from them ----
 
   template <typename T>
-  Status all_reduce(std::span<const T> input, std::span<T> output, ReduceOp op = ReduceOp::Sum) {
-    WREATH_TRY(check_sizes(input.size(), output.size()));
-    return all_reduce(input.data(), output.data(), input.size(), dtype_of<T>, op);
+  Status all_reduce(std::span<const T> input, std::span<T> output, const Reduction& reduction = {}) {
+    WREATH_TRY(check_sizes("all_reduce", input.size(), output.size()));
+    return all_reduce(input.data(), output.data(), input.size(), dtype_of<T>, reduction);
   }
   // In place.
   template <typename T>
-  Status all_reduce(std::span<T> buffer, ReduceOp op = ReduceOp::Sum) {
-    return all_reduce(buffer.data(), buffer.data(), buffer.size(), dtype_of<T>, op);
+  Status all_reduce(std::span<T> buffer, const Reduction& reduction = {}) {
+    return all_reduce(buffer.data(), buffer.data(), buffer.size(), dtype_of<T>, reduction);
   }
+  template <typename T>
+  Status reduce_scatter(std::span<const T> input, std::span<T> output, const Reduction& reduction = {}) {
+    WREATH_TRY(check_sizes("reduce_scatter", input.size(), output.size() * blocks()));
+    return reduce_scatter(input.data(), output.data(), output.size(), dtype_of<T>, reduction);
+  }
+  template <typename T>
+  Status all_gather(std::span<const T> input, std::span<T> output) {
+    WREATH_TRY(check_sizes("all_gather", input.size() * blocks(), output.size()));
+    return all_gather(input.data(), output.data(), input.size(), dtype_of<T>);
+  }
+  // In place: the root's elements replace everyone's.
+  template <typename T>
+  Status broadcast(std::span<T> buffer, Rank root) {
+    return broadcast(buffer.data(), buffer.data(), buffer.size(), dtype_of<T>, root);
+  }
+  // `output` beside the root may be empty.
+  template <typename T>
+  Status reduce(std::span<const T> input, std::span<T> output, Rank root, const Reduction& reduction = {}) {
+    if (rank() == root) WREATH_TRY(check_sizes("reduce", input.size(), output.size()));
+    return reduce(input.data(), output.data(), input.size(), dtype_of<T>, root, reduction);
+  }
+  template <typename T>
+  Status all_to_all(std::span<const T> input, std::span<T> output) {
+    WREATH_TRY(check_sizes("all_to_all", input.size(), output.size()));
+    WREATH_TRY(check_sizes("all_to_all", input.size() / blocks() * blocks(), input.size()));
+    return all_to_all(input.data(), output.data(), input.size() / blocks(), dtype_of<T>);
+  }
+  // `output` beside the root may be empty.
+  template <typename T>
+  Status gather(std::span<const T> input, std::span<T> output, Rank root) {
+    if (rank() == root) WREATH_TRY(check_sizes("gather", input.size() * blocks(), output.size()));
+    return gather(input.data(), output.data(), input.size(), dtype_of<T>, root);
+  }
+  // `input` beside the root may be empty.
+  template <typename T>
+  Status scatter(std::span<const T> input, std::span<T> output, Rank root) {
+    if (rank() == root) WREATH_TRY(check_sizes("scatter", input.size(), output.size() * blocks()));
+    return scatter(input.data(), output.data(), output.size(), dtype_of<T>, root);
+  }
+  template <typename T>
+  Status send(std::span<const T> input, Rank to) {
+    return send(input.data(), input.size(), dtype_of<T>, to);
+  }
+  template <typename T>
+  Status recv(std::span<T> output, Rank from) {
+    return recv(output.data(), output.size(), dtype_of<T>, from);
+  }
+
+  // ---- other communicators out of this one; every rank (of shrink: every survivor) calls them ----
+
+  // One communicator for each `color`, its ranks in the order of `key`, then of rank. A negative color takes part and
+  // gets none: an empty communicator (ranks() == 0).
+  Result<Communicator> split(int color, int key = 0);
+  // The same ranks again, with calls of their own.
+  Result<Communicator> duplicate();
+  // After a failure: the survivors, in their order, as a new communicator, usable while this one stays failed. Either
+  // all survivors get the same members, or all an error. `timeout_ms` bounds the wait for ranks that live but do not
+  // call it. See docs/architecture.md.
+  Result<Communicator> shrink(std::int64_t timeout_ms = 60'000);
 
   // Fails the communicator on this rank at once and tells the others. Wakes every waiter; returns
   // within 1 s; afterwards no thread of this process touches buffers of its operations.
@@ -95,7 +217,8 @@ class Communicator {
  private:
   struct Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
-  static Status check_sizes(std::size_t input, std::size_t output);
+  std::size_t blocks() const noexcept { return ranks() > 0 ? static_cast<std::size_t>(ranks()) : 1; }
+  static Status check_sizes(std::string_view call, std::size_t input, std::size_t output);
   std::unique_ptr<Impl> impl_;
 };
 

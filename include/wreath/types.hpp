@@ -1,6 +1,7 @@
 // The small words every other header uses: ranks, dtypes, operators, collectives.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,12 +12,43 @@ namespace wreath {
 
 using Rank = std::int32_t;
 
-enum class DataType : std::uint8_t { Int32, Float32 };
-enum class ReduceOp : std::uint8_t { Sum };
-enum class Collective : std::uint8_t { AllReduce };
+// Float8E4M3 is OCP's e4m3fn: no infinities, NaN is 0x7f, the largest finite value is 448.
+enum class DataType : std::uint8_t {
+  Int8,
+  Uint8,
+  Int32,
+  Uint32,
+  Int64,
+  Uint64,
+  Float16,
+  Float32,
+  Float64,
+  BFloat16,
+  Float8E4M3,
+  Float8E5M2,
+};
+
+// PremultipliedSum: every rank's input is multiplied by that rank's factor (Reduction), then summed.
+enum class ReduceOp : std::uint8_t { Sum, Prod, Min, Max, Avg, PremultipliedSum };
+
+enum class Collective : std::uint8_t {
+  AllReduce,
+  ReduceScatter,
+  AllGather,
+  Broadcast,
+  Reduce,
+  AllToAll,
+  Gather,
+  Scatter,
+  Barrier,
+  Exchange,  // sends and receives of a group, or a single one
+};
 
 // Bytes of one element.
 std::size_t size_of(DataType dtype) noexcept;
+// The dtype sums are formed in: float32 for narrower floats, itself for every other.
+DataType accumulator_of(DataType dtype) noexcept;
+bool is_floating(DataType dtype) noexcept;
 
 // "float32", "sum", "all_reduce".
 std::string_view name(DataType dtype) noexcept;
@@ -26,18 +58,79 @@ std::string_view name(Collective collective) noexcept;
 // Reads our names and nccl-tests' spellings ("float", "int", "half"); nullopt when unknown.
 std::optional<DataType> parse_dtype(std::string_view text) noexcept;
 std::optional<ReduceOp> parse_op(std::string_view text) noexcept;
+std::optional<Collective> parse_collective(std::string_view text) noexcept;
 
 // The rows that exist, in the order tables print them.
 std::span<const DataType> all_dtypes() noexcept;
 std::span<const ReduceOp> all_ops() noexcept;
 std::span<const Collective> all_collectives() noexcept;
 
+// Whether a collective combines elements, and whether one rank is its root.
+bool reduces(Collective collective) noexcept;
+bool has_root(Collective collective) noexcept;
+
+// How a reduction combines: an operator, and for PremultipliedSum this rank's factor. Converts from an operator.
+struct Reduction {
+  ReduceOp op = ReduceOp::Sum;
+  double factor = 1;                // floating dtypes; rounded to the accumulator's type first
+  std::int64_t integer_factor = 1;  // integer dtypes; products wrap
+
+  constexpr Reduction() = default;
+  constexpr Reduction(ReduceOp of) : op(of) {}  // NOLINT(google-explicit-constructor)
+  static constexpr Reduction premultiplied_sum(double factor) {
+    Reduction reduction(ReduceOp::PremultipliedSum);
+    reduction.factor = factor;
+    reduction.integer_factor = static_cast<std::int64_t>(factor);
+    return reduction;
+  }
+  static constexpr Reduction premultiplied_sum(std::int64_t factor) {
+    Reduction reduction(ReduceOp::PremultipliedSum);
+    reduction.factor = static_cast<double>(factor);
+    reduction.integer_factor = factor;
+    return reduction;
+  }
+};
+
+// Elements of the narrow floating dtypes, as bits: storage for those who have no type of their own for them.
+struct Float16 {
+  std::uint16_t bits;
+};
+struct BFloat16 {
+  std::uint16_t bits;
+};
+struct Float8E4M3 {
+  std::uint8_t bits;
+};
+struct Float8E5M2 {
+  std::uint8_t bits;
+};
+
 // The dtype of a C++ element type: dtype_of<float>.
 template <typename T>
 inline constexpr DataType dtype_of = [] { static_assert(sizeof(T) == 0, "no such dtype"); }();
 template <>
-inline constexpr DataType dtype_of<float> = DataType::Float32;
+inline constexpr DataType dtype_of<std::int8_t> = DataType::Int8;
+template <>
+inline constexpr DataType dtype_of<std::uint8_t> = DataType::Uint8;
 template <>
 inline constexpr DataType dtype_of<std::int32_t> = DataType::Int32;
+template <>
+inline constexpr DataType dtype_of<std::uint32_t> = DataType::Uint32;
+template <>
+inline constexpr DataType dtype_of<std::int64_t> = DataType::Int64;
+template <>
+inline constexpr DataType dtype_of<std::uint64_t> = DataType::Uint64;
+template <>
+inline constexpr DataType dtype_of<Float16> = DataType::Float16;
+template <>
+inline constexpr DataType dtype_of<float> = DataType::Float32;
+template <>
+inline constexpr DataType dtype_of<double> = DataType::Float64;
+template <>
+inline constexpr DataType dtype_of<BFloat16> = DataType::BFloat16;
+template <>
+inline constexpr DataType dtype_of<Float8E4M3> = DataType::Float8E4M3;
+template <>
+inline constexpr DataType dtype_of<Float8E5M2> = DataType::Float8E5M2;
 
 }  // namespace wreath

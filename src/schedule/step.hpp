@@ -9,8 +9,9 @@
 
 namespace wreath {
 
-// A step is done once per tile. Fused steps (*Send) mean exactly their two parts in sequence: an
-// executor that has a message but no credit does the first part and waits for the second.
+// A step is done once per tile, and not at all for a tile without elements: then no message is sent or taken. Fused
+// steps (*Send) mean exactly their two parts in sequence: an executor that has a message but no credit does the first
+// part and waits for the second.
 enum class StepOp : std::uint8_t {
   Send,            // message(s) = source
   Recv,            // target = message
@@ -24,8 +25,9 @@ enum class StepOp : std::uint8_t {
 };
 
 enum StepFlag : std::uint8_t {
-  kStaged = 1,      // a sent message must be a copy: its source may change before it is read
-  kTargetDead = 2,  // nothing reads the target but this step's own Send
+  kStaged = 1,           // a sent message must be a copy: its source may change before it is read
+  kTargetDead = 2,       // nothing reads the target but this step's own Send
+  kPartialIncoming = 4,  // received messages are Partial
 };
 
 struct Step {
@@ -33,14 +35,17 @@ struct Step {
   std::uint8_t flags;
   Buffer source_buffer;
   Buffer target_buffer;
-  std::uint32_t source_part;
+  std::uint32_t source_part;  // of several chunks: where their parts start in Lowered::several
   std::uint32_t target_part;
   std::uint16_t in_first;  // messages received: Lowered::sources[in_first .. + in_count)
   std::uint16_t in_count;
   std::uint16_t out_first;  // messages sent: Lowered::targets[out_first .. + out_count)
   std::uint16_t out_count;
-  std::uint16_t own_place;  // LoadReduce: the place of `source` among the messages, in rank order
-  std::uint16_t reserved[5];
+  std::uint16_t own_place;    // LoadReduce: the place of `source` among the messages, in rank order
+  std::uint16_t source_slot;  // Scratch and Partial: the place of the first chunk
+  std::uint16_t target_slot;
+  std::uint16_t chunks;  // of source and target alike, and of the message
+  std::uint16_t reserved[2];
 };
 static_assert(sizeof(Step) == 32);
 
@@ -65,8 +70,10 @@ struct Lowered {
   std::vector<LoweredLane> lanes;
   std::vector<FifoEnd> sources;
   std::vector<FifoEnd> targets;
+  std::vector<std::uint32_t> several;  // parts of steps with more than one chunk
   std::uint32_t parts = 1;
-  std::uint32_t scratch_parts = 0;
+  std::uint32_t scratch_slots = 0;  // places of a lane in Scratch and Partial, each of one tile
+  std::uint32_t partial_slots = 0;
   std::uint16_t data_lanes = 1;
 };
 
