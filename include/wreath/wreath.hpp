@@ -4,12 +4,14 @@
 //   unique_id.hpp     how ranks meet                                     result.hpp  errors as values
 //   work.hpp          an operation in flight                             memory.hpp  memory peers can map
 //   group.hpp         calls launched as one                              call.hpp    a call as a value
+//   device.hpp        memory and streams of processors
 //
 // To extend it: schedule.hpp and algorithm.hpp (a new algorithm), fifo.hpp and transport.hpp (a new wire).
 #pragma once
 
 #include "wreath/call.hpp"
 #include "wreath/communicator.hpp"
+#include "wreath/device.hpp"
 #include "wreath/group.hpp"
 #include "wreath/memory.hpp"
 #include "wreath/result.hpp"

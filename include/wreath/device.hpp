@@ -1,0 +1,98 @@
+// Processors with memory of their own: streams of work in order, events between them, memory only they may touch.
+//
+// Collectives take device memory like any other. A call with a stream (Call::stream) begins once the stream's earlier
+// work is over, and the stream's later work begins once the call is over.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+class Device;
+
+// Owns memory of a device: page-aligned, zero-filled. Its address is for Device, Stream and Communicator calls only;
+// the host may not read or write it. Freed when destroyed, which no work in flight may be using then.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  DeviceMemory(Device& device, std::byte* data, std::size_t bytes) : device_(&device), data_(data), bytes_(bytes) {}
+  DeviceMemory(DeviceMemory&& other) noexcept
+      : device_(other.device_), data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~DeviceMemory();
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return bytes_; }
+
+ private:
+  Device* device_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// A point in a stream. Recorded again, it means the later point. May outlive the streams it was used with.
+class Event {
+ public:
+  virtual ~Event() = default;
+  // Whether the work before the last record() is over; true if never recorded.
+  virtual bool done() const = 0;
+  // Waits for it. timeout_ms < 0: without end. NotReady when the time runs out first.
+  virtual Status synchronize(std::int64_t timeout_ms = -1) = 0;
+};
+
+// Work in order. Any thread may add to it; calls return at once. After a failure of its work the rest is skipped and
+// every call returns that first error. Destroying it waits for its work.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual Device& device() const = 0;
+  // target = source, between any two of host memory and this device's. Both live until it is done.
+  virtual Status copy(void* target, const void* source, std::size_t bytes) = 0;
+  // Runs `work` on a host thread. It may not add to this stream.
+  virtual Status run(std::function<Status()> work) = 0;
+  // `event` means this point from now on.
+  virtual Status record(Event& event) = 0;
+  // Later work waits for the point that `event` means now. The event is of this device.
+  virtual Status wait(Event& event) = 0;
+  virtual bool idle() const = 0;
+  // Waits for all work. timeout_ms < 0: without end. NotReady when the time runs out first.
+  virtual Status synchronize(std::int64_t timeout_ms = -1) = 0;
+};
+
+// May be used by any thread. Lives as long as the process.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string_view name() const = 0;
+  // InvalidArgument for 0 bytes, System when refused.
+  virtual Result<DeviceMemory> allocate(std::size_t bytes) = 0;
+  virtual Result<std::unique_ptr<Stream>> make_stream() = 0;
+  virtual Result<std::unique_ptr<Event>> make_event() = 0;
+  // As Stream::copy, done on return.
+  virtual Status copy(void* target, const void* source, std::size_t bytes) = 0;
+
+ private:
+  friend class DeviceMemory;
+  virtual void release(std::byte* data, std::size_t bytes) = 0;
+};
+
+inline DeviceMemory::~DeviceMemory() {
+  if (data_ != nullptr) device_->release(data_, bytes_);
+}
+
+// The device made of host threads and memory: touching its memory from anywhere but its own calls is a
+// segmentation fault, as with a real one. Everything but the speed can be tried on it.
+Device& host_device();
+
+}  // namespace wreath

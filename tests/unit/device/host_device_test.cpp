@@ -1,0 +1,114 @@
+// The host device keeps the promises that a real one makes: separate memory, order in a stream, events between streams.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "wreath/device.hpp"
+
+namespace wreath {
+namespace {
+
+std::vector<int> counting(std::size_t count) {
+  std::vector<int> values(count);
+  std::iota(values.begin(), values.end(), 1);
+  return values;
+}
+
+TEST(DeviceMemory, HoldsWhatWasCopiedToIt) {
+  const std::vector<int> source = counting(10'000);
+  const std::size_t bytes = source.size() * sizeof(int);
+  const DeviceMemory first = host_device().allocate(bytes).value();
+  const DeviceMemory second = host_device().allocate(bytes).value();
+  std::vector<int> target(source.size());
+  host_device().copy(first.data(), source.data(), bytes).value();
+  host_device().copy(second.data(), first.data(), bytes).value();
+  host_device().copy(target.data(), second.data(), bytes).value();
+  EXPECT_EQ(target, source);
+}
+
+TEST(DeviceMemory, StartsAsZeros) {
+  const DeviceMemory memory = host_device().allocate(100).value();
+  std::vector<char> target(100, 'x');
+  host_device().copy(target.data(), memory.data(), 100).value();
+  EXPECT_EQ(target, std::vector<char>(100, 0));
+}
+
+TEST(DeviceMemoryDeathTest, CannotBeTouchedByTheHost) {
+  const DeviceMemory memory = host_device().allocate(64).value();
+  EXPECT_DEATH(memory.data()[0] = std::byte{1}, "");
+}
+
+TEST(DeviceMemory, RefusesNothingAndNull) {
+  EXPECT_EQ(host_device().allocate(0).error().code, ErrorCode::InvalidArgument);
+  int value = 0;
+  EXPECT_EQ(host_device().copy(&value, nullptr, 4).error().code, ErrorCode::InvalidArgument);
+}
+
+TEST(Stream, WorksInOrder) {
+  const auto stream = host_device().make_stream().value();
+  std::vector<int> seen;
+  for (int i = 0; i < 100; ++i) {
+    stream->run([&seen, i] { return seen.push_back(i), Status(); }).value();
+  }
+  stream->synchronize().value();
+  EXPECT_TRUE(stream->idle());
+  std::vector<int> wanted(100);
+  std::iota(wanted.begin(), wanted.end(), 0);
+  EXPECT_EQ(seen, wanted);
+}
+
+TEST(Stream, SkipsWorkAfterAFailureAndKeepsTheFirstError) {
+  const auto stream = host_device().make_stream().value();
+  std::atomic<bool> ran{false};
+  const auto event = host_device().make_event().value();
+  stream->run([] { return Status(Error{ErrorCode::System, "first"}); }).value();
+  static_cast<void>(stream->run([&] { return ran = true, Status(); }));
+  stream->record(*event).value();  // events fire all the same: others wait for them
+  event->synchronize(10'000).value();
+  EXPECT_EQ(stream->synchronize().error().message, "first");
+  EXPECT_EQ(stream->run([] { return Status(); }).error().message, "first");
+  EXPECT_FALSE(ran);
+}
+
+TEST(Stream, SynchronizeGivesUpInTimeAndHarmsNothing) {
+  const auto stream = host_device().make_stream().value();
+  std::atomic<bool> go{false};
+  stream
+      ->run([&] {
+        while (!go) std::this_thread::yield();
+        return Status();
+      })
+      .value();
+  EXPECT_EQ(stream->synchronize(1).error().code, ErrorCode::NotReady);
+  EXPECT_FALSE(stream->idle());
+  go = true;
+  stream->synchronize().value();
+}
+
+TEST(Event, OrdersTwoStreams) {
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    const auto first = host_device().make_stream().value();
+    const auto second = host_device().make_stream().value();
+    const auto event = host_device().make_event().value();
+    int value = 0;  // a race, were the event not to order
+    first->run([&] { return value = 7, Status(); }).value();
+    first->record(*event).value();
+    second->wait(*event).value();
+    int seen = 0;
+    second->run([&] { return seen = value, Status(); }).value();
+    second->synchronize().value();
+    EXPECT_EQ(seen, 7);
+  }
+}
+
+TEST(Event, NeverRecordedIsDone) {
+  const auto event = host_device().make_event().value();
+  EXPECT_TRUE(event->done());
+  event->synchronize(0).value();
+}
+
+}  // namespace
+}  // namespace wreath
