@@ -10,9 +10,15 @@ constexpr TransportRow kRows[] = {
     {"tcp", &make_tcp},
 };
 
+constexpr DecoratorRow kDecorators[] = {
+    {"faulty", &TransportContext::faults, &check_faults, &make_faulty},
+};
+
 }  // namespace
 
 std::span<const TransportRow> transports() noexcept { return kRows; }
+
+std::span<const DecoratorRow> transport_decorators() noexcept { return kDecorators; }
 
 const TransportRow* find_transport(std::string_view name) noexcept {
   for (const TransportRow& row : kRows) {

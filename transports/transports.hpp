@@ -11,4 +11,7 @@ Result<std::unique_ptr<Transport>> make_inproc(const TransportContext& context);
 Result<std::unique_ptr<Transport>> make_shm(const TransportContext& context);
 Result<std::unique_ptr<Transport>> make_tcp(const TransportContext& context);
 
+Result<std::unique_ptr<Transport>> make_faulty(std::unique_ptr<Transport> inner, const TransportContext& context);
+Status check_faults(std::string_view faults);
+
 }  // namespace wreath

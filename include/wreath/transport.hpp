@@ -79,6 +79,8 @@ class Link {
   // Learns of memory that the peer's slots will name as region `index` (see Region announcements in
   // docs/adding-a-transport.md). Called by the progress thread while the driver runs.
   virtual Status accept_region(std::uint32_t /*index*/, Offer) { return {}; }
+  // Whether its slots may name regions, which the peer must be told of (accept_region).
+  virtual bool names_regions() const { return mapped() != nullptr; }
   // What the two ends share beside FIFOs when they map each other's memory; null for a wire.
   virtual const MappedPeer* mapped() const { return nullptr; }
 };
@@ -104,6 +106,7 @@ struct TransportContext {
   int ranks;
   FifoShape shape;
   OwnSegment* segment = nullptr;  // of this rank; outlives the transport. Null: mapped memory is not available
+  std::string_view faults = {};   // CommunicatorOptions::faults
 };
 
 struct TransportRow {
@@ -115,5 +118,15 @@ struct TransportRow {
 std::span<const TransportRow> transports() noexcept;
 // The row of that name; null when there is none.
 const TransportRow* find_transport(std::string_view name) noexcept;
+
+// A transport around another one, which it serves under the other's name.
+struct DecoratorRow {
+  std::string_view name;
+  std::string_view TransportContext::*setting;  // it is used where this is not empty
+  Status (*check)(std::string_view setting);    // InvalidArgument names what is wrong
+  Result<std::unique_ptr<Transport>> (*make)(std::unique_ptr<Transport> inner, const TransportContext&);
+};
+// The table (transports/registry.cpp), innermost first.
+std::span<const DecoratorRow> transport_decorators() noexcept;
 
 }  // namespace wreath

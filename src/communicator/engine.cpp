@@ -73,7 +73,7 @@ Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const Comm
 Status Engine::link() {
   shape_ = {kLanes, options_.slot_count, slot_bytes_of(membership_, options_.buffer_bytes, options_.slot_count),
             options_.first_sequence, 1};
-  auto links = Links::create(membership_, shape_, options_.transports);
+  auto links = Links::create(membership_, shape_, options_.transports, options_.faults);
   if (!links) return links.error();
   links_ = std::move(*links);
   auto recorder = FlightRecorder::create(rank(), ranks(), membership_.communicator);

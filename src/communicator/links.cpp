@@ -17,7 +17,7 @@ constexpr std::uint32_t kCandidates = 0xFFFFFFFE;
 }  // namespace
 
 Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const FifoShape& shape,
-                                             const std::vector<std::string>& allowed) {
+                                             const std::vector<std::string>& allowed, std::string_view faults) {
   auto links = std::make_unique<Links>();
   links->members_ = membership.members;
   links->self_ = membership.members[static_cast<std::size_t>(membership.rank)].endpoint;
@@ -38,7 +38,13 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
   links->segment_ = std::move(*segment);
   for (const TransportRow& row : transports()) {
     if (!is_allowed(row.name)) continue;
-    auto transport = row.make({links->self_, membership.ranks, shape, links->segment_.get()});
+    const TransportContext context{links->self_, membership.ranks, shape, links->segment_.get(), faults};
+    auto transport = row.make(context);
+    for (const DecoratorRow& decorator : transport_decorators()) {
+      if (transport && !(context.*decorator.setting).empty()) {
+        transport = decorator.make(std::move(*transport), context);
+      }
+    }
     if (transport) {
       links->transports_.push_back(std::move(*transport));
     } else if (transport.error().code != ErrorCode::Unavailable) {
@@ -254,8 +260,9 @@ void Links::settle(Attempt& attempt, const std::string& own, const std::string& 
 std::string Links::describe(Rank peer) const { return names_[static_cast<std::size_t>(peer)]; }
 
 Status Links::announce(ControlPlane& control) {
-  for (const Rank peer : mapped_) {
-    if (!segment_->has_announcements(peer)) continue;
+  for (Rank peer = 0; peer < static_cast<Rank>(links_.size()); ++peer) {
+    const Link* linked = link(peer);
+    if (linked == nullptr || !linked->names_regions() || !segment_->has_announcements(peer)) continue;
     auto announcements = segment_->take_announcements(peer);
     if (!announcements) return announcements.error();
     for (Announcement& announcement : *announcements) {

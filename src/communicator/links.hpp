@@ -21,7 +21,7 @@ class Links {
  public:
   // Makes the own segment and the allowed transports (names; empty: all).
   static Result<std::unique_ptr<Links>> create(const Membership& membership, const FifoShape& shape,
-                                               const std::vector<std::string>& allowed);
+                                               const std::vector<std::string>& allowed, std::string_view faults);
   // Agrees with every peer on a transport, best first. Both ends try each candidate; the pair uses
   // the first that works for both. Messages arrive through on_offer and on_verdict meanwhile. Whether
   // every pair of ranks maps each other's memory: the same answer on all ranks.

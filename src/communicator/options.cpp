@@ -59,6 +59,7 @@ Status fill_from_environment(CommunicatorOptions& options) {
   const CommunicatorOptions untouched;
   if (options.transports.empty()) options.transports = split(setting_text(Setting::TransportNames));
   if (options.algorithm.empty()) options.algorithm = setting_text(Setting::AlgorithmName);
+  if (options.faults.empty()) options.faults = setting_text(Setting::Faults);
   WREATH_TRY(fill_integer(options.lanes, untouched.lanes, Setting::Lanes));
   WREATH_TRY(fill_integer(options.slot_count, untouched.slot_count, Setting::Slots));
   WREATH_TRY(fill_from_environment(options.timeouts));
@@ -85,6 +86,10 @@ Status check(const CommunicatorOptions& options) {
     return invalid(
         fmt::format("algorithm '{}' does not exist; these do: {}", options.algorithm, fmt::join(known, " ")));
   }
+  TransportContext decorations{};
+  decorations.faults = options.faults;
+  for (const DecoratorRow& decorator : transport_decorators())
+    WREATH_TRY(decorator.check(decorations.*decorator.setting));
   if (!std::has_single_bit(options.slot_count) || options.slot_count > kMaximumSlotCount) {
     return invalid(
         fmt::format("slot_count = {}: must be a power of two, at most {}", options.slot_count, kMaximumSlotCount));
@@ -118,6 +123,7 @@ std::string encode_options(const CommunicatorOptions& options) {
                             {"slot_count", options.slot_count},
                             {"buffer_bytes", options.buffer_bytes},
                             {"first_sequence", options.first_sequence},
+                            {"faults", options.faults},
                             {"bootstrap_ms", options.timeouts.bootstrap_ms},
                             {"late_warning_ms", options.timeouts.late_warning_ms},
                             {"arrival_ms", options.timeouts.arrival_ms},
@@ -137,6 +143,7 @@ Result<CommunicatorOptions> decode_options(const std::string& text) {
     options.slot_count = json.at("slot_count").get<std::uint32_t>();
     options.buffer_bytes = json.at("buffer_bytes").get<std::size_t>();
     options.first_sequence = json.at("first_sequence").get<std::uint32_t>();
+    options.faults = json.at("faults").get<std::string>();
     options.timeouts.bootstrap_ms = json.at("bootstrap_ms").get<std::int64_t>();
     options.timeouts.late_warning_ms = json.at("late_warning_ms").get<std::int64_t>();
     options.timeouts.arrival_ms = json.at("arrival_ms").get<std::int64_t>();

@@ -1,41 +1,18 @@
 // Initial state of the lanes, and what the pump asks of one.
 #include "transports/tcp/lanes.hpp"
 
-#include <fmt/format.h>
-
 #include "src/base/memory_order.hpp"
 
 namespace wreath {
 namespace {
 
-std::unique_ptr<SlotHeader[]> make_slots(const FifoShape& shape) {
-  auto slots = std::make_unique<SlotHeader[]>(shape.slot_count);
-  for (std::uint32_t i = 0; i < shape.slot_count; ++i) {  // as if read one round ago: none looks published
-    const std::uint32_t sequence = shape.first_sequence + i;
-    slots[sequence & (shape.slot_count - 1)].sequence = sequence - shape.slot_count;
-  }
-  return slots;
-}
-
 void initialise(TcpLane& lane, const FifoShape& shape, std::uint16_t number) {
-  lane.send_slots = make_slots(shape);
-  lane.recv_slots = make_slots(shape);
-  for (std::uint32_t* sequence :
-       {&lane.send_consumed.value, &lane.recv_consumed.value, &lane.gathered, &lane.peer_consumed, &lane.received,
-        &lane.reported, &lane.send.next, &lane.recv.next}) {
-    *sequence = shape.first_sequence;
-  }
-  lane.send.slots = lane.send_slots.get();
-  lane.send.consumed = &lane.send_consumed;
-  lane.send.slot_count = shape.slot_count;
-  lane.send.slot_bytes = shape.slot_bytes;
-  lane.send.lane = number;
-  lane.send.by_reference = true;
-  lane.recv.slots = lane.recv_slots.get();
-  lane.recv.consumed = &lane.recv_consumed;
+  lane.send_slots = make_local_slots(shape);
+  lane.recv_slots = make_local_slots(shape);
+  lane.gathered = lane.peer_consumed = lane.received = lane.reported = shape.first_sequence;
+  lane.send = local_send_fifo(shape, number, lane.send_slots.get(), lane.send_consumed);
+  lane.recv = local_recv_fifo(shape, number, lane.recv_slots.get(), lane.recv_consumed);
   lane.recv.landing = &lane.landing;
-  lane.recv.slot_count = shape.slot_count;
-  lane.recv.lane = number;
 }
 
 const SlotHeader* published(const TcpLane& lane, std::uint32_t sequence) {
@@ -46,14 +23,6 @@ const SlotHeader* published(const TcpLane& lane, std::uint32_t sequence) {
 bool has_room(const TcpLane& lane) { return lane.gathered - lane.peer_consumed < lane.send.slot_count; }
 
 }  // namespace
-
-Status TcpStaging::allocate(const FifoShape& shape) {
-  if (data_) return {};
-  const std::size_t bytes = std::size_t{shape.slot_count} * shape.slot_bytes;
-  data_.reset(new (kAlignment, std::nothrow) std::byte[bytes]);
-  if (!data_) return Error{ErrorCode::System, fmt::format("tcp: no memory for {} bytes of staging", bytes)};
-  return {};
-}
 
 const SlotHeader* TcpLane::sendable() const { return has_room(*this) ? published(*this, gathered) : nullptr; }
 

@@ -4,42 +4,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <span>
 
+#include "src/fifo/local_fifo.hpp"
 #include "wreath/fifo.hpp"
-#include "wreath/result.hpp"
 #include "wreath/transport.hpp"
 
 namespace wreath {
-
-// slot_count x slot_bytes of memory, absent until allocated. Pages that are not used cost nothing.
-class TcpStaging {
- public:
-  // Does nothing when it is there. System when memory is refused.
-  Status allocate(const FifoShape& shape);
-  std::byte* data() const { return data_.get(); }
-
- private:
-  static constexpr std::align_val_t kAlignment{4096};
-  struct Free {
-    void operator()(std::byte* data) const { ::operator delete[](data, kAlignment); }
-  };
-  std::unique_ptr<std::byte[], Free> data_;
-};
 
 // One lane: `send` and `recv` are the executor's ends; the pump is the other end of both.
 struct TcpLane {
   std::unique_ptr<SlotHeader[]> send_slots;
   Counter send_consumed;  // messages the kernel has accepted: their memory may be used again
-  TcpStaging send_staging;
+  LocalStaging send_staging;
   SendFifo send;
   std::uint32_t gathered = 0;       // next sequence to hand to the kernel
   std::uint32_t peer_consumed = 0;  // what the peer has reported: it has room for slot_count more
 
   std::unique_ptr<SlotHeader[]> recv_slots;
   Counter recv_consumed;
-  TcpStaging recv_staging;
+  LocalStaging recv_staging;
   Landing landing;
   RecvFifo recv;
   std::uint32_t received = 0;  // next sequence expected from the wire

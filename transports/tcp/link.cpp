@@ -44,9 +44,7 @@ TcpLink::~TcpLink() {
 Status TcpLink::prepare(std::uint16_t lane) {
   TcpLane& own = lanes_[lane];
   WREATH_TRY(own.send_staging.allocate(lanes_.shape()));
-  own.send.staging = own.send_staging.data();
-  own.send.staging_region = kLocalAddress;
-  own.send.staging_offset = reinterpret_cast<std::uintptr_t>(own.send.staging);
+  set_staging(own.send, own.send_staging);
   return {};
 }
 

@@ -1,0 +1,143 @@
+// The pump between the two pairs of FIFOs, with its thumb on the scale.
+#include "transports/faulty/link.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/clock.hpp"
+#include "src/base/memory_order.hpp"
+#include "src/fifo/access.hpp"
+
+namespace wreath {
+namespace {
+
+const std::byte* address_of(const SlotHeader& slot) {
+  return reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset));
+}
+
+}  // namespace
+
+FaultyLink::FaultyLink(std::unique_ptr<Link> inner, const FifoShape& shape, Rank self, Rank peer,
+                       const FaultRates& rates)
+    : inner_(std::move(inner)),
+      shape_(shape),
+      peer_(peer),
+      faults_(rates, self, peer),
+      lanes_(std::make_unique<Lane[]>(shape.lanes)) {
+  for (std::uint16_t i = 0; i < shape.lanes; ++i) {
+    Lane& lane = lanes_[i];
+    lane.send_slots = make_local_slots(shape);
+    lane.recv_slots = make_local_slots(shape);
+    lane.send = local_send_fifo(shape, i, lane.send_slots.get(), lane.send_consumed);
+    lane.recv = local_recv_fifo(shape, i, lane.recv_slots.get(), lane.recv_consumed);
+    lane.received = shape.first_sequence;
+  }
+}
+
+Status FaultyLink::prepare(std::uint16_t number) {
+  Lane& lane = lanes_[number];
+  WREATH_TRY(inner_->prepare(number));
+  WREATH_TRY(lane.send_staging.allocate(shape_));
+  WREATH_TRY(lane.recv_staging.allocate(shape_));
+  set_staging(lane.send, lane.send_staging);
+  if (std::find(used_.begin(), used_.end(), number) == used_.end()) used_.push_back(number);
+  return {};
+}
+
+Result<std::size_t> FaultyLink::progress(bool expecting) {
+  if (broken_) return *broken_;
+  auto moved = inner_->progress(expecting);
+  if (!moved) return moved;
+  std::size_t bytes = *moved;
+  bool published = false;
+  for (const std::uint16_t number : used_) {
+    const auto sent = forward(lanes_[number]);
+    if (!sent) return broken_.emplace(sent.error());
+    const auto received = deliver(lanes_[number]);
+    if (!received) return broken_.emplace(received.error());
+    published = published || *sent > 0 || *received > 0;
+    bytes += *sent + *received;
+  }
+  if (published) {
+    full_fence();  // before the look at the peer's `sleeping`
+    inner_->wake();
+  }
+  return bytes;
+}
+
+// Whether the message at hand is still delayed. Its fault is drawn once.
+bool FaultyLink::held(Lane& lane) {
+  if (!lane.drawn) {
+    lane.drawn = true;
+    lane.fault = faults_.next();
+    lane.due_ns = lane.fault == LinkFault::Delay ? now_ns() + faults_.delay_ms() * 1'000'000 : 0;
+  }
+  return lane.due_ns != 0 && now_ns() < lane.due_ns;
+}
+
+Result<std::size_t> FaultyLink::forward(Lane& lane) {
+  std::size_t moved = 0;
+  SendFifo& inner = inner_->send_fifo(lane.send.lane);
+  while (lane.send_consumed.value != lane.send.next) {
+    const SlotHeader& from = lane.send_slots[lane.send_consumed.value & (shape_.slot_count - 1)];
+    if (held(lane) || !has_credit(inner)) return moved;
+    lane.drawn = false;
+    if (lane.fault == LinkFault::Close) {
+      return Error{ErrorCode::PeerLost, fmt::format("faulty link to rank {}: closed", peer_), peer_};
+    }
+    if (lane.fault != LinkFault::Drop) {
+      const std::uint32_t bytes = from.bytes - (lane.fault == LinkFault::Truncate && from.bytes > 0 ? 1 : 0);
+      std::memcpy(stage(inner), address_of(from), bytes);
+      SlotHeader& to = next_slot(inner);
+      to.epoch = from.epoch;
+      to.signature = from.signature;
+      to.bytes = bytes;
+      publish(inner);
+      moved += bytes + 1;
+    }
+    store_release(lane.send_consumed.value, lane.send_consumed.value + 1);
+  }
+  return moved;
+}
+
+Result<std::size_t> FaultyLink::deliver(Lane& lane) {
+  std::size_t moved = 0;
+  RecvFifo& inner = inner_->recv_fifo(lane.send.lane);
+  while (lane.received - lane.recv_consumed.value < shape_.slot_count) {
+    const SlotHeader* from = peek(inner);
+    if (from == nullptr) return moved;
+    const Located data = locate(inner, *from);
+    if (data.state == Locating::Unmapped) return moved;
+    if (data.state == Locating::Invalid || from->bytes > shape_.slot_bytes) {
+      return Error{ErrorCode::PeerLost, fmt::format("faulty link to rank {}: a slot without its data", peer_), peer_};
+    }
+    const std::uint32_t place = lane.received & (shape_.slot_count - 1);
+    std::byte* target = lane.recv_staging.data() + std::size_t{place} * shape_.slot_bytes;
+    std::memcpy(target, data.data, from->bytes);
+    SlotHeader& to = lane.recv_slots[place];
+    to.epoch = from->epoch;
+    to.lane = from->lane;
+    to.signature = from->signature;
+    to.bytes = from->bytes;
+    to.flags = 0;
+    to.region = kLocalAddress;
+    to.offset = reinterpret_cast<std::uintptr_t>(target);
+    store_release(to.sequence, lane.received++);
+    moved += from->bytes + 1;
+    consume(inner);
+  }
+  return moved;
+}
+
+std::size_t FaultyLink::in_flight() const {
+  std::size_t bytes = inner_->in_flight();
+  for (const std::uint16_t number : used_) {
+    const Lane& lane = lanes_[number];
+    bytes += lane.send.next - lane.send_consumed.value;
+  }
+  return bytes;
+}
+
+}  // namespace wreath

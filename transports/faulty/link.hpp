@@ -1,0 +1,62 @@
+// A link with faults: its executors use FIFOs of its own, and it hands their messages to another link, or not.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "src/fifo/local_fifo.hpp"
+#include "transports/faulty/faults.hpp"
+#include "wreath/transport.hpp"
+
+namespace wreath {
+
+class FaultyLink final : public Link {
+ public:
+  FaultyLink(std::unique_ptr<Link> inner, const FifoShape& shape, Rank self, Rank peer, const FaultRates& rates);
+
+  SendFifo& send_fifo(std::uint16_t lane) override { return lanes_[lane].send; }
+  RecvFifo& recv_fifo(std::uint16_t lane) override { return lanes_[lane].recv; }
+  Status prepare(std::uint16_t lane) override;
+  // Once a message drew `close` the link is gone: PeerLost, for good.
+  Result<std::size_t> progress(bool expecting) override;
+  int descriptor() const override { return inner_->descriptor(); }
+  bool send_blocked() const override { return inner_->send_blocked(); }
+  std::size_t in_flight() const override;
+  void wake() override { inner_->wake(); }
+  Status accept_region(std::uint32_t index, Offer offer) override {
+    return inner_->accept_region(index, std::move(offer));
+  }
+  bool names_regions() const override { return inner_->names_regions(); }
+
+ private:
+  struct Lane {
+    std::unique_ptr<SlotHeader[]> send_slots;
+    std::unique_ptr<SlotHeader[]> recv_slots;
+    Counter send_consumed;
+    Counter recv_consumed;
+    LocalStaging send_staging;
+    LocalStaging recv_staging;
+    SendFifo send;
+    RecvFifo recv;
+    std::uint32_t received = 0;
+    LinkFault fault = LinkFault::None;  // of the message at hand
+    bool drawn = false;
+    std::int64_t due_ns = 0;
+  };
+
+  Result<std::size_t> forward(Lane& lane);
+  Result<std::size_t> deliver(Lane& lane);
+  bool held(Lane& lane);
+
+  std::unique_ptr<Link> inner_;
+  FifoShape shape_;
+  Rank peer_;
+  FaultSource faults_;
+  std::unique_ptr<Lane[]> lanes_;
+  std::vector<std::uint16_t> used_;
+  std::optional<Error> broken_;
+};
+
+}  // namespace wreath
