@@ -1,59 +1,113 @@
-// Round robin over lanes: a lane that waits lets the others work.
+// Round robin over resident lanes: a lane that waits lets the others work.
 #include "src/executor/host.hpp"
 
-namespace wreath {
+#include <algorithm>
 
-void LaneScheduler::start(Plan& plan, const OperationState& state, const HostProcessor& processor) {
+namespace wreath {
+namespace {
+
+constexpr std::uint64_t kLineBytes = 64;
+
+}  // namespace
+
+Conversions conversions_of(const Arithmetic& arithmetic) noexcept {
+  Conversions conversions;
+  if (arithmetic.combine == nullptr) return conversions;
+  conversions.plain = 0;
+  for (const Form from : {Form::Data, Form::Partial}) {
+    for (const Form to : {Form::Data, Form::Partial}) {
+      const unsigned plain = arithmetic.moves(from, to) ? 1U : 0U;
+      conversions.plain = static_cast<std::uint8_t>(conversions.plain | plain << Conversions::bit(from, to));
+    }
+  }
+  conversions.premultiplies = arithmetic.reduction.op == ReduceOp::PremultipliedSum;
+  return conversions;
+}
+
+std::byte* LaneScratch::reserve(std::uint64_t bytes) {
+  if (bytes == 0) return nullptr;
+  if (bytes > bytes_) {
+    memory_.reset();
+    memory_.reset(new std::byte[bytes + kLineBytes]);  // not zeroed: pages are touched by those who write them
+    bytes_ = bytes;
+  }
+  return memory_.get() + (0 - reinterpret_cast<std::uintptr_t>(memory_.get())) % kLineBytes;
+}
+
+void LaneScheduler::start(Plan& plan, const OperationState& state, const HostProcessor& processor,
+                          std::size_t resident) {
   plan_ = &plan;
   state_ = state;
   state_.steps = plan.lowered.steps.data();
+  state_.several = plan.lowered.several.data();
   state_.targets = plan.targets.data();
   state_.sources = plan.sources.data();
-  state_.target_count = static_cast<std::uint32_t>(plan.targets.size());
+  state_.conversions = conversions_of(processor.arithmetic);
   processor_ = processor;
-  lanes_.resize(plan.lowered.lanes.size());
-  for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    const LoweredLane& lowered = plan.lowered.lanes[i];
-    lanes_[i] = LaneState{};
-    lanes_[i].first = lanes_[i].step = lowered.first_step;
-    lanes_[i].end = lowered.first_step + lowered.step_count;
-    lanes_[i].data_lane = lowered.data_lane;
-    lanes_[i].done = lowered.step_count == 0 || state_.geometry.tiles == 0;
-  }
-  left_ = 0;
-  for (const LaneState& lane : lanes_) left_ += lane.done ? 0 : 1;
-  next_ = 0;
+  place_lanes(plan);
+  lanes_.assign(plan.lowered.lanes.size(), LaneState{});
+  running_.clear();
+  turn_ = 0;
+  begun_ = 0;
   failed_ = nullptr;
+  while (begun_ < lanes_.size() && running_.size() < resident) begin_lane();
+}
+
+void LaneScheduler::place_lanes(Plan& plan) {
+  const Geometry& geometry = state_.geometry;
+  const auto bytes_of = [&](Buffer buffer, std::uint32_t slots) {
+    state_.slots[static_cast<int>(buffer)] = slots;
+    const std::uint64_t places = std::uint64_t{slots} * plan.lowered.lanes.size();
+    return round_up(places * geometry.tile * geometry.bytes_of(form_of(buffer)), kLineBytes);
+  };
+  const std::uint64_t scratch_bytes = bytes_of(Buffer::Scratch, plan.lowered.scratch_slots);
+  const std::uint64_t partial_bytes = bytes_of(Buffer::Partial, plan.lowered.partial_slots);
+  std::byte* memory = plan.scratch.reserve(scratch_bytes + partial_bytes);
+  state_.buffers[static_cast<int>(Buffer::Scratch)] = memory;
+  state_.buffers[static_cast<int>(Buffer::Partial)] = memory == nullptr ? nullptr : memory + scratch_bytes;
+}
+
+// Makes the next lane resident; one with nothing to do is over at once.
+void LaneScheduler::begin_lane() {
+  const LoweredLane& lowered = plan_->lowered.lanes[begun_];
+  LaneState& lane = lanes_[begun_];
+  lane.index = static_cast<std::uint16_t>(begun_++);
+  lane.first = lane.step = lowered.first_step;
+  lane.end = lowered.first_step + lowered.step_count;
+  lane.data_lane = lowered.data_lane;
+  lane.done = lowered.step_count == 0 || state_.geometry.tiles == 0;
+  if (!lane.done) running_.push_back(lane.index);
 }
 
 Advance LaneScheduler::run(int budget) {
   bool advanced = false;
   std::size_t blocked = 0;
-  while (left_ > 0 && blocked < lanes_.size() && budget > 0) {
-    LaneState& lane = lanes_[next_];
-    next_ = next_ + 1 == lanes_.size() ? 0 : next_ + 1;
-    if (lane.done) {
-      ++blocked;
-      continue;
-    }
+  while (blocked < running_.size() && budget > 0) {
+    if (turn_ >= running_.size()) turn_ = 0;
+    LaneState& lane = lanes_[running_[turn_]];
+    ++turn_;
     switch (try_step(state_, lane, processor_)) {
       case Advance::Blocked: ++blocked; continue;
       case Advance::Failed: failed_ = &lane; return Advance::Failed;
-      case Advance::Done: --left_; break;
+      case Advance::Done: {
+        running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(--turn_));
+        const std::size_t left = running_.size();
+        while (begun_ < lanes_.size() && running_.size() == left) begin_lane();
+        break;
+      }
       case Advance::Advanced: break;
     }
     --budget;
     blocked = 0;
     advanced = true;
   }
-  if (left_ == 0 && drained()) return Advance::Done;
+  if (running_.empty() && drained()) return Advance::Done;
   return advanced ? Advance::Advanced : Advance::Blocked;
 }
 
 // User memory that was sent by reference was read, and a pump holds nothing back.
 bool LaneScheduler::drained() const {
-  bool referenced = false;
-  for (const LaneState& lane : lanes_) referenced = referenced || lane.referenced;
+  const bool referenced = std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane.referenced; });
   for (const SendFifo* fifo : plan_->targets) {
     if ((referenced || fifo->by_reference) && !wreath::drained(*fifo)) return false;
   }
@@ -61,8 +115,9 @@ bool LaneScheduler::drained() const {
 }
 
 const FifoEnd* LaneScheduler::waiting_for() const {
-  for (const LaneState& lane : lanes_) {
-    if (lane.done) continue;
+  for (const std::uint16_t index : running_) {
+    const LaneState& lane = lanes_[index];
+    if (lane.elements == kNotBegun || lane.elements == 0) continue;
     const Step& step = state_.steps[lane.step];
     const bool receives = step.in_count > 0 && !lane.received;
     if (receives && lane.arrived < step.in_count) return &plan_->lowered.sources[step.in_first + lane.arrived];

@@ -12,15 +12,30 @@ namespace wreath {
 
 // Moves the bytes of try_step on this CPU.
 struct HostProcessor {
-  ReduceKernel reduce_kernel = nullptr;
+  Arithmetic arithmetic{};  // combine null: nothing is combined, all bytes are moved as they are
   CopyKernel copy_kernel = nullptr;
   CopyKernel fill_kernel = nullptr;
 
-  void reduce(std::byte* target, const std::byte* const* sources, int k, std::size_t elements) const {
-    reduce_kernel(target, sources, k, elements);
+  void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k, Operands operands,
+               std::size_t elements) const {
+    arithmetic.combine(arithmetic, target, target_form, sources, k, operands, elements);
   }
   void copy(std::byte* target, const std::byte* source, std::size_t bytes) const { copy_kernel(target, source, bytes); }
   void fill(std::byte* slot, const std::byte* source, std::size_t bytes) const { fill_kernel(slot, source, bytes); }
+};
+
+// What changes of form mean under `arithmetic`; without a combine nothing changes.
+Conversions conversions_of(const Arithmetic& arithmetic) noexcept;
+
+// The places of Scratch and Partial of all lanes. Grows, never shrinks; contents do not outlive a call.
+class LaneScratch {
+ public:
+  // At least `bytes` of memory, at a line's start; null for none. Pointers given before end.
+  std::byte* reserve(std::uint64_t bytes);
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;  // NOLINT(modernize-avoid-c-arrays)
+  std::uint64_t bytes_ = 0;
 };
 
 // A lowered schedule bound to a communicator's FIFOs.
@@ -28,16 +43,21 @@ struct Plan {
   Lowered lowered;
   std::vector<SendFifo*> targets;
   std::vector<RecvFifo*> sources;
-  std::vector<std::byte> scratch;
+  LaneScratch scratch;
 };
 
 // One operation's lanes on this rank, advanced by whoever drives the communicator.
 class LaneScheduler {
  public:
-  // Starts all lanes of `plan`. `state` must be complete but for steps, targets and sources.
-  void start(Plan& plan, const OperationState& state, const HostProcessor& processor);
+  static constexpr std::size_t kAllResident = ~std::size_t{0};
 
-  // Advances every lane until it blocks or `budget` steps are done. Failed: see failed_lane().
+  // Starts all lanes of `plan`. Of `state` the call's fields are given: geometry, Input and Output with their regions,
+  // signatures, epoch; the others are set here. At any time only the `resident` lowest-numbered unfinished lanes run.
+  // Plan, signature tables and geometry's tables must live until the operation is over.
+  void start(Plan& plan, const OperationState& state, const HostProcessor& processor,
+             std::size_t resident = kAllResident);
+
+  // Advances every resident lane until it blocks or `budget` steps are done. Failed: see failed_lane().
   Advance run(int budget);
 
   // A lane that waits for a message, and for which: the first one; nullptr if none does.
@@ -47,14 +67,17 @@ class LaneScheduler {
   const OperationState& state() const { return state_; }
 
  private:
+  void place_lanes(Plan& plan);
+  void begin_lane();
   bool drained() const;
 
   Plan* plan_ = nullptr;
   OperationState state_;
   HostProcessor processor_;
   std::vector<LaneState> lanes_;
-  std::size_t next_ = 0;
-  std::size_t left_ = 0;
+  std::vector<std::uint16_t> running_;  // resident lanes
+  std::size_t turn_ = 0;                // in running_
+  std::size_t begun_ = 0;               // lanes that are or were resident
   const LaneState* failed_ = nullptr;
 };
 

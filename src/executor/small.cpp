@@ -71,7 +71,8 @@ Advance SmallExchange::run() {
     const Advance gathered = lines() ? gather_lines(peer_) : gather_block(peer_);
     if (gathered != Advance::Done) return gathered;
   }
-  call_.reduce(call_.output, sources_.data(), ranks, call_.elements);
+  call_.arithmetic.combine(call_.arithmetic, call_.output, Form::Data, sources_.data(), ranks,
+                           {Form::Data, rank_, Form::Data}, call_.elements);
   return Advance::Done;
 }
 

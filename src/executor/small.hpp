@@ -16,13 +16,14 @@
 
 namespace wreath {
 
-// A call as the small protocols see it.
+// A call as the small protocols see it: all ranks' inputs are combined into `output`. Not for premultiplied sums, whose
+// inputs are multiplied by their own ranks.
 struct SmallCall {
   const std::byte* input;
   std::byte* output;
   std::size_t elements;
   std::size_t bytes;  // <= kSmallMessageBytes
-  ReduceKernel reduce;
+  Arithmetic arithmetic;
   std::uint32_t signature;
 };
 

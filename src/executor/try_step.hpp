@@ -2,7 +2,8 @@
 //
 // A host scheduler calls it round-robin over lanes, a CUDA block calls it in a loop. It decides
 // what to do and when; the Processor moves the bytes:
-//   void reduce(std::byte* target, const std::byte* const* sources, int k, std::size_t elements)
+//   void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k, Operands operands,
+//                std::size_t elements)                                                      see Arithmetic
 //   void copy(std::byte* target, const std::byte* source, std::size_t bytes)
 //   void fill(std::byte* slot, const std::byte* source, std::size_t bytes)
 #pragma once
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/kernels.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/fifo/access.hpp"
 #include "src/schedule/geometry.hpp"
@@ -23,12 +25,16 @@ enum class Advance : std::uint8_t { Advanced, Blocked, Done, Failed };
 // Why try_step failed, and on which message.
 enum class Fault : std::uint8_t { None, Signature, Bytes, Region, OwnerAborted };
 
+inline constexpr std::uint64_t kNotBegun = ~std::uint64_t{0};
+
 // A lane in flight. Written by the thread that drives it only.
 struct LaneState {
   std::uint32_t first = 0;
   std::uint32_t end = 0;
   std::uint32_t step = 0;
   std::uint32_t tile = 0;
+  std::uint64_t elements = kNotBegun;  // of the present step in this tile, all chunks together
+  std::uint16_t index = 0;             // among the rank's lanes: whose places in Scratch and Partial are its own
   std::uint16_t data_lane = 0;
   std::uint16_t arrived = 0;  // messages of the present step that are known to be here
   bool received = false;      // the receiving half of a fused step is done
@@ -38,18 +44,35 @@ struct LaneState {
   std::uint16_t fault_source = 0;  // index into sources
 };
 
+// Which changes of form are plain copies: Arithmetic::moves for all pairs. All are where nothing is combined.
+struct Conversions {
+  std::uint8_t plain = 0b1111;
+  bool premultiplies = false;  // inputs are multiplied, and sent as Partial
+
+  WREATH_HOST_DEVICE static unsigned bit(Form from, Form to) {
+    return static_cast<unsigned>(from) * 2U + static_cast<unsigned>(to);
+  }
+  WREATH_HOST_DEVICE bool moves(Form from, Form to) const { return ((plain >> bit(from, to)) & 1U) != 0; }
+};
+
 // What all lanes of one rank share during an operation. Plain pointers: it also lives on a device.
 struct OperationState {
-  const Step* steps = nullptr;
+  // Of the call.
   Geometry geometry{};
-  std::byte* buffers[3] = {};    // by Buffer
-  std::uint32_t region[3] = {};  // how peers name that buffer; 0: they cannot
-  std::uint64_t region_offset[3] = {};
-  SendFifo* const* targets = nullptr;  // by Lowered::targets
-  RecvFifo* const* sources = nullptr;  // by Lowered::sources
-  std::uint32_t target_count = 0;
+  std::byte* buffers[kBuffers] = {};    // by Buffer. Scratch, Partial: the places of all lanes
+  std::uint32_t region[kBuffers] = {};  // how peers name Input or Output; 0: they cannot
+  std::uint64_t region_offset[kBuffers] = {};
+  const std::uint32_t* input_signatures = nullptr;   // of messages sent from Input, by part; null: `signature`
+  const std::uint32_t* output_signatures = nullptr;  // of messages received, by part of their target; as above
   std::uint32_t signature = 0;
   std::uint16_t epoch = 0;
+  // Of the plan and the processor.
+  Conversions conversions{};
+  std::uint32_t slots[kBuffers] = {};  // places of a lane in Scratch and Partial, each of one tile
+  const Step* steps = nullptr;
+  const std::uint32_t* several = nullptr;  // Lowered::several
+  SendFifo* const* targets = nullptr;      // by Lowered::targets
+  RecvFifo* const* sources = nullptr;      // by Lowered::sources
 };
 
 inline constexpr std::size_t kFuseBlockBytes = 8192;  // a block that stays in L1 between two kernels
@@ -61,18 +84,35 @@ class StepRunner {
       : operation_(operation), lane_(lane), processor_(processor), step_(operation.steps[lane.step]) {}
 
   WREATH_HOST_DEVICE Advance run() {
+    if (lane_.elements == kNotBegun) lane_.elements = count();
+    if (lane_.elements == 0) return next_step();
     if (step_.in_count > 0 && !lane_.received) return receive();
     if (step_.op == StepOp::Copy || step_.op == StepOp::Reduce) return local();
-    return send(step_.op == StepOp::Send ? step_.source_buffer : step_.target_buffer,
-                step_.op == StepOp::Send ? step_.source_part : step_.target_part);
+    return send();
   }
 
  private:
-  struct Span {
+  // The chunks a step reads or writes.
+  struct Side {
+    Buffer buffer;
+    std::uint32_t part;
+    std::uint32_t slot;
+  };
+
+  // One chunk's elements in this tile.
+  struct Piece {
     std::byte* data;
     std::uint64_t offset;  // into its buffer, bytes
     std::uint64_t elements;
     std::uint64_t bytes;
+  };
+
+  // What a combination or copy takes, piece by piece: pointers move on.
+  struct Sources {
+    int k;
+    Operands operands;
+    bool plain;  // one source, and only its bytes are wanted
+    const std::byte* data[kMaximumFanIn + 1];
   };
 
   struct MessageName {
@@ -81,18 +121,57 @@ class StepRunner {
     std::uint32_t flags;
   };
 
-  WREATH_HOST_DEVICE Span span(Buffer buffer, std::uint32_t part) const {
-    const ElementRange range = operation_.geometry.range(part, lane_.data_lane, lane_.tile);
-    const std::uint64_t offset = range.first * operation_.geometry.element_bytes;
-    std::byte* base = operation_.buffers[static_cast<int>(buffer)];
-    return {base == nullptr ? nullptr : base + offset, offset, range.count,
-            range.count * operation_.geometry.element_bytes};
-  }
-  WREATH_HOST_DEVICE Span source() const { return span(step_.source_buffer, step_.source_part); }
-  WREATH_HOST_DEVICE Span target() const { return span(step_.target_buffer, step_.target_part); }
+  WREATH_HOST_DEVICE Side source() const { return {step_.source_buffer, step_.source_part, step_.source_slot}; }
+  WREATH_HOST_DEVICE Side target() const { return {step_.target_buffer, step_.target_part, step_.target_slot}; }
+  WREATH_HOST_DEVICE Side sent() const { return step_.op == StepOp::Send ? source() : target(); }
   WREATH_HOST_DEVICE RecvFifo& in(std::uint32_t i) const { return *operation_.sources[step_.in_first + i]; }
   WREATH_HOST_DEVICE SendFifo& out(std::uint32_t i) const { return *operation_.targets[step_.out_first + i]; }
   WREATH_HOST_DEVICE bool sends() const { return step_.out_count > 0; }
+  WREATH_HOST_DEVICE bool reduces() const { return step_.op != StepOp::Recv && step_.op != StepOp::RecvSend; }
+  WREATH_HOST_DEVICE std::uint64_t bytes_of(Form form) const { return operation_.geometry.bytes_of(form); }
+
+  WREATH_HOST_DEVICE ElementRange range(const Side& side, std::uint32_t i) const {
+    const std::uint32_t part = step_.chunks > 1 ? operation_.several[side.part + i] : side.part;
+    return operation_.geometry.range(side.buffer, part, lane_.data_lane, lane_.tile);
+  }
+
+  WREATH_HOST_DEVICE std::uint64_t count() const {
+    const Side side = sent();
+    std::uint64_t elements = 0;
+    for (std::uint32_t i = 0; i < step_.chunks; ++i) elements += range(side, i).count;
+    return elements;
+  }
+
+  WREATH_HOST_DEVICE Piece piece(const Side& side, std::uint32_t i) const {
+    const ElementRange elements = range(side, i);
+    const std::uint64_t element_bytes = bytes_of(form_of(side.buffer));
+    const int buffer = static_cast<int>(side.buffer);
+    std::uint64_t first = elements.first;
+    if (is_private(side.buffer)) {
+      first = (std::uint64_t{lane_.index} * operation_.slots[buffer] + side.slot + i) * operation_.geometry.tile;
+    }
+    const std::uint64_t offset = first * element_bytes;
+    return {operation_.buffers[buffer] + offset, offset, elements.count, elements.count * element_bytes};
+  }
+
+  WREATH_HOST_DEVICE static bool is_private(Buffer buffer) {
+    return buffer == Buffer::Scratch || buffer == Buffer::Partial;
+  }
+
+  WREATH_HOST_DEVICE Form incoming_form() const {
+    const bool inputs = reduces() && operation_.conversions.premultiplies;
+    return (step_.flags & kPartialIncoming) != 0 || inputs ? Form::Partial : Form::Data;
+  }
+  WREATH_HOST_DEVICE Form outgoing_form(Buffer buffer) const {
+    return multiplied_when_sent(buffer) ? Form::Partial : form_of(buffer);
+  }
+  WREATH_HOST_DEVICE bool multiplied_when_sent(Buffer buffer) const {
+    return buffer == Buffer::Input && operation_.conversions.premultiplies;
+  }
+  // Whether one source is copied as it is. `finished`: it is a result, no input or sum.
+  WREATH_HOST_DEVICE bool plain(Form from, bool finished, Form to) const {
+    return (finished && to == Form::Data) || operation_.conversions.moves(from, to);
+  }
 
   WREATH_HOST_DEVICE Advance fail(Fault fault, std::uint32_t i) {
     lane_.fault = fault;
@@ -101,6 +180,7 @@ class StepRunner {
   }
 
   WREATH_HOST_DEVICE Advance next_step() {
+    lane_.elements = kNotBegun;
     lane_.arrived = 0;
     lane_.received = false;
     if (++lane_.step < lane_.end) return Advance::Advanced;
@@ -110,10 +190,19 @@ class StepRunner {
     return Advance::Done;
   }
 
+  WREATH_HOST_DEVICE std::uint32_t incoming_signature() const {
+    return operation_.output_signatures == nullptr ? operation_.signature
+                                                   : operation_.output_signatures[step_.target_part];
+  }
+  WREATH_HOST_DEVICE std::uint32_t outgoing_signature() const {
+    const bool by_part = operation_.input_signatures != nullptr && sent().buffer == Buffer::Input;
+    return by_part ? operation_.input_signatures[sent().part] : operation_.signature;
+  }
+
   // Checks that message `i` belongs to this call and finds its data.
   WREATH_HOST_DEVICE Advance find(std::uint32_t i, const SlotHeader& header, std::uint64_t bytes,
                                   const std::byte*& data) {
-    if (header.signature != operation_.signature) return fail(Fault::Signature, i);
+    if (header.signature != incoming_signature()) return fail(Fault::Signature, i);
     if (header.bytes != bytes) return fail(Fault::Bytes, i);
     const Located located = locate(in(i), header);
     if (located.state == Locating::Invalid) return fail(Fault::Region, i);
@@ -131,73 +220,101 @@ class StepRunner {
     return fifo.staging + std::size_t{fifo.next & (fifo.slot_count - 1)} * fifo.slot_bytes;
   }
 
-  WREATH_HOST_DEVICE void post_landing(const Span& to) {
+  // Lets a pump put the message where the step would copy it.
+  WREATH_HOST_DEVICE void post_landing() {
     RecvFifo& fifo = in(0);
-    if (fifo.landing == nullptr) return;
+    if (fifo.landing == nullptr || reduces() || step_.chunks > 1) return;
+    const Form form = incoming_form();
+    if (!plain(form, form == Form::Data, form_of(step_.target_buffer))) return;
+    const Piece to = piece(target(), 0);
     fifo.landing->sequence = fifo.next;
     fifo.landing->bytes = static_cast<std::uint32_t>(to.bytes);
     fifo.landing->target = to.data;
   }
 
   WREATH_HOST_DEVICE Advance receive() {
-    const Span to = target();
+    const std::uint64_t bytes = lane_.elements * bytes_of(incoming_form());
     while (lane_.arrived < step_.in_count) {
       const SlotHeader* header = peek(in(lane_.arrived));
       if (header == nullptr) {
-        if (step_.op == StepOp::Recv || step_.op == StepOp::RecvSend) post_landing(to);
+        post_landing();
         return Advance::Blocked;
       }
       const std::byte* data = nullptr;
-      if (const Advance found = find(lane_.arrived, *header, to.bytes, data); found != Advance::Advanced) return found;
+      if (const Advance found = find(lane_.arrived, *header, bytes, data); found != Advance::Advanced) return found;
       ++lane_.arrived;
     }
-    std::byte* slot = fused_slot(to.bytes);
-    if (const Advance combined = combine(to, slot); combined != Advance::Advanced) return combined;
+    std::byte* slot = fused_slot();
+    if (const Advance taken = take(bytes, slot); taken != Advance::Advanced) return taken;
     for (std::uint32_t i = 0; i < step_.in_count; ++i) consume(in(i));
     if (!sends()) return next_step();
     lane_.received = true;
-    if (slot != nullptr) return publish_staged(to.bytes);
+    if (slot != nullptr) return publish_staged(lane_.elements * bytes_of(form_of(step_.target_buffer)));
     return Advance::Advanced;
   }
 
   // A staging slot to fill while the target is computed; null: the sending half comes later.
-  WREATH_HOST_DEVICE std::byte* fused_slot(std::uint64_t bytes) const {
+  WREATH_HOST_DEVICE std::byte* fused_slot() const {
     if (!sends() || by_reference(step_.target_buffer) || !credit()) return nullptr;
-    return bytes <= stager().slot_bytes ? staging_slot(stager()) : nullptr;
+    return staging_slot(stager());
   }
 
-  WREATH_HOST_DEVICE Advance combine(const Span& to, std::byte* slot) {
-    const std::byte* pointers[kMaximumFanIn + 1];
-    int k = 0;
-    const bool reduces = step_.op != StepOp::Recv && step_.op != StepOp::RecvSend;
-    const Span own = reduces ? source() : to;
-    for (std::uint32_t i = 0; i < step_.in_count; ++i) {
-      if (reduces && i == step_.own_place) pointers[k++] = own.data;
-      if (const Advance found = find(i, *peek(in(i)), to.bytes, pointers[k]); found != Advance::Advanced) return found;
-      ++k;
+  // target, and `slot` if there is one, = sum or copy of the messages, each `bytes` long.
+  WREATH_HOST_DEVICE Advance take(std::uint64_t bytes, std::byte* slot) {
+    Sources sources;
+    const bool with_own = reduces();
+    const int own = with_own ? (step_.own_place < step_.in_count ? step_.own_place : step_.in_count) : -1;
+    sources.k = step_.in_count + (with_own ? 1 : 0);
+    sources.operands = {incoming_form(), own, form_of(step_.source_buffer)};
+    sources.plain = !with_own && plain(sources.operands.messages, sources.operands.messages == Form::Data,
+                                       form_of(step_.target_buffer));
+    for (int i = 0; i < step_.in_count; ++i) {
+      const auto message = static_cast<std::uint32_t>(i);
+      const std::byte*& data = sources.data[with_own && i >= own ? i + 1 : i];
+      if (const Advance found = find(message, *peek(in(message)), bytes, data); found != Advance::Advanced) {
+        return found;
+      }
     }
-    if (reduces && step_.own_place >= step_.in_count) pointers[k++] = own.data;
-    if (to.bytes > 0) move(to, pointers, k, slot);
+    for (std::uint32_t i = 0; i < step_.chunks; ++i) {
+      const Piece to = piece(target(), i);
+      if (to.elements == 0) continue;
+      if (with_own) sources.data[own] = piece(source(), i).data;
+      move(to, sources, slot);
+      if (slot != nullptr) slot += to.bytes;
+    }
     for (std::uint32_t i = 0; i < step_.in_count; ++i) {
       if (torn(i, *peek(in(i)))) return fail(Fault::OwnerAborted, i);
     }
     return Advance::Advanced;
   }
 
-  // target = sum or copy of the pointers; with a slot, block by block so that the second store
-  // finds the block in L1.
-  WREATH_HOST_DEVICE void move(const Span& to, const std::byte** pointers, int k, std::byte* slot) {
-    const std::uint64_t element_bytes = operation_.geometry.element_bytes;
-    const std::uint64_t block = slot == nullptr ? to.bytes : kFuseBlockBytes / element_bytes * element_bytes;
-    for (std::uint64_t done = 0; done < to.bytes; done += block) {
-      const std::uint64_t bytes = to.bytes - done < block ? to.bytes - done : block;
-      if (k > 1) {
-        processor_.reduce(to.data + done, pointers, k, bytes / element_bytes);
-      } else if (to.data + done != pointers[0]) {
-        processor_.copy(to.data + done, pointers[0], bytes);
-      }
-      if (slot != nullptr) processor_.fill(slot + done, to.data + done, bytes);
-      for (int i = 0; i < k; ++i) pointers[i] += bytes;
+  // One piece of target; with a slot, block by block so that the second store finds the block in L1, or into the
+  // slot alone where nothing else reads the target.
+  WREATH_HOST_DEVICE void move(const Piece& to, Sources& sources, std::byte* slot) {
+    const Form form = form_of(step_.target_buffer);
+    const bool straight = slot != nullptr && (step_.flags & kTargetDead) != 0;
+    const std::uint64_t element_bytes = bytes_of(form);
+    const std::uint64_t block = slot == nullptr || straight ? to.elements : kFuseBlockBytes / element_bytes;
+    for (std::uint64_t done = 0; done < to.elements; done += block) {
+      const std::uint64_t elements = to.elements - done < block ? to.elements - done : block;
+      std::byte* place = to.data + done * element_bytes;
+      std::byte* copy = slot + done * element_bytes;
+      move_block(straight ? copy : place, form, sources, elements, straight);
+      if (slot != nullptr && !straight) processor_.fill(copy, place, elements * element_bytes);
+    }
+  }
+
+  WREATH_HOST_DEVICE void move_block(std::byte* to, Form form, Sources& sources, std::uint64_t elements, bool in_slot) {
+    if (!sources.plain) {
+      processor_.combine(to, form, sources.data, sources.k, sources.operands, elements);
+    } else if (in_slot) {
+      processor_.fill(to, sources.data[0], elements * bytes_of(form));
+    } else if (to != sources.data[0]) {
+      processor_.copy(to, sources.data[0], elements * bytes_of(form));
+    }
+    for (int i = 0; i < sources.k; ++i) {
+      const bool own = i == sources.operands.own;
+      sources.data[i] += elements * bytes_of(own ? sources.operands.own_form : sources.operands.messages);
     }
   }
 
@@ -210,7 +327,8 @@ class StepRunner {
 
   // Whether every receiver can read `buffer` itself, so that no copy is staged.
   WREATH_HOST_DEVICE bool by_reference(Buffer buffer) const {
-    if ((step_.flags & kStaged) != 0) return false;
+    if ((step_.flags & kStaged) != 0 || is_private(buffer) || step_.chunks > 1) return false;
+    if (multiplied_when_sent(buffer)) return false;
     if (operation_.region[static_cast<int>(buffer)] != 0) return true;
     for (std::uint32_t i = 0; i < step_.out_count; ++i) {
       if (!out(i).by_reference) return false;
@@ -232,7 +350,7 @@ class StepRunner {
       SendFifo& fifo = out(i);
       SlotHeader& slot = next_slot(fifo);
       slot.epoch = operation_.epoch;
-      slot.signature = operation_.signature;
+      slot.signature = outgoing_signature();
       slot.bytes = static_cast<std::uint32_t>(bytes);
       slot.flags = fifo.by_reference ? 0 : name.flags;
       slot.region = fifo.by_reference ? kLocalAddress : name.region;
@@ -249,27 +367,51 @@ class StepRunner {
     return publish_all(slot, bytes, {fifo.staging_region, fifo.staging_offset + offset, 0});
   }
 
-  WREATH_HOST_DEVICE Advance send(Buffer buffer, std::uint32_t part) {
+  WREATH_HOST_DEVICE Advance send() {
     if (!credit()) return Advance::Blocked;
-    const Span from = span(buffer, part);
-    if (!by_reference(buffer)) {
-      if (from.bytes > 0) processor_.fill(staging_slot(stager()), from.data, from.bytes);
-      return publish_staged(from.bytes);
+    const Side from = sent();
+    if (!by_reference(from.buffer)) {
+      stage_pieces(from, staging_slot(stager()));
+      return publish_staged(lane_.elements * bytes_of(outgoing_form(from.buffer)));
     }
+    const Piece whole = piece(from, 0);
+    const int index = static_cast<int>(from.buffer);
     lane_.referenced = true;
-    const int index = static_cast<int>(buffer);
-    return publish_all(from.data, from.bytes,
-                       {operation_.region[index], operation_.region_offset[index] + from.offset, kSlotReference});
+    return publish_all(whole.data, whole.bytes,
+                       {operation_.region[index], operation_.region_offset[index] + whole.offset, kSlotReference});
+  }
+
+  WREATH_HOST_DEVICE void stage_pieces(const Side& from, std::byte* slot) {
+    const Form form = outgoing_form(from.buffer);
+    for (std::uint32_t i = 0; i < step_.chunks; ++i) {
+      const Piece data = piece(from, i);
+      if (data.elements == 0) continue;
+      if (multiplied_when_sent(from.buffer)) {
+        const std::byte* input = data.data;
+        processor_.combine(slot, form, &input, 1, Operands{Form::Data, -1, Form::Data}, data.elements);
+      } else {
+        processor_.fill(slot, data.data, data.bytes);
+      }
+      slot += data.elements * bytes_of(form);
+    }
   }
 
   WREATH_HOST_DEVICE Advance local() {
-    const Span to = target();
-    const Span from = source();
-    if (step_.op == StepOp::Copy) {
-      if (to.bytes > 0 && to.data != from.data) processor_.copy(to.data, from.data, to.bytes);
-    } else if (to.bytes > 0) {
+    const bool finished = step_.source_buffer == Buffer::Output || step_.source_buffer == Buffer::Scratch;
+    const Form from_form = form_of(step_.source_buffer);
+    const Form to_form = form_of(step_.target_buffer);
+    for (std::uint32_t i = 0; i < step_.chunks; ++i) {
+      const Piece to = piece(target(), i);
+      const Piece from = piece(source(), i);
+      if (to.elements == 0) continue;
       const std::byte* pointers[2] = {to.data, from.data};
-      processor_.reduce(to.data, pointers, 2, to.elements);
+      if (step_.op == StepOp::Reduce) {
+        processor_.combine(to.data, to_form, pointers, 2, Operands{to_form, 1, from_form}, to.elements);
+      } else if (!plain(from_form, finished, to_form)) {
+        processor_.combine(to.data, to_form, pointers + 1, 1, Operands{from_form, -1, from_form}, to.elements);
+      } else if (to.data != from.data) {
+        processor_.copy(to.data, from.data, to.bytes);
+      }
     }
     return next_step();
   }
