@@ -64,7 +64,7 @@ Result<Simulated> simulate(const Algorithm& algorithm, const Problem& problem, c
 
 // What a plan is printed for.
 struct PlanShape {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;  // of the vector, or of all ranks' blocks together (of one rank's Input, for all_to_all)
   std::uint32_t element_bytes = 4;
   std::uint64_t tile_bytes = 256 * 1024;
   int data_lanes = 1;

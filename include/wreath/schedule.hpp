@@ -25,6 +25,9 @@ enum class Form : std::uint8_t { Data, Partial };
 
 constexpr Form form_of(Buffer buffer) { return buffer == Buffer::Partial ? Form::Partial : Form::Data; }
 
+// Whether a buffer is the lane's own, not the caller's: its chunks have slots.
+constexpr bool is_lanes_own(Buffer buffer) { return buffer >= Buffer::Scratch; }
+
 // A part of the problem's data, in a buffer.
 //
 // Parts are numbered alike on all ranks and in all buffers. Where a collective moves one vector (all_reduce,

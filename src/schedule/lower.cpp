@@ -1,4 +1,4 @@
-// The passes: check, fuse neighbours, mark dead targets, repeat for each data lane as 32-byte steps.
+// The passes: check, fuse neighbours, cut long messages, mark dead targets, repeat for each data lane as 32-byte steps.
 #include "src/schedule/lower.hpp"
 
 #include <fmt/format.h>
@@ -7,7 +7,8 @@
 #include <limits>
 #include <optional>
 #include <span>
-#include <string>
+
+#include "src/schedule/well_formed.hpp"
 
 namespace wreath {
 namespace {
@@ -17,115 +18,16 @@ constexpr std::size_t kMaximumIndex = std::numeric_limits<std::uint16_t>::max();
 // A step before it is encoded: one line, or two that were fused.
 struct Draft {
   StepOp op{};
-  Chunk source{};
-  Chunk target{};
+  Chunks source;
+  Chunks target;
   std::vector<Rank> from;
   std::uint16_t from_lane = 0;
+  Form form = Form::Data;
   std::vector<Rank> to;
   bool staged = false;
   bool dead = false;
 };
 using DraftLane = std::vector<Draft>;
-
-bool reads_source(Word word) { return word != Word::Recv; }
-bool writes_target(Word word) { return word != Word::Send; }
-bool receives(Word word) { return word == Word::Recv || word == Word::RecvReduce || word == Word::LoadReduce; }
-
-class Checker {
- public:
-  Checker(const Schedule& schedule, Rank me) : schedule_(schedule), me_(me) {}
-
-  Status run() {
-    if (schedule_.parts() == 0) return Error{ErrorCode::InvalidArgument, "the schedule has no parts"};
-    for (const Lane& lane : schedule_.lanes()) {
-      for (std::size_t i = 0; i < lane.lines().size(); ++i) {
-        if (std::string fault = fault_of(lane.lines()[i]); !fault.empty()) return at(lane, i, fault);
-      }
-      WREATH_TRY(check_send_sets(lane));
-    }
-    return check_receivers();
-  }
-
- private:
-  Error at(const Lane& lane, std::size_t line, std::string_view fault) const {
-    return {ErrorCode::InvalidArgument,
-            fmt::format("rank {}: schedule lane {} line {}: {}", me_, lane.number(), line, fault), me_};
-  }
-
-  std::string fault_of(const Line& line) const {
-    if (reads_source(line.word) && line.source.part >= schedule_.parts()) {
-      return fmt::format("source part {} of a schedule of {} parts", line.source.part, schedule_.parts());
-    }
-    if (writes_target(line.word) && line.target.part >= schedule_.parts()) {
-      return fmt::format("target part {} of a schedule of {} parts", line.target.part, schedule_.parts());
-    }
-    if (writes_target(line.word) && line.target.buffer == Buffer::Input) return "writes to Input";
-    if (receives(line.word) && line.from_lane >= schedule_.lanes().size()) {
-      return fmt::format("receives from lane {}, but the schedule has {} lanes", line.from_lane,
-                         schedule_.lanes().size());
-    }
-    return fault_of_peers(line);
-  }
-
-  std::string fault_of_peers(const Line& line) const {
-    const bool local = line.word == Word::Copy || line.word == Word::Reduce;
-    if (line.peers.empty() != local) return "names no peer";
-    if (line.word == Word::LoadReduce && line.peers.size() > kMaximumFanIn) {
-      return fmt::format("loads from {} peers, the limit is {}", line.peers.size(), kMaximumFanIn);
-    }
-    for (std::size_t i = 0; i < line.peers.size(); ++i) {
-      if (line.peers[i] < 0) return fmt::format("peer {} is not a rank", line.peers[i]);
-      if (line.peers[i] == me_) return "exchanges a message with itself";
-      if (i > 0 && line.peers[i] <= line.peers[i - 1]) return "peers repeat or are not in ascending order";
-    }
-    return {};
-  }
-
-  // One staging slot serves all readers of a send to several: the lane's FIFOs must advance alike.
-  Status check_send_sets(const Lane& lane) const {
-    const std::vector<Rank>* several = nullptr;
-    for (const Line& line : lane.lines()) {
-      if (line.word == Word::Send && line.peers.size() > 1) several = &line.peers;
-    }
-    if (several == nullptr) return {};
-    for (std::size_t i = 0; i < lane.lines().size(); ++i) {
-      const Line& line = lane.lines()[i];
-      if (line.word == Word::Send && line.peers != *several) {
-        return at(lane, i, "a lane that sends to several peers must send everything to the same peers");
-      }
-    }
-    return {};
-  }
-
-  Status check_receivers() const {
-    std::vector<std::vector<FifoEnd>> seen;  // by lane
-    for (const Lane& lane : schedule_.lanes()) {
-      std::vector<FifoEnd> ends;
-      for (std::size_t i = 0; i < lane.lines().size(); ++i) {
-        const Line& line = lane.lines()[i];
-        if (!receives(line.word)) continue;
-        for (const Rank peer : line.peers) {
-          const FifoEnd end{peer, line.from_lane};
-          for (const std::vector<FifoEnd>& other : seen) {
-            if (std::binary_search(other.begin(), other.end(), end, before)) {
-              return at(lane, i, fmt::format("messages of rank {} lane {} are received by two lanes", peer, end.lane));
-            }
-          }
-          ends.push_back(end);
-        }
-      }
-      std::sort(ends.begin(), ends.end(), before);
-      seen.push_back(std::move(ends));
-    }
-    return {};
-  }
-  static bool before(const FifoEnd& a, const FifoEnd& b) {
-    return a.peer != b.peer ? a.peer < b.peer : a.lane < b.lane;
-  }
-
-  const Schedule& schedule_;
-  Rank me_;
-};
 
 Draft draft_of(const Line& line) {
   constexpr StepOp kOps[] = {StepOp::Send,       StepOp::Recv, StepOp::RecvReduce,
@@ -136,6 +38,7 @@ Draft draft_of(const Line& line) {
   draft.target = line.target;
   (line.word == Word::Send ? draft.to : draft.from) = line.peers;
   draft.from_lane = line.from_lane;
+  draft.form = line.form;
   draft.staged = line.staged;
   return draft;
 }
@@ -150,10 +53,15 @@ std::optional<StepOp> fused_with_send(StepOp op) {
   }
 }
 
+// Lines of one chunk only: those of several are rarely sent on whole.
+bool can_fuse(const Draft& first, const Line& send) {
+  return send.word == Word::Send && first.target.size() == 1 && first.target == send.source;
+}
+
 DraftLane fuse(const Lane& lane) {
   DraftLane drafts;
   for (const Line& line : lane.lines()) {
-    if (line.word == Word::Send && !drafts.empty() && drafts.back().target == line.source) {
+    if (!drafts.empty() && can_fuse(drafts.back(), line)) {
       if (const std::optional<StepOp> fused = fused_with_send(drafts.back().op)) {
         drafts.back().op = *fused;
         drafts.back().to = line.peers;
@@ -166,33 +74,74 @@ DraftLane fuse(const Lane& lane) {
   return drafts;
 }
 
-// Input and Output may be the same memory.
+Chunks piece(const Chunks& chunks, std::size_t first, std::size_t count) {
+  if (chunks.empty()) return {};
+  const auto begin = chunks.begin() + static_cast<std::ptrdiff_t>(first);
+  return std::vector<Chunk>(begin, begin + static_cast<std::ptrdiff_t>(count));
+}
+
+// Drafts of at most kMaximumMessageParts chunks.
+DraftLane cut(const DraftLane& drafts) {
+  DraftLane pieces;
+  for (const Draft& draft : drafts) {
+    const std::size_t chunks = std::max(draft.source.size(), draft.target.size());
+    for (std::size_t first = 0; first < chunks; first += kMaximumMessageParts) {
+      const std::size_t count = std::min<std::size_t>(chunks - first, kMaximumMessageParts);
+      pieces.push_back(draft);
+      pieces.back().source = piece(draft.source, first, count);
+      pieces.back().target = piece(draft.target, first, count);
+    }
+  }
+  return pieces;
+}
+
+// Scratch and Partial are gone, or written anew, before a peer may have read them.
+void stage_sends_of_own(DraftLane& drafts) {
+  for (Draft& draft : drafts) {
+    if (!has_send(draft.op)) continue;
+    const Chunks& sent = has_first_part(draft.op) ? draft.target : draft.source;
+    draft.staged = draft.staged || is_lanes_own(sent[0].buffer);
+  }
+}
+
+// Whether two chunks of one lane may be the same memory: Input and Output may be.
 bool may_alias(Chunk a, Chunk b) {
-  return a.part == b.part && (a.buffer == Buffer::Scratch) == (b.buffer == Buffer::Scratch);
+  if (is_lanes_own(a.buffer) || is_lanes_own(b.buffer)) return a.buffer == b.buffer && a.slot == b.slot;
+  return a.part == b.part;
+}
+
+bool any_alias(const Chunks& chunks, Chunk chunk) {
+  return std::any_of(chunks.begin(), chunks.end(), [&](Chunk other) { return may_alias(other, chunk); });
 }
 
 bool reads(const Draft& draft, Chunk chunk) {
-  const bool source = reads_source(draft.op) && may_alias(draft.source, chunk);
-  return source || (draft.op == StepOp::Reduce && may_alias(draft.target, chunk));
+  return any_alias(draft.source, chunk) || (draft.op == StepOp::Reduce && any_alias(draft.target, chunk));
 }
 
-bool overwrites(const Draft& draft, Chunk chunk) { return draft.op != StepOp::Send && draft.target == chunk; }
+bool overwrites(const Draft& draft, Chunk chunk) {
+  return std::find(draft.target.begin(), draft.target.end(), chunk) != draft.target.end();
+}
 
-bool is_dead(const std::vector<DraftLane>& lanes, std::size_t lane, std::size_t index) {
-  const Chunk chunk = lanes[lane][index].target;
+bool another_lane_reads(const std::vector<DraftLane>& lanes, std::size_t lane, Chunk chunk) {
   for (std::size_t other = 0; other < lanes.size(); ++other) {
     if (other == lane) continue;
     for (const Draft& draft : lanes[other]) {
-      if (reads(draft, chunk) || (has_send(draft.op) && has_first_part(draft.op) && may_alias(draft.target, chunk))) {
-        return false;
-      }
+      if (reads(draft, chunk)) return true;
+      if (has_send(draft.op) && has_first_part(draft.op) && any_alias(draft.target, chunk)) return true;
     }
   }
+  return false;
+}
+
+bool is_dead(const std::vector<DraftLane>& lanes, std::size_t lane, std::size_t index) {
+  const Chunk chunk = lanes[lane][index].target[0];
+  const bool own = is_lanes_own(chunk.buffer);
+  if (!own && another_lane_reads(lanes, lane, chunk)) return false;
   for (std::size_t later = index + 1; later < lanes[lane].size(); ++later) {
     if (reads(lanes[lane][later], chunk)) return false;
     if (overwrites(lanes[lane][later], chunk)) return true;
   }
-  return chunk.buffer == Buffer::Scratch;
+  return own;
 }
 
 void mark_dead_targets(std::vector<DraftLane>& lanes) {
@@ -209,7 +158,8 @@ class Emitter {
  public:
   Emitter(const Schedule& schedule, Rank me, int data_lanes) : me_(me) {
     lowered_.parts = schedule.parts();
-    lowered_.scratch_parts = schedule.scratch_parts();
+    lowered_.scratch_slots = schedule.slots(Buffer::Scratch);
+    lowered_.partial_slots = schedule.slots(Buffer::Partial);
     lowered_.data_lanes = static_cast<std::uint16_t>(data_lanes);
   }
 
@@ -240,11 +190,19 @@ class Emitter {
   void emit(const Draft& draft, std::size_t base, std::size_t own) {
     Step step{};
     step.op = draft.op;
-    step.flags = static_cast<std::uint8_t>((draft.staged ? kStaged : 0) | (draft.dead ? kTargetDead : 0));
-    step.source_buffer = draft.source.buffer;
-    step.target_buffer = draft.target.buffer;
-    step.source_part = draft.source.part;
-    step.target_part = draft.target.part;
+    step.flags = static_cast<std::uint8_t>((draft.staged ? kStaged : 0) | (draft.dead ? kTargetDead : 0) |
+                                           (draft.form == Form::Partial ? kPartialIncoming : 0));
+    step.chunks = static_cast<std::uint16_t>(std::max(draft.source.size(), draft.target.size()));
+    if (!draft.source.empty()) {
+      step.source_buffer = draft.source[0].buffer;
+      step.source_slot = static_cast<std::uint16_t>(draft.source[0].slot);
+      step.source_part = place_parts(draft.source);
+    }
+    if (!draft.target.empty()) {
+      step.target_buffer = draft.target[0].buffer;
+      step.target_slot = static_cast<std::uint16_t>(draft.target[0].slot);
+      step.target_part = place_parts(draft.target);
+    }
     step.in_first = place(lowered_.sources, draft.from, static_cast<std::uint16_t>(base + draft.from_lane));
     step.in_count = static_cast<std::uint16_t>(draft.from.size());
     step.out_first = place(lowered_.targets, draft.to, static_cast<std::uint16_t>(own));
@@ -254,6 +212,18 @@ class Emitter {
       step.own_place = static_cast<std::uint16_t>(above - draft.from.begin());
     }
     lowered_.steps.push_back(step);
+  }
+
+  // One chunk's part; of several, where they start in the table. An equal run is used again.
+  std::uint32_t place_parts(const Chunks& chunks) {
+    if (chunks.size() == 1) return chunks[0].part;
+    std::vector<std::uint32_t> run;
+    for (const Chunk chunk : chunks) run.push_back(chunk.part);
+    std::vector<std::uint32_t>& table = lowered_.several;
+    const auto found = std::search(table.begin(), table.end(), run.begin(), run.end());
+    const auto index = static_cast<std::uint32_t>(found - table.begin());
+    if (found == table.end()) table.insert(table.end(), run.begin(), run.end());
+    return index;
   }
 
   // Where this run of ends stands in the table; an equal run is used again.
@@ -278,9 +248,10 @@ Result<Lowered> lower(const Schedule& schedule, Rank me, int data_lanes) {
     return Error{ErrorCode::InvalidArgument,
                  fmt::format("data lanes: {} of {} lanes each", data_lanes, schedule.lanes().size())};
   }
-  WREATH_TRY(Checker(schedule, me).run());
+  WREATH_TRY(check_lines(schedule, me));
   std::vector<DraftLane> strands;
-  for (const Lane& lane : schedule.lanes()) strands.push_back(fuse(lane));
+  for (const Lane& lane : schedule.lanes()) strands.push_back(cut(fuse(lane)));
+  for (DraftLane& strand : strands) stage_sends_of_own(strand);
   mark_dead_targets(strands);
   Emitter emitter(schedule, me, data_lanes);
   emitter.emit(strands);

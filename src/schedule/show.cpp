@@ -8,12 +8,23 @@
 #include <vector>
 
 #include "src/schedule/lower.hpp"
+#include "src/schedule/shapes.hpp"
 #include "wreath/plan.hpp"
 
 namespace wreath {
 namespace {
 
-std::string chunk(Buffer buffer, std::uint32_t part) { return fmt::format("{}[{}]", name(buffer), part); }
+// "output[3]", "partial[0: 3]" with the slot, "scratch[1..2: 5, 7]" of several chunks.
+std::string chunks(const Lowered& program, const Step& step, Buffer buffer, std::uint32_t part, std::uint16_t slot) {
+  std::string parts;
+  for (std::uint32_t i = 0; i < step.chunks; ++i) {
+    parts += fmt::format("{}{}", i == 0 ? "" : ", ", part_of(program, step, part, i));
+  }
+  if (!is_lanes_own(buffer)) return fmt::format("{}[{}]", name(buffer), parts);
+  const std::string slots =
+      step.chunks > 1 ? fmt::format("{}..{}", slot, slot + step.chunks - 1) : std::to_string(slot);
+  return fmt::format("{}[{}: {}]", name(buffer), slots, parts);
+}
 
 // "1, 2.0, 5..7": ranks, runs of them as a range, RANK.LANE where the lane is not `own`.
 std::string ends(std::span<const FifoEnd> list, std::uint16_t own) {
@@ -31,14 +42,27 @@ std::string ends(std::span<const FifoEnd> list, std::uint16_t own) {
   return text;
 }
 
-std::string range_text(const Geometry& geometry, std::uint32_t part, std::uint16_t data_lane) {
+std::string range_text(const Geometry& geometry, Buffer buffer, std::uint32_t part, std::uint16_t data_lane) {
   Geometry whole = geometry;
-  whole.tile = geometry.lane_stride;
-  const ElementRange range = whole.range(part, data_lane, 0);
+  whole.tile = std::max<std::uint64_t>(1, geometry.tile * geometry.tiles);
+  const ElementRange range = whole.range(buffer, part, data_lane, 0);
   if (range.count == 0) return "no elements";
   const std::uint64_t tiles = divide_up(range.count, geometry.tile);
-  return fmt::format("elements {}..{}{}", range.first, range.first + range.count - 1,
-                     tiles == 1 ? "" : fmt::format(" in {} tiles", tiles));
+  const std::string in_tiles = tiles == 1 ? "" : fmt::format(" in {} tiles", tiles);
+  if (is_lanes_own(buffer)) return fmt::format("{} elements{}", range.count, in_tiles);
+  return fmt::format("elements {}..{}{}", range.first, range.first + range.count - 1, in_tiles);
+}
+
+std::string range_text(const Lowered& program, const Geometry& geometry, const Step& step, std::uint16_t data_lane) {
+  const bool target = has_first_part(step.op);
+  const Buffer buffer = target ? step.target_buffer : step.source_buffer;
+  const std::uint32_t first = target ? step.target_part : step.source_part;
+  std::string text;
+  for (std::uint32_t i = 0; i < step.chunks; ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : "; ",
+                        range_text(geometry, buffer, part_of(program, step, first, i), data_lane));
+  }
+  return text;
 }
 
 }  // namespace
@@ -63,21 +87,23 @@ std::string_view name(Buffer buffer) noexcept {
     case Buffer::Input: return "input";
     case Buffer::Output: return "output";
     case Buffer::Scratch: return "scratch";
+    case Buffer::Partial: return "partial";
   }
   return "unknown";
 }
 
 std::string show(const Lowered& program, const Step& step, std::uint16_t lane) {
-  const std::string source = chunk(step.source_buffer, step.source_part);
-  const std::string target = chunk(step.target_buffer, step.target_part);
+  const std::string source = chunks(program, step, step.source_buffer, step.source_part, step.source_slot);
+  const std::string target = chunks(program, step, step.target_buffer, step.target_part, step.target_slot);
   const std::string in = ends(std::span(program.sources).subspan(step.in_first, step.in_count), lane);
   const std::string out = ends(std::span(program.targets).subspan(step.out_first, step.out_count), lane);
   std::string text;
+  const std::string_view message = (step.flags & kPartialIncoming) != 0 ? "partial message" : "message";
   switch (first_part(step.op)) {
     case StepOp::Send: text = fmt::format("{} to {}", source, out); break;
-    case StepOp::Recv: text = fmt::format("{} = message of {}", target, in); break;
-    case StepOp::RecvReduce: text = fmt::format("{} = {} + message of {}", target, source, in); break;
-    case StepOp::LoadReduce: text = fmt::format("{} = sum of {} and messages of {}", target, source, in); break;
+    case StepOp::Recv: text = fmt::format("{} = {} of {}", target, message, in); break;
+    case StepOp::RecvReduce: text = fmt::format("{} = {} + {} of {}", target, source, message, in); break;
+    case StepOp::LoadReduce: text = fmt::format("{} = sum of {} and {}s of {}", target, source, message, in); break;
     case StepOp::Copy: text = fmt::format("{} = {}", target, source); break;
     default: text = fmt::format("{} = {} + {}", target, target, source);
   }
@@ -103,8 +129,8 @@ std::string show(const Lowered& program, Rank me, const Geometry& geometry) {
                         lane.data_lane, lane.step_count, geometry.tiles);
     for (std::uint32_t i = 0; i < lane.step_count; ++i) {
       const Step& step = program.steps[lane.first_step + i];
-      const std::uint32_t part = has_first_part(step.op) ? step.target_part : step.source_part;
-      text += fmt::format("  {:>3}  {:<{}}  {}\n", i, lines[next++], width, range_text(geometry, part, lane.data_lane));
+      text += fmt::format("  {:>3}  {:<{}}  {}\n", i, lines[next++], width,
+                          range_text(program, geometry, step, lane.data_lane));
     }
   }
   return text;
@@ -119,9 +145,14 @@ Result<std::string> show_plan(const Algorithm& algorithm, const Problem& problem
   if (shape.element_bytes == 0) return invalid("elements of 0 bytes");
   Result<Lowered> program = lower(algorithm.build(problem, rank), rank, shape.data_lanes);
   if (!program) return program.error();
-  return show(*program, rank,
-              make_geometry(shape.bytes / shape.element_bytes, shape.element_bytes, program->parts, program->data_lanes,
-                            shape.tile_bytes));
+  const VerifyOptions options{.count = shape.bytes / shape.element_bytes /
+                                       (moves_blocks(algorithm.collective) ? static_cast<unsigned>(problem.ranks) : 1),
+                              .block_counts = {},
+                              .element_bytes = shape.element_bytes,
+                              .tile_bytes = shape.tile_bytes};
+  const Shapes shapes({algorithm.collective, problem.ranks, algorithm.traits, program->parts, program->data_lanes},
+                      options);
+  return show(*program, rank, shapes[rank]);
 }
 
 }  // namespace wreath

@@ -11,7 +11,7 @@ namespace wreath {
 
 // A step is done once per tile, and not at all for a tile without elements: then no message is sent or taken. Fused
 // steps (*Send) mean exactly their two parts in sequence: an executor that has a message but no credit does the first
-// part and waits for the second.
+// part and waits for the second. Fused steps and LoadReduce have one chunk.
 enum class StepOp : std::uint8_t {
   Send,            // message(s) = source
   Recv,            // target = message
@@ -76,5 +76,10 @@ struct Lowered {
   std::uint32_t partial_slots = 0;
   std::uint16_t data_lanes = 1;
 };
+
+// The part of chunk `index` of a step, whose source_part or target_part is `first`.
+inline std::uint32_t part_of(const Lowered& program, const Step& step, std::uint32_t first, std::uint32_t index) {
+  return step.chunks > 1 ? program.several[first + index] : first;
+}
 
 }  // namespace wreath
