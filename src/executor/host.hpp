@@ -12,6 +12,9 @@ namespace wreath {
 
 // Moves the bytes of try_step on this CPU.
 struct HostProcessor {
+  static constexpr std::size_t kBlockBytes = 8192;  // stays in L1 between two kernels
+  static constexpr bool kCombinesInSlots = false;   // it would fetch the lines that the slot's reader holds
+
   Arithmetic arithmetic{};  // combine null: nothing is combined, all bytes are moved as they are
   CopyKernel copy_kernel = nullptr;
   CopyKernel fill_kernel = nullptr;

@@ -6,6 +6,8 @@
 //                std::size_t elements)                                                      see Arithmetic
 //   void copy(std::byte* target, const std::byte* source, std::size_t bytes)
 //   void fill(std::byte* slot, const std::byte* source, std::size_t bytes)
+//   kBlockBytes       where a target and a slot are written, they are in blocks of so many bytes, which stay near
+//   kCombinesInSlots  a combination straight into a slot costs no more than filling it afterwards
 #pragma once
 
 #include <cstddef>
@@ -74,8 +76,6 @@ struct OperationState {
   SendFifo* const* targets = nullptr;      // by Lowered::targets
   RecvFifo* const* sources = nullptr;      // by Lowered::sources
 };
-
-inline constexpr std::size_t kFuseBlockBytes = 8192;  // a block that stays in L1 between two kernels
 
 template <typename Processor>
 class StepRunner {
@@ -288,19 +288,21 @@ class StepRunner {
     return Advance::Advanced;
   }
 
-  // One piece of target; with a slot, block by block so that the second store finds the block in L1, or into the
-  // slot alone where nothing else reads the target.
+  // One piece of target; with a slot block by block, so that the second store finds the block near. A target that
+  // nothing else reads is left out, or only its first block is used.
   WREATH_HOST_DEVICE void move(const Piece& to, Sources& sources, std::byte* slot) {
     const Form form = form_of(step_.target_buffer);
-    const bool straight = slot != nullptr && (step_.flags & kTargetDead) != 0;
+    if (slot == nullptr) return move_block(to.data, form, sources, to.elements, false);
+    const bool dead = (step_.flags & kTargetDead) != 0;
+    if (dead && (sources.plain || Processor::kCombinesInSlots))
+      return move_block(slot, form, sources, to.elements, true);
     const std::uint64_t element_bytes = bytes_of(form);
-    const std::uint64_t block = slot == nullptr || straight ? to.elements : kFuseBlockBytes / element_bytes;
+    const std::uint64_t block = Processor::kBlockBytes / element_bytes;
     for (std::uint64_t done = 0; done < to.elements; done += block) {
       const std::uint64_t elements = to.elements - done < block ? to.elements - done : block;
-      std::byte* place = to.data + done * element_bytes;
-      std::byte* copy = slot + done * element_bytes;
-      move_block(straight ? copy : place, form, sources, elements, straight);
-      if (slot != nullptr && !straight) processor_.fill(copy, place, elements * element_bytes);
+      std::byte* place = dead ? to.data : to.data + done * element_bytes;
+      move_block(place, form, sources, elements, false);
+      processor_.fill(slot + done * element_bytes, place, elements * element_bytes);
     }
   }
 
