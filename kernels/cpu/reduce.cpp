@@ -160,16 +160,20 @@ void reduce_sum(std::byte* target, const std::byte* const* sources, int k, std::
   }
 }
 
-ReduceKernel kernel_for(DataType dtype, ReduceOp op) {
-  switch (op) {
-    case ReduceOp::Sum: return dtype == DataType::Float32 ? reduce_sum<float> : reduce_sum<std::uint32_t>;
+// Sums of four-byte types, whose forms are the same bytes, run here; all else is the reference.
+void combine(const Arithmetic& arithmetic, std::byte* target, Form target_form, const std::byte* const* sources, int k,
+             Operands operands, std::size_t elements) {
+  const bool sums = arithmetic.reduction.op == ReduceOp::Sum;
+  if (sums && arithmetic.dtype == DataType::Float32) return reduce_sum<float>(target, sources, k, elements);
+  if (sums && (arithmetic.dtype == DataType::Int32 || arithmetic.dtype == DataType::Uint32)) {
+    return reduce_sum<std::uint32_t>(target, sources, k, elements);
   }
-  return nullptr;
+  combine_reference(arithmetic, target, target_form, sources, k, operands, elements);
 }
 
 }  // namespace
 
-ReduceKernel reduce_kernel_of_target(DataType dtype, ReduceOp op) { return kernel_for(dtype, op); }
+Arithmetic::Combine combine_of_target() { return combine; }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace wreath
@@ -179,7 +183,7 @@ HWY_AFTER_NAMESPACE();
 namespace wreath {
 namespace {
 
-using KernelOfTarget = ReduceKernel (*)(DataType, ReduceOp);
+using KernelOfTarget = Arithmetic::Combine (*)();
 
 struct TargetRow {
   std::int64_t target;
@@ -188,17 +192,17 @@ struct TargetRow {
 
 // Best first. The last row is the baseline of this build.
 constexpr std::array kRows = {
-    TargetRow{HWY_AVX3_DL, HWY_CHOOSE_AVX3_DL(reduce_kernel_of_target)},
-    TargetRow{HWY_AVX3, HWY_CHOOSE_AVX3(reduce_kernel_of_target)},
-    TargetRow{HWY_AVX2, HWY_CHOOSE_AVX2(reduce_kernel_of_target)},
-    TargetRow{HWY_SSE4, HWY_CHOOSE_SSE4(reduce_kernel_of_target)},
-    TargetRow{HWY_SSSE3, HWY_CHOOSE_SSSE3(reduce_kernel_of_target)},
-    TargetRow{HWY_SVE2_128, HWY_CHOOSE_SVE2_128(reduce_kernel_of_target)},
-    TargetRow{HWY_SVE_256, HWY_CHOOSE_SVE_256(reduce_kernel_of_target)},
-    TargetRow{HWY_SVE2, HWY_CHOOSE_SVE2(reduce_kernel_of_target)},
-    TargetRow{HWY_SVE, HWY_CHOOSE_SVE(reduce_kernel_of_target)},
-    TargetRow{HWY_NEON, HWY_CHOOSE_NEON(reduce_kernel_of_target)},
-    TargetRow{HWY_STATIC_TARGET, HWY_CHOOSE_FALLBACK(reduce_kernel_of_target)},
+    TargetRow{HWY_AVX3_DL, HWY_CHOOSE_AVX3_DL(combine_of_target)},
+    TargetRow{HWY_AVX3, HWY_CHOOSE_AVX3(combine_of_target)},
+    TargetRow{HWY_AVX2, HWY_CHOOSE_AVX2(combine_of_target)},
+    TargetRow{HWY_SSE4, HWY_CHOOSE_SSE4(combine_of_target)},
+    TargetRow{HWY_SSSE3, HWY_CHOOSE_SSSE3(combine_of_target)},
+    TargetRow{HWY_SVE2_128, HWY_CHOOSE_SVE2_128(combine_of_target)},
+    TargetRow{HWY_SVE_256, HWY_CHOOSE_SVE_256(combine_of_target)},
+    TargetRow{HWY_SVE2, HWY_CHOOSE_SVE2(combine_of_target)},
+    TargetRow{HWY_SVE, HWY_CHOOSE_SVE(combine_of_target)},
+    TargetRow{HWY_NEON, HWY_CHOOSE_NEON(combine_of_target)},
+    TargetRow{HWY_STATIC_TARGET, HWY_CHOOSE_FALLBACK(combine_of_target)},
 };
 
 bool runs_here(const TargetRow& row) noexcept {
@@ -209,23 +213,22 @@ bool runs_here(const TargetRow& row) noexcept {
 
 }  // namespace
 
-std::size_t reduce_targets(DataType dtype, ReduceOp op, ReduceTarget* targets, std::size_t capacity) noexcept {
+std::size_t combine_targets(DataType /*dtype*/, ReduceOp /*op*/, CombineTarget* targets,
+                            std::size_t capacity) noexcept {
   std::size_t found = 0;
   for (const TargetRow& row : kRows) {
-    if (found < capacity && runs_here(row)) {
-      targets[found++] = {hwy::TargetName(row.target), row.kernel_of(dtype, op)};
-    }
+    if (found < capacity && runs_here(row)) targets[found++] = {hwy::TargetName(row.target), row.kernel_of()};
   }
   return found;
 }
 
-ReduceKernel reduce_kernel(DataType dtype, ReduceOp op) noexcept {
+Arithmetic arithmetic(DataType dtype, const Reduction& reduction, int ranks) noexcept {
   static const TargetRow& best = *[] {
     const TargetRow* row = kRows.data();
     while (!runs_here(*row)) ++row;
     return row;
   }();
-  return best.kernel_of(dtype, op);
+  return {best.kernel_of(), dtype, reduction, ranks};
 }
 
 }  // namespace wreath

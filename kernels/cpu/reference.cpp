@@ -1,9 +1,9 @@
 // The meaning of the reductions, one element at a time in plain C++.
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/arithmetic.hpp"
 #include "kernels/kernels.hpp"
 
 namespace wreath {
@@ -16,40 +16,80 @@ T load(const std::byte* source, std::size_t element) noexcept {
   return value;
 }
 
-// The canonical sum of leaves [first, first + count), count a power of two; the first `paired` leaves are pairs.
 template <typename T>
-T tree(const std::byte* const* sources, std::size_t element, int paired, int first, int count) noexcept {
-  if (count > 1) {
-    const T left = tree<T>(sources, element, paired, first, count / 2);
-    return left + tree<T>(sources, element, paired, first + count / 2, count / 2);
-  }
-  if (first >= paired) return load<T>(sources[first + paired], element);
-  return load<T>(sources[2 * first], element) + load<T>(sources[2 * first + 1], element);
+void store(std::byte* target, std::size_t element, T value) noexcept {
+  std::memcpy(target + element * sizeof(T), &value, sizeof(T));
 }
 
-float canonical(float value) noexcept { return std::isnan(value) ? std::bit_cast<float>(0x7fc00000u) : value; }
-std::uint32_t canonical(std::uint32_t value) noexcept { return value; }
+// The sources of one call, read as accumulators.
+template <typename T>
+struct Leaves {
+  const Arithmetic& arithmetic;
+  const std::byte* const* sources;
+  int k;
+  Operands operands;
+
+  Accumulator<T> read(int source, std::size_t element) const noexcept {
+    using Sum = Accumulator<T>;
+    const Form form = source == operands.own ? operands.own_form : operands.messages;
+    if (form == Form::Partial) return load<Sum>(sources[source], element);
+    const Sum value = widen(load<T>(sources[source], element));
+    const bool premultiplies = arithmetic.reduction.op == ReduceOp::PremultipliedSum;
+    return premultiplies ? multiply(value, factor_in<Sum>(arithmetic.reduction)) : value;
+  }
+
+  // The canonical tree of leaves [first, first + count), count a power of two; the first `paired` leaves are pairs.
+  Accumulator<T> tree(std::size_t element, int paired, int first, int count) const noexcept {
+    const ReduceOp op = arithmetic.reduction.op;
+    if (count > 1) {
+      const auto left = tree(element, paired, first, count / 2);
+      return combine_pair(op, left, tree(element, paired, first + count / 2, count / 2));
+    }
+    if (first >= paired) return read(first + paired, element);
+    return combine_pair(op, read(2 * first, element), read(2 * first + 1, element));
+  }
+};
 
 template <typename T>
-void reduce_each(std::byte* target, const std::byte* const* sources, int k, std::size_t elements) noexcept {
-  const int leaves = static_cast<int>(std::bit_floor(static_cast<unsigned>(k)));
+void combine_each(const Leaves<T>& from, std::byte* target, Form target_form, std::size_t elements) noexcept {
+  const int leaves = static_cast<int>(std::bit_floor(static_cast<unsigned>(from.k)));
+  const bool divides = from.arithmetic.reduction.op == ReduceOp::Avg;
   for (std::size_t element = 0; element < elements; ++element) {
-    const T value = canonical(tree<T>(sources, element, k - leaves, 0, leaves));
-    std::memcpy(target + element * sizeof(T), &value, sizeof(T));
+    const auto result = from.tree(element, from.k - leaves, 0, leaves);
+    if (target_form == Form::Partial) {
+      store(target, element, canonical(result));
+    } else {
+      store(target, element, narrow<T>(divides ? divide(result, from.arithmetic.ranks) : result));
+    }
   }
 }
 
 }  // namespace
 
-void reduce_reference(DataType dtype, ReduceOp /*op: Sum is the only one*/, std::byte* target,
-                      const std::byte* const* sources, int k, std::size_t elements) noexcept {
-  if (k == 1) {
+void combine_reference(const Arithmetic& arithmetic, std::byte* target, Form target_form,
+                       const std::byte* const* sources, int k, Operands operands, std::size_t elements) noexcept {
+  const Form first_form = operands.own == 0 ? operands.own_form : operands.messages;
+  if (k == 1 && arithmetic.moves(first_form, target_form)) {
+    const DataType dtype = target_form == Form::Data ? arithmetic.dtype : accumulator_of(arithmetic.dtype);
     std::memmove(target, sources[0], elements * size_of(dtype));
     return;
   }
-  switch (dtype) {
-    case DataType::Float32: return reduce_each<float>(target, sources, k, elements);
-    case DataType::Int32: return reduce_each<std::uint32_t>(target, sources, k, elements);
+  const auto each = [&]<typename T>(T) {
+    combine_each<T>({arithmetic, sources, k, operands}, target, target_form, elements);
+  };
+  switch (arithmetic.dtype) {
+    case DataType::Int8: return each(std::int8_t{});
+    case DataType::Uint8: return each(std::uint8_t{});
+    case DataType::Int32: return each(std::int32_t{});
+    case DataType::Uint32: return each(std::uint32_t{});
+    case DataType::Int64: return each(std::int64_t{});
+    case DataType::Uint64: return each(std::uint64_t{});
+    case DataType::Float16: return each(Float16{});
+    case DataType::Float32: return each(float{});
+    case DataType::Float64: return each(double{});
+    case DataType::BFloat16: return each(BFloat16{});
+    case DataType::Float8E4M3: return each(Float8E4M3{});
+    case DataType::Float8E5M2: return each(Float8E5M2{});
   }
 }
 
