@@ -1,0 +1,71 @@
+// `wreath trace`: joins the traces of ranks into one file for a viewer.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/commands.hpp"
+
+namespace wreath {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Arguments {
+  std::string directory;
+  std::string output = "wreath-trace.json";
+};
+
+int complain(const std::string& text) {
+  fmt::print(stderr, "wreath: error: {}\n", text);
+  return 2;
+}
+
+std::vector<fs::path> traces_in(const std::string& directory) {
+  std::vector<fs::path> paths;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
+    const std::string file = entry.path().filename().string();
+    if (file.starts_with("wreath-trace-") && file.ends_with(".json")) paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+int join(const Arguments& arguments) {
+  const std::vector<fs::path> paths = traces_in(arguments.directory);
+  if (paths.empty()) return complain(fmt::format("no wreath-trace-*.json in {}", arguments.directory));
+  nlohmann::json all{{"displayTimeUnit", "ns"}, {"traceEvents", nlohmann::json::array()}};
+  for (const fs::path& path : paths) {
+    std::ifstream file(path);
+    const nlohmann::json one = nlohmann::json::parse(file, nullptr, false);
+    if (one.is_discarded() || !one.contains("traceEvents") || !one["traceEvents"].is_array()) {
+      return complain(fmt::format("{} is not a trace", path.string()));
+    }
+    for (const nlohmann::json& event : one["traceEvents"]) all["traceEvents"].push_back(event);
+  }
+  std::ofstream output(arguments.output);
+  output << all.dump() << '\n';
+  if (!output.flush()) return complain(fmt::format("cannot write {}", arguments.output));
+  fmt::print("{}: {} ranks, {} events; open it in https://ui.perfetto.dev or chrome://tracing\n", arguments.output,
+             paths.size(), all["traceEvents"].size());
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> add_trace(CLI::App& command) {
+  command.description("join the traces that ranks wrote (WREATH_TRACE=DIR) into one file for a trace viewer");
+  const auto arguments = std::make_shared<Arguments>();
+  command.add_option("DIR", arguments->directory, "folder with wreath-trace-*.json")->required();
+  command.add_option("-o,--output", arguments->output, "the joined file")->capture_default_str();
+  return [arguments] { return join(*arguments); };
+}
+
+}  // namespace wreath
