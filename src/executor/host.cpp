@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "src/base/clock.hpp"
+
 namespace wreath {
 namespace {
 
@@ -79,6 +81,23 @@ void LaneScheduler::begin_lane() {
   if (!lane.done) running_.push_back(lane.index);
 }
 
+Advance LaneScheduler::advance(LaneState& lane) {
+  return trace_ == nullptr ? try_step(state_, lane, processor_) : advance_traced(lane);
+}
+
+Advance LaneScheduler::advance_traced(LaneState& lane) {
+  StepEvent event{};
+  event.step = lane.step - lane.first;
+  event.tile = lane.tile;
+  event.lane = plan_->lowered.lanes[lane.index].number;
+  event.op = state_.steps[lane.step].op;
+  event.begin_ns = now_ns();
+  const Advance advanced = try_step(state_, lane, processor_);
+  event.end_ns = now_ns();
+  if (advanced == Advance::Advanced || advanced == Advance::Done) trace_->add(event);
+  return advanced;
+}
+
 Advance LaneScheduler::run(int budget) {
   bool advanced = false;
   std::size_t blocked = 0;
@@ -86,7 +105,7 @@ Advance LaneScheduler::run(int budget) {
     if (turn_ >= running_.size()) turn_ = 0;
     LaneState& lane = lanes_[running_[turn_]];
     ++turn_;
-    switch (try_step(state_, lane, processor_)) {
+    switch (advance(lane)) {
       case Advance::Blocked: ++blocked; continue;
       case Advance::Failed: failed_ = &lane; return Advance::Failed;
       case Advance::Done: {

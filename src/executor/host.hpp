@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/kernels.hpp"
+#include "src/executor/trace.hpp"
 #include "src/executor/try_step.hpp"
 #include "src/schedule/step.hpp"
 
@@ -63,6 +64,9 @@ class LaneScheduler {
   // Advances every resident lane until it blocks or `budget` steps are done. Failed: see failed_lane().
   Advance run(int budget);
 
+  // Keeps what lanes do from now on in `trace`, which outlives this; null: nothing.
+  void set_trace(StepTrace* trace) { trace_ = trace; }
+
   // A lane that waits for a message, and for which: the first one; nullptr if none does.
   const FifoEnd* waiting_for() const;
   const LaneState* failed_lane() const { return failed_; }
@@ -72,6 +76,8 @@ class LaneScheduler {
  private:
   void place_lanes(Plan& plan);
   void begin_lane();
+  Advance advance(LaneState& lane);
+  Advance advance_traced(LaneState& lane);
   bool drained() const;
 
   Plan* plan_ = nullptr;
@@ -82,6 +88,7 @@ class LaneScheduler {
   std::size_t turn_ = 0;                // in running_
   std::size_t begun_ = 0;               // lanes that are or were resident
   const LaneState* failed_ = nullptr;
+  StepTrace* trace_ = nullptr;
 };
 
 }  // namespace wreath
