@@ -35,6 +35,6 @@ inline Schedule copy_only() {
 }
 
 // ceil(log2(n)), n >= 1.
-inline int ceiling_log2(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
+inline int ceiling_log2(int n) { return static_cast<int>(std::bit_width(static_cast<unsigned>(n - 1))); }
 
 }  // namespace wreath
