@@ -294,8 +294,8 @@ class StepRunner {
     const Form form = form_of(step_.target_buffer);
     if (slot == nullptr) return move_block(to.data, form, sources, to.elements, false);
     const bool dead = (step_.flags & kTargetDead) != 0;
-    if (dead && (sources.plain || Processor::kCombinesInSlots))
-      return move_block(slot, form, sources, to.elements, true);
+    const bool in_slot = dead && (sources.plain || Processor::kCombinesInSlots);
+    if (in_slot) return move_block(slot, form, sources, to.elements, true);
     const std::uint64_t element_bytes = bytes_of(form);
     const std::uint64_t block = Processor::kBlockBytes / element_bytes;
     for (std::uint64_t done = 0; done < to.elements; done += block) {
