@@ -1,0 +1,90 @@
+// libFuzzer target: what a peer sends on a data connection may be any bytes: the link takes messages or fails, and
+// stays within its memory. The input is records of {kind, content}: kind even, a frame made valid; odd, raw bytes.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "src/fifo/access.hpp"
+#include "transports/tcp/link.hpp"
+#include "transports/tcp/wire.hpp"
+
+namespace {
+
+constexpr wreath::FifoShape kShape{.lanes = 3, .slot_count = 2, .slot_bytes = 4096, .first_sequence = 0, .epoch = 1};
+constexpr std::size_t kMaximumStream = 64 * 1024;
+
+// A frame with a right check value and, mostly, right fields; the rest of `content` is its payload.
+void append_frame(std::span<const std::uint8_t> content, std::vector<std::byte>& stream) {
+  std::uint8_t fields[8] = {};
+  std::copy_n(content.begin(), std::min<std::size_t>(content.size(), 8), fields);
+  wreath::WireHeader header;
+  header.kind = static_cast<wreath::FrameKind>(fields[0] % 3);
+  header.epoch = fields[1] < 250 ? 1 : fields[1];
+  header.lane = fields[2] % 4;
+  header.credit_lane = fields[3] % 4;
+  header.sequence = fields[4] % 8;
+  header.credit = fields[5] % 4;
+  header.bytes = std::uint32_t{fields[6]} * 17;
+  const wreath::FrameExtent parts = wreath::extent(header);
+  std::byte encoded[wreath::kWireHeaderBytes];
+  wreath::encode(header, encoded);
+  stream.insert(stream.end(), encoded, encoded + sizeof encoded);
+  const std::size_t rest = parts.prefix - sizeof encoded + parts.bytes + parts.tail;
+  stream.insert(stream.end(), fields[7] < 250 ? rest : rest / 2, std::byte{fields[7]});
+}
+
+std::vector<std::byte> stream_of(std::span<const std::uint8_t> data) {
+  std::vector<std::byte> stream;
+  while (data.size() > 1 && stream.size() < kMaximumStream) {
+    const std::size_t size = std::min<std::size_t>(data[0] % 32, data.size() - 1);
+    const auto content = data.subspan(1, size);
+    if (data[0] % 2 == 0) {
+      append_frame(content, stream);
+    } else {
+      const auto raw = std::as_bytes(content);
+      stream.insert(stream.end(), raw.begin(), raw.end());
+    }
+    data = data.subspan(1 + size);
+  }
+  return stream;
+}
+
+void take_messages(wreath::TcpLink& link) {
+  for (std::uint16_t lane = 0; lane < kShape.lanes; ++lane) {
+    wreath::RecvFifo& fifo = link.recv_fifo(lane);
+    while (const wreath::SlotHeader* slot = wreath::peek(fifo)) {
+      const wreath::Located located = wreath::locate(fifo, *slot);
+      if (located.state != wreath::Locating::Found || slot->bytes > kShape.slot_bytes) std::abort();
+      unsigned sum = 0;  // every byte is ours to read
+      for (std::uint32_t i = 0; i < slot->bytes; ++i) sum += static_cast<unsigned>(located.data[i]);
+      if (sum > 255u * slot->bytes) std::abort();
+      wreath::consume(fifo);
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::vector<std::byte> stream = stream_of({data, size});
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return 0;
+  wreath::TcpLink link(1, wreath::Fd(ends[0]), kShape);
+  const wreath::Fd peer(ends[1]);  // closed first: the link waits for nobody
+  for (std::uint16_t lane = 0; lane < kShape.lanes; ++lane) static_cast<void>(link.prepare(lane));
+  std::size_t sent = 0;
+  for (int round = 0; round < 100; ++round) {
+    const auto wrote = ::send(peer.get(), stream.data() + sent, stream.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (wrote > 0) sent += static_cast<std::size_t>(wrote);
+    const auto moved = link.progress(true);
+    if (!moved) return moved.error().message.empty() ? (std::abort(), 0) : 0;
+    take_messages(link);
+    if (sent == stream.size() && *moved == 0) break;
+  }
+  return 0;
+}

@@ -1,0 +1,56 @@
+// libFuzzer target: the small texts people and launchers give: ids, keys, sizes, addresses, faults. The first byte
+// chooses.
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "src/base/socket.hpp"
+#include "src/bootstrap/key.hpp"
+#include "transports/faulty/faults.hpp"
+#include "wreath/unique_id.hpp"
+#include "wreath/units.hpp"
+
+namespace wreath {
+namespace {
+
+void require(bool fine) {
+  if (!fine) std::abort();
+}
+
+void read_id(std::string_view text) {
+  const auto id = UniqueId::parse(text);
+  if (id) require(UniqueId::parse(id->to_string()).value().bytes == id->bytes);
+}
+
+void read_key(std::string_view text) {
+  const auto key = Key::parse(text, "the fuzzer");
+  if (!key && text.size() > 8) require(key.error().message.find(text) == std::string::npos);  // never shown
+}
+
+void read_bytes(std::string_view text) {
+  const auto bytes = parse_bytes(text);
+  if (bytes) require(parse_bytes(format_bytes(*bytes)).value() == *bytes);
+}
+
+void read_address(std::string_view text) {
+  const auto address = SocketAddress::parse_ip(text, 29'500);
+  if (address) require(!address->text().empty() && address->port() == 29'500);
+}
+
+void read_faults(std::string_view text) {
+  const auto rates = parse_faults(text);
+  if (rates) require(rates->delay >= 0 && rates->delay <= 1 && rates->delay_ms > 0);
+}
+
+constexpr std::array kReaders{read_id, read_key, read_bytes, read_address, read_faults};
+
+}  // namespace
+}  // namespace wreath
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  wreath::kReaders[data[0] % wreath::kReaders.size()]({reinterpret_cast<const char*>(data) + 1, size - 1});
+  return 0;
+}
