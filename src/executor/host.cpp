@@ -44,6 +44,7 @@ void LaneScheduler::start(Plan& plan, const OperationState& state, const HostPro
   state_.several = plan.lowered.several.data();
   state_.targets = plan.targets.data();
   state_.sources = plan.sources.data();
+  state_.step_major = plan.lowered.step_major;
   state_.conversions = conversions_of(processor.arithmetic);
   processor_ = processor;
   place_lanes(plan);

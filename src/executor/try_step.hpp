@@ -70,6 +70,7 @@ struct OperationState {
   std::uint16_t epoch = 0;
   // Of the plan and the processor.
   Conversions conversions{};
+  bool step_major = false;             // Lowered::step_major
   std::uint32_t slots[kBuffers] = {};  // places of a lane in Scratch and Partial, each of one tile
   const Step* steps = nullptr;
   const std::uint32_t* several = nullptr;  // Lowered::several
@@ -85,7 +86,7 @@ class StepRunner {
 
   WREATH_HOST_DEVICE Advance run() {
     if (lane_.elements == kNotBegun) lane_.elements = count();
-    if (lane_.elements == 0) return next_step();
+    if (lane_.elements == 0) return operation_.step_major ? skip_step() : next_step();
     if (step_.in_count > 0 && !lane_.received) return receive();
     if (step_.op == StepOp::Copy || step_.op == StepOp::Reduce) return local();
     return send();
@@ -183,9 +184,20 @@ class StepRunner {
     lane_.elements = kNotBegun;
     lane_.arrived = 0;
     lane_.received = false;
+    if (operation_.step_major) return ++lane_.tile < operation_.geometry.tiles ? Advance::Advanced : skip_step();
     if (++lane_.step < lane_.end) return Advance::Advanced;
     lane_.step = lane_.first;
-    if (++lane_.tile < operation_.geometry.tiles) return Advance::Advanced;
+    return ++lane_.tile < operation_.geometry.tiles ? Advance::Advanced : end();
+  }
+
+  // Step by step: the part of this one has no more tiles.
+  WREATH_HOST_DEVICE Advance skip_step() {
+    lane_.elements = kNotBegun;
+    lane_.tile = 0;
+    return ++lane_.step < lane_.end ? Advance::Advanced : end();
+  }
+
+  WREATH_HOST_DEVICE Advance end() {
     lane_.done = true;
     return Advance::Done;
   }

@@ -75,6 +75,7 @@ struct Lowered {
   std::uint32_t scratch_slots = 0;  // places of a lane in Scratch and Partial, each of one tile
   std::uint32_t partial_slots = 0;
   std::uint16_t data_lanes = 1;
+  bool step_major = false;  // a lane does all tiles of a step before its next step; else all steps of a tile
 };
 
 // The part of chunk `index` of a step, whose source_part or target_part is `first`.
