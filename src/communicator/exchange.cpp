@@ -1,0 +1,195 @@
+// Messages -> tables and lanes.
+#include "src/communicator/exchange.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+namespace wreath {
+namespace {
+
+Error invalid(ErrorCode code, std::string text) { return {code, std::move(text), -1}; }
+
+std::uintptr_t address(const Message& message) { return reinterpret_cast<std::uintptr_t>(message.data); }
+
+// Each message to the own rank has a counterpart of its size.
+Status check_own(const Messages& messages, Rank me) {
+  const auto next_own = [me](const std::vector<Message>& all, std::size_t from) {
+    while (from < all.size() && all[from].peer != me) ++from;
+    return from;
+  };
+  std::size_t send = next_own(messages.sends, 0);
+  std::size_t receive = next_own(messages.receives, 0);
+  for (; send < messages.sends.size() && receive < messages.receives.size();
+       send = next_own(messages.sends, send + 1), receive = next_own(messages.receives, receive + 1)) {
+    const Message& sent = messages.sends[send];
+    const Message& received = messages.receives[receive];
+    if (sent.count == received.count && sent.dtype == received.dtype) continue;
+    return invalid(ErrorCode::InvalidArgument,
+                   fmt::format("rank {} sends itself {} x {} and receives {} x {}", me, name(sent.dtype), sent.count,
+                               name(received.dtype), received.count));
+  }
+  const bool sends = send < messages.sends.size();
+  if (!sends && receive >= messages.receives.size()) return {};
+  return invalid(ErrorCode::InvalidUsage,
+                 fmt::format("rank {} {} itself without a matching {}: call both inside one Group", me,
+                             sends ? "sends to" : "receives from", sends ? "recv" : "send"));
+}
+
+struct Extent {
+  std::uintptr_t first;
+  std::uintptr_t end;
+  bool received;
+};
+
+// In the order of addresses, a message that is received must end before the next begins, and begin after all others.
+Status check_overlap(const Messages& messages) {
+  std::vector<Extent> extents;
+  extents.reserve(messages.sends.size() + messages.receives.size());
+  for (const Direction direction : {Direction::Send, Direction::Receive}) {
+    for (const Message& message : messages.of(direction)) {
+      if (message.count == 0) continue;
+      extents.push_back({address(message), address(message) + message.bytes(), direction == Direction::Receive});
+    }
+  }
+  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.first < b.first; });
+  std::uintptr_t any_end = 0;
+  std::uintptr_t received_end = 0;
+  for (const Extent& extent : extents) {
+    if (extent.first < (extent.received ? any_end : received_end)) {
+      return invalid(ErrorCode::InvalidArgument,
+                     "a message is received into memory that another message of the group uses");
+    }
+    any_end = std::max(any_end, extent.end);
+    if (extent.received) received_end = std::max(received_end, extent.end);
+  }
+  return {};
+}
+
+// Appends lanes and steps to a Lowered whose vectors were cleared.
+class Builder {
+ public:
+  Builder(const Messages& messages, Lowered& lowered) : messages_(messages), lowered_(lowered) {}
+
+  // A lane of the messages of one direction, which are to or from one peer.
+  void add_lane(Direction direction, std::span<const ExchangePlan::Place> places) {
+    const bool sends = direction == Direction::Send;
+    std::vector<FifoEnd>& ends = sends ? lowered_.targets : lowered_.sources;
+    const auto end = static_cast<std::uint16_t>(ends.size());
+    ends.push_back({messages_.of(direction)[places.front().part].peer, kExchangeLane});
+    begin_lane();
+    for (const ExchangePlan::Place& place : places) {
+      Step& step = add_step(sends ? StepOp::Send : StepOp::Recv);
+      (sends ? step.source_part : step.target_part) = place.part;
+      (sends ? step.out_first : step.in_first) = end;
+      (sends ? step.out_count : step.in_count) = 1;
+    }
+  }
+
+  // What the rank sends itself: as many sends as receives.
+  void add_copies(std::span<const ExchangePlan::Place> sends, std::span<const ExchangePlan::Place> receives) {
+    begin_lane();
+    for (std::size_t i = 0; i < sends.size(); ++i) {
+      Step& step = add_step(StepOp::Copy);
+      step.source_part = sends[i].part;
+      step.target_part = receives[i].part;
+    }
+  }
+
+ private:
+  void begin_lane() {
+    lowered_.lanes.push_back({static_cast<std::uint32_t>(lowered_.steps.size()), 0, kExchangeLane, 0});
+  }
+  Step& add_step(StepOp op) {
+    Step& step = lowered_.steps.emplace_back();
+    step.op = op;
+    step.source_buffer = op == StepOp::Recv ? Buffer::Output : Buffer::Input;
+    step.target_buffer = op == StepOp::Send ? Buffer::Input : Buffer::Output;
+    step.chunks = 1;
+    ++lowered_.lanes.back().step_count;
+    return step;
+  }
+
+  const Messages& messages_;
+  Lowered& lowered_;
+};
+
+// Messages with elements, by round, direction and call.
+void put_in_order(const Messages& messages, Rank me, int ranks, std::vector<ExchangePlan::Place>& places) {
+  places.clear();
+  for (const Direction direction : {Direction::Send, Direction::Receive}) {
+    const std::vector<Message>& all = messages.of(direction);
+    for (std::uint32_t part = 0; part < all.size(); ++part) {
+      const Rank distance = direction == Direction::Send ? all[part].peer - me : me - all[part].peer;
+      if (all[part].count > 0) places.push_back({(distance + ranks) % ranks, direction, part});
+    }
+  }
+  std::sort(places.begin(), places.end());
+}
+
+}  // namespace
+
+Status check_messages(const Messages& messages, Rank me) {
+  WREATH_TRY(check_own(messages, me));
+  return check_overlap(messages);
+}
+
+void MessageTable::assign(const std::vector<Message>& messages) {
+  first = nullptr;
+  span = 0;
+  for (const Message& message : messages) {
+    if (message.count > 0 && (first == nullptr || message.data < first)) first = message.data;
+  }
+  counts.clear();
+  offsets.clear();
+  const auto base = reinterpret_cast<std::uintptr_t>(first);
+  for (const Message& message : messages) {
+    counts.push_back(message.bytes());
+    offsets.push_back(message.count > 0 ? address(message) - base : 0);
+    span = std::max(span, offsets.back() + counts.back());
+  }
+}
+
+void plan_exchange(const Messages& messages, Rank me, int ranks, std::uint64_t tile_bytes, ExchangePlan& plan) {
+  Lowered& lowered = plan.bound.lowered;
+  lowered.steps.clear();
+  lowered.lanes.clear();
+  lowered.sources.clear();
+  lowered.targets.clear();
+  lowered.parts = static_cast<std::uint32_t>(std::max(messages.sends.size(), messages.receives.size()));
+  lowered.step_major = true;
+  put_in_order(messages, me, ranks, plan.places);
+  Builder builder(messages, lowered);
+  const std::span<const ExchangePlan::Place> places = plan.places;
+  for (std::size_t first = 0; first < places.size();) {
+    const auto run = [&](std::size_t from) {
+      std::size_t end = from;
+      while (end < places.size() && places[end].lane() == places[from].lane()) ++end;
+      return places.subspan(from, end - from);
+    };
+    const auto lane = run(first);
+    first += lane.size();
+    if (lane.front().round > 0) {
+      builder.add_lane(lane.front().direction, lane);
+    } else {
+      const auto receives = run(first);
+      builder.add_copies(lane, receives);
+      first += receives.size();
+    }
+  }
+  plan.input.assign(messages.sends);
+  plan.output.assign(messages.receives);
+  Geometry& geometry = plan.geometry;
+  geometry = {};
+  geometry.input = plan.input.parts();
+  geometry.output = plan.output.parts();
+  geometry.tile = tile_bytes;
+  for (const MessageTable* table : {&plan.input, &plan.output}) {
+    for (const std::uint64_t bytes : table->counts) {
+      geometry.tiles = std::max(geometry.tiles, static_cast<std::uint32_t>(divide_up(bytes, tile_bytes)));
+    }
+  }
+}
+
+}  // namespace wreath

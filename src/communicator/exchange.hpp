@@ -1,0 +1,96 @@
+// Sends and receives that run as one operation: the messages, their checks, and the plan made for them.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "src/executor/host.hpp"
+#include "src/schedule/geometry.hpp"
+#include "src/schedule/step.hpp"
+#include "wreath/result.hpp"
+#include "wreath/types.hpp"
+
+namespace wreath {
+
+// The lane of every FIFO shape that exchanges use; no algorithm's lane has this number. One FIFO per pair and direction
+// carries all messages of that pair, one after the other.
+inline constexpr std::uint16_t kExchangeLane = 15;
+
+enum class Direction : std::uint8_t { Send, Receive };
+constexpr Direction opposite(Direction direction) {
+  return direction == Direction::Send ? Direction::Receive : Direction::Send;
+}
+
+// One send or receive.
+struct Message {
+  Rank peer = 0;
+  DataType dtype = DataType::Uint8;
+  std::uint64_t count = 0;    // elements
+  std::byte* data = nullptr;  // only read where it is sent
+  std::uint64_t number = 0;   // of the messages from its sender to its receiver, from 1; of none to the own rank
+
+  std::uint64_t bytes() const { return count * size_of(dtype); }
+};
+
+// Those of one operation, each list in the order of its calls. Messages to and from the own rank are paired in order.
+struct Messages {
+  std::vector<Message> sends;     // Input part i is sends[i]
+  std::vector<Message> receives;  // Output part j is receives[j]
+
+  bool empty() const { return sends.empty() && receives.empty(); }
+  const std::vector<Message>& of(Direction direction) const { return direction == Direction::Send ? sends : receives; }
+};
+
+// Whether they can run as one on rank `me`: each message to the own rank has its counterpart, of the same size, and no
+// memory that is received into is used by another message. Says which call is wrong.
+Status check_messages(const Messages& messages, Rank me);
+
+// What a buffer of an exchange holds: the messages of one direction, wherever they are. Offsets count from `first`, the
+// lowest address.
+struct MessageTable {
+  std::byte* first = nullptr;
+  std::uint64_t span = 0;  // bytes from `first` to the end of the last message
+  std::vector<std::uint64_t> counts;
+  std::vector<std::uint64_t> offsets;
+
+  void assign(const std::vector<Message>& messages);
+  PartTable parts() const { return {span, 0, 0, counts.data(), offsets.data()}; }
+};
+
+// Elements are bytes and data lanes do not share parts. To be filled again and again: vectors keep their memory.
+struct ExchangePlan {
+  // Where a message's step comes.
+  struct Place {
+    int round;
+    Direction direction;
+    std::uint32_t part;
+    auto operator<=>(const Place&) const = default;
+    std::pair<int, Direction> lane() const { return {round, direction}; }
+  };
+
+  Plan bound;  // its FIFOs are for whoever made the plan to fill in
+  Geometry geometry;
+  MessageTable input;
+  MessageTable output;
+  std::vector<Place> places;
+};
+
+// The plan of `messages` (checked) on rank `me` of `ranks`, with messages of `tile_bytes` at most.
+//
+// Lanes are in rounds: round 0 copies what the rank sends itself, round k sends to (me + k) mod n and receives from
+// (me - k) mod n, on a lane each; a lane does its messages one after the other, all tiles of one before the next. A
+// message's tiles depend on its size alone, so both ends agree on them however they group their calls.
+//
+// Why lanes that run round after round cannot deadlock, however few rounds are resident: a message of round k is
+// received in round k, too. Let k be the lowest round that is unfinished anywhere. Whoever has a lane of round k has
+// finished all lower rounds, and lanes become resident in their order, so all lanes of round k are resident; they
+// depend on each other only, in pairs of a sender and a receiver with the same messages in the same order, and with
+// one slot such a pair comes to its end. This takes both ends to have matching messages in matching
+// operations; ranks that split them differently (one calls in a group what the other calls one by one) must be able to
+// run with all rounds resident.
+void plan_exchange(const Messages& messages, Rank me, int ranks, std::uint64_t tile_bytes, ExchangePlan& plan);
+
+}  // namespace wreath
