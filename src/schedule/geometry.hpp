@@ -74,8 +74,8 @@ struct CallShape {
   int ranks = 1;
   Rank me = 0;
   std::uint64_t count = 0;  // elements of the vector; of one block where parts are blocks
-  BlockTable input;         // both the same table but for all_to_all
-  BlockTable output;
+  BlockTable input{};       // both the same table but for all_to_all
+  BlockTable output{};
   std::uint32_t element_bytes = 1;
   std::uint32_t accumulator_bytes = 1;
 };

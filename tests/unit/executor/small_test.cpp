@@ -30,7 +30,7 @@ SmallCall call_of(const std::vector<float>& input, std::vector<float>& output, s
           reinterpret_cast<std::byte*>(output.data()),
           input.size(),
           input.size() * sizeof(float),
-          reduce_kernel(DataType::Float32, ReduceOp::Sum),
+          arithmetic(DataType::Float32, ReduceOp::Sum, 3),
           signature};
 }
 

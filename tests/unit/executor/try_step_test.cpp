@@ -1,109 +1,106 @@
-// The real executor in one thread: every algorithm in random turns, and mutants that verify() let pass.
+// The real executor in one thread: every algorithm in random turns, against what its collective promises.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <iostream>
-
-#include "kernels/kernels.hpp"
-#include "src/schedule/mutate.hpp"
-#include "src/schedule/verify.hpp"
+#include "src/schedule/lower.hpp"
+#include "tests/unit/executor/job.hpp"
 #include "tests/unit/executor/world.hpp"
 
 namespace wreath {
 namespace {
 
-constexpr int kMutants = 1000;
-
-struct Data {
-  std::vector<std::vector<float>> inputs;
-  std::vector<float> sums;
+struct Element {
+  DataType dtype;
+  ReduceOp op;
 };
 
-// Whole numbers where the order is not canonical: exact in any order.
-Data data_of(int ranks, std::uint64_t count, Order order, std::mt19937_64& random) {
-  Data data;
-  std::vector<const std::byte*> sources;
-  for (int rank = 0; rank < ranks; ++rank) {
-    std::vector<float>& input = data.inputs.emplace_back(count);
-    for (float& value : input) {
-      value = static_cast<float>(static_cast<std::int64_t>(random() % 2001) - 1000);
-      if (order == Order::Canonical) value = std::ldexp(value, static_cast<int>(random() % 30) - 15);
-    }
-  }
-  for (const auto& input : data.inputs) sources.push_back(reinterpret_cast<const std::byte*>(input.data()));
-  data.sums.resize(count);
-  if (count > 0) {
-    reduce_reference(DataType::Float32, ReduceOp::Sum, reinterpret_cast<std::byte*>(data.sums.data()), sources.data(),
-                     ranks, count);
-  }
-  return data;
+std::vector<Element> elements_of(Collective collective) {
+  if (collective == Collective::Barrier) return {{DataType::Uint8, ReduceOp::Max}};
+  if (!reduces(collective)) return {{DataType::Uint8, ReduceOp::Sum}, {DataType::Float64, ReduceOp::Sum}};
+  return {{DataType::Float32, ReduceOp::Sum},
+          {DataType::Float16, ReduceOp::Avg},
+          {DataType::BFloat16, ReduceOp::PremultipliedSum},
+          {DataType::Int8, ReduceOp::PremultipliedSum}};
 }
 
-std::vector<WorldOptions> points(int ranks) {
-  std::vector<WorldOptions> all;
+struct Point {
+  WorldShape world;
+  JobShape job;
+};
+
+std::vector<Point> points(const Algorithm& algorithm, int ranks, std::mt19937_64& random) {
   const auto n = static_cast<std::uint64_t>(ranks);
-  for (const std::uint64_t count : {std::uint64_t{1}, 16 * n - 3, 80 * n + 1}) {
-    for (const std::uint32_t slots : {1U, 2U, 8U}) {
-      for (const bool in_place : {false, true}) all.push_back({count, 128, slots, in_place, 0xFFFFFFFDU});
+  const std::uint64_t share = moves_blocks(algorithm.collective) ? 1 : n;
+  std::vector<Point> all;
+  for (const Element& element : elements_of(algorithm.collective)) {
+    for (const std::uint64_t count : {std::uint64_t{1}, 16 * share - share / 2, 80 * share + 1}) {
+      for (const bool in_place : {false, true}) {
+        Point point;
+        point.world = {1U << random() % 4, 0xFFFFFFFDU,
+                       random() % 2 == 0 ? static_cast<std::size_t>(algorithm.minimum_resident_lanes)
+                                         : LaneScheduler::kAllResident};
+        point.job = {.dtype = element.dtype, .op = element.op, .count = count, .in_place = in_place};
+        all.push_back(point);
+      }
+    }
+    if ((algorithm.traits & kVarying) == 0) continue;
+    for (const bool in_place : {false, true}) {
+      Point point{{.first_sequence = 5}, {.dtype = element.dtype, .op = element.op, .in_place = in_place}};
+      const std::uint64_t blocks = algorithm.collective == Collective::AllToAll ? n * n : n;
+      for (std::uint64_t i = 0; i < blocks; ++i) point.job.block_counts.push_back(random() % 3 * (random() % 70));
+      all.push_back(point);
     }
   }
   return all;
 }
 
-// Two operations back to back at every point.
-std::string goes_wrong(const std::vector<Lowered>& programs, Order order, std::mt19937_64& random) {
-  const int ranks = static_cast<int>(programs.size());
-  for (const WorldOptions& point : points(ranks)) {
-    World world(programs, point);
-    for (int operation = 0; operation < 2; ++operation) {
-      const Data data = data_of(ranks, point.count, order, random);
-      if (std::string wrong = world.run(data.inputs, data.sums, random); !wrong.empty()) return wrong;
-    }
+std::string text_of(const Point& point) {
+  return std::string(name(point.job.dtype)) + " " + std::string(name(point.job.op)) + " count " +
+         std::to_string(point.job.count) + (point.job.block_counts.empty() ? "" : " varying") +
+         (point.job.in_place ? " in place" : "") + " slots " + std::to_string(point.world.slots);
+}
+
+// Two operations back to back at one point.
+std::string goes_wrong(const Algorithm& algorithm, const Problem& problem, const std::vector<Lowered>& programs,
+                       const Point& point, std::mt19937_64& random) {
+  World world(programs, point.world);
+  for (int operation = 0; operation < 2; ++operation) {
+    Job job(algorithm, problem, programs[0], point.job, random);
+    if (std::string wrong = world.run(job.calls(), random); !wrong.empty()) return text_of(point) + ": " + wrong;
+    if (std::string wrong = job.wrong(); !wrong.empty()) return text_of(point) + ": " + wrong;
   }
   return {};
 }
 
-bool proved(const std::vector<Lowered>& programs, Order order) {
-  for (const WorldOptions& point : points(static_cast<int>(programs.size()))) {
-    VerifyOptions options;
-    options.count = point.count;
-    options.element_bytes = sizeof(float);
-    options.slots = point.slots;
-    options.in_place = point.in_place;
-    if (!verify(programs, order, options)) return false;
+std::vector<Lowered> lower_ranks(const Algorithm& algorithm, const Problem& problem, int data_lanes) {
+  std::vector<Lowered> programs;
+  for (Rank rank = 0; rank < problem.ranks; ++rank) {
+    programs.push_back(std::move(lower(algorithm.build(problem, rank), rank, data_lanes)).value());
   }
-  return true;
+  return programs;
 }
 
 class Executor : public testing::TestWithParam<Algorithm> {};
 
-TEST_P(Executor, SumsInRandomTurns) {
+TEST_P(Executor, DoesWhatTheCollectivePromisesInRandomTurns) {
+  const Algorithm& algorithm = GetParam();
   std::mt19937_64 random(11);
-  for (int ranks = 1; ranks <= 6; ++ranks) {
+  for (const int ranks : {1, 2, 3, 4, 5, 6, 9}) {
     for (const int data_lanes : {1, 2}) {
-      const auto programs = lower_all(GetParam(), {Collective::AllReduce, ranks}, data_lanes).value();
-      EXPECT_EQ(goes_wrong(programs, GetParam().order, random), "") << ranks << " ranks";
+      const Problem problem{algorithm.collective, ranks, has_root(algorithm.collective) ? ranks / 2 : 0};
+      if (!algorithm.supports(problem)) continue;
+      const std::vector<Lowered> programs = lower_ranks(algorithm, problem, data_lanes);
+      for (const Point& point : points(algorithm, ranks, random)) {
+        ASSERT_EQ(goes_wrong(algorithm, problem, programs, point, random), "")
+            << ranks << " ranks, " << data_lanes << " data lanes";
+      }
     }
   }
 }
 
-TEST_P(Executor, RunsEveryMutantThatVerifyProvesRight) {
-  std::mt19937_64 random(20240607);
-  int ran = 0;
-  for (int mutant = 0; mutant < kMutants; ++mutant) {
-    const int ranks = 2 + mutant % 5;
-    std::vector<Lowered> programs =
-        lower_all(GetParam(), {Collective::AllReduce, ranks}, mutant % 4 == 0 ? 2 : 1).value();
-    const std::string edit = mutate(programs, random);
-    if (!proved(programs, GetParam().order)) continue;
-    ++ran;
-    ASSERT_EQ(goes_wrong(programs, GetParam().order, random), "") << "mutant " << mutant << ": " << edit;
-  }
-  std::cout << GetParam().name << ": " << kMutants - ran << " mutants caught, " << ran << " run and right\n";
-}
-
 INSTANTIATE_TEST_SUITE_P(Registry, Executor, testing::ValuesIn(algorithms().begin(), algorithms().end()),
-                         [](const auto& row) { return std::string(row.param.name); });
+                         [](const auto& row) {
+                           return std::string(name(row.param.collective)) + "_" + std::string(row.param.name);
+                         });
 
 }  // namespace
 }  // namespace wreath

@@ -1,10 +1,9 @@
 // All ranks of a job in one thread: the real executor over the real FIFOs, advanced in random turns.
 #pragma once
 
-#include <cstring>
+#include <algorithm>
 #include <memory>
 #include <random>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -14,52 +13,69 @@
 
 namespace wreath {
 
-struct WorldOptions {
-  std::uint64_t count = 1;
-  std::uint64_t tile_bytes = 128;
+struct WorldShape {
   std::uint32_t slots = 2;
-  bool in_place = false;
   std::uint32_t first_sequence = 0;
+  std::size_t resident = LaneScheduler::kAllResident;
 };
+
+// One rank's call: what LaneScheduler::start takes.
+struct RankCall {
+  OperationState state;
+  Arithmetic arithmetic{};  // combine null: nothing is combined
+};
+
+inline OperationState state_of(const Geometry& geometry, std::byte* input, std::byte* output) {
+  OperationState state;
+  state.geometry = geometry;
+  state.buffers[static_cast<int>(Buffer::Input)] = input;
+  state.buffers[static_cast<int>(Buffer::Output)] = output;
+  state.signature = 7;
+  state.epoch = 1;
+  return state;
+}
 
 class World {
  public:
-  World(std::vector<Lowered> programs, const WorldOptions& options) : options_(options) {
+  World(std::vector<Lowered> programs, const WorldShape& shape) : shape_(shape) {
     const int ranks = static_cast<int>(programs.size());
     std::uint16_t lanes = 1;
     for (const Lowered& program : programs) lanes = std::max(lanes, static_cast<std::uint16_t>(program.lanes.size()));
-    const FifoShape shape{lanes, options.slots, 4096, options.first_sequence, 1};
+    const FifoShape fifos{lanes, shape.slots, 4096, shape.first_sequence, 1};
     for (int rank = 0; rank < ranks; ++rank) {
       ranks_.push_back(std::make_unique<OneRank>());
-      ranks_.back()->segment = std::move(OwnSegment::create(rank, ranks, shape, false)).value();
+      ranks_.back()->segment = std::move(OwnSegment::create(rank, ranks, fifos, false)).value();
     }
     for (int rank = 0; rank < ranks; ++rank) link(rank);
     for (int rank = 0; rank < ranks; ++rank) bind(rank, std::move(programs[static_cast<std::size_t>(rank)]));
   }
 
-  // Runs the operation once on `inputs` (one per rank). What went wrong; empty: every output equals `expected`.
-  std::string run(const std::vector<std::vector<float>>& inputs, const std::vector<float>& expected,
-                  std::mt19937_64& random) {
-    start(inputs);
+  // Runs one operation; calls[r] is rank r's. What went wrong; empty: all ranks are done.
+  std::string run(const std::vector<RankCall>& calls, std::mt19937_64& random) {
     std::vector<std::size_t> open(ranks_.size());
     for (std::size_t rank = 0; rank < open.size(); ++rank) open[rank] = rank;
+    const CopyKernels& copies = copy_kernels();
+    for (const std::size_t rank : open) {
+      const RankCall& call = calls[rank];
+      scheduler(rank).start(ranks_[rank]->plan, call.state, {call.arithmetic, copies.plain, copies.fill},
+                            shape_.resident);
+    }
     std::size_t idle = 0;
     while (!open.empty()) {
       const std::size_t turn = random() % open.size();
-      switch (ranks_[open[turn]]->lanes.run(1)) {
+      switch (scheduler(open[turn]).run(1)) {
         case Advance::Done: open.erase(open.begin() + static_cast<std::ptrdiff_t>(turn)); [[fallthrough]];
         case Advance::Advanced: idle = 0; break;
-        case Advance::Failed: return "failed";
+        case Advance::Failed: return "rank " + std::to_string(open[turn]) + " failed";
         case Advance::Blocked: ++idle;
       }
       if (idle > 50 * ranks_.size() && all_blocked(open)) return "deadlock";
     }
-    for (const auto& rank : ranks_) {
-      const std::vector<float>& output = options_.in_place ? rank->input : rank->output;
-      if (std::memcmp(output.data(), expected.data(), expected.size() * sizeof(float)) != 0) return "wrong output";
-    }
     return {};
   }
+
+  LaneScheduler& scheduler(std::size_t rank) { return ranks_[rank]->lanes; }
+  int ranks() const { return static_cast<int>(ranks_.size()); }
 
  private:
   struct OneRank {
@@ -67,8 +83,6 @@ class World {
     std::vector<std::unique_ptr<Link>> links;
     Plan plan;
     LaneScheduler lanes;
-    std::vector<float> input;
-    std::vector<float> output;
   };
 
   void link(int rank) {
@@ -107,31 +121,12 @@ class World {
     }
   }
 
-  void start(const std::vector<std::vector<float>>& inputs) {
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      OneRank& own = *ranks_[rank];
-      own.input = inputs[rank];
-      own.output.assign(options_.count, -1.0F);
-      OperationState state;
-      state.geometry = make_geometry(options_.count, sizeof(float), own.plan.lowered.parts, own.plan.lowered.data_lanes,
-                                     options_.tile_bytes);
-      state.buffers[0] = reinterpret_cast<std::byte*>(own.input.data());
-      state.buffers[1] = reinterpret_cast<std::byte*>(options_.in_place ? own.input.data() : own.output.data());
-      state.signature = 7;
-      state.epoch = 1;
-      const CopyKernels& copies = copy_kernels();
-      own.lanes.start(own.plan, state, {reduce_kernel(DataType::Float32, ReduceOp::Sum), copies.plain, copies.fill});
-    }
-  }
-
   bool all_blocked(const std::vector<std::size_t>& open) {
-    for (const std::size_t rank : open) {
-      if (ranks_[rank]->lanes.run(1) != Advance::Blocked) return false;
-    }
-    return true;
+    return std::all_of(open.begin(), open.end(),
+                       [&](std::size_t rank) { return scheduler(rank).run(1) == Advance::Blocked; });
   }
 
-  WorldOptions options_;
+  WorldShape shape_;
   std::vector<std::unique_ptr<OneRank>> ranks_;
 };
 

@@ -1,0 +1,120 @@
+// What no algorithm shows alone: messages of several chunks, signatures by part, lanes that are not resident.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <numeric>
+
+#include "algorithms/words.hpp"
+#include "src/schedule/lower.hpp"
+#include "tests/unit/executor/world.hpp"
+
+namespace wreath {
+namespace {
+
+std::vector<Lowered> lower_all(const std::vector<Schedule>& schedules) {
+  std::vector<Lowered> programs;
+  for (const Schedule& schedule : schedules) {
+    programs.push_back(std::move(lower(schedule, static_cast<Rank>(programs.size()), 1)).value());
+  }
+  return programs;
+}
+
+std::vector<std::byte> numbered(std::size_t bytes) {
+  std::vector<std::byte> all(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) all[i] = static_cast<std::byte>(i * 7 + 1);
+  return all;
+}
+
+// There and back: what rank 0 sent of `sent` in one message is what it gets.
+TEST(SeveralChunks, TravelInOneMessageInTheirOrder) {
+  constexpr int kParts = 4;
+  const std::vector<Chunk> sent{input(3), input(0), input(2)};
+  const std::vector<Chunk> kept{scratch(1, 3), scratch(2, 0), scratch(3, 2)};
+  std::vector<Schedule> schedules(2, Schedule(kParts));
+  schedules[0].lane().send(1, Chunks(sent));
+  schedules[0].lane().recv(1, Chunks({output(3), output(0), output(2)}));
+  schedules[1].lane().recv(0, Chunks(kept));
+  schedules[1].lane().send(0, Chunks(kept));
+  // 200 bytes: parts of 64, 64, 64 and 8. 70: of 64 and 6, and two without elements.
+  for (const std::uint64_t count : {70U, 200U}) {
+    std::mt19937_64 random(5);
+    World world(lower_all(schedules), {});
+    const Cut cut{.parts = kParts, .tile_bytes = 100, .several_parts = true};
+    const Geometry geometry = make_geometry({.ranks = 3, .count = count}, cut);
+    std::vector<std::byte> given = numbered(count);
+    std::vector<std::byte> got(count);
+    ASSERT_EQ(
+        world.run({{state_of(geometry, given.data(), got.data())}, {state_of(geometry, nullptr, nullptr)}}, random),
+        "");
+    std::vector<std::byte> expected = given;
+    std::fill(expected.begin() + 64,
+              expected.begin() + std::min<std::ptrdiff_t>(128, expected.end() - expected.begin()), std::byte{0});
+    EXPECT_EQ(got, expected) << count << " elements";
+  }
+}
+
+// Rank 0 sends Input parts 0 and 1 to rank 1, on one lane.
+struct TwoMessages {
+  TwoMessages() {
+    std::vector<Schedule> schedules(2, Schedule(2));
+    for (const int part : {0, 1}) {
+      schedules[0].lane().send(1, input(part));
+      schedules[1].lane().recv(0, output(part));
+    }
+    programs = lower_all(schedules);
+  }
+  std::string run(const std::array<std::uint32_t, 2>& sent, const std::array<std::uint32_t, 2>& awaited) {
+    World world(programs, {});
+    std::mt19937_64 random(5);
+    std::vector<RankCall> calls{{state_of(geometry, given.data(), nullptr)}, {state_of(geometry, nullptr, got.data())}};
+    calls[0].state.input_signatures = sent.data();
+    calls[1].state.output_signatures = awaited.data();
+    const std::string wrong = world.run(calls, random);
+    if (!wrong.empty()) fault = world.scheduler(1).failed_lane()->fault;
+    return wrong;
+  }
+
+  std::vector<Lowered> programs;
+  Geometry geometry = make_geometry({.ranks = 2, .count = 128}, {.parts = 2, .tile_bytes = 4096});
+  std::vector<std::byte> given = numbered(128);
+  std::vector<std::byte> got = std::vector<std::byte>(128);
+  Fault fault = Fault::None;
+};
+
+TEST(Signatures, AreThoseOfPartsWhereTheCallHasThem) {
+  TwoMessages messages;
+  EXPECT_EQ(messages.run({11, 12}, {11, 12}), "");
+  EXPECT_EQ(messages.got, messages.given);
+}
+
+TEST(Signatures, OfAnotherMessageFailTheReceiver) {
+  TwoMessages messages;
+  EXPECT_EQ(messages.run({11, 12}, {11, 13}), "rank 1 failed");
+  EXPECT_EQ(messages.fault, Fault::Signature);
+}
+
+// Each rank's lane 0 waits for what the other's lane 1 sends.
+TEST(Residence, HoldsBackLanesBeyondIt) {
+  std::vector<Schedule> schedules(2, Schedule(1));
+  for (const Rank rank : {0, 1}) {
+    Schedule& schedule = schedules[static_cast<std::size_t>(rank)];
+    schedule.lane(0).recv(1 - rank, output(0), {.lane = 1});
+    schedule.lane(1).send(1 - rank, input(0));
+  }
+  const Geometry geometry = make_geometry({.ranks = 2, .count = 10}, {.tile_bytes = 4096});
+  for (const std::size_t resident : {std::size_t{1}, std::size_t{2}, LaneScheduler::kAllResident}) {
+    World world(lower_all(schedules), {.resident = resident});
+    std::mt19937_64 random(5);
+    std::vector<std::byte> given = numbered(10);
+    std::vector<std::byte> got(10);
+    const RankCall call{state_of(geometry, given.data(), got.data())};
+    EXPECT_EQ(world.run({call, call}, random), resident == 1 ? "deadlock" : "");
+    const FifoEnd* end = world.scheduler(0).waiting_for();
+    if (resident > 1) continue;
+    ASSERT_NE(end, nullptr);
+    EXPECT_EQ(*end, (FifoEnd{1, 1}));
+  }
+}
+
+}  // namespace
+}  // namespace wreath
