@@ -3,34 +3,76 @@
 
 #include <fmt/format.h>
 
+#include "src/schedule/meaning.hpp"
 #include "src/schedule/show.hpp"
 
 namespace wreath {
 
-Cells::Cells(const Machine& machine, const Geometry& geometry, bool in_place)
-    : machine_(machine), data_lanes_(machine.data_lanes()), tiles_(geometry.tiles) {
-  const std::uint32_t buffer = machine.parts() * data_lanes_ * tiles_;
-  area_[0] = 0;
-  area_[1] = in_place ? 0 : buffer;
-  area_[2] = area_[1] + buffer;
-  per_rank_ = area_[2] + machine.scratch_parts() * data_lanes_ * tiles_;
-  for (std::uint32_t part = 0; part < machine.parts(); ++part) {
-    for (std::uint32_t lane = 0; lane < data_lanes_; ++lane) {
-      for (std::uint32_t tile = 0; tile < tiles_; ++tile) elements_.push_back(geometry.range(part, lane, tile).count);
-    }
+Cells::Area Cells::area_of(const Machine& machine, const Problem& problem, Buffer buffer, Rank rank) {
+  switch (holding(problem, buffer, rank)) {
+    case Holding::None: return {};
+    case Holding::OwnPart: return {.first_part = static_cast<std::uint32_t>(rank), .parts = 1};
+    case Holding::AllParts: return {.first_part = 0, .parts = machine.parts()};
   }
-  cells_.resize(std::size_t{per_rank_} * static_cast<std::size_t>(machine.ranks()));
+  return {};
+}
+
+std::uint64_t Cells::count(const Machine& machine, const Problem& problem, const Shapes& shapes) {
+  const std::uint64_t slots = std::uint64_t{machine.scratch_slots()} + machine.partial_slots();
+  std::uint64_t parts = 0;
+  for (Rank rank = 0; rank < machine.ranks(); ++rank) {
+    for (const Buffer buffer : {Buffer::Input, Buffer::Output}) parts += area_of(machine, problem, buffer, rank).parts;
+  }
+  return parts * machine.data_lanes() * shapes.tiles() + slots * machine.lanes().size();
+}
+
+Cells::Cells(const Machine& machine, const Problem& problem, const Shapes& shapes, bool in_place)
+    : machine_(machine),
+      in_place_(in_place),
+      data_lanes_(machine.data_lanes()),
+      tiles_(shapes.tiles()),
+      slots_(machine.scratch_slots() + machine.partial_slots()) {
+  std::uint32_t next = 0;
+  for (Rank rank = 0; rank < machine.ranks(); ++rank) {
+    Area input = area_of(machine, problem, Buffer::Input, rank);
+    Area output = area_of(machine, problem, Buffer::Output, rank);
+    Area& larger = input.parts >= output.parts ? input : output;
+    Area& smaller = input.parts >= output.parts ? output : input;
+    larger.first_cell = next;
+    next += share(larger.parts, 0, 0);
+    if (in_place) {
+      smaller.first_cell = larger.first_cell + share(smaller.first_part - larger.first_part, 0, 0);
+    } else {
+      smaller.first_cell = next;
+      next += share(smaller.parts, 0, 0);
+    }
+    areas_.push_back({input, output});
+  }
+  first_slot_ = next;
+  cells_.resize(first_slot_ + std::size_t{slots_} * machine.lanes().size());
+}
+
+void Cells::clear(std::uint32_t id) {
+  Cell& cell = cells_[id];
+  forget_reads(cell);
+  cell.writer = kUnlimited;
+  cell.state = State::Undefined;
+  ++cell.version;
 }
 
 void Cells::reset(Rank rank, const Values& values) {
-  for (std::uint32_t i = 0; i < per_rank_; ++i) {
-    Cell& cell = cells_[static_cast<std::size_t>(rank) * per_rank_ + i];
-    forget_reads(cell);
-    cell.writer = kUnlimited;
-    cell.state = i < shares() ? State::Defined : State::Undefined;
-    if (i < shares()) cell.value = values.leaf(rank, i);
-    ++cell.version;
+  const auto& [input, output] = areas_[static_cast<std::size_t>(rank)];
+  for (std::uint32_t i = 0; i < share(output.parts, 0, 0); ++i) clear(output.first_cell + i);
+  for (std::uint32_t i = 0; i < share(input.parts, 0, 0); ++i) {
+    clear(input.first_cell + i);
+    Cell& cell = cells_[input.first_cell + i];
+    cell.state = State::Defined;
+    cell.value = values.leaf(rank, share(input.first_part, 0, 0) + i);
   }
+}
+
+void Cells::forget_slots(std::uint32_t lane) {
+  for (std::uint32_t i = 0; i < slots_; ++i) clear(first_slot_ + lane * slots_ + i);
 }
 
 void Cells::forget_reads(Cell& cell) {
@@ -100,12 +142,21 @@ bool Cells::store(const Clocks& clocks, std::uint32_t lane, std::uint32_t id, co
 }
 
 std::string Cells::describe(std::uint32_t id) const {
-  const std::uint32_t place = id % per_rank_;
-  const bool in_place = area_[1] == 0;
-  const std::size_t buffer = place >= area_[2] ? 2 : !in_place && place >= area_[1] ? 1 : 0;
-  const std::uint32_t part = (place - area_[buffer]) / (data_lanes_ * tiles_);
-  const std::string_view label = buffer == 0 && in_place ? "buffer" : name(static_cast<Buffer>(buffer));
-  return fmt::format("{} part {} of rank {}", label, part, id / per_rank_);
+  if (id >= first_slot_) {
+    const std::uint32_t slot = (id - first_slot_) % slots_, scratch = machine_.scratch_slots();
+    const MachineLane& lane = machine_.lanes()[(id - first_slot_) / slots_];
+    return fmt::format("{} slot {} of rank {} lane {}", name(slot < scratch ? Buffer::Scratch : Buffer::Partial),
+                       slot < scratch ? slot : slot - scratch, lane.rank, lane.index);
+  }
+  for (Rank rank = 0; rank < machine_.ranks(); ++rank) {
+    for (const Buffer buffer : {Buffer::Output, Buffer::Input}) {
+      const Area& area = areas_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(buffer)];
+      if (id < area.first_cell || id >= area.first_cell + share(area.parts, 0, 0)) continue;
+      return fmt::format("{} part {} of rank {}", in_place_ ? "buffer" : name(buffer),
+                         area.first_part + (id - area.first_cell) / (data_lanes_ * tiles_), rank);
+    }
+  }
+  return "nothing";
 }
 
 }  // namespace wreath

@@ -1,35 +1,56 @@
 // The memory of all ranks as verify() sees it: cells that hold symbolic values and know who touched them last.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/schedule/clocks.hpp"
-#include "src/schedule/geometry.hpp"
+#include "src/schedule/shapes.hpp"
 #include "src/schedule/values.hpp"
+#include "wreath/algorithm.hpp"
 
 namespace wreath {
 
-// One cell is the elements of (buffer, part, data lane, tile) of a rank. Steps touch whole cells only, and
-// distinct cells never overlap, except that Input and Output are the same cells in place.
+// One cell is the elements of (buffer, part, data lane, tile) of a rank, or a slot of a lane's Scratch or Partial.
+// Steps touch whole cells only, and distinct cells never overlap, except that parts which Input and Output
+// both hold are the same cells in place.
 class Cells {
  public:
-  Cells(const Machine& machine, const Geometry& geometry, bool in_place);
+  // The machine, problem and shapes must live as long.
+  Cells(const Machine& machine, const Problem& problem, const Shapes& shapes, bool in_place);
+  // How many cells those are.
+  static std::uint64_t count(const Machine& machine, const Problem& problem, const Shapes& shapes);
 
-  // How many elements a share has, the same in all buffers: 0 for an empty tail.
-  std::uint64_t elements(std::uint32_t share) const { return elements_[share]; }
-  // Which elements of a buffer: equal for Input and Output, and for every rank.
+  // The name of the elements of (part, data lane, tile): the same on all ranks and in all buffers.
   std::uint32_t share(std::uint32_t part, std::uint16_t data_lane, std::uint32_t tile) const {
     return (part * data_lanes_ + data_lane) * tiles_ + tile;
   }
-  std::uint32_t shares() const { return static_cast<std::uint32_t>(elements_.size()); }
-  std::uint32_t cell(Rank rank, Buffer buffer, std::uint32_t share) const {
-    return static_cast<std::uint32_t>(rank) * per_rank_ + area_[static_cast<std::size_t>(buffer)] + share;
+  std::uint32_t shares() const { return machine_.parts() * data_lanes_ * tiles_; }
+  std::uint32_t tiles() const { return tiles_; }
+  // The cell of Input or Output; kUnlimited where the rank does not hold that part.
+  std::uint32_t cell(Rank rank, Buffer buffer, std::uint32_t part, std::uint16_t data_lane, std::uint32_t tile) const {
+    const Area& area = areas_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(buffer)];
+    const std::uint32_t place = part - area.first_part;  // wraps around below
+    return place < area.parts ? area.first_cell + share(place, data_lane, tile) : kUnlimited;
+  }
+  // The parts of Input or Output that the rank holds: first, and how many.
+  std::pair<std::uint32_t, std::uint32_t> held(Rank rank, Buffer buffer) const {
+    const Area& area = areas_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(buffer)];
+    return {area.first_part, area.parts};
+  }
+  // The cell of a slot of Scratch or Partial.
+  std::uint32_t slot(std::uint32_t lane, Buffer buffer, std::uint32_t slot) const {
+    const std::uint32_t first = buffer == Buffer::Scratch ? 0 : machine_.scratch_slots();
+    return first_slot_ + lane * slots_ + first + slot;
   }
 
-  // Fresh Input, nothing anywhere else.
+  // Fresh Input, nothing in Output.
   void reset(Rank rank, const Values& values);
+  // Nothing in the lane's Scratch and Partial.
+  void forget_slots(std::uint32_t lane);
 
   const Value* peek(std::uint32_t cell) const {
     return cells_[cell].state == State::Defined ? &cells_[cell].value : nullptr;
@@ -44,7 +65,7 @@ class Cells {
   // value == nullptr: the cell holds nothing that may be read.
   bool store(const Clocks& clocks, std::uint32_t lane, std::uint32_t cell, const Value* value, std::string& fault);
 
-  // "output part 3 of rank 1"; in place "buffer part 3 of rank 1".
+  // "output part 3 of rank 1"; in place "buffer part 3 of rank 1"; "partial slot 0 of rank 1 lane 2".
   std::string describe(std::uint32_t cell) const;
 
  private:
@@ -62,14 +83,24 @@ class Cells {
     std::uint32_t epoch;
     std::uint32_t next;
   };
+  // The parts of Input or Output that a rank holds.
+  struct Area {
+    std::uint32_t first_part = 0;
+    std::uint32_t parts = 0;
+    std::uint32_t first_cell = 0;
+  };
+  using Areas = std::array<Area, 2>;
+  static Area area_of(const Machine& machine, const Problem& problem, Buffer buffer, Rank rank);
+  void clear(std::uint32_t cell);
   void forget_reads(Cell& cell);
 
   const Machine& machine_;
+  bool in_place_;
   std::uint32_t data_lanes_;
   std::uint32_t tiles_;
-  std::uint32_t per_rank_;
-  std::uint32_t area_[3];
-  std::vector<std::uint64_t> elements_;
+  std::uint32_t slots_;       // of a lane
+  std::uint32_t first_slot_;  // cells of slots follow those of buffers
+  std::vector<Areas> areas_;  // by rank
   std::vector<Cell> cells_;
   std::vector<Read> reads_;
   std::uint32_t free_read_ = kUnlimited;

@@ -7,7 +7,7 @@
 #include "src/schedule/cells.hpp"
 #include "src/schedule/clocks.hpp"
 #include "src/schedule/machine.hpp"
-#include "wreath/algorithm.hpp"
+#include "src/schedule/meaning.hpp"
 
 namespace wreath {
 
@@ -15,10 +15,12 @@ namespace wreath {
 // every K and R.
 class Checker : public RunHooks {
  public:
-  Checker(const Machine& machine, Order order, const Geometry& geometry, bool in_place);
+  // Machine, claim and shapes must live as long. `values`: of as many ranks as the machine has.
+  Checker(const Machine& machine, const Claim& claim, const Shapes& shapes, bool in_place, const Values& values);
 
   bool begin(Rank rank, std::uint32_t operation);
   bool finish(Rank rank, std::uint32_t operation);
+  void start_tile(std::uint32_t lane) { cells_.forget_slots(lane); }
   bool receive(std::uint32_t lane, const MachineStep& step, std::uint32_t tile);
   bool send(std::uint32_t lane, const MachineStep& step, std::uint32_t tile);
 
@@ -26,50 +28,63 @@ class Checker : public RunHooks {
   const std::string& fault() const { return fault_; }
 
  private:
-  // A message in flight. By reference (cell != kUnlimited) its data is read where it is taken.
-  struct Message {
+  // One chunk of a message in flight. By reference (cell != kUnlimited) its data is read where it is taken.
+  struct Piece {
     Value value;
     std::uint64_t elements;
     std::uint32_t cell;
     std::uint32_t version;
-    Stamp stamp;
+    Stamp stamp;  // of the first chunk; others have none
     std::uint32_t next;
+    std::uint16_t chunks;  // of the message, in its first
+    Form form;
   };
   struct Queue {
     std::uint32_t head = kUnlimited;
     std::uint32_t tail = kUnlimited;
   };
-  // The cells of the step at hand.
+  struct Operand {
+    Buffer buffer = Buffer::Input;
+    std::uint32_t cell = kUnlimited;
+    std::uint64_t elements = 0;
+  };
+  // One chunk of the step at hand.
   struct Place {
-    std::uint32_t lane;
-    std::uint32_t tile;
-    std::uint32_t source;
-    std::uint32_t target;
-    std::uint64_t source_elements;
-    std::uint64_t target_elements;
+    Operand source;
+    Operand target;
   };
 
-  Place place(std::uint32_t lane, const Step& step, std::uint32_t tile) const;
-  // What is wrong with the final value of a share of the output; empty: nothing.
-  std::string wrong_with(const Value* value, std::uint32_t share);
+  bool find_places(std::uint32_t lane, const Step& step, std::uint32_t tile);
+  bool find(Operand& operand, std::uint32_t lane, std::uint32_t part, std::uint32_t slot, std::uint32_t tile);
+  // What is wrong with the final value of a cell of Output; empty: nothing.
+  std::string wrong_with(const Value* value, const Owed& owed, std::uint32_t share);
   bool fail(std::uint32_t lane, const MachineStep& step, std::uint32_t tile, std::string_view why);
-  bool take_all(const Place& at, const MachineStep& step);
-  bool take(const Place& at, std::uint32_t fifo, std::uint64_t elements);
-  bool compute(const Place& at, const Step& step, Value& result);
-  bool read(const Place& at, std::uint32_t cell, Value& value);
-  void push(std::uint32_t fifo, const Message& message);
+  bool do_first_part(std::uint32_t lane, const MachineStep& step);
+  bool do_send(std::uint32_t lane, const MachineStep& step);
+  bool take(std::uint32_t lane, const Step& step, std::uint32_t fifo);
+  bool take_piece(std::uint32_t lane, const Step& step, const Piece& piece, std::uint64_t elements);
+  bool compute(std::uint32_t lane, const Step& step, std::uint32_t chunk, Value& result);
+  bool load(std::uint32_t lane, const Operand& operand, Value& value);
+  bool read(std::uint32_t lane, const Operand& operand, Value& value);
+  bool settle(Value& value, Buffer target);
+  bool fault(std::string text);
+  std::uint32_t pop(std::uint32_t fifo);
+  void push(std::uint32_t fifo, const Piece& piece);
 
   const Machine& machine_;
-  Order order_;
+  const Claim& claim_;
+  const Shapes& shapes_;
+  bool sums_;  // whether the collective combines elements
   Values values_;
   Clocks clocks_;
   Cells cells_;
-  std::vector<Value> expected_;  // by share
+  std::vector<Value> complete_;  // of a reduction: the sum over all ranks, by share
   std::vector<Queue> queues_;    // by FIFO
-  std::vector<Message> messages_;
-  std::uint32_t free_message_ = kUnlimited;
+  std::vector<Piece> pieces_;
+  std::uint32_t free_piece_ = kUnlimited;
   std::vector<Value> carried_;  // by lane: what a fused step's first part made
-  std::vector<Value> taken_;    // messages of the step at hand
+  std::vector<Value> taken_;    // messages of the step at hand, chunk by chunk
+  std::vector<Place> places_;   // its chunks
   std::string fault_;
 };
 

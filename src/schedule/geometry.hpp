@@ -52,6 +52,13 @@ struct Geometry {
     const std::uint64_t first = smaller(share_first + tile_index * tile, share_end);
     return {whole.first + first, smaller(first + tile, share_end) - first};
   }
+  // Elements of (part, data lane) in all tiles.
+  constexpr std::uint64_t elements(Buffer buffer, std::uint32_t part, std::uint32_t data_lane) const {
+    const std::uint64_t count = (buffer == Buffer::Output ? output : input).part(part).count;
+    const std::uint64_t stride = data_lanes == 1 ? count : share(count);
+    const std::uint64_t first = smaller(data_lane * stride, count);
+    return smaller(first + stride, count) - first;
+  }
   // Elements of a data lane's share of `count` elements.
   constexpr std::uint64_t share(std::uint64_t count) const {
     const std::uint64_t near = (count + data_lanes - 1) / data_lanes;

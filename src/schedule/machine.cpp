@@ -20,7 +20,8 @@ class Linker {
     machine_.parts_ = programs_[0].parts;
     machine_.data_lanes_ = programs_[0].data_lanes;
     for (const Lowered& program : programs_) {
-      machine_.scratch_parts_ = std::max(machine_.scratch_parts_, program.scratch_parts);
+      machine_.scratch_slots_ = std::max(machine_.scratch_slots_, program.scratch_slots);
+      machine_.partial_slots_ = std::max(machine_.partial_slots_, program.partial_slots);
     }
     for (rank_ = 0; rank_ < machine_.ranks_; ++rank_) {
       WREATH_TRY(add_rank(programs_[static_cast<std::size_t>(rank_)]));
@@ -55,6 +56,8 @@ class Linker {
                    rank_};
     }
     machine_.first_lane_.push_back(static_cast<std::uint32_t>(machine_.lanes_.size()));
+    several_first_ = static_cast<std::uint32_t>(machine_.several_.size());
+    machine_.several_.insert(machine_.several_.end(), program.several.begin(), program.several.end());
     for (std::size_t index = 0; index < program.lanes.size(); ++index) WREATH_TRY(add_lane(program, index));
     return {};
   }
@@ -84,8 +87,9 @@ class Linker {
 
   static std::string fault_of(const Lowered& program, const Step& step) {
     if (step.op > StepOp::LoadReduceSend) return fmt::format("unknown operation {}", static_cast<int>(step.op));
-    if ((step.flags & ~(kStaged | kTargetDead)) != 0) return fmt::format("unknown flags {}", step.flags);
-    if (step.source_buffer > Buffer::Scratch || step.target_buffer > Buffer::Scratch) return "unknown buffer";
+    if ((step.flags & ~(kStaged | kTargetDead | kPartialIncoming)) != 0)
+      return fmt::format("unknown flags {}", step.flags);
+    if (step.source_buffer > Buffer::Partial || step.target_buffer > Buffer::Partial) return "unknown buffer";
     const StepOp first = first_part(step.op);
     const bool one_in = first == StepOp::Recv || first == StepOp::RecvReduce;
     const bool in_fits = one_in ? step.in_count == 1 : (first == StepOp::LoadReduce) == (step.in_count > 0);
@@ -98,19 +102,40 @@ class Linker {
       return "its messages out lie beyond the table";
     }
     if (first == StepOp::LoadReduce && step.own_place > step.in_count) return "its own place is beyond the messages";
-    return fault_of_parts(program, step);
+    return fault_of_chunks(program, step);
   }
 
-  static std::string fault_of_parts(const Lowered& program, const Step& step) {
-    const auto limit = [&](Buffer buffer) { return buffer == Buffer::Scratch ? program.scratch_parts : program.parts; };
-    if (reads_source(step.op) && step.source_part >= limit(step.source_buffer)) {
-      return fmt::format("source part {} of {}", step.source_part, limit(step.source_buffer));
+  static std::string fault_of_chunks(const Lowered& program, const Step& step) {
+    const bool fused = has_first_part(step.op) && has_send(step.op);
+    const int most = fused || step.op == StepOp::LoadReduce ? 1 : kMaximumMessageParts;
+    if (step.chunks < 1 || step.chunks > most) return fmt::format("{} of {} chunks", name(step.op), step.chunks);
+    std::string fault;
+    if (reads_source(step.op)) {
+      fault = fault_of_run(program, step, "source", step.source_buffer, step.source_part, step.source_slot);
     }
-    if (!has_first_part(step.op)) return {};
-    if (step.target_part >= limit(step.target_buffer)) {
-      return fmt::format("target part {} of {}", step.target_part, limit(step.target_buffer));
+    if (fault.empty() && has_first_part(step.op)) {
+      if (step.target_buffer == Buffer::Input) return "writes to Input";
+      fault = fault_of_run(program, step, "target", step.target_buffer, step.target_part, step.target_slot);
     }
-    return step.target_buffer == Buffer::Input ? "writes to Input" : "";
+    const Buffer sent = has_first_part(step.op) ? step.target_buffer : step.source_buffer;
+    if (fault.empty() && has_send(step.op) && is_lanes_own(sent) && (step.flags & kStaged) == 0) {
+      return fmt::format("sends from {} without staging", name(sent));
+    }
+    return fault;
+  }
+
+  static std::string fault_of_run(const Lowered& program, const Step& step, std::string_view which, Buffer buffer,
+                                  std::uint32_t first, std::uint32_t slot) {
+    if (step.chunks > 1 && std::uint64_t{first} + step.chunks > program.several.size()) {
+      return fmt::format("its {} parts lie beyond the table", which);
+    }
+    for (std::uint32_t i = 0; i < step.chunks; ++i) {
+      const std::uint32_t part = part_of(program, step, first, i);
+      if (part >= program.parts) return fmt::format("{} part {} of {}", which, part, program.parts);
+    }
+    const std::uint32_t slots = buffer == Buffer::Scratch ? program.scratch_slots : program.partial_slots;
+    if (!is_lanes_own(buffer) || slot + step.chunks <= slots) return {};
+    return fmt::format("{} slot {} of {}", which, slot + step.chunks - 1, slots);
   }
 
   Status add_step(std::size_t lane, std::size_t index, const Step& step, std::span<const FifoEnd> in,
@@ -118,6 +143,10 @@ class Linker {
     const auto id = static_cast<std::uint32_t>(machine_.lanes_.size() - 1);
     const auto end = static_cast<std::uint32_t>(uses_.size());
     machine_.steps_.push_back({step, end, static_cast<std::uint32_t>(end + in.size())});
+    if (step.chunks > 1) {
+      machine_.steps_.back().step.source_part += several_first_;
+      machine_.steps_.back().step.target_part += several_first_;
+    }
     for (const FifoEnd& source : in) {
       if (std::string fault = fault_of_peer(source.peer); !fault.empty()) return at(lane, index, fault);
       uses_.push_back({source, rank_, id, static_cast<std::uint32_t>(uses_.size()), false});
@@ -168,10 +197,41 @@ class Linker {
   std::span<const Lowered> programs_;
   Machine machine_;
   Rank rank_ = 0;
+  std::uint32_t several_first_ = 0;  // of this rank
   std::vector<Use> uses_;
 };
 
 Result<Machine> Machine::link(std::span<const Lowered> programs) { return Linker(programs).run(); }
+
+namespace {
+
+std::uint32_t tiles_of(const Machine& machine, const Geometry& geometry, const Step& step, std::uint16_t data_lane) {
+  std::uint64_t most = 0;
+  const auto add = [&](Buffer buffer, std::uint32_t first) {
+    for (std::uint32_t i = 0; i < step.chunks; ++i) {
+      most = std::max(most, geometry.elements(buffer, machine.part(step, first, i), data_lane));
+    }
+  };
+  if (reads_source(step.op)) add(step.source_buffer, step.source_part);
+  if (has_first_part(step.op)) add(step.target_buffer, step.target_part);
+  return static_cast<std::uint32_t>(divide_up(most, geometry.tile));
+}
+
+}  // namespace
+
+Extents extents_of(const Machine& machine, const Shapes& shapes) {
+  Extents extents;
+  extents.steps.resize(machine.steps());
+  for (const MachineLane& lane : machine.lanes()) {
+    std::uint32_t most = 0;
+    for (std::uint32_t i = lane.first_step; i < lane.first_step + lane.step_count; ++i) {
+      extents.steps[i] = tiles_of(machine, shapes[lane.rank], machine.step(i).step, lane.data_lane);
+      most = std::max(most, extents.steps[i]);
+    }
+    extents.lanes.push_back(most);
+  }
+  return extents;
+}
 
 std::string Machine::where(std::uint32_t lane, std::uint32_t step, std::uint32_t tile) const {
   const MachineLane& fixed = lanes_[lane];

@@ -3,6 +3,7 @@
 //
 // Every FIFO has one producer and one consumer and no step waits on "any", so the steps form a marked
 // graph: firing one never disables another, and one greedy run decides deadlock for every interleaving.
+// A step whose chunks have no elements in a tile does nothing there, so ranks may differ in their tiles.
 // The run moves tokens only; hooks give them a meaning (values and clocks for verify, time for simulate).
 #pragma once
 
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "src/schedule/lower.hpp"
+#include "src/schedule/shapes.hpp"
 #include "src/schedule/step.hpp"
 #include "wreath/plan.hpp"
 #include "wreath/result.hpp"
@@ -37,7 +39,7 @@ struct MachineFifo {
 
 // A step with its ends resolved to FIFOs.
 struct MachineStep {
-  Step step;
+  Step step;               // of several chunks: source_part and target_part are for Machine::part
   std::uint32_t in_first;  // Machine::fifo_of(in_first + i)
   std::uint32_t out_first;
 };
@@ -51,13 +53,20 @@ class Machine {
 
   int ranks() const { return ranks_; }
   std::uint32_t parts() const { return parts_; }
-  std::uint32_t scratch_parts() const { return scratch_parts_; }
+  // Places of every lane in Scratch and Partial: most of any rank.
+  std::uint32_t scratch_slots() const { return scratch_slots_; }
+  std::uint32_t partial_slots() const { return partial_slots_; }
   std::uint16_t data_lanes() const { return data_lanes_; }
   std::span<const MachineLane> lanes() const { return lanes_; }
   std::span<const MachineFifo> fifos() const { return fifos_; }
   // The lanes of `rank`: ids [first_lane(rank), first_lane(rank + 1)).
   std::uint32_t first_lane(Rank rank) const { return first_lane_[static_cast<std::size_t>(rank)]; }
   const MachineStep& step(std::uint32_t index) const { return steps_[index]; }
+  std::uint32_t steps() const { return static_cast<std::uint32_t>(steps_.size()); }
+  // The part of chunk `index` of a step, whose source_part or target_part is `first`.
+  std::uint32_t part(const Step& step, std::uint32_t first, std::uint32_t index) const {
+    return step.chunks > 1 ? several_[first + index] : first;
+  }
   std::uint32_t fifo_of(std::uint32_t end) const { return ends_[end]; }
   // "rank 3 lane 1 step 2 tile 0 (recv_reduce_send)".
   std::string where(std::uint32_t lane, std::uint32_t step, std::uint32_t tile) const;
@@ -66,21 +75,31 @@ class Machine {
   friend class Linker;
   int ranks_ = 0;
   std::uint32_t parts_ = 1;
-  std::uint32_t scratch_parts_ = 0;
+  std::uint32_t scratch_slots_ = 0;
+  std::uint32_t partial_slots_ = 0;
   std::uint16_t data_lanes_ = 1;
   std::vector<MachineLane> lanes_;
   std::vector<std::uint32_t> first_lane_;
   std::vector<MachineStep> steps_;
+  std::vector<std::uint32_t> several_;
   std::vector<std::uint32_t> ends_;
   std::vector<MachineFifo> fifos_;
 };
 
+// In how many tiles each step of a machine has elements: it does nothing in later ones. All that a run of tokens
+// depends on besides the machine.
+struct Extents {
+  std::vector<std::uint32_t> steps;  // by index into Machine::steps()
+  std::vector<std::uint32_t> lanes;  // most of its steps
+  auto operator<=>(const Extents&) const = default;
+};
+Extents extents_of(const Machine& machine, const Shapes& shapes);
+
 struct RunOptions {
   std::uint32_t slots = kUnlimited;     // K, messages a FIFO holds
   std::uint32_t resident = kUnlimited;  // R: only the R lowest-numbered unfinished lanes of a rank run
-  std::uint32_t tiles = 1;
-  std::uint32_t operations = 1;  // times the schedule runs, back to back: a rank starts the next when all its
-                                 // lanes are done and all messages it sent by reference were consumed
+  std::uint32_t operations = 1;         // times the schedule runs, back to back: a rank starts the next when all its
+                                        // lanes are done and all messages it sent by reference were consumed
 };
 
 // What a run calls. A false return ends it; the hooks keep the reason. FIFOs are named by id and their messages
@@ -88,6 +107,8 @@ struct RunOptions {
 struct RunHooks {
   bool begin(Rank /*rank*/, std::uint32_t /*operation*/) { return true; }
   bool finish(Rank /*rank*/, std::uint32_t /*operation*/) { return true; }
+  // A lane begins a tile.
+  void start_tile(std::uint32_t /*lane*/) {}
   // The first part of a step (all but Send): its messages were just taken.
   bool receive(std::uint32_t /*lane*/, const MachineStep&, std::uint32_t /*tile*/) { return true; }
   // Its last part, where it sends: its messages were just put.
@@ -115,8 +136,9 @@ class StuckReport {
 template <typename Hooks>
 class GreedyRun {
  public:
-  GreedyRun(const Machine& machine, const RunOptions& options, Hooks& hooks)
+  GreedyRun(const Machine& machine, const Extents& extents, const RunOptions& options, Hooks& hooks)
       : machine_(machine),
+        extents_(extents),
         options_(options),
         hooks_(hooks),
         lanes_(machine.lanes().size()),
@@ -195,10 +217,11 @@ class GreedyRun {
     RankState& state = ranks_[static_cast<std::size_t>(rank)];
     while (state.started < lane_count(rank) && state.started - state.finished < options_.resident) {
       const std::uint32_t id = machine_.first_lane(rank) + state.started++;
-      if (options_.tiles == 0 || machine_.lanes()[id].step_count == 0) {
+      if (extents_.lanes[id] == 0) {
         lanes_[id].done = true;
         ++state.finished;
       } else {
+        hooks_.start_tile(id);
         ready_.push_back(id);
       }
     }
@@ -268,34 +291,44 @@ class GreedyRun {
     }
   }
 
+  enum class Went : std::uint8_t { On, Blocked, Failed };
+
   // Runs a lane until it blocks or is done.
   bool advance(std::uint32_t id) {
     LaneState& lane = lanes_[id];
     const MachineLane& fixed = machine_.lanes()[id];
     while (true) {
-      const MachineStep& step = machine_.step(fixed.first_step + lane.step);
-      if (!lane.received && has_first_part(step.step.op)) {
-        if (const std::uint32_t fifo = empty_fifo(step); fifo != kUnlimited) {
-          block(lane, Wait::Message, fifo);
-          return true;
-        }
-        if (!hooks_.receive(id, step, lane.tile)) return false;
-        if (!take(step)) return false;
-        lane.received = true;
+      const std::uint32_t index = fixed.first_step + lane.step;
+      if (lane.tile < extents_.steps[index]) {
+        const Went went = do_step(id, lane, machine_.step(index));
+        if (went != Went::On) return went == Went::Blocked;
       }
-      if (step.step.out_count > 0) {
-        if (const std::uint32_t fifo = full_fifo(step); fifo != kUnlimited) {
-          block(lane, Wait::Credit, fifo);
-          return true;
-        }
-        if (!hooks_.send(id, step, lane.tile)) return false;
-        put(step);
-      }
-      lane.received = false;
       if (++lane.step < fixed.step_count) continue;
       lane.step = 0;
-      if (++lane.tile == options_.tiles) return finish(id);
+      if (++lane.tile == extents_.lanes[id]) return finish(id);
+      hooks_.start_tile(id);
     }
+  }
+
+  Went do_step(std::uint32_t id, LaneState& lane, const MachineStep& step) {
+    if (!lane.received && has_first_part(step.step.op)) {
+      if (const std::uint32_t fifo = empty_fifo(step); fifo != kUnlimited) {
+        block(lane, Wait::Message, fifo);
+        return Went::Blocked;
+      }
+      if (!hooks_.receive(id, step, lane.tile) || !take(step)) return Went::Failed;
+      lane.received = true;
+    }
+    if (step.step.out_count > 0) {
+      if (const std::uint32_t fifo = full_fifo(step); fifo != kUnlimited) {
+        block(lane, Wait::Credit, fifo);
+        return Went::Blocked;
+      }
+      if (!hooks_.send(id, step, lane.tile)) return Went::Failed;
+      put(step);
+    }
+    lane.received = false;
+    return Went::On;
   }
 
   bool finish(std::uint32_t id) {
@@ -307,6 +340,7 @@ class GreedyRun {
   }
 
   const Machine& machine_;
+  const Extents& extents_;
   RunOptions options_;
   Hooks& hooks_;
   std::vector<LaneState> lanes_;

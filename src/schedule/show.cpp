@@ -43,14 +43,13 @@ std::string ends(std::span<const FifoEnd> list, std::uint16_t own) {
 }
 
 std::string range_text(const Geometry& geometry, Buffer buffer, std::uint32_t part, std::uint16_t data_lane) {
-  Geometry whole = geometry;
-  whole.tile = std::max<std::uint64_t>(1, geometry.tile * geometry.tiles);
-  const ElementRange range = whole.range(buffer, part, data_lane, 0);
-  if (range.count == 0) return "no elements";
-  const std::uint64_t tiles = divide_up(range.count, geometry.tile);
+  const std::uint64_t count = geometry.elements(buffer, part, data_lane);
+  if (count == 0) return "no elements";
+  const std::uint64_t first = geometry.range(buffer, part, data_lane, 0).first;
+  const std::uint64_t tiles = divide_up(count, geometry.tile);
   const std::string in_tiles = tiles == 1 ? "" : fmt::format(" in {} tiles", tiles);
-  if (is_lanes_own(buffer)) return fmt::format("{} elements{}", range.count, in_tiles);
-  return fmt::format("elements {}..{}{}", range.first, range.first + range.count - 1, in_tiles);
+  if (is_lanes_own(buffer)) return fmt::format("{} elements{}", count, in_tiles);
+  return fmt::format("elements {}..{}{}", first, first + count - 1, in_tiles);
 }
 
 std::string range_text(const Lowered& program, const Geometry& geometry, const Step& step, std::uint16_t data_lane) {

@@ -24,32 +24,43 @@ T canonical_fold(std::span<T> values, Combine&& combine) {
   return values[0];
 }
 
+// How far a value of a reduction has come: an input as it was, a sum that may still grow, a result.
+enum class Stage : std::uint8_t { Untouched, Unfinished, Finished };
+
 // The sum of some ranks' contributions to one cell (the elements of one tile of one part).
 struct Value {
   std::uint64_t contributions = 0;  // exact: a bit per rank; else the sum of their weights mod 2^61 - 1
   std::uint64_t tree = 0;           // hash of the tree of additions, over absolute ranks; a + b equals b + a
   std::uint32_t cell = 0;           // which elements it is made of
+  Stage stage = Stage::Untouched;
 };
 
-enum class ValueFault : std::uint8_t { None, CountedTwice, OtherElements };
+enum class ValueFault : std::uint8_t { None, CountedTwice, OtherElements, Finished };
 
 // The values of a problem of `ranks` ranks: exact up to 64 ranks, beyond by random weights, where a wrong sum passes
-// with a probability of 2^-61.
+// with a probability of 2^-61. Where contributions may be counted twice (a barrier) weights would not do: such values
+// know the 64 ranks of a window exactly and nothing of others.
 class Values {
  public:
   explicit Values(int ranks) : ranks_(ranks) {}
-  bool exact() const { return ranks_ <= 64; }
+  Values(int ranks, int window) : ranks_(ranks), window_(window) {}
+  static constexpr int kWindowRanks = 64;
+
+  bool overlapping() const { return window_ >= 0; }
+  bool exact() const { return overlapping() || ranks_ <= kWindowRanks; }
 
   Value leaf(Rank rank, std::uint32_t cell) const {
-    return {exact() ? std::uint64_t{1} << rank : weight(rank, cell), mix(static_cast<std::uint64_t>(rank) + 1), cell};
+    return {exact() ? bit(rank) : weight(rank, cell), mix(static_cast<std::uint64_t>(rank) + 1), cell};
   }
 
   Value combine(const Value& a, const Value& b, ValueFault& fault) const {
     if (a.cell != b.cell) fault = ValueFault::OtherElements;
-    if (exact() && (a.contributions & b.contributions) != 0) fault = ValueFault::CountedTwice;
+    if (a.stage == Stage::Finished || b.stage == Stage::Finished) fault = ValueFault::Finished;
+    const bool overlap = exact() && (a.contributions & b.contributions) != 0;
+    if (overlap && !overlapping()) fault = ValueFault::CountedTwice;
     const std::uint64_t sum = exact() ? a.contributions | b.contributions : add(a.contributions, b.contributions);
     const auto [low, high] = a.tree < b.tree ? std::pair(a.tree, b.tree) : std::pair(b.tree, a.tree);
-    return {sum, mix(low * 0x9e3779b97f4a7c15u + std::rotl(high, 29)), a.cell};
+    return {sum, mix(low * 0x9e3779b97f4a7c15u + std::rotl(high, 29)), a.cell, Stage::Unfinished};
   }
 
   Value canonical(std::span<Value> values, ValueFault& fault) const {
@@ -61,6 +72,10 @@ class Values {
 
  private:
   static constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
+  std::uint64_t bit(Rank rank) const {
+    if (overlapping() && rank / kWindowRanks != window_) return 0;
+    return std::uint64_t{1} << (rank % kWindowRanks);
+  }
   static constexpr std::uint64_t mix(std::uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
@@ -74,6 +89,7 @@ class Values {
     return mix(mix(static_cast<std::uint64_t>(rank) + 0x5eed) ^ (std::uint64_t{cell} << 20)) % kPrime;
   }
   int ranks_;
+  int window_ = -1;
 };
 
 }  // namespace wreath

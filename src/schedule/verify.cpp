@@ -1,11 +1,8 @@
-// Points and sweeps of points.
+// Proving one point.
 #include "src/schedule/verify.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <set>
 #include <string>
 
 #include "src/schedule/checker.hpp"
@@ -16,37 +13,55 @@ namespace {
 // Cells that verify() holds at most: some GiB.
 constexpr std::uint64_t kMaximumCells = std::uint64_t{1} << 26;
 
-Status check_size(const Machine& machine, std::uint64_t tiles) {
-  const std::uint64_t shares = std::uint64_t{machine.parts()} * machine.data_lanes();
-  const std::uint64_t limit = kMaximumCells / (2 * shares * static_cast<std::uint64_t>(machine.ranks()));
-  if (tiles <= limit) return {};
+Status check_size(const Machine& machine, const Problem& problem, const Shapes& shapes) {
+  const std::uint64_t cells = Cells::count(machine, problem, shapes);
+  if (cells <= kMaximumCells) return {};
   return Error{ErrorCode::InvalidArgument,
-               fmt::format("{} tiles a lane are more than {} can be proved with: take larger tiles", tiles, limit)};
+               fmt::format("{} tiles a lane are more than can be proved: they have {} cells, the limit is {}: take "
+                           "larger tiles",
+                           shapes.tiles(), cells, kMaximumCells)};
 }
 
-// Parts, shares and tiles follow each other without a gap or an overlap, and end at the count.
-Status check_geometry(const Machine& machine, const Geometry& geometry) {
-  std::uint64_t next = 0;
-  for (std::uint32_t part = 0; part < machine.parts(); ++part) {
-    for (std::uint16_t lane = 0; lane < machine.data_lanes(); ++lane) {
-      for (std::uint32_t tile = 0; tile < geometry.tiles; ++tile) {
-        const ElementRange range = geometry.range(part, lane, tile);
-        if (range.count > 0 && range.first != next) {
-          return Error{ErrorCode::Mismatch, fmt::format("part {} share {} tile {} starts at element {}, not {}", part,
-                                                        lane, tile, range.first, next)};
-        }
-        next += range.count;
+// Shares and tiles of a part follow each other without a gap or an overlap, and end where the part does.
+Status check_part(const Geometry& geometry, Buffer buffer, std::uint32_t part, Rank rank) {
+  const ElementRange whole = (buffer == Buffer::Input ? geometry.input : geometry.output).part(part);
+  std::uint64_t next = whole.first;
+  for (std::uint32_t data_lane = 0; data_lane < geometry.data_lanes; ++data_lane) {
+    for (std::uint32_t tile = 0; tile < geometry.tiles; ++tile) {
+      const ElementRange range = geometry.range(buffer, part, data_lane, tile);
+      if (range.count > 0 && range.first != next) {
+        return Error{ErrorCode::Mismatch, fmt::format("rank {} part {} share {} tile {} starts at element {}, not {}",
+                                                      rank, part, data_lane, tile, range.first, next)};
+      }
+      next += range.count;
+    }
+  }
+  if (next == whole.first + whole.count) return {};
+  return Error{ErrorCode::Mismatch, fmt::format("rank {} part {}: tiles hold {} of {} elements", rank, part,
+                                                next - whole.first, whole.count)};
+}
+
+Status check_geometry(const Machine& machine, const Problem& problem, const Shapes& shapes) {
+  for (Rank rank = 0; rank < machine.ranks(); ++rank) {
+    for (const Buffer buffer : {Buffer::Input, Buffer::Output}) {
+      const Holding held = holding(problem, buffer, rank);
+      if (held == Holding::None) continue;
+      const auto me = static_cast<std::uint32_t>(rank);
+      const std::uint32_t first = held == Holding::OwnPart ? me : 0;
+      const std::uint32_t end = held == Holding::OwnPart ? me + 1 : machine.parts();
+      for (std::uint32_t part = first; part < end; ++part) {
+        WREATH_TRY(check_part(shapes[rank], buffer, part, rank));
       }
     }
   }
-  if (next == geometry.count) return {};
-  return Error{ErrorCode::Mismatch, fmt::format("tiles hold {} of {} elements", next, geometry.count)};
+  return {};
 }
 
 template <typename Hooks>
-Status end_of_run(const Machine& machine, const RunOptions& options, Hooks& hooks, const std::string& fault) {
+Status end_of_run(const Machine& machine, const Extents& extents, const RunOptions& options, Hooks& hooks,
+                  const std::string& fault) {
   using Run = GreedyRun<Hooks>;
-  Run run(machine, options, hooks);
+  Run run(machine, extents, options, hooks);
   switch (run.run()) {
     case Run::End::Done: return {};
     case Run::End::Hook: return Error{ErrorCode::Mismatch, fault};
@@ -56,72 +71,31 @@ Status end_of_run(const Machine& machine, const RunOptions& options, Hooks& hook
   return {};
 }
 
-std::string resident_text(std::uint32_t resident) { return resident == kUnlimited ? "all" : std::to_string(resident); }
+Error unsupported(const Algorithm& algorithm, const Problem& problem) {
+  const std::string root = has_root(algorithm.collective) ? fmt::format(" with root {}", problem.root) : "";
+  return {ErrorCode::InvalidArgument, fmt::format("{} {} does not support {} ranks{}", algorithm.name,
+                                                  name(algorithm.collective), problem.ranks, root)};
+}
 
-// All points of one problem and one number of data lanes.
-class Sweep {
- public:
-  Sweep(const Algorithm& algorithm, const Problem& problem, int data_lanes, const Machine& machine)
-      : algorithm_(algorithm), problem_(problem), data_lanes_(data_lanes), machine_(machine) {}
-
-  Result<std::uint64_t> run() {
-    const auto n = static_cast<std::uint64_t>(problem_.ranks);
-    const std::uint64_t tile = shape_.tile_bytes / shape_.element_bytes;
-    const std::set<std::uint64_t> counts{0, 1, n - 1, n, n + 1, machine_.parts() * (3 * tile + 1)};
-    for (const std::uint64_t count : counts) WREATH_TRY(values(count, count == n + 1 ? 2 : 1));
-    const auto minimum = static_cast<std::uint32_t>(algorithm_.minimum_resident_lanes);
-    const std::set<std::uint32_t> residents{minimum, std::max(minimum, 8u), kUnlimited};
-    for (const std::uint32_t slots : kSlots) {
-      for (const std::uint32_t resident : residents) {
-        for (const std::uint32_t tiles : tiles_) WREATH_TRY(flow(slots, resident, tiles));
-      }
-    }
-    return counts.size() * 2 * kSlots.size() * residents.size();
+Status check_options(const Claim& claim, const VerifyOptions& options) {
+  if (options.element_bytes == 0) return Error{ErrorCode::InvalidArgument, "elements of 0 bytes"};
+  if (options.in_place && !has_in_place(claim.problem.collective)) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("no {} is in place", name(claim.problem.collective))};
   }
-
- private:
-  static constexpr std::array kSlots{1u, 2u, 8u};
-
-  Error named(const Error& error, std::string_view point) const {
-    return {error.code,
-            fmt::format("{} {} on {} ranks, {}, {} data lanes: {}", algorithm_.name, name(algorithm_.collective),
-                        problem_.ranks, point, data_lanes_, error.message),
-            error.failed_rank};
-  }
-
-  Status values(std::uint64_t count, std::uint32_t operations) {
-    const Geometry geometry = make_geometry(count, shape_.element_bytes, machine_.parts(),
-                                            static_cast<std::uint32_t>(data_lanes_), shape_.tile_bytes);
-    tiles_.insert(geometry.tiles);
-    for (const bool in_place : {false, true}) {
-      const Status status = verify_values(machine_, algorithm_.order, geometry, in_place, operations);
-      if (!status) return named(status.error(), fmt::format("{} elements{}", count, in_place ? " in place" : ""));
-    }
-    return {};
-  }
-
-  Status flow(std::uint32_t slots, std::uint32_t resident, std::uint32_t tiles) {
-    const Status status = verify_flow(machine_, {.slots = slots, .resident = resident, .tiles = tiles});
-    if (status) return {};
-    return named(status.error(),
-                 fmt::format("{} tiles, {} slots, {} resident lanes", tiles, slots, resident_text(resident)));
-  }
-
-  const Algorithm& algorithm_;
-  const Problem& problem_;
-  int data_lanes_;
-  const Machine& machine_;
-  VerifyOptions shape_;
-  std::set<std::uint32_t> tiles_;
-};
+  if (options.block_counts.empty()) return {};
+  if ((claim.traits & kVarying) == 0) return Error{ErrorCode::InvalidArgument, "the row has no blocks that vary"};
+  const auto n = static_cast<std::size_t>(claim.problem.ranks);
+  const std::size_t wanted = claim.problem.collective == Collective::AllToAll ? n * n : n;
+  if (options.block_counts.size() == wanted) return {};
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("{} counts of blocks, not {}", options.block_counts.size(), wanted)};
+}
 
 }  // namespace
 
 Result<std::vector<Lowered>> lower_all(const Algorithm& algorithm, const Problem& problem, int data_lanes) {
-  if (problem.ranks < 1 || !algorithm.supports(problem)) {
-    return Error{ErrorCode::InvalidArgument, fmt::format("{} {} does not support {} ranks", algorithm.name,
-                                                         name(algorithm.collective), problem.ranks)};
-  }
+  const bool is_rank = problem.root >= 0 && problem.root < problem.ranks;
+  if (problem.ranks < 1 || !is_rank || !algorithm.supports(problem)) return unsupported(algorithm, problem);
   std::vector<Lowered> programs;
   for (Rank rank = 0; rank < problem.ranks; ++rank) {
     Result<Lowered> lowered = lower(algorithm.build(problem, rank), rank, data_lanes);
@@ -131,49 +105,46 @@ Result<std::vector<Lowered>> lower_all(const Algorithm& algorithm, const Problem
   return programs;
 }
 
-Status verify_values(const Machine& machine, Order order, const Geometry& geometry, bool in_place,
+Status verify_values(const Machine& machine, const Claim& claim, const Shapes& shapes, bool in_place,
                      std::uint32_t operations) {
-  WREATH_TRY(check_size(machine, divide_up(geometry.lane_stride, geometry.tile)));
-  WREATH_TRY(check_geometry(machine, geometry));
-  Checker checker(machine, order, geometry, in_place);
-  return end_of_run(machine, {.tiles = geometry.tiles, .operations = operations}, checker, checker.fault());
+  WREATH_TRY(check_size(machine, claim.problem, shapes));
+  WREATH_TRY(check_geometry(machine, claim.problem, shapes));
+  const Extents extents = extents_of(machine, shapes);
+  const auto prove = [&](const Values& values) {
+    Checker checker(machine, claim, shapes, in_place, values);
+    return end_of_run(machine, extents, {.operations = operations}, checker, checker.fault());
+  };
+  if (claim.problem.collective != Collective::Barrier) return prove(Values(machine.ranks()));
+  for (int window = 0; window * Values::kWindowRanks < machine.ranks(); ++window) {
+    WREATH_TRY(prove(Values(machine.ranks(), window)));
+  }
+  return {};
 }
 
-Status verify_flow(const Machine& machine, const RunOptions& options) {
+Status verify_flow(const Machine& machine, const Extents& extents, const RunOptions& options) {
   RunHooks nothing;
-  return end_of_run(machine, options, nothing, {});
+  return end_of_run(machine, extents, options, nothing, {});
 }
 
-Status verify(std::span<const Lowered> programs, Order order, const VerifyOptions& options) {
+Status verify(std::span<const Lowered> programs, const Claim& claim, const VerifyOptions& options) {
+  WREATH_TRY(check_options(claim, options));
   Result<Machine> machine = Machine::link(programs);
   if (!machine) return machine.error();
-  const Geometry geometry =
-      make_geometry(options.count, options.element_bytes, machine->parts(), machine->data_lanes(), options.tile_bytes);
-  WREATH_TRY(verify_values(*machine, order, geometry, options.in_place, options.operations));
-  return verify_flow(*machine, {.slots = options.slots,
-                                .resident = options.resident,
-                                .tiles = geometry.tiles,
-                                .operations = options.operations});
+  if (machine->ranks() != claim.problem.ranks) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{} programs for {} ranks", machine->ranks(), claim.problem.ranks)};
+  }
+  const Shapes shapes(
+      {claim.problem.collective, machine->ranks(), claim.traits, machine->parts(), machine->data_lanes()}, options);
+  WREATH_TRY(verify_values(*machine, claim, shapes, options.in_place, options.operations));
+  return verify_flow(*machine, extents_of(*machine, shapes),
+                     {.slots = options.slots, .resident = options.resident, .operations = options.operations});
 }
 
 Status verify(const Algorithm& algorithm, const Problem& problem, const VerifyOptions& options) {
   Result<std::vector<Lowered>> programs = lower_all(algorithm, problem, options.data_lanes);
   if (!programs) return programs.error();
-  return verify(*programs, algorithm.order, options);
-}
-
-Result<std::uint64_t> verify_all(const Algorithm& algorithm, const Problem& problem) {
-  std::uint64_t points = 0;
-  for (const int data_lanes : {1, 3}) {
-    Result<std::vector<Lowered>> programs = lower_all(algorithm, problem, data_lanes);
-    if (!programs) return programs.error();
-    Result<Machine> machine = Machine::link(*programs);
-    if (!machine) return machine.error();
-    Result<std::uint64_t> proved = Sweep(algorithm, problem, data_lanes, *machine).run();
-    if (!proved) return proved.error();
-    points += *proved;
-  }
-  return points;
+  return verify(*programs, {problem, algorithm.order, algorithm.traits}, options);
 }
 
 }  // namespace wreath

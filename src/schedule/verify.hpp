@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "src/schedule/geometry.hpp"
 #include "src/schedule/machine.hpp"
-#include "wreath/algorithm.hpp"
+#include "src/schedule/meaning.hpp"
+#include "src/schedule/shapes.hpp"
 #include "wreath/plan.hpp"
 #include "wreath/result.hpp"
 
@@ -21,11 +21,11 @@ Result<std::vector<Lowered>> lower_all(const Algorithm& algorithm, const Problem
 
 // verify() of wreath/plan.hpp for programs that come from elsewhere: programs[r] is what rank r runs.
 // options.data_lanes is not used: the programs say it.
-Status verify(std::span<const Lowered> programs, Order order, const VerifyOptions& options);
+Status verify(std::span<const Lowered> programs, const Claim& claim, const VerifyOptions& options);
 
 // The two halves of verify, for a linked machine.
-Status verify_values(const Machine& machine, Order order, const Geometry& geometry, bool in_place,
+Status verify_values(const Machine& machine, const Claim& claim, const Shapes& shapes, bool in_place,
                      std::uint32_t operations);
-Status verify_flow(const Machine& machine, const RunOptions& options);
+Status verify_flow(const Machine& machine, const Extents& extents, const RunOptions& options);
 
 }  // namespace wreath
