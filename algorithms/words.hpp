@@ -1,8 +1,11 @@
 // The few words that algorithms share.
 #pragma once
 
+#include <algorithm>
 #include <bit>
-#include <utility>
+#include <cstddef>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include "wreath/algorithm.hpp"
@@ -20,12 +23,36 @@ inline Chunk partial(int slot, int part) {
 
 inline constexpr Incoming kPartial{.form = Form::Partial};
 
-// All ranks but `me`, starting at me + 1.
-inline std::vector<Rank> others(int ranks, Rank me) {
-  std::vector<Rank> peers;
-  for (int distance = 1; distance < ranks; ++distance) peers.push_back((me + distance) % ranks);
-  return peers;
+// `count` numbers from `first`; in a ring of `ranks`.
+inline std::vector<int> stretch(int first, int count) {
+  std::vector<int> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
 }
+inline std::vector<int> stretch_of_ring(int first, int count, int ranks) {
+  std::vector<int> numbers = stretch(first, count);
+  for (int& number : numbers) number %= ranks;
+  return numbers;
+}
+
+// These parts of a buffer; in Scratch and Partial, in places from `slot` on.
+Chunks chunks(Buffer buffer, std::span<const int> parts, int slot = 0);
+
+// The messages that a message of so many chunks is cut into.
+constexpr int messages(int chunks) { return (chunks + kMaximumMessageParts - 1) / kMaximumMessageParts; }
+
+// Sends and receives in turns, message by message: ends that both send first need one slot only. With a `source`, what
+// is received is added to it.
+struct Incomings {
+  Rank from;
+  Chunks target;
+  Chunks source{};
+  Incoming incoming{};
+};
+void exchange(Lane& lane, Rank to, const Chunks& sent, const Incomings& received);
+
+// All ranks but `me`, starting at me + 1.
+inline std::vector<Rank> others(int ranks, Rank me) { return stretch_of_ring(me + 1, ranks - 1, ranks); }
 
 // What one rank alone does with a vector, or with its one block.
 inline Schedule copy_only() {
@@ -34,7 +61,8 @@ inline Schedule copy_only() {
   return schedule;
 }
 
-// ceil(log2(n)), n >= 1.
-inline int ceiling_log2(int n) { return static_cast<int>(std::bit_width(static_cast<unsigned>(n - 1))); }
+// floor(log2(n)) and ceil(log2(n)), n >= 1.
+constexpr int floor_log2(int n) { return static_cast<int>(std::bit_width(static_cast<unsigned>(n))) - 1; }
+constexpr int ceiling_log2(int n) { return n == 1 ? 0 : floor_log2(n - 1) + 1; }
 
 }  // namespace wreath

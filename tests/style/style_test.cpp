@@ -93,8 +93,8 @@ TEST(Style, FoldersIncludeInOneDirection) {
 
 TEST(Style, TheTableTellsWrongIncludesFromRightOnes) {
   const auto ask = [](const char* path, const char* header) { return allowed(SourceFile{path, {}}, header); };
-  EXPECT_TRUE(ask("algorithms/ring.cpp", "wreath/schedule.hpp"));
-  EXPECT_FALSE(ask("algorithms/ring.cpp", "transports/registry.hpp"));
+  EXPECT_TRUE(ask("algorithms/all_reduce/ring.cpp", "wreath/schedule.hpp"));
+  EXPECT_FALSE(ask("algorithms/all_reduce/ring.cpp", "transports/registry.hpp"));
   EXPECT_FALSE(ask("transports/tcp/tcp.cpp", "transports/shm/shm.hpp"));
   EXPECT_TRUE(ask("transports/tcp/tcp.cpp", "transports/tcp/wire.hpp"));
   EXPECT_FALSE(ask("src/base/log.cpp", "src/recorder/recorder.hpp"));

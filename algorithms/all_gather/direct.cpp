@@ -1,0 +1,28 @@
+// Direct all-gather: every rank hands its block to all others (the linear algorithm; the fewest steps where all ranks
+// reach each other directly).
+// n ranks, S bytes in all blocks: 1 step; every rank sends and receives (n-1)/n S.
+#include "algorithms/rows.hpp"
+#include "algorithms/words.hpp"
+
+namespace wreath {
+
+Schedule direct_all_gather(const Problem& problem, Rank me) {
+  const int n = problem.ranks;
+  if (n == 1) return copy_only();
+  const std::vector<Rank> peers = others(n, me);
+  Schedule schedule(static_cast<std::uint32_t>(n));
+  Lane& give = schedule.lane(0);
+  Lane& take = schedule.lane(1);
+
+  give.send_all(peers, input(me));
+  give.copy(input(me), output(me));
+  for (const Rank peer : peers) take.recv(peer, output(peer), {.lane = give.number()});
+  return schedule;
+}
+
+Cost direct_all_gather_cost(const Problem& problem) {
+  const int n = problem.ranks;
+  return {n == 1 ? 0 : 1, (n - 1.0) / n};
+}
+
+}  // namespace wreath

@@ -1,0 +1,31 @@
+// Ring all-gather: every block goes once around the ring (Thakur, Rabenseifner and Gropp, "Optimization of collective
+// communication operations in MPICH", IJHPCA 19(1), 2005).
+// n ranks, S bytes in all blocks: n-1 steps; every rank sends and receives (n-1)/n S.
+#include "algorithms/rows.hpp"
+#include "algorithms/words.hpp"
+
+namespace wreath {
+
+Schedule ring_all_gather(const Problem& problem, Rank me) {
+  const int n = problem.ranks;
+  if (n == 1) return copy_only();
+  const Rank next = (me + 1) % n, previous = (me + n - 1) % n;
+  const auto behind = [&](int distance) { return (me + n - distance) % n; };
+  Schedule schedule(static_cast<std::uint32_t>(n));
+  Lane& lane = schedule.lane();
+
+  lane.send(next, input(me));
+  lane.copy(input(me), output(me));
+  for (int k = 1; k < n; ++k) {
+    lane.recv(previous, output(behind(k)));
+    if (k < n - 1) lane.send(next, output(behind(k)));
+  }
+  return schedule;
+}
+
+Cost ring_all_gather_cost(const Problem& problem) {
+  const int n = problem.ranks;
+  return {n - 1, (n - 1.0) / n};
+}
+
+}  // namespace wreath

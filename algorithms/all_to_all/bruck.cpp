@@ -1,0 +1,71 @@
+// Bruck's all-to-all: a block that has to go d ranks on takes one hop for each bit of d, together with all others of
+// that bit (Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient algorithms for all-to-all communications in multiport
+// message-passing systems", TPDS 8(11), 1997). For small blocks.
+// n ranks, S bytes of Input: ceil(log2 n) steps; every rank sends and receives about S/2 in each, packed by a copy.
+#include "algorithms/rows.hpp"
+#include "algorithms/words.hpp"
+
+namespace wreath {
+namespace {
+
+// The distances below n that have `bit` set, ascending.
+std::vector<int> distances_with(int bit, int n) {
+  std::vector<int> distances;
+  for (int distance = 1; distance < n; ++distance) {
+    if ((distance & bit) != 0) distances.push_back(distance);
+  }
+  return distances;
+}
+
+}  // namespace
+
+Schedule bruck_all_to_all(const Problem& problem, Rank me) {
+  const int n = problem.ranks;
+  const auto after = [&](int distance) { return (me + n + distance) % n; };
+  Schedule schedule(static_cast<std::uint32_t>(n));
+  Lane& lane = schedule.lane();
+
+  lane.copy(input(me), output(me));
+  std::vector<Chunk> places;  // by distance: where the block that goes that far in all is now
+  for (int distance = 0; distance < n; ++distance) places.push_back(input(after(distance)));
+  int slot = n / 2;  // before it: what is packed for one message; from it on: what came
+  for (int bit = 1; bit < n; bit *= 2) {
+    const std::vector<int> moving = distances_with(bit, n);
+    const int count = static_cast<int>(moving.size());
+    const bool last = 2 * bit >= n;
+    Chunks sent, received;
+    for (int i = 0; i < count; ++i) {
+      const int distance = moving[static_cast<std::size_t>(i)];
+      Chunk& place = places[static_cast<std::size_t>(distance)];
+      // It came (distance mod bit) ranks so far, and comes from (distance mod 2 bit) ranks before us next.
+      const int came_from = after(-(distance % (2 * bit)));
+      if (bit > 1) {
+        const Chunk packed = scratch(i, static_cast<int>(place.part));
+        lane.copy(place, packed);
+        place = packed;
+      }
+      sent.push_back(place);
+      place = last ? output(came_from) : scratch(slot + i, came_from);
+      received.push_back(place);
+    }
+    exchange(lane, after(bit), sent, {.from = after(-bit), .target = received});
+    for (const int distance : moving) {
+      const bool arrived = distance < 2 * bit && !last;
+      if (arrived) lane.copy(places[static_cast<std::size_t>(distance)], output(after(-distance)));
+    }
+    slot += count;
+  }
+  return schedule;
+}
+
+Cost bruck_all_to_all_cost(const Problem& problem) {
+  Cost cost;
+  for (int bit = 1; bit < problem.ranks; bit *= 2) {
+    const int blocks = static_cast<int>(distances_with(bit, problem.ranks).size());
+    cost.steps += messages(blocks);
+    cost.bytes += static_cast<double>(blocks) / problem.ranks;
+  }
+  return cost;
+}
+
+}  // namespace wreath

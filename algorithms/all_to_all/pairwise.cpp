@@ -1,0 +1,29 @@
+// Pairwise all-to-all: in round k every rank sends to the rank k after it and receives from the rank k before it
+// (Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1),
+// 2005). One message in and one out at a time: no rank is flooded.
+// n ranks, S bytes of Input: n-1 steps; every rank sends and receives (n-1)/n S.
+#include "algorithms/rows.hpp"
+#include "algorithms/words.hpp"
+
+namespace wreath {
+
+Schedule pairwise_all_to_all(const Problem& problem, Rank me) {
+  const int n = problem.ranks;
+  Schedule schedule(static_cast<std::uint32_t>(n));
+  Lane& lane = schedule.lane();
+
+  for (int k = 1; k < n; ++k) {
+    const Rank to = (me + k) % n, from = (me + n - k) % n;
+    lane.send(to, input(to));
+    lane.recv(from, output(from));
+  }
+  lane.copy(input(me), output(me));
+  return schedule;
+}
+
+Cost pairwise_all_to_all_cost(const Problem& problem) {
+  const int n = problem.ranks;
+  return {n - 1, (n - 1.0) / n};
+}
+
+}  // namespace wreath

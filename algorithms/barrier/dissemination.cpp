@@ -1,0 +1,31 @@
+// Dissemination barrier: in round k every rank tells the rank 2^k after it what it has heard of, and in the end
+// everyone has heard of all (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", International
+// Journal of Parallel Programming 17(1), 1988). An all_reduce by max, which may count a rank twice.
+// n ranks, a vector of S = 1 byte: ceil(log2 n) steps; every rank sends ceil(log2 n) S.
+#include "algorithms/rows.hpp"
+#include "algorithms/words.hpp"
+
+namespace wreath {
+
+Schedule dissemination_barrier(const Problem& problem, Rank me) {
+  const int n = problem.ranks;
+  if (n == 1) return copy_only();
+  Schedule schedule(1);
+  Lane& lane = schedule.lane();
+
+  Chunk heard = input(0);
+  for (int distance = 1; distance < n; distance *= 2) {
+    const Chunk next = 2 * distance >= n ? output(0) : partial(0, 0);
+    lane.send_all_staged({(me + distance) % n}, heard);  // in place the last round replaces the input
+    lane.recv_reduce((me + n - distance) % n, heard, next, distance == 1 ? Incoming{} : kPartial);
+    heard = next;
+  }
+  return schedule;
+}
+
+Cost dissemination_barrier_cost(const Problem& problem) {
+  const int rounds = ceiling_log2(problem.ranks);
+  return {rounds, static_cast<double>(rounds)};
+}
+
+}  // namespace wreath

@@ -1,0 +1,44 @@
+// The binomial tree of the rooted collectives.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "algorithms/words.hpp"
+#include "wreath/algorithm.hpp"
+
+namespace wreath {
+
+// Ranks are counted from the root: rank (root + v) mod n is node v. A node's parent is its number without the lowest
+// bit, and its subtree the nodes that follow it, as many as that bit.
+struct BinomialNode {
+  BinomialNode(const Problem& problem, int node)
+      : ranks(problem.ranks),
+        root(problem.root),
+        number(node),
+        size(std::min(node == 0 ? ranks : node & -node, ranks - node)) {}
+  static BinomialNode of(const Problem& problem, Rank me) {
+    return {problem, (me - problem.root + problem.ranks) % problem.ranks};
+  }
+
+  Rank rank() const { return (root + number) % ranks; }
+  Rank parent() const { return (root + (number & (number - 1))) % ranks; }
+  // The largest subtree first.
+  std::vector<BinomialNode> children() const {
+    std::vector<BinomialNode> nodes;
+    for (int bit = 1; bit < size; bit *= 2) nodes.insert(nodes.begin(), {Problem{{}, ranks, root}, number + bit});
+    return nodes;
+  }
+  // The ranks of its subtree, the own one first.
+  std::vector<Rank> subtree() const { return stretch_of_ring(root + number, size, ranks); }
+
+  int ranks;
+  Rank root;
+  int number;
+  int size;
+};
+
+// Messages on the longest way from the root: the bits of a node's number.
+inline int binomial_depth(int ranks) { return floor_log2(ranks); }
+
+}  // namespace wreath

@@ -1,0 +1,27 @@
+// Binomial broadcast: who has the vector passes it on to the rank half of the remaining distance away (Thakur,
+// Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005).
+// Ranks are counted from the root (algorithms/binomial.hpp).
+// n ranks, S bytes: floor(log2 n) messages follow each other at most; the root sends ceil(log2 n) S.
+#include "algorithms/binomial.hpp"
+
+#include "algorithms/rows.hpp"
+
+namespace wreath {
+
+Schedule binomial_broadcast(const Problem& problem, Rank me) {
+  const BinomialNode node = BinomialNode::of(problem, me);
+  const bool root = me == problem.root;
+  Schedule schedule(1);
+  Lane& lane = schedule.lane();
+
+  if (!root) lane.recv(node.parent(), output(0));
+  for (const BinomialNode& child : node.children()) lane.send(child.rank(), root ? input(0) : output(0));
+  if (root) lane.copy(input(0), output(0));
+  return schedule;
+}
+
+Cost binomial_broadcast_cost(const Problem& problem) {
+  return {binomial_depth(problem.ranks), static_cast<double>(ceiling_log2(problem.ranks))};
+}
+
+}  // namespace wreath

@@ -1,0 +1,25 @@
+// Chain broadcast: the vector goes from rank to rank, tile after tile (the pipeline of van de Geijn and others; see
+// Barnett, Littlefield, Payne and van de Geijn, "Global combine on mesh architectures with wormhole routing", IPPS
+// 1993). The chain starts at the root and follows the ranks.
+// n ranks, S bytes: n-1 steps, of a tile each; every rank but the last sends S.
+#include "algorithms/rows.hpp"
+#include "algorithms/words.hpp"
+
+namespace wreath {
+
+Schedule chain_broadcast(const Problem& problem, Rank me) {
+  const int n = problem.ranks;
+  const Rank next = (me + 1) % n, previous = (me + n - 1) % n;
+  const bool root = me == problem.root;
+  Schedule schedule(1);
+  Lane& lane = schedule.lane();
+
+  if (!root) lane.recv(previous, output(0));
+  if (next != problem.root) lane.send(next, root ? input(0) : output(0));
+  if (root) lane.copy(input(0), output(0));
+  return schedule;
+}
+
+Cost chain_broadcast_cost(const Problem& problem) { return {problem.ranks - 1, problem.ranks == 1 ? 0.0 : 1.0}; }
+
+}  // namespace wreath

@@ -1,0 +1,34 @@
+// Folding: any number of ranks becomes a power of two of teams, as the canonical order wants it.
+#pragma once
+
+#include <bit>
+#include <vector>
+
+#include "wreath/schedule.hpp"
+
+namespace wreath {
+
+// Of n = power + extra ranks, the first 2 * extra are teams of two: (2i, 2i + 1) is team i. Every other rank is a team
+// of its own. Teams follow each other in rank order.
+struct Fold {
+  explicit Fold(int ranks)
+      : power(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))), extra(ranks - power) {}
+
+  bool is_pair(int team) const { return team < extra; }
+  // The lowest rank of a team, who acts for it; of team `power`, the number of ranks.
+  Rank leader(int team) const { return team < extra ? 2 * team : team + extra; }
+  int team(Rank rank) const { return rank < 2 * extra ? rank / 2 : rank - extra; }
+  // Whether `rank` is the second of a pair, which its leader acts for.
+  bool follows(Rank rank) const { return rank < 2 * extra && rank % 2 == 1; }
+  // What a leader's first message of a sum is.
+  Form first_form(int team) const { return is_pair(team) ? Form::Partial : Form::Data; }
+
+  // Messages that folding adds to the longest chain of exchanges by every bit and their two ends: such a chain begins
+  // at one team and ends at the team of all other bits, so both are pairs only if more than half of the teams are.
+  int more_steps() const { return extra == 0 ? 0 : 2 * extra > power ? 2 : 1; }
+
+  int power;
+  int extra;
+};
+
+}  // namespace wreath

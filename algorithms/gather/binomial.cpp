@@ -1,0 +1,36 @@
+// Binomial gather: every rank collects the blocks of its subtree and sends them up as one message (Thakur, Rabenseifner
+// and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005). Ranks are counted
+// from the root (algorithms/binomial.hpp).
+// n ranks, S bytes in all blocks: floor(log2 n) messages follow each other at most; a rank sends at most S/2, the root
+// receives (n-1)/n S.
+#include "algorithms/binomial.hpp"
+
+#include "algorithms/rows.hpp"
+
+namespace wreath {
+
+Schedule binomial_gather(const Problem& problem, Rank me) {
+  const BinomialNode node = BinomialNode::of(problem, me);
+  const bool root = me == problem.root, leaf = node.size == 1;
+  Schedule schedule(static_cast<std::uint32_t>(problem.ranks));
+  Lane& lane = schedule.lane();
+
+  const Buffer buffer = root ? Buffer::Output : leaf ? Buffer::Input : Buffer::Scratch;
+  if (buffer != Buffer::Input) lane.copy(input(me), {Chunk{buffer, static_cast<std::uint32_t>(me)}});
+  std::vector<BinomialNode> children = node.children();
+  std::reverse(children.begin(), children.end());  // small subtrees are complete first
+  for (const BinomialNode& child : children) {
+    lane.recv(child.rank(), chunks(buffer, child.subtree(), child.number - node.number));
+  }
+  if (!root) lane.send(node.parent(), chunks(buffer, node.subtree()));
+  return schedule;
+}
+
+Cost binomial_gather_cost(const Problem& problem) {
+  const int n = problem.ranks;
+  int largest = 0;  // subtree below the root
+  for (const BinomialNode& child : BinomialNode(problem, 0).children()) largest = std::max(largest, child.size);
+  return {binomial_depth(n), static_cast<double>(largest) / n};
+}
+
+}  // namespace wreath

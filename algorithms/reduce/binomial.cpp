@@ -1,0 +1,58 @@
+// Binomial reduce: groups of ranks that differ in their low bits only join two by two, and one rank of each sends its
+// sum to one of the other (Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in
+// MPICH", IJHPCA 19(1), 2005). Who acts for a group is the root, where it is a member, else the lowest rank:
+// so the tree is the canonical one for every root, and nobody has to send the result on.
+// n ranks, S bytes: log2 p steps, with p the largest power of two, and 1 or no more where n > p; every rank but the
+// root sends S, the root receives and reduces log2 p S, and S more if it is one of a pair.
+#include "algorithms/fold.hpp"
+#include "algorithms/rows.hpp"
+#include "algorithms/words.hpp"
+
+namespace wreath {
+
+Schedule binomial_reduce(const Problem& problem, Rank me) {
+  if (problem.ranks == 1) return copy_only();
+  const Fold fold(problem.ranks);
+  const Rank root = problem.root;
+  const int team = fold.team(me), root_team = fold.team(root);
+  // Who acts for the `size` teams around `member`.
+  const auto actor = [&](int member, int size) {
+    return member / size == root_team / size ? root : fold.leader(member - member % size);
+  };
+  Schedule schedule(1);
+  Lane& lane = schedule.lane();
+
+  Chunk sum = input(0);
+  if (fold.is_pair(team)) {
+    const Rank other = me ^ 1;  // pairs are (2i, 2i + 1)
+    if (actor(team, 1) == other) {
+      lane.send(other, sum);
+      return schedule;
+    }
+    lane.recv_reduce(other, sum, partial(0, 0));
+    sum = partial(0, 0);
+  }
+  for (int size = 1; size < fold.power; size *= 2) {
+    const int partner = team ^ size;
+    const Rank other = actor(partner, size);
+    if (actor(team, 2 * size) == other) {
+      lane.send(other, sum);
+      return schedule;
+    }
+    const Chunk next = 2 * size == fold.power ? output(0) : partial(0, 0);
+    lane.recv_reduce(other, sum, next, {.form = size == 1 ? fold.first_form(partner) : Form::Partial});
+    sum = next;
+  }
+  return schedule;
+}
+
+Cost binomial_reduce_cost(const Problem& problem) {
+  const Fold fold(problem.ranks);
+  // A pair's rank sends at every later step only if its team is the last of the half without the root, and that is
+  // the lower half.
+  const bool late_pair = 2 * fold.extra >= fold.power && 2 * fold.team(problem.root) >= fold.power;
+  const int steps = floor_log2(problem.ranks) + (problem.ranks > 1 && fold.extra > 0 && late_pair ? 1 : 0);
+  return {steps, problem.ranks == 1 ? 0.0 : 1.0};
+}
+
+}  // namespace wreath

@@ -1,0 +1,31 @@
+// Ring reduce-scatter: the sum of each block goes once around the ring and ends at the block's rank (Patarasuk and
+// Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009).
+// n ranks, S bytes in all blocks: n-1 steps; every rank sends, receives and reduces (n-1)/n S.
+#include "algorithms/rows.hpp"
+#include "algorithms/words.hpp"
+
+namespace wreath {
+
+Schedule ring_reduce_scatter(const Problem& problem, Rank me) {
+  const int n = problem.ranks;
+  if (n == 1) return copy_only();
+  const Rank next = (me + 1) % n, previous = (me + n - 1) % n;
+  const auto behind = [&](int distance) { return (me + n - distance) % n; };
+  Schedule schedule(static_cast<std::uint32_t>(n));
+  Lane& lane = schedule.lane();
+
+  lane.send(next, input(behind(1)));
+  for (int k = 2; k < n; ++k) {
+    lane.recv_reduce(previous, input(behind(k)), partial(0, behind(k)), k == 2 ? Incoming{} : kPartial);
+    lane.send(next, partial(0, behind(k)));
+  }
+  lane.recv_reduce(previous, input(me), output(me), n == 2 ? Incoming{} : kPartial);
+  return schedule;
+}
+
+Cost ring_reduce_scatter_cost(const Problem& problem) {
+  const int n = problem.ranks;
+  return {n - 1, (n - 1.0) / n};
+}
+
+}  // namespace wreath

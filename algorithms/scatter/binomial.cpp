@@ -1,0 +1,30 @@
+// Binomial scatter: every rank gets the blocks of its subtree as one message and hands on those of its children's
+// (Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1),
+// 2005). Ranks are counted from the root (algorithms/binomial.hpp).
+// n ranks, S bytes in all blocks: floor(log2 n) messages follow each other at most; the root sends (n-1)/n S.
+#include "algorithms/binomial.hpp"
+
+#include "algorithms/rows.hpp"
+
+namespace wreath {
+
+Schedule binomial_scatter(const Problem& problem, Rank me) {
+  const BinomialNode node = BinomialNode::of(problem, me);
+  const bool root = me == problem.root, leaf = node.size == 1;
+  Schedule schedule(static_cast<std::uint32_t>(problem.ranks));
+  Lane& lane = schedule.lane();
+
+  const Buffer buffer = root ? Buffer::Input : leaf ? Buffer::Output : Buffer::Scratch;
+  if (!root) lane.recv(node.parent(), chunks(buffer, node.subtree()));
+  for (const BinomialNode& child : node.children()) {
+    lane.send(child.rank(), chunks(buffer, child.subtree(), child.number - node.number));
+  }
+  if (buffer != Buffer::Output) lane.copy({Chunk{buffer, static_cast<std::uint32_t>(me)}}, output(me));
+  return schedule;
+}
+
+Cost binomial_scatter_cost(const Problem& problem) {
+  return {binomial_depth(problem.ranks), (problem.ranks - 1.0) / problem.ranks};
+}
+
+}  // namespace wreath
