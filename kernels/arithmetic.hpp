@@ -71,9 +71,10 @@ struct NarrowConversion {
   static constexpr int kShift = 23 - Format::kMantissaBits;
   static constexpr int kSignShift = 32 - 8 * static_cast<int>(sizeof(typename Format::Bits));
   static constexpr std::uint32_t kMagnitude = (1u << (31 - kSignShift)) - 1;
-  // Shifted into place, a magnitude is too small by 2^(127 - bias): this float, as bits, repairs it, subnormals too.
-  static constexpr std::uint32_t kScale = static_cast<std::uint32_t>(127 + 127 - Format::kBias) << 23;
+  // What a shifted exponent lacks to be a float's.
   static constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - Format::kBias) << 23;
+  static constexpr bool kSameExponent = Format::kBias == 127;
+  static constexpr std::uint32_t kFirstNormal = 1u << Format::kMantissaBits;
   static constexpr std::uint32_t kLeastNormal = static_cast<std::uint32_t>(128 - Format::kBias) << 23;
   // A float whose last bit weighs as much as the format's least subnormal: adding it rounds to a multiple of that.
   static constexpr std::uint32_t kSubnormalMagic = static_cast<std::uint32_t>(128 - Format::kBias + kShift) << 23;
@@ -90,11 +91,14 @@ WREATH_HOST_DEVICE constexpr Accumulator<T> widen(T value) noexcept {
     const std::uint32_t magnitude = value.bits & Conversion::kMagnitude;
     const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & ~Conversion::kMagnitude)
                                << Conversion::kSignShift;
-    const float scaled =
-        std::bit_cast<float>(magnitude << Conversion::kShift) * std::bit_cast<float>(Conversion::kScale);
-    std::uint32_t bits = std::bit_cast<std::uint32_t>(scaled);
+    std::uint32_t bits = magnitude << Conversion::kShift;
     if (magnitude >= NarrowFormat<T>::kFirstNonFinite) {
-      bits = magnitude == NarrowFormat<T>::kNan ? 0x7fc00000u : magnitude << Conversion::kShift | 0x7f800000u;
+      bits |= 0x7f800000u;
+    } else if (Conversion::kSameExponent || magnitude >= Conversion::kFirstNormal) {
+      bits += Conversion::kRebias;
+    } else {  // its implicit bit is not there: added as that of the least normal number, and subtracted
+      const float least = std::bit_cast<float>(Conversion::kLeastNormal);
+      bits = std::bit_cast<std::uint32_t>(std::bit_cast<float>(bits + Conversion::kLeastNormal) - least);
     }
     return std::bit_cast<float>(bits | sign);
   } else {
@@ -129,7 +133,7 @@ WREATH_HOST_DEVICE constexpr T narrow(Accumulator<T> value) noexcept {
     const std::uint32_t sign = (bits ^ magnitude) >> Conversion::kSignShift;
     if (magnitude == 0x7f800000u) return T{static_cast<Bits>(Format::kFromInfinity | sign)};
     if (magnitude > Format::kLargestFloat) magnitude = Format::kLargestFloat;
-    if (magnitude < Conversion::kLeastNormal) {
+    if (!Conversion::kSameExponent && magnitude < Conversion::kLeastNormal) {
       const float magic = std::bit_cast<float>(Conversion::kSubnormalMagic);
       magnitude = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + magic) - Conversion::kSubnormalMagic;
     } else {

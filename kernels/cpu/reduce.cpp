@@ -1,11 +1,13 @@
-// Reductions by SIMD: compiled once per instruction set, chosen at run time (Highway's dynamic dispatch).
-// Two to eight sources run through an unrolled tree in registers; more run through trees of eight over blocks in L1.
+// Reductions by SIMD: compiled once per instruction set (Highway), for every dtype and operator. Two to eight sources
+// run through an unrolled tree in registers; combine.cpp builds the rest of these.
 #include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
-#include "kernels/kernels.hpp"
+#include "kernels/arithmetic.hpp"
+#include "kernels/cpu/target_kernels.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/reduce.cpp"
@@ -18,6 +20,25 @@ namespace HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+// Whether Highway's conversions of float16 are instructions, which round as they should.
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+inline constexpr bool kConvertsFloat16 = true;
+#else
+inline constexpr bool kConvertsFloat16 = false;
+#endif
+
+// What an element of dtype T is stored as.
+template <typename T>
+struct StoredAs {
+  using Type = T;
+};
+template <typename T>
+requires NarrowFormat<T>::kExists struct StoredAs<T> {
+  using Type = typename NarrowFormat<T>::Bits;
+};
+template <typename T>
+using Stored = typename StoredAs<T>::Type;
 
 // One vector from or to memory of any alignment. Highway's own one-lane access is a plain one, so it goes bytewise.
 template <class D, typename T = hn::TFromD<D>>
@@ -41,139 +62,303 @@ HWY_INLINE void store(hn::Vec<D> vector, D d, T* target) {
   }
 }
 
-// A result that is NaN is the quiet NaN 0x7fc00000, so that operand order and instruction set do not show.
+// A result that is NaN is the one quiet NaN, so that operand order and instruction set do not show.
 template <class D>
-HWY_INLINE hn::Vec<D> finish(D d, hn::Vec<D> sum) {
-  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
-    return hn::IfThenElse(hn::IsNaN(sum), hn::BitCast(d, hn::Set(hn::RebindToUnsigned<D>(), 0x7fc00000u)), sum);
+HWY_INLINE hn::Vec<D> canonical_vector(D d, hn::Vec<D> value) {
+  using T = hn::TFromD<D>;
+  if constexpr (std::is_floating_point_v<T>) {
+    using Bits = WrappingWord<T>;
+    constexpr Bits kNan = sizeof(T) == 8 ? static_cast<Bits>(0x7ff8000000000000u) : Bits{0x7fc00000u};
+    return hn::IfThenElse(hn::IsNaN(value), hn::BitCast(d, hn::Set(hn::RebindToUnsigned<D>(), kNan)), value);
   } else {
-    return sum;
+    return value;
   }
 }
 
-// The canonical tree over K sources at `at`: leaves [First, First + Count), where the first K - 2^m leaves are pairs.
-template <int K, int First, int Count, class D, typename T = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> tree(D d, const T* const* sources, std::size_t at) {
-  constexpr int kPairs = K - static_cast<int>(std::bit_floor(static_cast<unsigned>(K)));
-  if constexpr (Count > 1) {
-    return hn::Add(tree<K, First, Count / 2>(d, sources, at), tree<K, First + Count / 2, Count / 2>(d, sources, at));
-  } else if constexpr (First < kPairs) {
-    return hn::Add(load(d, sources[2 * First] + at), load(d, sources[2 * First + 1] + at));
+// As `widen` of kernels/arithmetic.hpp: elements of T at `source` as vectors of tag D, their accumulators.
+template <typename T, class D>
+HWY_INLINE hn::Vec<D> load_widened(D d, const Stored<T>* source) {
+  if constexpr (!NarrowFormat<T>::kExists) {
+    return load(d, source);
   } else {
-    return load(d, sources[First + kPairs] + at);
+    using Format = NarrowFormat<T>;
+    using Conversion = NarrowConversion<T>;
+    const auto stored = load(hn::Rebind<Stored<T>, D>(), source);
+    const hn::RebindToSigned<D> words;
+    const auto word = [&words](std::uint32_t value)
+                          HWY_ATTR { return hn::Set(words, static_cast<std::int32_t>(value)); };
+    if constexpr (kConvertsFloat16 && std::is_same_v<T, Float16>) {
+      return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), stored));
+    } else if constexpr (Conversion::kSameExponent) {
+      return hn::BitCast(d, hn::ShiftLeft<Conversion::kShift>(hn::PromoteTo(words, stored)));
+    } else {
+      const auto bits = hn::PromoteTo(words, stored);
+      const auto magnitude = hn::And(bits, word(Conversion::kMagnitude));
+      const auto sign = hn::ShiftLeft<Conversion::kSignShift>(hn::Xor(bits, magnitude));
+      const auto shifted = hn::ShiftLeft<Conversion::kShift>(magnitude);
+      const auto least = word(Conversion::kLeastNormal);
+      const auto subnormal =
+          hn::BitCast(words, hn::Sub(hn::BitCast(d, hn::Add(shifted, least)), hn::BitCast(d, least)));
+      auto result = hn::Add(shifted, word(Conversion::kRebias));
+      result = hn::IfThenElse(hn::Lt(magnitude, word(Conversion::kFirstNormal)), subnormal, result);
+      const auto finite = hn::Lt(magnitude, word(Format::kFirstNonFinite));
+      result = hn::IfThenElse(finite, result, hn::Or(shifted, word(0x7f800000u)));
+      return hn::BitCast(d, hn::Or(result, sign));
+    }
   }
 }
 
-template <int K, class D, typename T = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> sum(D d, const T* const* sources, std::size_t at) {
-  return finish(d, tree<K, 0, static_cast<int>(std::bit_floor(static_cast<unsigned>(K)))>(d, sources, at));
+// As `narrow` of kernels/arithmetic.hpp, bits in 32-bit words.
+template <typename T, class D>
+HWY_INLINE hn::Vec<hn::RebindToSigned<D>> narrowed(D d, hn::Vec<D> value) {
+  using Format = NarrowFormat<T>;
+  using Conversion = NarrowConversion<T>;
+  constexpr std::uint32_t kInfinity = 0x7f800000u;
+  const hn::RebindToSigned<D> words;
+  const hn::RebindToUnsigned<D> unsigned_words;
+  const auto word = [&words](std::uint32_t bits) HWY_ATTR { return hn::Set(words, static_cast<std::int32_t>(bits)); };
+  const auto bits = hn::BitCast(words, value);
+  const auto magnitude = hn::And(bits, word(0x7fffffffu));
+  const auto sign =
+      hn::BitCast(words, hn::ShiftRight<Conversion::kSignShift>(hn::BitCast(unsigned_words, hn::Xor(bits, magnitude))));
+  const auto clamped =
+      hn::IfThenElse(hn::Gt(magnitude, word(Format::kLargestFloat)), word(Format::kLargestFloat), magnitude);
+  const auto finite = Conversion::kSameExponent ? magnitude : clamped;
+  const auto odd = hn::And(hn::ShiftRight<Conversion::kShift>(finite), word(1));
+  constexpr std::uint32_t kRound = (1u << (Conversion::kShift - 1)) - 1 - Conversion::kRebias;
+  auto result = hn::ShiftRight<Conversion::kShift>(hn::Add(hn::Add(finite, word(kRound)), odd));
+  if constexpr (!Conversion::kSameExponent) {
+    const auto magic = word(Conversion::kSubnormalMagic);
+    const auto summed = hn::Add(hn::BitCast(d, finite), hn::BitCast(d, magic));
+    const auto subnormal = hn::Sub(hn::BitCast(words, summed), magic);
+    result = hn::IfThenElse(hn::Lt(finite, word(Conversion::kLeastNormal)), subnormal, result);
+  }
+  if constexpr (sizeof(Stored<T>) == 1) {  // the wider formats' largest float rounds to their infinity
+    result = hn::IfThenElse(hn::Eq(magnitude, word(kInfinity)), word(Format::kFromInfinity), result);
+  }
+  constexpr std::uint32_t kNoNumber = Format::kFromInfinity == Format::kNan ? kInfinity - 1 : kInfinity;
+  return hn::IfThenElse(hn::Gt(magnitude, word(kNoNumber)), word(Format::kNan), hn::Or(result, sign));
 }
 
-// Sums vectors of tag D from `at` on while whole ones are left; returns where it stopped.
-template <int K, class D, typename T = hn::TFromD<D>>
-HWY_INLINE std::size_t sum_rest(D d, T* target, const T* const* sources, std::size_t at, std::size_t elements) {
+template <typename T, class D>
+HWY_INLINE void store_narrowed(hn::Vec<D> value, D d, Stored<T>* target) {
+  if constexpr (!NarrowFormat<T>::kExists) {
+    store(canonical_vector(d, value), d, target);
+  } else {
+    const hn::Rebind<Stored<T>, D> stored;
+    if constexpr (kConvertsFloat16 && std::is_same_v<T, Float16>) {
+      const hn::Rebind<hwy::float16_t, D> half;
+      store(hn::BitCast(stored, hn::DemoteTo(half, canonical_vector(d, value))), stored, target);
+    } else {
+      store(hn::DemoteTo(stored, narrowed<T>(d, value)), stored, target);
+    }
+  }
+}
+
+// Products that wrap; bytes, which have no instruction, by halves of 16-bit words.
+template <class D>
+HWY_INLINE hn::Vec<D> product(D d, hn::Vec<D> a, hn::Vec<D> b) {
+  using T = hn::TFromD<D>;
+  if constexpr (sizeof(T) > 1) {
+    return hn::Mul(a, b);
+  } else if constexpr (hn::MaxLanes(D()) == 1) {
+    return hn::Set(d, multiply(hn::GetLane(a), hn::GetLane(b)));
+  } else {
+    const hn::Repartition<std::uint16_t, D> pairs;
+    const auto low = hn::Mul(hn::BitCast(pairs, a), hn::BitCast(pairs, b));
+    const auto high = hn::Mul(hn::ShiftRight<8>(hn::BitCast(pairs, a)), hn::ShiftRight<8>(hn::BitCast(pairs, b)));
+    return hn::BitCast(d, hn::Or(hn::And(low, hn::Set(pairs, 0x00ff)), hn::ShiftLeft<8>(high)));
+  }
+}
+
+// The lesser or, with kLargest, the greater. Neither is less where floats are equal or one is NaN: for equal ones
+// only zeros differ, in the sign; a NaN ored with anything is a NaN.
+template <bool kLargest, class D>
+HWY_INLINE hn::Vec<D> extreme([[maybe_unused]] D d, hn::Vec<D> a, hn::Vec<D> b) {
+  if constexpr (!std::is_floating_point_v<hn::TFromD<D>>) {
+    return kLargest ? hn::Max(a, b) : hn::Min(a, b);
+  } else if constexpr (kLargest) {
+    const auto alike = hn::IfThenElse(hn::Eq(a, b), hn::And(a, b), hn::Or(a, b));
+    return hn::IfThenElse(hn::Gt(a, b), a, hn::IfThenElse(hn::Gt(b, a), b, alike));
+  } else {
+    return hn::IfThenElse(hn::Lt(a, b), a, hn::IfThenElse(hn::Lt(b, a), b, hn::Or(a, b)));
+  }
+}
+
+template <ReduceOp kOp, class D>
+HWY_INLINE hn::Vec<D> combined(D d, hn::Vec<D> a, hn::Vec<D> b) {
+  if constexpr (kOp == ReduceOp::Sum) {
+    return hn::Add(a, b);
+  } else if constexpr (kOp == ReduceOp::Prod) {
+    return product(d, a, b);
+  } else {
+    return extreme<kOp == ReduceOp::Max>(d, a, b);
+  }
+}
+
+// A canonical tree over K sources of elements T, widened.
+template <typename T, ReduceOp kOp, int K>
+struct Tree {
+  using Sum = Accumulator<T>;
+  const Stored<T>* sources[unsigned{K}];  // a copy that stores to the target cannot alias
+
+  // Leaves [First, First + Count) at `at`, of which the first K - 2^m are pairs.
+  template <int First, int Count, class D>
+  HWY_INLINE hn::Vec<D> leaves(D d, std::size_t at) const {
+    constexpr int kPairs = K - static_cast<int>(std::bit_floor(static_cast<unsigned>(K)));
+    if constexpr (Count > 1) {
+      return combined<kOp>(d, leaves<First, Count / 2>(d, at), leaves<First + Count / 2, Count / 2>(d, at));
+    } else if constexpr (First < kPairs) {
+      return combined<kOp>(d, load_widened<T>(d, sources[2 * First] + at),
+                           load_widened<T>(d, sources[2 * First + 1] + at));
+    } else {
+      return load_widened<T>(d, sources[First + kPairs] + at);
+    }
+  }
+  template <class D>
+  HWY_INLINE hn::Vec<D> at(D d, std::size_t index) const {
+    return leaves<0, static_cast<int>(std::bit_floor(static_cast<unsigned>(K)))>(d, index);
+  }
+};
+
+// One source of elements T, widened and multiplied by a factor or divided.
+enum class Step { None, Multiply, Divide };
+template <typename T, Step kStep>
+struct Conversion {
+  using Sum = Accumulator<T>;
+  const Stored<T>* source;
+  Sum operand;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> at(D d, std::size_t index) const {
+    const auto value = load_widened<T>(d, source + index);
+    if constexpr (kStep == Step::Multiply) {
+      return product(d, value, hn::Set(d, operand));
+    } else if constexpr (kStep == Step::Divide) {
+      return hn::Div(value, hn::Set(d, operand));
+    } else {
+      return value;
+    }
+  }
+};
+
+// Stores vectors of tag D from `at` on while whole ones are left; returns where it stopped.
+template <typename Out, class Body, class D>
+HWY_INLINE std::size_t store_rest(const Body& body, D d, Stored<Out>* target, std::size_t at, std::size_t elements) {
   const std::size_t lanes = hn::Lanes(d);
-  for (; at + lanes <= elements; at += lanes) store(sum<K>(d, sources, at), d, target + at);
+  for (; at + lanes <= elements; at += lanes) store_narrowed<Out>(body.at(d, at), d, target + at);
   return at;
 }
 
-template <int K, typename T>
-void reduce_fixed(std::byte* target_bytes, const std::byte* const* given, std::size_t elements) {
-  T* target = reinterpret_cast<T*>(target_bytes);
-  const T* sources[unsigned{K}];  // a copy that stores to the target cannot alias
-  for (int i = 0; i < K; ++i) sources[i] = reinterpret_cast<const T*>(given[i]);
-  const hn::ScalableTag<T> d;
+// Out: what the results of `body` are stored as.
+template <typename Out, class Body>
+HWY_INLINE void store_all(const Body body, std::byte* target_bytes, std::size_t elements) {
+  using Sum = typename Body::Sum;
+  auto* target = reinterpret_cast<Stored<Out>*>(target_bytes);
+  const hn::ScalableTag<Sum> d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t at = 0;
   for (; at + 4 * lanes <= elements; at += 4 * lanes) {
-    const auto a = sum<K>(d, sources, at);
-    const auto b = sum<K>(d, sources, at + lanes);
-    const auto c = sum<K>(d, sources, at + 2 * lanes);
-    const auto e = sum<K>(d, sources, at + 3 * lanes);
-    store(a, d, target + at);
-    store(b, d, target + at + lanes);
-    store(c, d, target + at + 2 * lanes);
-    store(e, d, target + at + 3 * lanes);
+    const auto a = body.at(d, at);
+    const auto b = body.at(d, at + lanes);
+    const auto c = body.at(d, at + 2 * lanes);
+    const auto e = body.at(d, at + 3 * lanes);
+    store_narrowed<Out>(a, d, target + at);
+    store_narrowed<Out>(b, d, target + at + lanes);
+    store_narrowed<Out>(c, d, target + at + 2 * lanes);
+    store_narrowed<Out>(e, d, target + at + 3 * lanes);
   }
-  at = sum_rest<K>(d, target, sources, at, elements);
-  at = sum_rest<K>(hn::CappedTag<T, 4>(), target, sources, at, elements);
-  sum_rest<K>(hn::CappedTag<T, 1>(), target, sources, at, elements);
+  at = store_rest<Out>(body, d, target, at, elements);
+  if constexpr (sizeof(Sum) == 1) at = store_rest<Out>(body, hn::CappedTag<Sum, 16>(), target, at, elements);
+  at = store_rest<Out>(body, hn::CappedTag<Sum, 4>(), target, at, elements);
+  store_rest<Out>(body, hn::CappedTag<Sum, 1>(), target, at, elements);
 }
 
-// More than eight sources: groups of eight leaves become rows, and rows merge like the digits of a binary counter.
-constexpr std::size_t kBlockBytes = 1024;
-constexpr int kGroup = 8;
-
-struct alignas(64) Row {
-  std::byte bytes[kBlockBytes];
-};
-
-// One block, `at` bytes into the sources. The target's block is written last, so it may be a source.
-template <typename T>
-void reduce_block(std::byte* target, const std::byte* const* sources, int k, std::size_t at, std::size_t elements) {
-  Row pairs[kGroup];
-  Row rows[32];
-  const int leaves = static_cast<int>(std::bit_floor(static_cast<unsigned>(k)));
-  const int paired = k - leaves;
-  int depth = 0;
-  for (int group = 0; group < leaves / kGroup; ++group) {
-    const std::byte* group_sources[kGroup];
-    for (int i = 0; i < kGroup; ++i) {
-      const int leaf = group * kGroup + i;
-      group_sources[i] = leaf < paired ? pairs[i].bytes : sources[leaf + paired] + at;
-      if (leaf < paired) {
-        const std::byte* pair[] = {sources[2 * leaf] + at, sources[2 * leaf + 1] + at};
-        reduce_fixed<2, T>(pairs[i].bytes, pair, elements);
-      }
-    }
-    reduce_fixed<kGroup, T>(rows[depth++].bytes, group_sources, elements);
-    for (int done = group + 1; done % 2 == 0; done /= 2) {
-      const std::byte* pair[] = {rows[depth - 2].bytes, rows[depth - 1].bytes};
-      reduce_fixed<2, T>(rows[--depth - 1].bytes, pair, elements);
-    }
-  }
-  std::memcpy(target + at, rows[0].bytes, elements * sizeof(T));
+template <typename T, ReduceOp kOp, int K>
+void reduce_fixed(std::byte* target, const std::byte* const* given, std::size_t elements) {
+  Tree<T, kOp, K> tree;
+  for (int i = 0; i < K; ++i) tree.sources[i] = reinterpret_cast<const Stored<T>*>(given[i]);
+  store_all<T>(tree, target, elements);
 }
 
-template <typename T>
-void reduce_many(std::byte* target, const std::byte* const* sources, int k, std::size_t elements) {
-  const std::size_t bytes = elements * sizeof(T);
-  for (std::size_t at = 0; at < bytes; at += kBlockBytes) {
-    const std::size_t block_bytes = bytes - at < kBlockBytes ? bytes - at : kBlockBytes;
-    reduce_block<T>(target, sources, k, at, block_bytes / sizeof(T));
-  }
-}
-
-// T: float, or std::uint32_t for both signednesses, whose sums wrap alike.
-template <typename T>
-void reduce_sum(std::byte* target, const std::byte* const* sources, int k, std::size_t elements) {
+template <typename T, ReduceOp kOp, bool kEveryK>
+void reduce(std::byte* target, const std::byte* const* sources, int k, std::size_t elements) {
   switch (k) {
-    case 1: std::memmove(target, sources[0], elements * sizeof(T)); break;
-    case 2: reduce_fixed<2, T>(target, sources, elements); break;
-    case 3: reduce_fixed<3, T>(target, sources, elements); break;
-    case 4: reduce_fixed<4, T>(target, sources, elements); break;
-    case 5: reduce_fixed<5, T>(target, sources, elements); break;
-    case 6: reduce_fixed<6, T>(target, sources, elements); break;
-    case 7: reduce_fixed<7, T>(target, sources, elements); break;
-    case 8: reduce_fixed<8, T>(target, sources, elements); break;
-    default: reduce_many<T>(target, sources, k, elements);
+    case 2: return reduce_fixed<T, kOp, 2>(target, sources, elements);
+    case 4: return reduce_fixed<T, kOp, 4>(target, sources, elements);
+    case 8: return reduce_fixed<T, kOp, 8>(target, sources, elements);
+    default: break;
+  }
+  if constexpr (kEveryK) {
+    switch (k) {
+      case 3: return reduce_fixed<T, kOp, 3>(target, sources, elements);
+      case 5: return reduce_fixed<T, kOp, 5>(target, sources, elements);
+      case 6: return reduce_fixed<T, kOp, 6>(target, sources, elements);
+      case 7: return reduce_fixed<T, kOp, 7>(target, sources, elements);
+      default: break;
+    }
   }
 }
 
-// Sums of four-byte types, whose forms are the same bytes, run here; all else is the reference.
-void combine(const Arithmetic& arithmetic, std::byte* target, Form target_form, const std::byte* const* sources, int k,
-             Operands operands, std::size_t elements) {
-  const bool sums = arithmetic.reduction.op == ReduceOp::Sum;
-  if (sums && arithmetic.dtype == DataType::Float32) return reduce_sum<float>(target, sources, k, elements);
-  if (sums && (arithmetic.dtype == DataType::Int32 || arithmetic.dtype == DataType::Uint32)) {
-    return reduce_sum<std::uint32_t>(target, sources, k, elements);
-  }
-  combine_reference(arithmetic, target, target_form, sources, k, operands, elements);
+template <typename T, bool kMultiplies>
+void enter(const Arithmetic& arithmetic, std::byte* target, const std::byte* source, std::size_t elements) {
+  using Sum = Accumulator<T>;
+  constexpr Step kStep = kMultiplies ? Step::Multiply : Step::None;
+  const Conversion<T, kStep> body{reinterpret_cast<const Stored<T>*>(source), factor_in<Sum>(arithmetic.reduction)};
+  store_all<Sum>(body, target, elements);
 }
+
+template <typename T, bool kDivides>
+void finish(const Arithmetic& arithmetic, std::byte* target, const std::byte* source, std::size_t elements) {
+  using Sum = Accumulator<T>;
+  if constexpr (std::is_integral_v<T>) {
+    for (std::size_t i = 0; i < elements; ++i) {
+      T value;
+      std::memcpy(&value, source + i * sizeof(T), sizeof(T));
+      value = divide(value, arithmetic.ranks);
+      std::memcpy(target + i * sizeof(T), &value, sizeof(T));
+    }
+  } else {
+    constexpr Step kStep = kDivides ? Step::Divide : Step::None;
+    const Conversion<Sum, kStep> body{reinterpret_cast<const Sum*>(source), static_cast<Sum>(arithmetic.ranks)};
+    store_all<T>(body, target, elements);
+  }
+}
+
+template <typename T, ReduceOp kOp>
+constexpr TargetKernels kernels_of() {
+  constexpr bool kAverages = kOp == ReduceOp::Avg;
+  constexpr bool kMultiplies = kOp == ReduceOp::PremultipliedSum;
+  constexpr bool kSums = kAverages || kMultiplies || kOp == ReduceOp::Sum;
+  constexpr ReduceOp kTree = kSums ? ReduceOp::Sum : kOp;
+  constexpr bool kNarrow = NarrowFormat<T>::kExists;
+  constexpr bool kEveryK = kSums && sizeof(Accumulator<T>) >= 4;
+  TargetKernels row;
+  row.every_k = kEveryK;
+  row.partial = reduce<Accumulator<T>, kTree, kEveryK>;
+  if constexpr (!kAverages && !kMultiplies) row.data = reduce<T, kTree, kEveryK>;
+  if constexpr (kNarrow || kMultiplies) row.enter = enter<T, kMultiplies>;
+  if constexpr (kNarrow || kAverages) row.finish = finish<T, kAverages>;
+  return row;
+}
+
+template <typename T>
+constexpr std::array<TargetKernels, kReduceOps> kernels_of_dtype() {
+  return {kernels_of<T, ReduceOp::Sum>(), kernels_of<T, ReduceOp::Prod>(), kernels_of<T, ReduceOp::Min>(),
+          kernels_of<T, ReduceOp::Max>(), kernels_of<T, ReduceOp::Avg>(),  kernels_of<T, ReduceOp::PremultipliedSum>()};
+}
+
+// In the order of DataType.
+constexpr KernelTable kTable = {
+    kernels_of_dtype<std::int8_t>(),   kernels_of_dtype<std::uint8_t>(), kernels_of_dtype<std::int32_t>(),
+    kernels_of_dtype<std::uint32_t>(), kernels_of_dtype<std::int64_t>(), kernels_of_dtype<std::uint64_t>(),
+    kernels_of_dtype<Float16>(),       kernels_of_dtype<float>(),        kernels_of_dtype<double>(),
+    kernels_of_dtype<BFloat16>(),      kernels_of_dtype<Float8E4M3>(),   kernels_of_dtype<Float8E5M2>(),
+};
 
 }  // namespace
 
-Arithmetic::Combine combine_of_target() { return combine; }
+const KernelTable& kernel_table() { return kTable; }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace wreath
@@ -181,55 +366,28 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace wreath {
-namespace {
 
-using KernelOfTarget = Arithmetic::Combine (*)();
-
-struct TargetRow {
-  std::int64_t target;
-  KernelOfTarget kernel_of;  // null where it is not compiled in
+constexpr std::array<Target, kTargets> kTargetTable = {
+    Target{HWY_AVX3_DL, HWY_CHOOSE_AVX3_DL(kernel_table)},
+    Target{HWY_AVX3, HWY_CHOOSE_AVX3(kernel_table)},
+    Target{HWY_AVX2, HWY_CHOOSE_AVX2(kernel_table)},
+    Target{HWY_SSE4, HWY_CHOOSE_SSE4(kernel_table)},
+    Target{HWY_SSSE3, HWY_CHOOSE_SSSE3(kernel_table)},
+    Target{HWY_SVE2_128, HWY_CHOOSE_SVE2_128(kernel_table)},
+    Target{HWY_SVE_256, HWY_CHOOSE_SVE_256(kernel_table)},
+    Target{HWY_SVE2, HWY_CHOOSE_SVE2(kernel_table)},
+    Target{HWY_SVE, HWY_CHOOSE_SVE(kernel_table)},
+    Target{HWY_NEON, HWY_CHOOSE_NEON(kernel_table)},
+    Target{HWY_STATIC_TARGET, HWY_CHOOSE_FALLBACK(kernel_table)},
 };
 
-// Best first. The last row is the baseline of this build.
-constexpr std::array kRows = {
-    TargetRow{HWY_AVX3_DL, HWY_CHOOSE_AVX3_DL(combine_of_target)},
-    TargetRow{HWY_AVX3, HWY_CHOOSE_AVX3(combine_of_target)},
-    TargetRow{HWY_AVX2, HWY_CHOOSE_AVX2(combine_of_target)},
-    TargetRow{HWY_SSE4, HWY_CHOOSE_SSE4(combine_of_target)},
-    TargetRow{HWY_SSSE3, HWY_CHOOSE_SSSE3(combine_of_target)},
-    TargetRow{HWY_SVE2_128, HWY_CHOOSE_SVE2_128(combine_of_target)},
-    TargetRow{HWY_SVE_256, HWY_CHOOSE_SVE_256(combine_of_target)},
-    TargetRow{HWY_SVE2, HWY_CHOOSE_SVE2(combine_of_target)},
-    TargetRow{HWY_SVE, HWY_CHOOSE_SVE(combine_of_target)},
-    TargetRow{HWY_NEON, HWY_CHOOSE_NEON(combine_of_target)},
-    TargetRow{HWY_STATIC_TARGET, HWY_CHOOSE_FALLBACK(combine_of_target)},
-};
-
-bool runs_here(const TargetRow& row) noexcept {
-  if (row.kernel_of == nullptr) return false;
-  if (&row == &kRows.back()) return true;
-  return row.target != HWY_STATIC_TARGET && (row.target & hwy::SupportedTargets()) != 0;
+bool runs_here(const Target& target) noexcept {
+  if (target.kernels == nullptr) return false;
+  if (&target == &kTargetTable.back()) return true;
+  return target.id != HWY_STATIC_TARGET && (target.id & hwy::SupportedTargets()) != 0;
 }
 
-}  // namespace
-
-std::size_t combine_targets(DataType /*dtype*/, ReduceOp /*op*/, CombineTarget* targets,
-                            std::size_t capacity) noexcept {
-  std::size_t found = 0;
-  for (const TargetRow& row : kRows) {
-    if (found < capacity && runs_here(row)) targets[found++] = {hwy::TargetName(row.target), row.kernel_of()};
-  }
-  return found;
-}
-
-Arithmetic arithmetic(DataType dtype, const Reduction& reduction, int ranks) noexcept {
-  static const TargetRow& best = *[] {
-    const TargetRow* row = kRows.data();
-    while (!runs_here(*row)) ++row;
-    return row;
-  }();
-  return {best.kernel_of(), dtype, reduction, ranks};
-}
+const char* name_of(const Target& target) noexcept { return hwy::TargetName(target.id); }
 
 }  // namespace wreath
 #endif  // HWY_ONCE

@@ -50,9 +50,9 @@ __device__ inline Pack<T, N> add(const Pack<T, N>& a, const Pack<T, N>& b) {
 
 template <typename T, int N>
 __device__ inline Pack<T, N> load(const std::byte* source, std::size_t index) {
-  using Word = std::conditional_t<N == 4, uint4, std::uint32_t>;
-  static_assert(sizeof(Word) == sizeof(Pack<T, N>));
-  const Word word = reinterpret_cast<const Word*>(source)[index];
+  using Access = std::conditional_t<N == 4, uint4, std::uint32_t>;
+  static_assert(sizeof(Access) == sizeof(Pack<T, N>));
+  const Access word = reinterpret_cast<const Access*>(source)[index];
   Pack<T, N> pack;
   memcpy(&pack, &word, sizeof(pack));
   return pack;
@@ -60,10 +60,10 @@ __device__ inline Pack<T, N> load(const std::byte* source, std::size_t index) {
 
 template <typename T, int N>
 __device__ inline void store(std::byte* target, std::size_t index, const Pack<T, N>& pack) {
-  using Word = std::conditional_t<N == 4, uint4, std::uint32_t>;
-  Word word;
+  using Access = std::conditional_t<N == 4, uint4, std::uint32_t>;
+  Access word;
   memcpy(&word, &pack, sizeof(word));
-  reinterpret_cast<Word*>(target)[index] = word;
+  reinterpret_cast<Access*>(target)[index] = word;
 }
 
 // The canonical tree over k sources (kernels.hpp), as a binary counter over its leaves: after leaf i, as many

@@ -61,7 +61,8 @@ template <typename T>
 void expect_reduces(DataType dtype, int k, std::size_t elements, std::size_t offset) {
   const Inputs inputs(k, elements, offset);
   std::vector<std::byte> expected(elements * 4 + 16);
-  reduce_reference(dtype, ReduceOp::Sum, expected.data(), inputs.sources.data(), k, elements);
+  combine_reference(arithmetic(dtype, ReduceOp::Sum, k), expected.data(), Form::Data, inputs.sources.data(), k, {},
+                    elements);
   std::vector<uint4> output(elements / 4 + 1);
   const BlockWork work{BlockWork::Kind::Reduce, reinterpret_cast<std::byte*>(output.data()), inputs.sources.data(), k,
                        elements};

@@ -7,145 +7,280 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "kernels/kernels.hpp"
+#include "tests/unit/kernels/values.hpp"
 
 namespace wreath {
 namespace {
 
-constexpr std::array<std::uint32_t, 20> kFloatBits = {
-    0x00000000, 0x80000000, 0x3f800000, 0xbf800000,  // 0, -0, 1, -1
-    0x7f800000, 0xff800000, 0x7f7fffff, 0xff7fffff,  // infinities, largest
-    0x00000001, 0x80000001, 0x007fffff, 0x00800000,  // subnormals, smallest normal
-    0x7fc00000, 0xffc00000, 0x7fc12345, 0xff812345,  // quiet and signalling NaN with payloads
-    0x7f800001, 0x33800000, 0x3f800001, 0x4b800000,  // 2^-24, 1 + ulp, 2^24: rounding to even
-};
-constexpr std::array<std::uint32_t, 6> kIntBits = {0, 1, 0xffffffff, 0x80000000, 0x7fffffff, 0x80000001};
-
-std::vector<ReduceTarget> targets_for(DataType dtype) {
-  std::array<ReduceTarget, 16> found{};
-  const std::size_t count = reduce_targets(dtype, ReduceOp::Sum, found.data(), found.size());
+std::vector<CombineTarget> targets_for(DataType dtype, ReduceOp op) {
+  std::array<CombineTarget, 16> found{};
+  const std::size_t count = combine_targets(dtype, op, found.data(), found.size());
   return {found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-std::uint32_t draw(DataType dtype, std::mt19937& random) {
-  if (random() % 2 == 0) return static_cast<std::uint32_t>(random());
-  if (dtype == DataType::Float32) return kFloatBits[random() % kFloatBits.size()];
-  return kIntBits[random() % kIntBits.size()];
+// One combination: everything but the bytes.
+struct Case {
+  Arithmetic arithmetic;
+  int k = 1;
+  std::size_t elements = 0;
+  Operands operands{};
+  Form target = Form::Data;
+
+  Form form(int source) const { return source == operands.own ? operands.own_form : operands.messages; }
+  DataType type(Form of) const { return of == Form::Data ? arithmetic.dtype : accumulator_of(arithmetic.dtype); }
+  std::size_t bytes(Form of) const { return elements * size_of(type(of)); }
+};
+
+std::string text(const Case& of) {
+  const auto letter = [](Form form) { return form == Form::Data ? 'D' : 'P'; };
+  std::string text = std::string(name(of.arithmetic.dtype)) + " " + std::string(name(of.arithmetic.reduction.op));
+  text += " k " + std::to_string(of.k) + " elements " + std::to_string(of.elements) + " messages ";
+  text += std::string{letter(of.operands.messages)} + " own " + std::to_string(of.operands.own);
+  return text + letter(of.operands.own_form) + " target " + letter(of.target);
 }
 
-// k sources of `elements` elements, each at its own misalignment in its own memory.
+// The sources of a case, each at its own misalignment in its own memory.
 class Inputs {
  public:
-  Inputs(DataType dtype, int k, std::size_t elements, bool aligned) : memory_(static_cast<std::size_t>(k)) {
-    std::mt19937 random(static_cast<unsigned>(k) * 1000u + static_cast<unsigned>(elements));
+  Inputs(const Case& of, bool aligned) : memory_(static_cast<std::size_t>(of.k)) {
+    std::mt19937 random(static_cast<unsigned>(of.k) * 1000u + static_cast<unsigned>(of.elements));
     for (std::size_t i = 0; i < memory_.size(); ++i) {
+      const Form form = of.form(static_cast<int>(i));
       const std::size_t offset = aligned ? 0 : (i * 3 + 1) % 17;
-      memory_[i].resize(offset + elements * 4 + 1);  // never null
-      for (std::size_t e = 0; e < elements; ++e) {
-        const std::uint32_t bits = draw(dtype, random);
-        std::memcpy(memory_[i].data() + offset + 4 * e, &bits, 4);
-      }
-      sources_.push_back(memory_[i].data() + offset);
+      memory_[i].resize(offset + of.bytes(form) + 1);  // never null
+      fill(of.type(form), random, memory_[i].data() + offset, of.elements);
+      offsets_.push_back(offset);
     }
   }
-  const std::byte* const* sources() const { return sources_.data(); }
-  std::byte* writable(std::size_t i) { return memory_[i].data() + (sources_[i] - memory_[i].data()); }
+  // Valid while the inputs are where they are.
+  std::vector<const std::byte*> sources() const {
+    std::vector<const std::byte*> sources;
+    for (std::size_t i = 0; i < memory_.size(); ++i) sources.push_back(memory_[i].data() + offsets_[i]);
+    return sources;
+  }
+  std::byte* writable(std::size_t i) { return memory_[i].data() + offsets_[i]; }
 
  private:
   std::vector<std::vector<std::byte>> memory_;
-  std::vector<const std::byte*> sources_;
+  std::vector<std::size_t> offsets_;
 };
 
-void expect_equal_to_reference(const ReduceTarget& target, DataType dtype, int k, std::size_t elements) {
-  const Inputs inputs(dtype, k, elements, elements % 3 == 0);
-  constexpr std::size_t kOffset = 5;
-  constexpr std::byte kGuard{0xa5};
-  std::vector<std::byte> expected(kOffset + 4 * elements + 64, kGuard);
-  std::vector<std::byte> actual = expected;
-  reduce_reference(dtype, ReduceOp::Sum, expected.data() + kOffset, inputs.sources(), k, elements);
-  target.kernel(actual.data() + kOffset, inputs.sources(), k, elements);
-  ASSERT_EQ(actual, expected) << target.name << " " << name(dtype) << " k " << k << " elements " << elements;
+constexpr std::size_t kOffset = 5;
+constexpr std::byte kGuard{0xa5};
+
+// The target's bytes, with untouched ones around them.
+std::vector<std::byte> run(const Case& of, Arithmetic::Combine combine, const Inputs& inputs) {
+  std::vector<std::byte> target(kOffset + of.bytes(of.target) + 64, kGuard);
+  combine(of.arithmetic, target.data() + kOffset, of.target, inputs.sources().data(), of.k, of.operands, of.elements);
+  return target;
 }
 
-class EachDataType : public testing::TestWithParam<DataType> {};
+void expect_the_reference(const Case& of) {
+  const Inputs inputs(of, of.elements % 3 == 0);
+  const std::vector<std::byte> expected = run(of, combine_reference, inputs);
+  for (const CombineTarget& target : targets_for(of.arithmetic.dtype, of.arithmetic.reduction.op)) {
+    ASSERT_EQ(run(of, target.combine, inputs), expected) << target.name << " " << text(of);
+  }
+}
 
-TEST_P(EachDataType, EveryTargetEqualsTheReferenceOnSpecialValues) {
-  std::vector<int> ks(17);
-  std::iota(ks.begin(), ks.end(), 1);
-  ks.push_back(24);
-  ks.push_back(64);
-  ks.push_back(100);
-  for (const ReduceTarget& target : targets_for(GetParam())) {
-    for (const int k : ks) {
-      for (std::size_t elements = 0; elements <= 130; ++elements) {
-        ASSERT_NO_FATAL_FAILURE(expect_equal_to_reference(target, GetParam(), k, elements));
+void expect_the_reference_in_place(const Case& of, int place) {
+  const Inputs inputs(of, false);
+  const std::vector<std::byte> expected = run(of, combine_reference, inputs);
+  for (const CombineTarget& target : targets_for(of.arithmetic.dtype, of.arithmetic.reduction.op)) {
+    Inputs changed = inputs;
+    std::byte* output = changed.writable(static_cast<std::size_t>(place));
+    target.combine(of.arithmetic, output, of.target, changed.sources().data(), of.k, of.operands, of.elements);
+    ASSERT_EQ(0, std::memcmp(output, expected.data() + kOffset, of.bytes(of.target)))
+        << target.name << " " << text(of) << " in place of " << place;
+  }
+}
+
+// Every way to say which forms k sources have.
+std::vector<Operands> operands_of(int k) {
+  std::vector<Operands> all;
+  for (const Form messages : {Form::Data, Form::Partial}) {
+    all.push_back({messages, -1, Form::Data});
+    for (const Form own : {Form::Data, Form::Partial}) {
+      all.push_back({messages, k - 1, own});
+      if (k > 2) all.push_back({messages, k / 2, own});
+    }
+  }
+  return all;
+}
+
+class EachReduction : public testing::TestWithParam<std::tuple<DataType, ReduceOp>> {
+ protected:
+  DataType dtype() const { return std::get<0>(GetParam()); }
+  ReduceOp op() const { return std::get<1>(GetParam()); }
+  // `choice` varies factors; averages are of a number of ranks that is not k, since k may be a part of a tree.
+  Case with(int k, std::size_t elements, unsigned choice = 0) const {
+    Reduction reduction(op());
+    constexpr double kFactors[] = {0.1, -3, 1e-30, 1};
+    constexpr std::int64_t kIntegerFactors[] = {-7, 3, 0x1234567890abcdef, 1};
+    reduction.factor = kFactors[choice % 4];
+    reduction.integer_factor = kIntegerFactors[choice % 4];
+    constexpr int kRanks[] = {3, 8, 300, 1};
+    return {arithmetic(dtype(), reduction, kRanks[choice % 4]), k, elements};
+  }
+};
+
+constexpr std::array kKs = {1, 2, 3, 5, 8, 9, 16, 17, 33};
+
+TEST_P(EachReduction, EveryTargetEqualsTheReferenceInEveryForm) {
+  unsigned choice = 0;
+  for (const int k : kKs) {
+    for (const Operands& operands : operands_of(k)) {
+      for (const Form target : {Form::Data, Form::Partial}) {
+        for (const std::size_t elements : {1u, 2u, 67u, 131u}) {
+          Case one = with(k, elements, choice++);
+          one.operands = operands;
+          one.target = target;
+          ASSERT_NO_FATAL_FAILURE(expect_the_reference(one));
+        }
       }
-      ASSERT_NO_FATAL_FAILURE(expect_equal_to_reference(target, GetParam(), k, 1023));
     }
   }
 }
 
-TEST_P(EachDataType, TheTargetMayBeAnySource) {
-  for (const ReduceTarget& target : targets_for(GetParam())) {
-    for (const int k : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33}) {
-      for (int place = 0; place < k; ++place) {
-        constexpr std::size_t kElements = 777;
-        Inputs inputs(GetParam(), k, kElements, false);
-        std::vector<std::byte> expected(4 * kElements);
-        reduce_reference(GetParam(), ReduceOp::Sum, expected.data(), inputs.sources(), k, kElements);
-        std::byte* output = inputs.writable(static_cast<std::size_t>(place));
-        target.kernel(output, inputs.sources(), k, kElements);
-        ASSERT_EQ(0, std::memcmp(output, expected.data(), expected.size()))
-            << target.name << " k " << k << " " << place;
+TEST_P(EachReduction, AnyNumberOfElements) {
+  for (const int k : {1, 2, 3, 4, 6, 7, 8, 24}) {
+    for (std::size_t elements = 0; elements <= 80; ++elements) {
+      ASSERT_NO_FATAL_FAILURE(expect_the_reference(with(k, elements)));
+    }
+  }
+}
+
+TEST_P(EachReduction, ManyBlocksOfElements) {
+  for (const int k : {1, 2, 3, 8, 17, 64, 100}) {
+    for (const std::size_t elements : {1023u, 2049u, 4101u}) {
+      Case one = with(k, elements, static_cast<unsigned>(k));
+      ASSERT_NO_FATAL_FAILURE(expect_the_reference(one));
+      one.operands = {Form::Partial, k / 2, Form::Data};  // what a hop of a reproducible tree combines
+      ASSERT_NO_FATAL_FAILURE(expect_the_reference(one));
+    }
+  }
+}
+
+TEST_P(EachReduction, TheTargetMayBeAnySourceOfItsForm) {
+  const bool one_type = accumulator_of(dtype()) == dtype();
+  for (const int k : kKs) {
+    for (const Operands& operands : operands_of(k)) {
+      for (const Form target : {Form::Data, Form::Partial}) {
+        Case one = with(k, 777, static_cast<unsigned>(k));
+        one.operands = operands;
+        one.target = target;
+        for (const int place : {0, k / 2, k - 1}) {
+          if (one_type || one.form(place) == target) {
+            ASSERT_NO_FATAL_FAILURE(expect_the_reference_in_place(one, place));
+          }
+        }
       }
     }
   }
 }
 
-TEST_P(EachDataType, TheBestKernelIsTheFirstTarget) {
-  ASSERT_FALSE(targets_for(GetParam()).empty());
-  EXPECT_EQ(reduce_kernel(GetParam(), ReduceOp::Sum), targets_for(GetParam()).front().kernel);
+TEST_P(EachReduction, ListsNoMoreTargetsThanFitBestFirst) {
+  ASSERT_FALSE(targets_for(dtype(), op()).empty());
+  EXPECT_EQ(with(2, 0).arithmetic.combine, targets_for(dtype(), op()).front().combine);
+  CombineTarget one{};
+  EXPECT_EQ(combine_targets(dtype(), op(), &one, 1), 1u);
+  EXPECT_EQ(combine_targets(dtype(), op(), nullptr, 0), 0u);
 }
 
-TEST_P(EachDataType, ListsNoMoreTargetsThanFit) {
-  ReduceTarget one{};
-  EXPECT_EQ(reduce_targets(GetParam(), ReduceOp::Sum, &one, 1), 1u);
-  EXPECT_EQ(reduce_targets(GetParam(), ReduceOp::Sum, nullptr, 0), 0u);
+INSTANTIATE_TEST_SUITE_P(Reduce, EachReduction,
+                         testing::Combine(testing::ValuesIn(all_dtypes().begin(), all_dtypes().end()),
+                                          testing::ValuesIn(all_ops().begin(), all_ops().end())),
+                         [](const auto& row) {
+                           return std::string(name(std::get<0>(row.param))) + "_" +
+                                  std::string(name(std::get<1>(row.param)));
+                         });
+
+// Conversions of one source, for all values there are, or nearly.
+class EachNarrowFloat : public testing::TestWithParam<DataType> {
+ protected:
+  // Both conversions of `bytes`, by every target.
+  static void expect_converts(DataType dtype, Form from, const std::vector<std::byte>& bytes) {
+    Case one{arithmetic(dtype, ReduceOp::Sum, 1), 1};
+    one.operands.messages = from;
+    one.target = from == Form::Data ? Form::Partial : Form::Data;
+    one.elements = bytes.size() / size_of(one.type(from));
+    std::vector<std::byte> expected(one.bytes(one.target));
+    const std::byte* sources[] = {bytes.data()};
+    combine_reference(one.arithmetic, expected.data(), one.target, sources, 1, one.operands, one.elements);
+    for (const CombineTarget& target : targets_for(dtype, ReduceOp::Sum)) {
+      std::vector<std::byte> actual(expected.size());
+      target.combine(one.arithmetic, actual.data(), one.target, sources, 1, one.operands, one.elements);
+      const auto differs = std::mismatch(actual.begin(), actual.end(), expected.begin()).first - actual.begin();
+      ASSERT_EQ(actual, expected) << target.name << " " << text(one) << " byte " << differs;
+    }
+  }
+};
+
+TEST_P(EachNarrowFloat, WidensEveryCode) {
+  std::vector<std::byte> codes(0x20000);
+  for (unsigned code = 0; code < 0x10000; ++code) {
+    codes[2 * code] = static_cast<std::byte>(code & 0xff);
+    codes[2 * code + 1] = static_cast<std::byte>(code >> 8);
+  }
+  expect_converts(GetParam(), Form::Data, codes);
 }
 
-INSTANTIATE_TEST_SUITE_P(Reduce, EachDataType, testing::ValuesIn(all_dtypes().begin(), all_dtypes().end()),
+TEST_P(EachNarrowFloat, NarrowsFloatsOfEveryExponentAndTie) {
+  std::vector<std::uint32_t> floats;
+  for (std::uint32_t high = 0; high < 0x10000; ++high) {
+    for (const std::uint32_t low : {0x0000u, 0x0001u, 0x0fffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+      floats.push_back(high << 16 | low);
+    }
+  }
+  std::vector<std::byte> bytes(floats.size() * 4);
+  std::memcpy(bytes.data(), floats.data(), bytes.size());
+  expect_converts(GetParam(), Form::Partial, bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Reduce, EachNarrowFloat,
+                         testing::Values(DataType::Float16, DataType::BFloat16, DataType::Float8E4M3,
+                                         DataType::Float8E5M2),
                          [](const auto& row) { return std::string(name(row.param)); });
 
-std::uint32_t sum_bits(const std::vector<std::uint32_t>& values) {
+// One element from many of the same dtype.
+template <typename T>
+T combine_one(const Reduction& reduction, int ranks, const std::vector<T>& values, Operands operands = {}) {
   std::vector<const std::byte*> sources;
-  for (const std::uint32_t& value : values) sources.push_back(reinterpret_cast<const std::byte*>(&value));
-  std::uint32_t result = 0;
-  reduce_kernel(DataType::Float32, ReduceOp::Sum)(reinterpret_cast<std::byte*>(&result), sources.data(),
-                                                  static_cast<int>(values.size()), 1);
+  for (const T& value : values) sources.push_back(reinterpret_cast<const std::byte*>(&value));
+  T result{};
+  const Arithmetic by = arithmetic(dtype_of<T>, reduction, ranks);
+  by.combine(by, reinterpret_cast<std::byte*>(&result), Form::Data, sources.data(), static_cast<int>(values.size()),
+             operands, 1);
   return result;
 }
 
-std::uint32_t bits(float value) { return std::bit_cast<std::uint32_t>(value); }
+std::uint32_t sum_bits(const std::vector<std::uint32_t>& bits) {
+  std::vector<float> values;
+  for (const std::uint32_t one : bits) values.push_back(std::bit_cast<float>(one));
+  return std::bit_cast<std::uint32_t>(combine_one(ReduceOp::Sum, 1, values));
+}
 
 TEST(ReduceFloat, SumsInTheCanonicalTree) {
+  const auto sum = [](const std::vector<float>& values) { return combine_one(ReduceOp::Sum, 1, values); };
   const float big = 16777216.0f;  // 2^24: adding one to it is lost
   // (2^24 + 1) + (-2^24 + 1) = 2^24 + (-2^24 + 1): left to right would give 1 as well, so order the ones together.
-  EXPECT_EQ(sum_bits({bits(big), bits(1), bits(1), bits(-big)}), bits((big + 1.0f) + (1.0f - big)));
+  EXPECT_EQ(sum({big, 1, 1, -big}), (big + 1.0f) + (1.0f - big));
   // Three sources: the pair (0, 1) is one leaf, source 2 the other.
-  EXPECT_EQ(sum_bits({bits(1), bits(1), bits(big)}), bits(big + 2.0f));
-  EXPECT_EQ(sum_bits({bits(big), bits(1), bits(1)}), bits(big));
+  EXPECT_EQ(sum({1, 1, big}), big + 2.0f);
+  EXPECT_EQ(sum({big, 1, 1}), big);
   // Six: pairs (0, 1), (2, 3) are leaves beside 4 and 5.
-  EXPECT_EQ(sum_bits({bits(big), bits(1), bits(1), bits(1), bits(1), bits(1)}), bits((big + 2.0f) + 2.0f));
+  EXPECT_EQ(sum({big, 1, 1, 1, 1, 1}), (big + 2.0f) + 2.0f);
 }
 
 TEST(ReduceFloat, ResultsThatAreNanAreCanonical) {
-  EXPECT_EQ(sum_bits({0xffc12345, bits(1)}), 0x7fc00000u);
-  EXPECT_EQ(sum_bits({bits(1), 0x7f812345}), 0x7fc00000u);
+  EXPECT_EQ(sum_bits({0xffc12345, 0x3f800000}), 0x7fc00000u);
+  EXPECT_EQ(sum_bits({0x3f800000, 0x7f812345}), 0x7fc00000u);
   EXPECT_EQ(sum_bits({0x7f800000, 0xff800000}), 0x7fc00000u);
 }
 
@@ -157,14 +292,30 @@ TEST(ReduceFloat, KeepsSubnormalsAndSignedZeros) {
   EXPECT_EQ(sum_bits({0x80000000, 0x00000000}), 0x00000000u);
 }
 
+TEST(ReduceFloat, NarrowSumsRoundOnce) {
+  // 1 + 2^-8 + 2^-8 is 1 + 2^-7, the next bfloat16: rounded after each sum it would stay 1.
+  EXPECT_EQ(combine_one<BFloat16>(ReduceOp::Sum, 1, {{0x3f80}, {0x3b80}, {0x3b80}}).bits, 0x3f81);
+  EXPECT_EQ(combine_one<Float16>(ReduceOp::Sum, 1, {{0x7bff}, {0x7bff}}).bits, 0x7c00);  // overflows
+  EXPECT_EQ(combine_one<Float8E4M3>(ReduceOp::Sum, 1, {{0x7e}, {0x7e}}).bits, 0x7e);     // saturates
+  EXPECT_EQ(combine_one<Float8E5M2>(ReduceOp::Avg, 2, {{0x7b}, {0x7b}}).bits, 0x7b);     // the sum is a float
+  EXPECT_EQ(combine_one<Float16>(ReduceOp::Max, 1, {{0xfc01}, {0x3c00}}).bits, 0x7e00);  // NaN
+  EXPECT_EQ(combine_one<Float16>(ReduceOp::Min, 1, {{0x0000}, {0x8000}}).bits, 0x8000);  // -0 < +0
+}
+
 TEST(ReduceInt, SumsWrap) {
-  const std::int32_t lowest = std::numeric_limits<std::int32_t>::min();
-  const std::int32_t minus_one = -1;
-  const std::byte* sources[] = {reinterpret_cast<const std::byte*>(&lowest),
-                                reinterpret_cast<const std::byte*>(&minus_one)};
-  std::int32_t result = 0;
-  reduce_kernel(DataType::Int32, ReduceOp::Sum)(reinterpret_cast<std::byte*>(&result), sources, 2, 1);
-  EXPECT_EQ(result, std::numeric_limits<std::int32_t>::max());
+  constexpr std::int32_t kLowest = std::numeric_limits<std::int32_t>::min();
+  EXPECT_EQ(combine_one<std::int32_t>(ReduceOp::Sum, 1, {kLowest, -1}), std::numeric_limits<std::int32_t>::max());
+}
+
+TEST(ReduceInt, AveragesTruncateTowardZero) {
+  EXPECT_EQ(combine_one<std::int32_t>(ReduceOp::Avg, 2, {-4, -3}), -3);
+  EXPECT_EQ(combine_one<std::uint8_t>(ReduceOp::Avg, 2, {200, 101}), 22);  // 301 wraps to 45
+}
+
+TEST(Reduce, OnlyDataIsPremultiplied) {
+  const Reduction tenfold = Reduction::premultiplied_sum(std::int64_t{10});
+  EXPECT_EQ(combine_one<std::int64_t>(tenfold, 2, {3, 4}, {Form::Partial, 0, Form::Data}), 34);
+  EXPECT_EQ(combine_one<double>(Reduction::premultiplied_sum(0.5), 2, {3, 4}, {Form::Partial, 1, Form::Data}), 5);
 }
 
 }  // namespace
