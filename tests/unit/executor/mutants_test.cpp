@@ -1,0 +1,87 @@
+// The real executor runs what verify() proves, be it written by nobody: random edits of every row that it lets pass.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "src/schedule/mutate.hpp"
+#include "src/schedule/verify.hpp"
+#include "tests/unit/executor/job.hpp"
+#include "tests/unit/executor/world.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr int kMutants = 300;
+
+struct Point {
+  std::uint64_t count;
+  std::uint32_t slots;
+  bool in_place;
+};
+
+std::vector<Point> points(const Problem& problem) {
+  const std::uint64_t share = moves_blocks(problem.collective) ? 1 : static_cast<std::uint64_t>(problem.ranks);
+  std::vector<Point> all;
+  for (const std::uint64_t count : {std::uint64_t{1}, 16 * share - share / 2, 80 * share + 1}) {
+    for (const std::uint32_t slots : {1U, 2U, 8U}) {
+      for (const bool in_place : {false, true}) {
+        if (!in_place || has_in_place(problem.collective)) all.push_back({count, slots, in_place});
+      }
+    }
+  }
+  return all;
+}
+
+bool proved(const std::vector<Lowered>& programs, const Claim& claim) {
+  for (const Point& point : points(claim.problem)) {
+    VerifyOptions options;
+    options.count = point.count;
+    options.element_bytes = sizeof(float);
+    options.slots = point.slots;
+    options.in_place = point.in_place;
+    if (!verify(programs, claim, options)) return false;
+  }
+  return true;
+}
+
+std::string goes_wrong(const Algorithm& algorithm, const Problem& problem, const std::vector<Lowered>& programs,
+                       std::mt19937_64& random) {
+  ReduceOp op = random() % 2 == 0 ? ReduceOp::Sum : ReduceOp::PremultipliedSum;
+  if (problem.collective == Collective::Barrier) op = ReduceOp::Max;  // its contributions may count twice
+  for (const Point& point : points(problem)) {
+    World world(programs, {point.slots, 0xFFFFFFFDU});
+    for (int operation = 0; operation < 2; ++operation) {
+      Job job(algorithm, problem, programs[0], {.op = op, .count = point.count, .in_place = point.in_place}, random);
+      if (std::string wrong = world.run(job.calls(), random); !wrong.empty()) return wrong;
+      if (std::string wrong = job.wrong(); !wrong.empty()) return wrong;
+    }
+  }
+  return {};
+}
+
+class ExecutorOfMutants : public testing::TestWithParam<Algorithm> {};
+
+TEST_P(ExecutorOfMutants, RunsThoseThatVerifyProvesRight) {
+  const Algorithm& row = GetParam();
+  std::mt19937_64 random(20240607);
+  int ran = 0;
+  for (int mutant = 0; mutant < kMutants; ++mutant) {
+    const Problem problem{row.collective, 2 + mutant % 5, 0};
+    if (!row.supports(problem)) continue;
+    std::vector<Lowered> programs = lower_all(row, problem, mutant % 4 == 0 ? 2 : 1).value();
+    const std::string edit = mutate(programs, random);
+    if (!proved(programs, {problem, row.order, row.traits})) continue;
+    ++ran;
+    ASSERT_EQ(goes_wrong(row, problem, programs, random), "")
+        << "mutant " << mutant << " on " << problem.ranks << " ranks: " << edit;
+  }
+  std::cout << row.name << ": " << ran << " of " << kMutants << " mutants run and right\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, ExecutorOfMutants, testing::ValuesIn(algorithms().begin(), algorithms().end()),
+                         [](const auto& row) {
+                           return std::string(name(row.param.collective)) + "_" + std::string(row.param.name);
+                         });
+
+}  // namespace
+}  // namespace wreath
