@@ -55,8 +55,9 @@ struct CallRecord {
   DataType dtype = DataType::Float32;
   ReduceOp op = ReduceOp::Sum;
   CallState state = CallState::Entered;
+  bool varying = false;  // a v-form
   Rank root = 0;
-  std::uint64_t count = 0;      // elements
+  std::uint64_t count = 0;      // elements of the vector or of a block; of a v-form, of all blocks (that it sends)
   ShortName algorithm;          // the registry's name; empty: not known yet
   std::int64_t entered_ns = 0;  // the host's monotonic clock; given by the recorder
   std::int64_t done_ns = 0;     // 0: not over
@@ -64,6 +65,8 @@ struct CallRecord {
 
 // "all_reduce #17 float32 x 1048576".
 std::string describe(const CallRecord& call);
+// Whether two ranks' records are of one call: what all ranks must give alike is equal.
+bool same_call(const CallRecord& a, const CallRecord& b) noexcept;
 
 // The calls of one rank, oldest first, and who it is.
 struct Recording {

@@ -54,6 +54,8 @@ bool is_floating(DataType dtype) noexcept;
 std::string_view name(DataType dtype) noexcept;
 std::string_view name(ReduceOp op) noexcept;
 std::string_view name(Collective collective) noexcept;
+// With blocks that vary: "all_gather_v".
+std::string_view name(Collective collective, bool varying) noexcept;
 
 // Reads our names and nccl-tests' spellings ("float", "int", "half"); nullopt when unknown.
 std::optional<DataType> parse_dtype(std::string_view text) noexcept;
@@ -68,6 +70,9 @@ std::span<const Collective> all_collectives() noexcept;
 // Whether a collective combines elements, and whether one rank is its root.
 bool reduces(Collective collective) noexcept;
 bool has_root(Collective collective) noexcept;
+// Whether the counts of a call are equal on all ranks and compared: all but those of all_to_all_v, gather_v and
+// scatter_v, of which a rank may know its own blocks only.
+bool counts_agree(Collective collective, bool varying) noexcept;
 
 // How a reduction combines: an operator, and for PremultipliedSum this rank's factor. Converts from an operator.
 struct Reduction {

@@ -41,20 +41,21 @@ constexpr std::array kOps{OpRow{ReduceOp::Sum, "sum"}, OpRow{ReduceOp::Prod, "pr
 struct CollectiveRow {
   Collective collective;
   std::string_view name;
+  std::string_view varying_name;  // empty: it has no such form
   bool reduces;
   bool has_root;
 };
 constexpr std::array kCollectives{
-    CollectiveRow{Collective::AllReduce, "all_reduce", true, false},
-    CollectiveRow{Collective::ReduceScatter, "reduce_scatter", true, false},
-    CollectiveRow{Collective::AllGather, "all_gather", false, false},
-    CollectiveRow{Collective::Broadcast, "broadcast", false, true},
-    CollectiveRow{Collective::Reduce, "reduce", true, true},
-    CollectiveRow{Collective::AllToAll, "all_to_all", false, false},
-    CollectiveRow{Collective::Gather, "gather", false, true},
-    CollectiveRow{Collective::Scatter, "scatter", false, true},
-    CollectiveRow{Collective::Barrier, "barrier", true, false},
-    CollectiveRow{Collective::Exchange, "exchange", false, false},
+    CollectiveRow{Collective::AllReduce, "all_reduce", "", true, false},
+    CollectiveRow{Collective::ReduceScatter, "reduce_scatter", "reduce_scatter_v", true, false},
+    CollectiveRow{Collective::AllGather, "all_gather", "all_gather_v", false, false},
+    CollectiveRow{Collective::Broadcast, "broadcast", "", false, true},
+    CollectiveRow{Collective::Reduce, "reduce", "", true, true},
+    CollectiveRow{Collective::AllToAll, "all_to_all", "all_to_all_v", false, false},
+    CollectiveRow{Collective::Gather, "gather", "gather_v", false, true},
+    CollectiveRow{Collective::Scatter, "scatter", "scatter_v", false, true},
+    CollectiveRow{Collective::Barrier, "barrier", "", true, false},
+    CollectiveRow{Collective::Exchange, "exchange", "", false, false},
 };
 
 // The first column of a table of rows that start with their key.
@@ -89,8 +90,15 @@ bool is_floating(DataType dtype) noexcept { return row(kDataTypes, dtype).floati
 std::string_view name(DataType dtype) noexcept { return row(kDataTypes, dtype).name; }
 std::string_view name(ReduceOp op) noexcept { return row(kOps, op).name; }
 std::string_view name(Collective collective) noexcept { return row(kCollectives, collective).name; }
+std::string_view name(Collective collective, bool varying) noexcept {
+  const CollectiveRow& found = row(kCollectives, collective);
+  return varying && !found.varying_name.empty() ? found.varying_name : found.name;
+}
 bool reduces(Collective collective) noexcept { return row(kCollectives, collective).reduces; }
 bool has_root(Collective collective) noexcept { return row(kCollectives, collective).has_root; }
+bool counts_agree(Collective collective, bool varying) noexcept {
+  return !varying || collective == Collective::AllGather || collective == Collective::ReduceScatter;
+}
 
 std::optional<DataType> parse_dtype(std::string_view text) noexcept {
   for (const DataTypeRow& candidate : kDataTypes) {

@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 
 #include "wreath/recording.hpp"
 
@@ -27,13 +26,8 @@ std::string text_of(const Ranks& ranks) {
 
 bool unfinished(const CallRecord& call) { return call.state == CallState::Entered || call.state == CallState::Running; }
 
-// What all ranks must give alike.
-auto arguments(const CallRecord& call) {
-  return std::tuple(call.collective, call.dtype, call.op, call.root, call.count);
-}
-
 std::string arguments_text(const CallRecord& call) {
-  std::string text = fmt::format("{} {} x {}", name(call.collective), name(call.dtype), call.count);
+  std::string text = fmt::format("{} {} x {}", name(call.collective, call.varying), name(call.dtype), call.count);
   if (call.op != ReduceOp{}) text += fmt::format(" {}", name(call.op));
   if (call.root != 0) text += fmt::format(" root {}", call.root);
   return text;
@@ -49,7 +43,7 @@ std::vector<Camp> camps_of(const Group& group, std::uint64_t number) {
   for (const Recording* recording : group) {
     const CallRecord* call = recording->find(number);
     if (call == nullptr) continue;
-    const auto same = [&](const Camp& camp) { return arguments(*camp.call) == arguments(*call); };
+    const auto same = [&](const Camp& camp) { return same_call(*camp.call, *call); };
     const auto found = std::find_if(camps.begin(), camps.end(), same);
     if (found == camps.end()) {
       camps.push_back({call, {recording->rank}});

@@ -31,7 +31,7 @@ std::string communicator_text(std::uint64_t communicator) { return fmt::format("
 
 OrderedJson call_to_json(const CallRecord& call) {
   return {{"number", call.number},
-          {"collective", name(call.collective)},
+          {"collective", name(call.collective, call.varying)},
           {"dtype", name(call.dtype)},
           {"op", name(call.op)},
           {"root", call.root},
@@ -111,12 +111,26 @@ constexpr std::int64_t kMaximumInt64 = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMinimumInt64 = std::numeric_limits<std::int64_t>::min();
 constexpr CallState kStates[] = {CallState::Entered, CallState::Running, CallState::Done, CallState::Failed};
 
+// With its v-forms.
+void read_collective(Reader& reader, CallRecord& call) {
+  const std::string wanted = reader.text("collective");
+  for (const Collective collective : all_collectives()) {
+    for (const bool varying : {false, true}) {
+      if (name(collective, varying) != wanted) continue;
+      call.collective = collective;
+      call.varying = varying && name(collective) != wanted;
+      return;
+    }
+  }
+  reader.refuse("collective", fmt::format("is '{}', which this program does not know", wanted.substr(0, 40)));
+}
+
 Result<CallRecord> call_from_json(const Json& object) {
   if (!object.is_object()) return Error{ErrorCode::InvalidArgument, "it is not an object"};
   Reader reader(object);
   CallRecord call;
   call.number = static_cast<std::uint64_t>(reader.integer("number", 1, kMaximumInt64));
-  call.collective = reader.choice<Collective>("collective", all_collectives());
+  read_collective(reader, call);
   call.dtype = reader.choice<DataType>("dtype", all_dtypes());
   call.op = reader.choice<ReduceOp>("op", all_ops());
   call.root = static_cast<Rank>(reader.integer("root", 0, kMaximumInt));

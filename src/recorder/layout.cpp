@@ -31,7 +31,11 @@ bool copy_words(const RecordWords& from, RecordWords& to) {
 }
 
 struct Tail {
-  std::uint8_t collective;
+  std::uint8_t collective;  // with kRecordVarying
+
+  bool varying() const { return (collective & kRecordVarying) != 0; }
+  std::uint8_t plain_collective() const { return collective & static_cast<std::uint8_t>(~kRecordVarying); }
+
   std::uint8_t dtype;
   std::uint8_t op;
   std::uint8_t state;
@@ -40,8 +44,8 @@ struct Tail {
 static_assert(sizeof(Tail) == sizeof(RecordWords::tail));
 
 bool in_range(const Tail& tail) {
-  return tail.collective < all_collectives().size() && tail.dtype < all_dtypes().size() && tail.op < all_ops().size() &&
-         tail.state <= static_cast<std::uint8_t>(CallState::Failed);
+  return tail.plain_collective() < all_collectives().size() && tail.dtype < all_dtypes().size() &&
+         tail.op < all_ops().size() && tail.state <= static_cast<std::uint8_t>(CallState::Failed);
 }
 
 // Why it is not a recorder's header, or success.
@@ -72,7 +76,8 @@ std::optional<CallRecord> read_record(const RecorderMemory& memory, std::size_t 
   if (words.number == 0 || words.number % kRecordedCalls != index || !in_range(tail)) return std::nullopt;
   CallRecord call;
   call.number = words.number;
-  call.collective = static_cast<Collective>(tail.collective);
+  call.collective = static_cast<Collective>(tail.plain_collective());
+  call.varying = tail.varying();
   call.dtype = static_cast<DataType>(tail.dtype);
   call.op = static_cast<ReduceOp>(tail.op);
   call.state = static_cast<CallState>(tail.state);

@@ -14,8 +14,10 @@
 namespace wreath {
 
 inline constexpr std::uint64_t kRecorderMagic = 0x52464854'41455257;  // "WREATHFR"
-inline constexpr std::uint32_t kRecorderVersion = 1;
+inline constexpr std::uint32_t kRecorderVersion = 2;
 inline constexpr char kRecorderFileName[] = "wreath-recorder";
+
+inline constexpr std::uint8_t kRecordVarying = 0x80;  // in the collective's byte
 
 // One cache line. tail: collective, dtype, op, state, then the algorithm's name.
 struct alignas(64) RecordWords {

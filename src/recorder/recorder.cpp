@@ -43,10 +43,13 @@ struct TailWords {
   std::uint64_t word[3];
 };
 
-TailWords pack(Collective collective, DataType dtype, ReduceOp op, CallState state, const ShortName& algorithm) {
-  unsigned char bytes[sizeof(TailWords)] = {static_cast<unsigned char>(collective), static_cast<unsigned char>(dtype),
-                                            static_cast<unsigned char>(op), static_cast<unsigned char>(state)};
-  std::memcpy(bytes + 4, &algorithm, ShortName::kBytes);
+TailWords pack(const CallRecord& call, CallState state) {
+  const auto collective = static_cast<unsigned char>(call.collective);
+  const auto form = static_cast<unsigned char>(call.varying ? kRecordVarying : 0);
+  unsigned char bytes[sizeof(TailWords)] = {static_cast<unsigned char>(collective | form),
+                                            static_cast<unsigned char>(call.dtype), static_cast<unsigned char>(call.op),
+                                            static_cast<unsigned char>(state)};
+  std::memcpy(bytes + 4, &call.algorithm, ShortName::kBytes);
   TailWords words;
   std::memcpy(&words, bytes, sizeof words);
   return words;
@@ -156,7 +159,7 @@ std::uint64_t FlightRecorder::enter(const CallRecord& call) noexcept {
     store(words.count, call.count);
     store(words.entered, cycle_count());
     store(words.done, std::uint64_t{0});
-    const TailWords tail = pack(call.collective, call.dtype, call.op, CallState::Entered, call.algorithm);
+    const TailWords tail = pack(call, CallState::Entered);
     for (std::size_t i = 0; i < std::size(tail.word); ++i) store(words.tail[i], tail.word[i]);
   }
   store(memory_->last, number);

@@ -69,7 +69,12 @@ std::string_view name(CallState state) noexcept {
 }
 
 std::string describe(const CallRecord& call) {
-  return fmt::format("{} #{} {} x {}", name(call.collective), call.number, name(call.dtype), call.count);
+  return fmt::format("{} #{} {} x {}", name(call.collective, call.varying), call.number, name(call.dtype), call.count);
+}
+
+bool same_call(const CallRecord& a, const CallRecord& b) noexcept {
+  return a.collective == b.collective && a.varying == b.varying && a.dtype == b.dtype && a.op == b.op &&
+         a.root == b.root && (a.count == b.count || !counts_agree(a.collective, a.varying));
 }
 
 const CallRecord* Recording::find(std::uint64_t number) const noexcept {
