@@ -219,7 +219,9 @@ class Communicator {
   struct Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
   std::size_t blocks() const noexcept { return ranks() > 0 ? static_cast<std::size_t>(ranks()) : 1; }
-  static Status check_sizes(std::string_view call, std::size_t input, std::size_t output);
+  Status check_sizes(std::string_view call, std::size_t input, std::size_t output);
+  Status run(const Call& call, bool varying);
+  Result<Work> start(const Call& call, bool varying);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "src/base/log.hpp"
+#include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
 
 namespace wreath {
@@ -28,45 +29,74 @@ Operation* Engine::front() {
   return queue_.empty() ? nullptr : queue_.front().get();
 }
 
-OperationState Engine::bind(const Operation& operation, Plan& plan) {
+Launch Engine::bind(const Operation& operation, Plan& plan) {
   const Call& call = operation.call;
-  const auto element_bytes = static_cast<std::uint32_t>(size_of(call.dtype));
-  OperationState state;
-  state.geometry = make_geometry(call.count, element_bytes, plan.lowered.parts, plan.lowered.data_lanes,
-                                 operation.choice.tile_bytes);
-  plan.scratch.resize(plan.lowered.scratch_parts * state.geometry.part_stride * element_bytes);
+  const Algorithm& row = *operation.choice.algorithm;
+  const bool sums = reduces(call.collective);
+  Cut cut;
+  cut.parts = plan.lowered.parts;
+  cut.data_lanes = plan.lowered.data_lanes;
+  cut.tile_bytes = operation.choice.tile_bytes;
+  cut.partial_messages = (row.traits & kPartialMessages) != 0 || call.reduction.op == ReduceOp::PremultipliedSum;
+  cut.several_parts = (row.traits & kSeveralParts) != 0;
+  Launch launch;
+  launch.plan = &plan;
+  if (sums) launch.arithmetic = arithmetic(call.dtype, call.reduction, ranks());
+  OperationState& state = launch.state;
+  state.geometry = make_geometry(shape_of(call, ranks(), rank()), cut);
   state.buffers[static_cast<int>(Buffer::Input)] = const_cast<std::byte*>(call.input);
   state.buffers[static_cast<int>(Buffer::Output)] = call.output;
-  state.buffers[static_cast<int>(Buffer::Scratch)] = plan.scratch.data();
   state.signature = operation.signature;
   state.epoch = shape_.epoch;
-  if (call.bytes() < kReferenceBytes || links_->mapped().empty()) return state;
+  name_regions(state, call, cut.parts);
+  return launch;
+}
+
+// Large buffers in memory that peers can map are read where they are.
+void Engine::name_regions(OperationState& state, const Call& call, std::uint32_t parts) {
+  if (links_->mapped().empty()) return;
   for (const Buffer buffer : {Buffer::Input, Buffer::Output}) {
     const auto index = static_cast<std::size_t>(buffer);
-    if (const auto region = links_->segment().name_memory(state.buffers[index], call.bytes())) {
+    const PartTable& table = buffer == Buffer::Input ? state.geometry.input : state.geometry.output;
+    const std::uint64_t elements =
+        span_of(table, holds_one_block(call.collective, buffer) ? PartRange{static_cast<std::uint32_t>(rank()), 1}
+                                                                : PartRange{0, parts});
+    const std::size_t bytes = elements * size_of(call.dtype);
+    if (bytes < kReferenceBytes || state.buffers[index] == nullptr) continue;
+    if (const auto region = links_->segment().name_memory(state.buffers[index], bytes)) {
       state.region[index] = region->index;
       state.region_offset[index] = region->offset;
     }
   }
-  return state;
+}
+
+Result<Launch> Engine::launch_of(Operation& operation) {
+  if (operation.own) return operation.own->launch();
+  auto plan = plans_->find(operation.choice, operation.call.root);
+  if (!plan) return plan.error();
+  return bind(operation, **plan);
+}
+
+void Engine::start_small(const Operation& operation) {
+  const Call& call = operation.call;
+  small_.start({call.input, call.output, call.count, call.count * size_of(call.dtype),
+                arithmetic(call.dtype, call.reduction, ranks()), operation.signature});
+  wake_peers();
 }
 
 // False: must wait for readers of an earlier operation.
 Result<bool> Engine::start_operation(Operation& operation) {
-  const Call& call = operation.call;
-  operation.started = true;
   if (operation.choice.small) {
-    small_.start({call.input, call.output, static_cast<std::size_t>(call.count), call.bytes(),
-                  reduce_kernel(call.dtype, call.op), operation.signature});
-    wake_peers();
+    operation.started = true;
+    start_small(operation);
     return true;
   }
-  auto plan = plans_->find(operation.choice);
-  if (!plan) return plan.error();
-  operation.started = plans_->enter(**plan);
-  if (!operation.started) return false;
+  const auto launch = launch_of(operation);
+  if (!launch) return launch.error();
+  if (!operation.own && !plans_->enter(*launch->plan)) return false;
+  operation.started = true;
   const CopyKernels& copies = copy_kernels();
-  lanes_.start(**plan, bind(operation, **plan), {reduce_kernel(call.dtype, call.op), copies.plain, copies.fill});
+  lanes_.start(*launch->plan, launch->state, {launch->arithmetic, copies.plain, copies.fill}, launch->resident);
   WREATH_TRY(links_->announce(*control_));
   recorder_.running(operation.number);
   return true;
@@ -137,11 +167,10 @@ Engine::Round Engine::drive_round() {
 }
 
 void Engine::on_fault(Operation& operation) {
-  if (operation.choice.small) {
-    const Rank peer = small_.waiting_for();
-    watch_->suspect(operation, peer, {ErrorCode::Mismatch, fmt::format("{} is in another call", member(peer)), peer});
-    return;
-  }
+  const auto mismatch = [&](Rank peer, std::string_view what) {
+    watch_->suspect(operation, peer, {ErrorCode::Mismatch, fmt::format("{} {}", member(peer), what), peer});
+  };
+  if (operation.choice.small) return mismatch(small_.waiting_for(), "is in another call");
   const LaneState& lane = *lanes_.failed_lane();
   const Rank peer = lanes_.plan().lowered.sources[lane.fault_source].peer;
   switch (lane.fault) {
@@ -151,8 +180,8 @@ void Engine::on_fault(Operation& operation) {
     case Fault::Region:
       fail(ErrorCode::System, peer, fmt::format("{} names memory outside its regions", member(peer)));
       return;
-    default:
-      watch_->suspect(operation, peer, {ErrorCode::Mismatch, fmt::format("{} is in another call", member(peer)), peer});
+    case Fault::Bytes: return mismatch(peer, "sends another count of elements than this rank expects of it");
+    default: return mismatch(peer, "is in another call");
   }
 }
 

@@ -17,36 +17,29 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint16_t kLanes = 16;
-constexpr std::uint64_t kStrands = 3;  // lanes of one data lane that fill slots, at most
+constexpr std::uint64_t kStrands = 2;  // lanes of one data lane that fill slots, in most rows
 constexpr std::uint64_t kMinimumSlotBytes = 4 * 1024;
 constexpr std::uint64_t kMaximumSlotBytes = 512 * 1024;
 constexpr std::int64_t kLeaveMs = 5'000;
 constexpr std::int64_t kAbortMs = 1'000;
-constexpr std::size_t kMaximumQueued = kRecordedCalls / 2;
 constexpr int kYields = 100;  // of a thread that waits for another one's driving, before it sleeps
 
-// Equal on all ranks: the process with the most ranks decides.
-std::uint32_t slot_bytes_of(const Membership& membership, std::uint64_t budget, std::uint32_t slots) {
+// Equal on all ranks: the process with the most ranks decides. Lanes get their slots when they are first used, so the
+// budget is for those that calls use, and for own plans'.
+std::uint32_t slot_bytes_of(const Membership& membership, const CommunicatorOptions& options) {
   std::map<std::uint64_t, std::uint64_t> ranks_in_process;
   std::uint64_t most = 1;
   for (const Member& member : membership.members) most = std::max(most, ++ranks_in_process[member.endpoint.process]);
   const auto peers = static_cast<std::uint64_t>(std::max(1, membership.ranks - 1));
-  const std::uint64_t share = budget / most / (peers * kStrands * slots);
+  const std::uint64_t lanes = kStrands * static_cast<std::uint64_t>(std::max(1, options.lanes)) + 1;
+  const std::uint64_t share = options.buffer_bytes / most / (peers * lanes * options.slot_count);
   return static_cast<std::uint32_t>(std::clamp(std::bit_floor(share), kMinimumSlotBytes, kMaximumSlotBytes));
 }
 
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
-  return hash ^ (hash >> 29);
-}
-
-// Differs, but for chance, when two ranks make different calls under one number.
-std::uint32_t signature_of(const Call& call, std::uint64_t communicator, std::uint64_t number) {
-  const std::uint64_t kind = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.dtype) << 8 |
-                             static_cast<std::uint64_t>(call.op) << 16 | static_cast<std::uint64_t>(call.root) << 32;
-  const std::uint64_t hash = mix(mix(mix(communicator, number), kind), call.count);
-  return static_cast<std::uint32_t>(hash >> 32);
+std::string text_of(const Operation& operation) {
+  if (operation.own) return operation.own->describe();
+  const Call& call = operation.call;
+  return fmt::format("{} #{}", name(call.collective, call.varying()), operation.number);
 }
 
 // Another thread drives: let it.
@@ -71,8 +64,7 @@ Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const Comm
 }
 
 Status Engine::link() {
-  shape_ = {kLanes, options_.slot_count, slot_bytes_of(membership_, options_.buffer_bytes, options_.slot_count),
-            options_.first_sequence, 1};
+  shape_ = {kLanes, options_.slot_count, slot_bytes_of(membership_, options_), options_.first_sequence, 1};
   auto links = Links::create(membership_, shape_, options_.transports, options_.faults);
   if (!links) return links.error();
   links_ = std::move(*links);
@@ -92,7 +84,7 @@ Status Engine::link() {
     fail(all_mapped.error().code, all_mapped.error().failed_rank, all_mapped.error().message);
     return all_mapped.error();
   }
-  plans_ = std::make_unique<Plans>(*links_, rank(), ranks(), shape_.lanes);
+  plans_ = std::make_unique<Plans>(*links_, rank(), ranks(), kOwnPlanLane);
   const auto host = membership_.members[static_cast<std::size_t>(rank())].endpoint.host;
   const auto on_host = std::count_if(membership_.members.begin(), membership_.members.end(),
                                      [&](const Member& member) { return member.endpoint.host == host; });
@@ -100,7 +92,7 @@ Status Engine::link() {
   spin_ns_ = spin_budget_ns(static_cast<int>(on_host));
   tuning_ = {ranks(),        *all_mapped,         options_.reproducible, options_.algorithm,
              options_.lanes, options_.tile_bytes, shape_.slot_bytes};
-  WREATH_TRY(check_tuning(tuning_, Collective::AllReduce));
+  WREATH_TRY(check_tuning(tuning_));
   prepare_small();
   sleeping_.resize(static_cast<std::size_t>(ranks()));
   for (const Rank peer : links_->mapped()) {
@@ -127,49 +119,6 @@ Engine::~Engine() {
   if (progress_) progress_->remove(*this);
 }
 
-void Engine::enter(Operation& operation) {
-  operation.number = ++entered_;
-  operation.signature = signature_of(operation.call, membership_.communicator, operation.number);
-  CallRecord record;
-  record.number = operation.number;
-  record.collective = operation.call.collective;
-  record.dtype = operation.call.dtype;
-  record.op = operation.call.op;
-  record.root = operation.call.root;
-  record.count = operation.call.count;
-  if (operation.call.bytes() != chosen_bytes_) {
-    chosen_bytes_ = operation.call.bytes();
-    choice_ = choose(tuning_, operation.call.collective, chosen_bytes_);
-  }
-  operation.choice = choice_;
-  record.algorithm = operation.choice.algorithm->name;
-  recorder_.enter(record);
-}
-
-// Calls that need no peer: over at once.
-bool Engine::trivial(Operation& operation) {
-  const Call& call = operation.call;
-  if (call.count > 0 && ranks() > 1) return false;
-  if (call.count > 0 && call.input != call.output) copy_kernels().plain(call.output, call.input, call.bytes());
-  recorder_.done(operation.number);
-  operation.finish(std::nullopt);
-  return true;
-}
-
-Status Engine::run(const Call& call) {
-  if (failed_.load(std::memory_order_acquire)) return error();
-  if (queued_.load(std::memory_order_acquire) > 0 || !try_token()) return wait(*start(call), -1);
-  inline_operation_.reset(call);
-  enter(inline_operation_);
-  if (trivial(inline_operation_)) {
-    release_token();
-  } else {
-    inline_ = &inline_operation_;
-    drive_until_over(inline_operation_, Deadline::after_ms(-1));
-  }
-  return inline_operation_.status();
-}
-
 // Drives until at most `left` calls are queued, the communicator failed or the time is over.
 void Engine::drive_queue(std::size_t left, const Deadline& deadline) {
   if (queued_.load(std::memory_order_acquire) <= left) return;
@@ -191,25 +140,6 @@ std::shared_ptr<Operation> Engine::first_queued() {
   return queue_.empty() ? nullptr : queue_.front();
 }
 
-std::shared_ptr<Operation> Engine::start(const Call& call) {
-  drive_queue(kMaximumQueued, Deadline::after_ms(-1));  // the recorder must not lose calls in flight
-  auto operation = std::make_shared<Operation>(shared_from_this());
-  operation->reset(call);
-  enter(*operation);
-  if (trivial(*operation)) return operation;
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_) {
-      operation->finish(*failure_);
-      return operation;
-    }
-    queue_.push_back(operation);
-    queued_.fetch_add(1, std::memory_order_release);
-  }
-  progress_->kick();
-  return operation;
-}
-
 Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
   if (operation.over()) return operation.status();
   const Deadline deadline = Deadline::after_ms(timeout_ms);
@@ -225,7 +155,7 @@ Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
   if (operation.over()) return operation.status();
   progress_->kick();
   return Error{ErrorCode::NotReady,
-               fmt::format("{}: all_reduce #{} is still running after {} ms", identity_, operation.number, timeout_ms)};
+               fmt::format("{}: {} is still running after {} ms", identity_, text_of(operation), timeout_ms)};
 }
 
 Status Engine::error() const {

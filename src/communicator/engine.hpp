@@ -5,9 +5,9 @@
 // are handled by the progress thread; a failure from there is seen by the driver at its next round.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,8 +40,10 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
 
   // Runs a checked call to its end.
   Status run(const Call& call);
-  // Starts it.
+  // Starts it. Its counts and displacements are copied.
   std::shared_ptr<Operation> start(const Call& call);
+  // Starts an operation that brings its own plan: it takes its turn, but no number of the calls.
+  std::shared_ptr<Operation> start(std::unique_ptr<OwnPlan> own);
   // Waits for it; NotReady when `timeout_ms` (>= 0) ends first.
   Status wait(Operation& operation, std::int64_t timeout_ms);
 
@@ -53,7 +55,14 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void leave();
 
   std::string transport_to(int peer) const { return links_->describe(peer); }
-  Choice choice_for(Collective collective, std::size_t bytes) const { return choose(tuning_, collective, bytes); }
+  Choice choice_for(const Query& query) const { return choose(tuning_, query); }
+
+  // For own plans.
+  Links& links() const { return *links_; }
+  const FifoShape& shape() const { return shape_; }
+  std::uint64_t communicator() const { return membership_.communicator; }
+  // "rank 3 (host h1, pid 4711)".
+  std::string member(Rank rank) const;
 
  private:
   friend class Watch;
@@ -65,7 +74,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
 
   // Entering calls.
   void enter(Operation& operation);
+  const Choice& choice_of(const Query& query);
   bool trivial(Operation& operation);
+  std::shared_ptr<Operation> enqueue(std::shared_ptr<Operation> operation);
   void drive_queue(std::size_t left, const Deadline& deadline);
   std::shared_ptr<Operation> first_queued();
 
@@ -75,7 +86,10 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Operation* front();
   Round drive_round();
   Result<bool> start_operation(Operation& operation);
-  OperationState bind(const Operation& operation, Plan& plan);
+  void start_small(const Operation& operation);
+  Result<Launch> launch_of(Operation& operation);
+  Launch bind(const Operation& operation, Plan& plan);
+  void name_regions(OperationState& state, const Call& call, std::uint32_t parts);
   Advance advance(Operation& operation);
   bool pump(Operation& operation, bool expecting);
   bool wires_idle() const;
@@ -98,7 +112,6 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void on_lost(Rank from, const std::string& reason) override;
   void answer(Rank to, std::uint64_t number);
 
-  std::string member(Rank rank) const;
   std::string call_text() const;
 
   Membership membership_;
@@ -130,8 +143,13 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::optional<Error> failure_;
   std::atomic<bool> failed_{false};
   std::uint64_t entered_ = 0;  // calls so far
-  Choice choice_;              // of the last call, which often is the next one's
-  std::size_t chosen_bytes_ = std::numeric_limits<std::size_t>::max();
+  struct Chosen {
+    Query query;
+    Choice choice;
+  };
+  std::array<Chosen, static_cast<std::size_t>(Collective::Exchange)> chosen_;  // of the last call of each, often the
+                                                                               // next one's
+  std::array<std::byte, 2> barrier_bytes_{};                                   // what a barrier sends, and what it gets
   Operation inline_operation_;   // of blocking calls that find nothing in flight
   Operation* inline_ = nullptr;  // it, while it runs; guarded by the token
 };

@@ -14,6 +14,7 @@ constexpr std::uint8_t kErrorCodes = static_cast<std::uint8_t>(ErrorCode::System
 void write_record(Writer& writer, const CallRecord& record) {
   writer.number(record.number);
   writer.number(static_cast<std::uint8_t>(record.collective));
+  writer.number(static_cast<std::uint8_t>(record.varying));
   writer.number(static_cast<std::uint8_t>(record.dtype));
   writer.number(static_cast<std::uint8_t>(record.op));
   writer.number(static_cast<std::uint8_t>(record.state));
@@ -31,7 +32,8 @@ Enum read_enum(Reader& reader, std::uint8_t values) {
 CallRecord read_record(Reader& reader) {
   CallRecord record;
   record.number = reader.number<std::uint64_t>();
-  record.collective = read_enum<Collective>(reader, 1);
+  record.collective = read_enum<Collective>(reader, static_cast<std::uint8_t>(all_collectives().size()));
+  record.varying = reader.flag();
   record.dtype = read_enum<DataType>(reader, static_cast<std::uint8_t>(all_dtypes().size()));
   record.op = read_enum<ReduceOp>(reader, static_cast<std::uint8_t>(all_ops().size()));
   record.state = read_enum<CallState>(reader, static_cast<std::uint8_t>(CallState::Failed) + 1);

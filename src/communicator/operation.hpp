@@ -5,28 +5,40 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "src/communicator/progress.hpp"
+#include "src/executor/host.hpp"
 #include "src/tuner/tuner.hpp"
+#include "wreath/call.hpp"
 #include "wreath/result.hpp"
-#include "wreath/types.hpp"
 
 namespace wreath {
 
 class Engine;
 
-// What the caller asked for. Arguments are checked.
-struct Call {
-  Collective collective = Collective::AllReduce;
-  DataType dtype = DataType::Float32;
-  ReduceOp op = ReduceOp::Sum;
-  Rank root = 0;
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  std::uint64_t count = 0;
-
-  std::size_t bytes() const { return static_cast<std::size_t>(count) * size_of(dtype); }
+// What the lanes of an operation start with: LaneScheduler::start's arguments.
+struct Launch {
+  Plan* plan = nullptr;
+  OperationState state{};
+  Arithmetic arithmetic{};  // none: bytes are moved as they are
+  std::size_t resident = LaneScheduler::kAllResident;
 };
+
+// A plan that is made for one operation alone: the sends and receives of a group. Such an operation takes its turn
+// among the calls but has no number: peers match its messages by their own. Its FIFOs are of lane kOwnPlanLane.
+class OwnPlan {
+ public:
+  virtual ~OwnPlan() = default;
+  // Driver, once, when its turn has come. What it refers to lives until the operation is over.
+  virtual Result<Launch> launch() = 0;
+  // "send #3 to rank 1 float32 x 100": what messages call it.
+  virtual std::string describe() const = 0;
+};
+
+inline constexpr std::uint16_t kLanes = 16;  // of every FIFO shape
+inline constexpr std::uint16_t kOwnPlanLane = kLanes - 1;
 
 class Operation {
  public:
@@ -41,8 +53,10 @@ class Operation {
   }
   // Requires over().
   Status status() const { return error_ ? Status(*error_) : Status(); }
+  // Begins anew, with counts and displacements of its own.
   void reset(const Call& next) {
     call = next;
+    if (next.varying()) keep_blocks();
     started = false;
     moved = true;
     entered_ns = 0;
@@ -52,8 +66,9 @@ class Operation {
 
   std::shared_ptr<Engine> engine;                      // of a Work: lives as long as its handle
   const std::uint32_t generation = fork_generation();  // another one: this is the child of a fork
-  Call call;
-  std::uint64_t number = 0;
+  Call call;                                           // displacements are there wherever counts are
+  std::unique_ptr<OwnPlan> own;                        // instead of `call`
+  std::uint64_t number = 0;                            // 0: of an own plan
   std::uint32_t signature = 0;
   bool started = false;
   bool moved = true;  // since the watch looked
@@ -62,6 +77,9 @@ class Operation {
   std::int64_t moved_ns = 0;
 
  private:
+  void keep_blocks();
+
+  std::vector<std::size_t> blocks_;  // counts and displacements of the input, then of the output
   std::atomic<bool> over_{true};
   std::optional<Error> error_;
 };

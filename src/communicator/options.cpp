@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "src/base/config.hpp"
 #include "wreath/algorithm.hpp"
@@ -73,6 +74,14 @@ Status fill_from_environment(CommunicatorOptions& options) {
   return {};
 }
 
+// A row of any collective.
+Status check_algorithm(const std::string& wanted) {
+  std::set<std::string_view> known;
+  for (const Algorithm& row : algorithms()) known.insert(row.name);
+  if (wanted.empty() || known.contains(wanted)) return {};
+  return invalid(fmt::format("algorithm '{}' does not exist; these do: {}", wanted, fmt::join(known, " ")));
+}
+
 Status check(const CommunicatorOptions& options) {
   for (const std::string& name : options.transports) {
     if (find_transport(name) != nullptr) continue;
@@ -80,16 +89,7 @@ Status check(const CommunicatorOptions& options) {
     for (const TransportRow& row : transports()) known.push_back(row.name);
     return invalid(fmt::format("transport '{}' does not exist; these do: {}", name, fmt::join(known, " ")));
   }
-  if (!options.algorithm.empty() && find_algorithm(Collective::AllReduce, options.algorithm) == nullptr) {
-    std::vector<std::string_view> known;
-    for (const Algorithm& row : algorithms()) known.push_back(row.name);
-    return invalid(
-        fmt::format("algorithm '{}' does not exist; these do: {}", options.algorithm, fmt::join(known, " ")));
-  }
-  TransportContext decorations{};
-  decorations.faults = options.faults;
-  for (const DecoratorRow& decorator : transport_decorators())
-    WREATH_TRY(decorator.check(decorations.*decorator.setting));
+  WREATH_TRY(check_algorithm(options.algorithm));
   if (!std::has_single_bit(options.slot_count) || options.slot_count > kMaximumSlotCount) {
     return invalid(
         fmt::format("slot_count = {}: must be a power of two, at most {}", options.slot_count, kMaximumSlotCount));

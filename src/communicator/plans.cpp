@@ -3,23 +3,27 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/fifo/access.hpp"
 #include "src/schedule/lower.hpp"
 
 namespace wreath {
 
-Result<Plan*> Plans::find(const Choice& choice) {
+Result<Plan*> Plans::find(const Choice& choice, Rank root) {
   for (const Entry& entry : entries_) {
-    if (entry.algorithm == choice.algorithm && entry.data_lanes == choice.data_lanes) return entry.plan.get();
+    if (entry.algorithm == choice.algorithm && entry.data_lanes == choice.data_lanes && entry.root == root) {
+      return entry.plan.get();
+    }
   }
-  auto plan = make(choice);
+  auto plan = make(choice, root);
   if (!plan) return plan.error();
-  entries_.push_back({choice.algorithm, choice.data_lanes, std::move(*plan)});
+  entries_.push_back({choice.algorithm, choice.data_lanes, root, std::move(*plan)});
   return entries_.back().plan.get();
 }
 
-Result<std::unique_ptr<Plan>> Plans::make(const Choice& choice) {
-  const Schedule schedule = choice.algorithm->build({choice.algorithm->collective, ranks_, 0}, rank_);
+Result<std::unique_ptr<Plan>> Plans::make(const Choice& choice, Rank root) {
+  const Schedule schedule = choice.algorithm->build({choice.algorithm->collective, ranks_, root}, rank_);
   auto lowered = lower(schedule, rank_, choice.data_lanes);
   if (!lowered) return lowered.error();
   if (lowered->lanes.size() > lanes_) {
@@ -41,13 +45,15 @@ Result<std::unique_ptr<Plan>> Plans::make(const Choice& choice) {
 }
 
 bool Plans::enter(const Plan& plan) {
-  if (last_ == &plan) return true;
-  if (last_ != nullptr) {
-    for (const SendFifo* fifo : last_->targets) {
+  if (shared_ == &plan) return true;
+  if (shared_ != nullptr) {
+    for (const SendFifo* fifo : shared_->targets) {
       if (!drained(*fifo)) return false;
     }
   }
-  last_ = &plan;
+  const bool shares = std::any_of(plan.lowered.steps.begin(), plan.lowered.steps.end(),
+                                  [](const Step& step) { return step.out_count > 1; });
+  shared_ = shares ? &plan : nullptr;
   return true;
 }
 

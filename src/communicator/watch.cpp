@@ -18,10 +18,6 @@ constexpr std::int64_t kAskAgainNs = 500 * kMs;
 constexpr std::int64_t kFreshNs = 2'000 * kMs;      // an answer is news for so long
 constexpr std::int64_t kSuspicionNs = 1'000 * kMs;  // how long a peer may take to explain itself
 
-bool same_call(const CallRecord& a, const CallRecord& b) {
-  return a.collective == b.collective && a.dtype == b.dtype && a.op == b.op && a.root == b.root && a.count == b.count;
-}
-
 std::string last_call(const CallRecord& last) {
   if (last.number == 0) return "it has made no call yet";
   return fmt::format("its last call is {} ({})", describe(last), name(last.state));

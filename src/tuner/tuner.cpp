@@ -1,98 +1,88 @@
-// Rules from measurement (docs/decisions/0003): one machine, both wires; monotone in size.
+// A row for a query: the named one, the rules' one, or the first that serves.
 #include "src/tuner/tuner.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
-#include <span>
+#include <set>
 
+#include "src/tuner/rules.hpp"
 #include "wreath/transport.hpp"
 #include "wreath/units.hpp"
 
 namespace wreath {
 namespace {
 
-constexpr std::size_t kKiB = 1024;
-constexpr std::size_t kMiB = 1024 * kKiB;
-constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
-
-// For calls of up to `bytes` bytes.
-struct Rule {
-  std::size_t bytes;
-  std::string_view algorithm;
-  std::size_t tile_bytes;
-};
-
-// Peers that map each other's memory. Two ranks: one copy less beats half the reduction once the
-// output has left the caches.
-constexpr Rule kMappedPair[] = {
-    {64 * kKiB, "one_shot", 16 * kKiB}, {16 * kMiB - 1, "two_shot", 256 * kKiB}, {kNoLimit, "one_shot", 128 * kKiB}};
-constexpr Rule kMappedMany[] = {{16 * kKiB, "one_shot", 16 * kKiB}, {kNoLimit, "two_shot", 256 * kKiB}};
-// A wire: few messages, large pieces.
-constexpr Rule kWirePair[] = {{32 * kKiB, "one_shot", 32 * kKiB}, {kNoLimit, "two_shot", 512 * kKiB}};
-constexpr Rule kWireMany[] = {{4 * kKiB, "one_shot", 4 * kKiB}, {kNoLimit, "two_shot", 256 * kKiB}};
-
-std::span<const Rule> rules(const TunerContext& context) {
-  if (context.all_mapped) return context.ranks == 2 ? std::span<const Rule>(kMappedPair) : kMappedMany;
-  return context.ranks == 2 ? std::span<const Rule>(kWirePair) : kWireMany;
+bool serves(const TunerContext& context, const Algorithm& row, const Query& query) {
+  return row.collective == query.collective && row.supports({query.collective, context.ranks, 0}) &&
+         (!query.varying || (row.traits & kVarying) != 0);
 }
 
-Problem problem_of(const TunerContext& context, Collective collective) { return {collective, context.ranks, 0}; }
-
-bool eligible(const TunerContext& context, const Algorithm& row, Collective collective) {
-  return row.collective == collective && row.supports(problem_of(context, collective)) &&
-         (!context.reproducible || row.order == Order::Canonical || context.ranks <= 2);
+// Two ranks have one order only.
+bool eligible(const TunerContext& context, const Algorithm& row, const Query& query) {
+  return serves(context, row, query) && (!context.reproducible || row.order == Order::Canonical || context.ranks <= 2);
 }
 
-// The rule's row, or where it does not serve so many ranks the first that does.
-const Algorithm* row_of(const TunerContext& context, Collective collective, std::string_view name) {
-  const Algorithm* row = find_algorithm(collective, name);
-  if (row != nullptr && eligible(context, *row, collective)) return row;
+const Algorithm* named_row(const TunerContext& context, const Query& query) {
+  if (context.algorithm.empty()) return nullptr;
+  const Algorithm* row = find_algorithm(query.collective, context.algorithm);
+  return row != nullptr && serves(context, *row, query) ? row : nullptr;
+}
+
+// The rule's row, or where it does not serve the first that does.
+const Algorithm* row_of(const TunerContext& context, const Query& query, std::string_view rule) {
+  if (const Algorithm* row = named_row(context, query)) return row;
+  const Algorithm* row = find_algorithm(query.collective, rule);
+  if (row != nullptr && eligible(context, *row, query)) return row;
   for (const Algorithm& other : algorithms()) {
-    if (eligible(context, other, collective)) return &other;
+    if (eligible(context, other, query)) return &other;
   }
   return nullptr;
 }
 
-}  // namespace
-
-Status check_tuning(const TunerContext& context, Collective collective) {
-  if (context.algorithm.empty()) {
-    if (row_of(context, collective, {}) != nullptr) return {};
-    return Error{ErrorCode::Unavailable,
-                 fmt::format("no reproducible algorithm of {} serves {} ranks", name(collective), context.ranks)};
-  }
-  const Algorithm* row = find_algorithm(collective, context.algorithm);
-  if (row != nullptr && row->supports(problem_of(context, collective))) return {};
-  std::string known;
-  for (const Algorithm& other : algorithms()) {
-    if (other.collective == collective && other.supports(problem_of(context, collective)))
-      known += fmt::format(" {}", other.name);
-  }
-  return Error{
-      ErrorCode::InvalidArgument,
-      fmt::format("algorithm '{}' {} {} of {} ranks; these do:{}", context.algorithm,
-                  row == nullptr ? "does not exist for" : "does not serve", name(collective), context.ranks, known)};
+// The straight code does what one_shot does; a barrier is an all_reduce of one byte.
+bool serves_small(const TunerContext& context, const Query& query, const Algorithm* row) {
+  const bool plain = context.data_lanes == 0 && context.tile_bytes == 0 && !query.premultiplied;
+  if (!plain || !context.all_mapped || query.bytes > kSmallMessageBytes) return false;
+  if (query.collective == Collective::Barrier) return named_row(context, query) == nullptr;
+  return query.collective == Collective::AllReduce && row != nullptr && row->name == "one_shot";
 }
 
-Choice choose(const TunerContext& context, Collective collective, std::size_t bytes) {
-  const auto all = rules(context);
-  const Rule& rule = *std::find_if(all.begin(), all.end(), [&](const Rule& r) { return bytes <= r.bytes; });
+}  // namespace
+
+Status check_tuning(const TunerContext& context) {
+  if (context.algorithm.empty()) return {};
+  std::set<std::string_view> known;
+  for (const Algorithm& row : algorithms()) {
+    if (row.supports({row.collective, context.ranks, 0})) known.insert(row.name);
+  }
+  if (known.contains(context.algorithm)) return {};
+  return Error{ErrorCode::InvalidArgument, fmt::format("algorithm '{}' does not serve {} ranks; these do: {}",
+                                                       context.algorithm, context.ranks, fmt::join(known, " "))};
+}
+
+Choice choose(const TunerContext& context, const Query& query) {
+  const Rule& rule = rule_of({query.collective, context.ranks, context.all_mapped}, query.bytes);
   Choice choice;
-  choice.algorithm = context.algorithm.empty() ? row_of(context, collective, rule.algorithm)
-                                               : find_algorithm(collective, context.algorithm);
+  choice.algorithm = row_of(context, query, rule.algorithm);
   choice.data_lanes = context.data_lanes > 0 ? context.data_lanes : 1;
   choice.tile_bytes = std::min(context.tile_bytes > 0 ? context.tile_bytes : rule.tile_bytes, context.slot_bytes);
-  const bool plain = context.data_lanes == 0 && context.tile_bytes == 0;
-  choice.small = plain && context.all_mapped && bytes <= kSmallMessageBytes && choice.algorithm->name == "one_shot";
+  choice.small = serves_small(context, query, choice.algorithm);
+  if (choice.small) choice.algorithm = find_algorithm(Collective::AllReduce, "one_shot");
   return choice;
 }
 
+Error no_row(const TunerContext& context, const Query& query) {
+  return {ErrorCode::Unavailable,
+          fmt::format("no {}algorithm of {} serves {} ranks", context.reproducible ? "reproducible " : "",
+                      name(query.collective, query.varying), context.ranks)};
+}
+
 std::string describe(const Choice& choice) {
+  if (choice.algorithm == nullptr) return "none";
   return fmt::format("{} lanes={} tile={} order={}", choice.algorithm->name, choice.data_lanes,
-                     choice.small ? "straight" : format_bytes(choice.tile_bytes),
-                     choice.algorithm->order == Order::Canonical ? "canonical" : "ring");
+                     choice.small ? "straight" : format_bytes(choice.tile_bytes), name(choice.algorithm->order));
 }
 
 }  // namespace wreath

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <string>
 
 #include "wreath/algorithm.hpp"
@@ -14,27 +15,40 @@ struct TunerContext {
   int ranks = 1;
   bool all_mapped = true;      // every pair of ranks maps each other's memory
   bool reproducible = true;    // only canonical rows, unless one is named
-  std::string algorithm;       // a named row; empty: choose
+  std::string algorithm;       // a named row, for the collectives that have it; empty: choose
   int data_lanes = 0;          // 0: choose
   std::size_t tile_bytes = 0;  // 0: choose
   std::size_t slot_bytes = 0;  // the largest tile
 };
 
+inline constexpr std::size_t kUnknownBytes = std::numeric_limits<std::size_t>::max();
+
+// What a choice depends on beside that. Equal on all ranks.
+struct Query {
+  Collective collective = Collective::AllReduce;
+  std::size_t bytes = 0;       // of the vector, or of all ranks' blocks together; kUnknownBytes: ranks cannot know
+  bool varying = false;        // blocks differ in size
+  bool premultiplied = false;  // inputs are multiplied where they enter a sum
+  bool operator==(const Query&) const = default;
+};
+
 struct Choice {
-  const Algorithm* algorithm = nullptr;
+  const Algorithm* algorithm = nullptr;  // null: no row serves the query
   int data_lanes = 1;
   std::size_t tile_bytes = 0;
   bool small = false;  // the straight small-message code of one_shot
 };
 
-// Unavailable when a named row does not exist or does not support the problem: the message lists
-// the rows that do.
-Status check_tuning(const TunerContext& context, Collective collective);
+// InvalidArgument when the named row does not serve so many ranks in any collective: the message lists the rows that
+// do.
+Status check_tuning(const TunerContext& context);
 
-// Never fails for a context that check_tuning accepted.
-Choice choose(const TunerContext& context, Collective collective, std::size_t bytes);
+Choice choose(const TunerContext& context, const Query& query);
 
-// "two_shot lanes=1 tile=256K order=canonical".
+// Why choose() found no row: Unavailable.
+Error no_row(const TunerContext& context, const Query& query);
+
+// "two_shot lanes=1 tile=256K order=canonical"; "none".
 std::string describe(const Choice& choice);
 
 }  // namespace wreath

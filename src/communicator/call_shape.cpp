@@ -1,0 +1,76 @@
+// Calls as shapes, queries and signatures.
+#include "src/communicator/call_shape.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace wreath {
+namespace {
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 29);
+}
+
+// The counts of a v-form: what it sends, where it has both.
+std::span<const std::size_t> counts_of(const Call& call) {
+  return call.input_blocks.counts.empty() ? call.output_blocks.counts : call.input_blocks.counts;
+}
+
+BlockTable table_of(const Blocks& blocks) { return {blocks.counts.data(), blocks.displacements.data()}; }
+
+}  // namespace
+
+std::uint64_t elements_of(const Call& call) noexcept {
+  if (!call.varying()) return call.count;
+  const auto counts = counts_of(call);
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+Query query_of(const Call& call, std::uint64_t elements, int ranks) noexcept {
+  Query query;
+  query.collective = call.collective;
+  query.varying = call.varying();
+  query.premultiplied = call.reduction.op == ReduceOp::PremultipliedSum;
+  const auto blocks = moves_blocks(call.collective) && !query.varying ? static_cast<std::uint64_t>(ranks) : 1;
+  query.bytes = counts_agree(call.collective, query.varying) ? elements * blocks * size_of(call.dtype) : kUnknownBytes;
+  return query;
+}
+
+std::uint32_t signature_of(const Call& call, std::uint64_t elements, std::uint64_t communicator, std::uint64_t number) {
+  const bool varying = call.varying();
+  const std::uint64_t kind = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.dtype) << 8 |
+                             static_cast<std::uint64_t>(call.reduction.op) << 16 |
+                             static_cast<std::uint64_t>(varying) << 24 | static_cast<std::uint64_t>(call.root) << 32;
+  const bool agreed = counts_agree(call.collective, varying);
+  std::uint64_t hash = mix(mix(mix(communicator, number), kind), agreed ? elements : 0);
+  if (varying && agreed) {
+    for (const std::size_t count : counts_of(call)) hash = mix(hash, count);
+  }
+  return static_cast<std::uint32_t>(hash >> 32);
+}
+
+CallShape shape_of(const Call& call, int ranks, Rank me) noexcept {
+  CallShape shape;
+  shape.collective = call.collective;
+  shape.ranks = ranks;
+  shape.me = me;
+  shape.count = call.count;
+  shape.element_bytes = static_cast<std::uint32_t>(size_of(call.dtype));
+  shape.accumulator_bytes = static_cast<std::uint32_t>(size_of(accumulator_of(call.dtype)));
+  if (!call.varying()) return shape;
+  shape.input = table_of(call.input_blocks.counts.empty() ? call.output_blocks : call.input_blocks);
+  shape.output = table_of(call.output_blocks.counts.empty() ? call.input_blocks : call.output_blocks);
+  return shape;
+}
+
+std::uint64_t span_of(const PartTable& table, PartRange parts) noexcept {
+  std::uint64_t end = 0;
+  for (std::uint32_t i = 0; i < parts.count; ++i) {
+    const ElementRange range = table.part(parts.first + i);
+    if (range.count > 0) end = std::max(end, range.first + range.count);
+  }
+  return end;
+}
+
+}  // namespace wreath

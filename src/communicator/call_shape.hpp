@@ -1,0 +1,32 @@
+// What a checked call moves, in the words of tuner, recorder and geometry.
+#pragma once
+
+#include <cstdint>
+
+#include "src/schedule/geometry.hpp"
+#include "src/tuner/tuner.hpp"
+#include "wreath/call.hpp"
+
+namespace wreath {
+
+// Elements of the vector or of one block; of a v-form those of all blocks that this rank gives the counts of (of
+// all_to_all_v: that it sends).
+std::uint64_t elements_of(const Call& call) noexcept;
+
+// What the tuner may know of it: the same on all ranks.
+Query query_of(const Call& call, std::uint64_t elements, int ranks) noexcept;
+
+// Differs, but for chance, when two ranks make different calls of a communicator under one number.
+std::uint32_t signature_of(const Call& call, std::uint64_t elements, std::uint64_t communicator, std::uint64_t number);
+
+// The call as rank `me` of `ranks` sees it. Refers to the call's counts; displacements are there wherever counts are.
+CallShape shape_of(const Call& call, int ranks, Rank me) noexcept;
+
+struct PartRange {
+  std::uint32_t first;
+  std::uint32_t count;
+};
+// Elements from the start of a buffer to the end of the last of its `parts`.
+std::uint64_t span_of(const PartTable& table, PartRange parts) noexcept;
+
+}  // namespace wreath

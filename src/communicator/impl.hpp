@@ -1,0 +1,66 @@
+// What a Communicator holds, and how each of its methods begins: one call at a time, checked, not in a fork's child.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "src/communicator/check_call.hpp"
+#include "src/communicator/engine.hpp"
+#include "wreath/communicator.hpp"
+
+namespace wreath {
+
+// What stands in the way of any use.
+Error not_made();
+Error inherited();
+// A complaint of `engine` about the call named `call`.
+Error complaint(const Engine& engine, std::string_view call, ErrorCode code, std::string_view text);
+// A caller's mistake ends the call here and is told to the other ranks, who would wait for it.
+Error refuse(Engine& engine, std::string_view call, const Error& error);
+
+// Holds the communicator for one call.
+class CallGuard {
+ public:
+  explicit CallGuard(std::atomic<bool>& in_call)
+      : in_call_(in_call), entered_(!in_call.exchange(true, std::memory_order_acquire)) {}
+  CallGuard(const CallGuard&) = delete;
+  CallGuard& operator=(const CallGuard&) = delete;
+  ~CallGuard() {
+    if (entered_) in_call_.store(false, std::memory_order_release);
+  }
+  bool entered() const { return entered_; }
+
+ private:
+  std::atomic<bool>& in_call_;
+  bool entered_;
+};
+
+struct Communicator::Impl {
+  explicit Impl(std::shared_ptr<Engine> made) : engine(std::move(made)), generation(fork_generation()) {}
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  // In the child of a fork everything belongs to the parent: nothing is said or ended.
+  ~Impl();
+
+  bool inherited() const { return generation != fork_generation(); }
+  // Does body(engine) alone, once check() is satisfied; or says what stands in the way of the call named name().
+  template <typename Name, typename Check, typename Body>
+  std::invoke_result_t<Body, Engine&> make(Name name, Check check, Body body) {
+    const CallGuard guard(in_call);
+    if (inherited()) return wreath::inherited();
+    if (!guard.entered()) {
+      return complaint(*engine, name(), ErrorCode::InvalidUsage, "another thread is in a call of this communicator");
+    }
+    if (const Status checked = check(); !checked) return refuse(*engine, name(), checked.error());
+    return body(*engine);
+  }
+
+  std::shared_ptr<Engine> engine;
+  std::uint32_t generation;
+  std::atomic<bool> in_call{false};
+};
+
+}  // namespace wreath

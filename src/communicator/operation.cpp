@@ -1,0 +1,27 @@
+// The counts of a call, kept for as long as it runs.
+#include "src/communicator/operation.hpp"
+
+#include <numeric>
+
+namespace wreath {
+
+void Operation::keep_blocks() {
+  blocks_.clear();
+  blocks_.reserve(2 * (call.input_blocks.counts.size() + call.output_blocks.counts.size()));  // spans stay valid
+  for (Blocks* table : {&call.input_blocks, &call.output_blocks}) {
+    const std::size_t ranks = table->counts.size();
+    const std::size_t at = blocks_.size();
+    blocks_.insert(blocks_.end(), table->counts.begin(), table->counts.end());
+    if (table->displacements.empty()) {
+      blocks_.resize(at + 2 * ranks);
+      std::exclusive_scan(table->counts.begin(), table->counts.end(),
+                          blocks_.begin() + static_cast<std::ptrdiff_t>(at + ranks), std::size_t{0});
+    } else {
+      blocks_.insert(blocks_.end(), table->displacements.begin(), table->displacements.end());
+    }
+    table->counts = {blocks_.data() + at, ranks};
+    table->displacements = {blocks_.data() + at + ranks, ranks};
+  }
+}
+
+}  // namespace wreath

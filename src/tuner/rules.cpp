@@ -1,0 +1,76 @@
+// All-reduce: from measurement (docs/decisions/0003), one machine, both wires. The others: log-step rows where
+// latency counts, direct ones where peers read each other's memory, chains and pairs where a wire is to be filled.
+#include "src/tuner/rules.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <span>
+
+namespace wreath {
+namespace {
+
+constexpr std::size_t kKiB = 1024;
+constexpr std::size_t kMiB = 1024 * kKiB;
+constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+
+using Rules = std::span<const Rule>;
+
+// Two ranks: one copy less beats half the reduction once the output has left the caches.
+constexpr Rule kAllReduceMappedPair[] = {
+    {64 * kKiB, "one_shot", 16 * kKiB}, {16 * kMiB - 1, "two_shot", 256 * kKiB}, {kNoLimit, "one_shot", 128 * kKiB}};
+constexpr Rule kAllReduceMappedMany[] = {{16 * kKiB, "one_shot", 16 * kKiB}, {kNoLimit, "two_shot", 256 * kKiB}};
+// A wire: few messages, large pieces.
+constexpr Rule kAllReduceWirePair[] = {{32 * kKiB, "one_shot", 32 * kKiB}, {kNoLimit, "two_shot", 512 * kKiB}};
+constexpr Rule kAllReduceWireMany[] = {{4 * kKiB, "one_shot", 4 * kKiB}, {kNoLimit, "two_shot", 256 * kKiB}};
+
+// One message a pair of ranks at most, to or from each peer at once.
+constexpr Rule kDirectMapped[] = {{64 * kKiB, "direct", 16 * kKiB}, {kNoLimit, "direct", 256 * kKiB}};
+constexpr Rule kDirectWire[] = {{64 * kKiB, "direct", 64 * kKiB}, {kNoLimit, "direct", 256 * kKiB}};
+
+constexpr Rule kReduceScatterWireMany[] = {{8 * kKiB, "recursive_halving", 64 * kKiB},
+                                           {kNoLimit, "direct", 256 * kKiB}};
+constexpr Rule kAllGatherWireMany[] = {{32 * kKiB, "bruck", 64 * kKiB}, {kNoLimit, "direct", 256 * kKiB}};
+constexpr Rule kBroadcastWireMany[] = {{64 * kKiB, "binomial", 64 * kKiB}, {kNoLimit, "chain", 128 * kKiB}};
+constexpr Rule kReduceWireMany[] = {{kNoLimit, "binomial", 128 * kKiB}};
+constexpr Rule kAllToAllWireMany[] = {
+    {4 * kKiB, "bruck", 64 * kKiB}, {kMiB, "direct", 128 * kKiB}, {kNoLimit, "pairwise", 256 * kKiB}};
+constexpr Rule kRootedBlocksWireMany[] = {{16 * kKiB, "binomial", 64 * kKiB}, {kNoLimit, "direct", 256 * kKiB}};
+constexpr Rule kBarrier[] = {{kNoLimit, "dissemination", 4 * kKiB}};
+
+struct Tables {
+  Collective collective;
+  Rules mapped_pair;
+  Rules mapped_many;
+  Rules wire_pair;
+  Rules wire_many;
+};
+
+constexpr std::array kTables{
+    Tables{Collective::AllReduce, kAllReduceMappedPair, kAllReduceMappedMany, kAllReduceWirePair, kAllReduceWireMany},
+    Tables{Collective::ReduceScatter, kDirectMapped, kDirectMapped, kDirectWire, kReduceScatterWireMany},
+    Tables{Collective::AllGather, kDirectMapped, kDirectMapped, kDirectWire, kAllGatherWireMany},
+    Tables{Collective::Broadcast, kDirectMapped, kDirectMapped, kDirectWire, kBroadcastWireMany},
+    Tables{Collective::Reduce, kDirectMapped, kDirectMapped, kDirectWire, kReduceWireMany},
+    Tables{Collective::AllToAll, kDirectMapped, kDirectMapped, kDirectWire, kAllToAllWireMany},
+    Tables{Collective::Gather, kDirectMapped, kDirectMapped, kDirectWire, kRootedBlocksWireMany},
+    Tables{Collective::Scatter, kDirectMapped, kDirectMapped, kDirectWire, kRootedBlocksWireMany},
+    Tables{Collective::Barrier, kBarrier, kBarrier, kBarrier, kBarrier},
+    Tables{Collective::Exchange, kDirectMapped, kDirectMapped, kDirectWire, kDirectWire},
+};
+
+Rules rules_of(const RuleKey& key) {
+  const Tables& tables = kTables[static_cast<std::size_t>(key.collective)];
+  const bool pair = key.ranks <= 2;
+  if (key.all_mapped) return pair ? tables.mapped_pair : tables.mapped_many;
+  return pair ? tables.wire_pair : tables.wire_many;
+}
+
+}  // namespace
+
+const Rule& rule_of(const RuleKey& key, std::size_t bytes) noexcept {
+  const Rules rules = rules_of(key);
+  return *std::find_if(rules.begin(), rules.end(), [&](const Rule& rule) { return bytes <= rule.bytes; });
+}
+
+}  // namespace wreath

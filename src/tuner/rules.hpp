@@ -1,0 +1,27 @@
+// The rules: which row and tile for which size, per collective and kind of links.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "wreath/types.hpp"
+
+namespace wreath {
+
+// For calls of up to `bytes` bytes. A row that does not exist or serve is no error: see choose().
+struct Rule {
+  std::size_t bytes;
+  std::string_view algorithm;
+  std::size_t tile_bytes;
+};
+
+struct RuleKey {
+  Collective collective;
+  int ranks;
+  bool all_mapped;
+};
+
+// The first rule of the table whose bytes are enough; the last one takes all.
+const Rule& rule_of(const RuleKey& key, std::size_t bytes) noexcept;
+
+}  // namespace wreath
