@@ -79,7 +79,7 @@ struct Line {
 //
 // In a reduction, Output takes finished sums only: a line that writes Output from Input, from Partial or by reducing
 // finishes what it writes (divides an average, rounds), so what it writes must be complete. Messages made of
-// Output are finished and are only received, never reduced again.
+// Output are finished and are only received, never reduced again. Scratch takes finished sums only.
 class Lane {
  public:
   // The peers' matching recv, recv_reduce or load_reduce consumes the message.

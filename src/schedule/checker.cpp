@@ -185,7 +185,7 @@ bool Checker::take(std::uint32_t lane, const Step& step, std::uint32_t fifo) {
 bool Checker::settle(Value& value, Buffer target) {
   if (!sums_) return true;
   if (target == Buffer::Scratch) {
-    return value.stage != Stage::Unfinished || fault("puts an unfinished sum into Scratch");
+    return value.stage == Stage::Finished || fault("puts what is not finished into Scratch");
   }
   if (target == Buffer::Partial) {
     if (value.stage == Stage::Finished) return fault("takes a finished sum for an unfinished one");
@@ -272,9 +272,6 @@ bool Checker::do_send(std::uint32_t lane, const MachineStep& linked) {
                 .form = form_of(sent.buffer)};
     if (sent.elements > 0 && !carried && !load(lane, sent, piece.value)) return false;
     if (sent.elements > 0 && !carried && staged) cells_.note_read(clocks_, lane, sent.cell);
-    if (sums_ && sent.buffer == Buffer::Scratch && piece.value.stage == Stage::Untouched && sent.elements > 0) {
-      return fault("sends an input from Scratch: send it from Input");
-    }
     for (std::uint32_t out = 0; out < step.out_count; ++out) {
       if (i == 0) piece.stamp = clocks_.stamp(lane);
       push(machine_.fifo_of(linked.out_first + out), piece);

@@ -92,6 +92,7 @@ bool drop_first_half(Spot& at) {
   step.in_count = 0;
   step.source_buffer = step.target_buffer;
   step.source_part = step.target_part;
+  step.source_slot = step.target_slot;
   return true;
 }
 
@@ -109,11 +110,33 @@ bool end_early(Spot& at) {
   return true;
 }
 
+// One chunk's part, or where the parts of several start.
 bool source_part(Spot& at) { return reads_source(at.step().op) && nudge(at.step().source_part, at.dice); }
 bool target_part(Spot& at) { return has_target(at.step()) && nudge(at.step().target_part, at.dice); }
 
+bool source_slot(Spot& at) {
+  Step& step = at.step();
+  return reads_source(step.op) && is_lanes_own(step.source_buffer) && nudge(step.source_slot, at.dice);
+}
+bool target_slot(Spot& at) {
+  Step& step = at.step();
+  return has_target(step) && is_lanes_own(step.target_buffer) && nudge(step.target_slot, at.dice);
+}
+
+bool chunk_count(Spot& at) { return nudge(at.step().chunks, at.dice); }
+
+// Exchanges two entries of the table of parts, for all steps that use them.
+bool several_parts(Spot& at) {
+  std::vector<std::uint32_t>& table = at.program.several;
+  if (table.empty()) return false;
+  std::uint32_t& one = table[at.dice % table.size()];
+  std::uint32_t& other = table[at.dice / table.size() % table.size()];
+  std::swap(one, other);
+  return one != other;
+}
+
 bool change_buffer(Buffer& buffer, std::uint64_t dice) {
-  const auto changed = static_cast<Buffer>((static_cast<std::uint64_t>(buffer) + 1 + dice % 2) % 3);
+  const auto changed = static_cast<Buffer>((static_cast<std::uint64_t>(buffer) + 1 + dice % (kBuffers - 1)) % kBuffers);
   buffer = changed;
   return true;
 }
@@ -128,6 +151,10 @@ bool change_op(Spot& at) {
 bool flip_staged(Spot& at) {
   at.step().flags ^= kStaged;
   return has_send(at.step().op);
+}
+bool flip_form(Spot& at) {
+  at.step().flags ^= kPartialIncoming;
+  return at.step().in_count > 0;
 }
 bool flip_dead(Spot& at) {
   at.step().flags ^= kTargetDead;
@@ -167,11 +194,16 @@ constexpr Edit kEdits[] = {
     {"end the lane a step early", end_early},
     {"source part +-1", source_part},
     {"target part +-1", target_part},
+    {"source slot +-1", source_slot},
+    {"target slot +-1", target_slot},
+    {"chunks +-1", chunk_count},
+    {"parts of several chunks", several_parts},
     {"source buffer", source_buffer},
     {"target buffer", target_buffer},
     {"operation", change_op},
     {"flip kStaged", flip_staged},
     {"flip kTargetDead", flip_dead},
+    {"flip kPartialIncoming", flip_form},
     {"own place +-1", own_place},
     {"first message in +-1", first_in},
     {"first message out +-1", first_out},

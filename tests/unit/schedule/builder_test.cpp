@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
+#include "src/schedule/geometry.hpp"
 #include "wreath/algorithm.hpp"
 
 namespace wreath {
@@ -28,9 +30,11 @@ TEST(Schedule, ReceivesFromTheSameLaneUnlessTold) {
   Schedule schedule(2);
   Lane& lane = schedule.lane(1);
   lane.recv(3, kOutput1);
-  lane.recv_reduce(3, kInput0, kOutput1, 0);
+  lane.recv_reduce(3, kInput0, kOutput1, {.lane = 0, .form = Form::Partial});
   EXPECT_EQ(lane.lines()[0].from_lane, 1);
+  EXPECT_EQ(lane.lines()[0].form, Form::Data);
   EXPECT_EQ(lane.lines()[1].from_lane, 0);
+  EXPECT_EQ(lane.lines()[1].form, Form::Partial);
 }
 
 TEST(Schedule, KeepsPeersAscendingAndStagingAsSaid) {
@@ -46,29 +50,56 @@ TEST(Schedule, KeepsPeersAscendingAndStagingAsSaid) {
   EXPECT_THAT(lane.lines()[2].peers, testing::ElementsAre(2, 4));
 }
 
-TEST(Schedule, CountsScratchParts) {
+TEST(Schedule, KeepsSeveralChunksOfAMessageInOrder) {
   Schedule schedule(4);
-  EXPECT_EQ(schedule.scratch_parts(), 0u);
-  schedule.lane(1).copy(kInput0, {Buffer::Scratch, 2});
-  EXPECT_EQ(schedule.scratch_parts(), 3u);
+  Lane& lane = schedule.lane();
+  lane.recv(1, std::vector<Chunk>{{Buffer::Output, 3}, {Buffer::Output, 0}});
+  EXPECT_THAT(lane.lines()[0].target, testing::ElementsAre(Chunk{Buffer::Output, 3}, Chunk{Buffer::Output, 0}));
+  EXPECT_TRUE(lane.lines()[0].source.empty());
+}
+
+TEST(Schedule, CountsSlotsOfScratchAndPartial) {
+  Schedule schedule(4);
+  EXPECT_EQ(schedule.slots(Buffer::Scratch), 0u);
+  schedule.lane(1).copy(kInput0, Chunk{Buffer::Scratch, 0, 2});
+  schedule.lane(0).recv_reduce(1, kInput0, Chunk{Buffer::Partial, 3, 0});
+  EXPECT_EQ(schedule.slots(Buffer::Scratch), 3u);
+  EXPECT_EQ(schedule.slots(Buffer::Partial), 1u);
+  EXPECT_EQ(schedule.slots(Buffer::Input), 0u);
 }
 
 TEST(Registry, FindsEveryRowByItsName) {
-  std::set<std::string_view> names;
+  std::set<std::pair<Collective, std::string_view>> names;
   for (const Algorithm& row : algorithms()) {
-    EXPECT_TRUE(names.insert(row.name).second) << row.name << " twice";
+    EXPECT_TRUE(names.emplace(row.collective, row.name).second) << row.name << " twice";
     EXPECT_EQ(find_algorithm(row.collective, row.name), &row);
     EXPECT_GE(row.minimum_resident_lanes, 1);
+    EXPECT_TRUE(reduces(row.collective) || row.order == Order::Canonical) << row.name << " sums nothing";
+    EXPECT_TRUE(reduces(row.collective) || (row.traits & kPartialMessages) == 0) << row.name << " has no sums";
+    EXPECT_TRUE(moves_blocks(row.collective) || (row.traits & kVarying) == 0) << row.name << " has no blocks";
   }
   EXPECT_EQ(find_algorithm(Collective::AllReduce, "no such"), nullptr);
 }
 
-TEST(Registry, OneRankCopies) {
+TEST(Registry, HasARowForEveryCollectiveAndNumberOfRanks) {
+  for (const Collective collective : all_collectives()) {
+    if (collective == Collective::Exchange) continue;  // planned call by call
+    for (const int ranks : {1, 2, 3, 7, 64, 200}) {
+      const auto supported = [&](const Algorithm& row) {
+        return row.collective == collective && row.order == Order::Canonical && row.supports({collective, ranks});
+      };
+      EXPECT_TRUE(std::any_of(algorithms().begin(), algorithms().end(), supported))
+          << "no canonical row for " << name(collective) << " on " << ranks << " ranks";
+    }
+  }
+}
+
+TEST(Registry, OneRankMovesItsOwnDataAndSendsNothing) {
   for (const Algorithm& row : algorithms()) {
     const Schedule schedule = row.build({row.collective, 1}, 0);
-    ASSERT_EQ(schedule.lanes().size(), 1u) << row.name;
-    ASSERT_EQ(schedule.lanes()[0].lines().size(), 1u) << row.name;
-    EXPECT_EQ(schedule.lanes()[0].lines()[0].word, Word::Copy) << row.name;
+    for (const Lane& lane : schedule.lanes()) {
+      for (const Line& line : lane.lines()) EXPECT_EQ(line.word, Word::Copy) << name(row.collective) << " " << row.name;
+    }
   }
 }
 

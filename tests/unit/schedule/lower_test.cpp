@@ -12,7 +12,9 @@ namespace {
 
 constexpr Chunk input(std::uint32_t part) { return {Buffer::Input, part}; }
 constexpr Chunk output(std::uint32_t part) { return {Buffer::Output, part}; }
-constexpr Chunk scratch(std::uint32_t part) { return {Buffer::Scratch, part}; }
+constexpr Chunk scratch(std::uint32_t part, std::uint32_t slot = 0) { return {Buffer::Scratch, part, slot}; }
+constexpr Chunk partial(std::uint32_t part, std::uint32_t slot = 0) { return {Buffer::Partial, part, slot}; }
+constexpr Incoming kUnfinished{.lane = -1, .form = Form::Partial};
 
 std::vector<StepOp> ops(const Lowered& program) {
   std::vector<StepOp> list;
@@ -25,6 +27,16 @@ Lowered lowered(const Schedule& schedule, Rank me = 0, int data_lanes = 1) {
 }
 
 bool dead(const Lowered& program, std::size_t step) { return (program.steps[step].flags & kTargetDead) != 0; }
+bool staged(const Lowered& program, std::size_t step) { return (program.steps[step].flags & kStaged) != 0; }
+
+// Parts first .. first + count - 1 of a buffer, in neighbouring slots.
+Chunks run(Buffer buffer, std::uint32_t first, std::uint32_t count) {
+  Chunks chunks;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    chunks.push_back({buffer, first + i, is_lanes_own(buffer) ? 2 + i : 0});
+  }
+  return chunks;
+}
 
 TEST(Fuse, JoinsAReceiveWithTheSendOfItsTarget) {
   Schedule schedule(2);
@@ -33,8 +45,8 @@ TEST(Fuse, JoinsAReceiveWithTheSendOfItsTarget) {
   lane.send(2, output(0));
   lane.recv_reduce(1, input(1), output(1));
   lane.send(2, output(1));
-  schedule.lane(1).load_reduce({1, 2}, input(0), scratch(0));
-  schedule.lane(1).send_all({1, 2}, scratch(0));
+  schedule.lane(1).load_reduce({1, 2}, input(0), partial(0));
+  schedule.lane(1).send_all({1, 2}, partial(0));
   const Lowered program = lowered(schedule);
   EXPECT_THAT(ops(program), testing::ElementsAre(StepOp::RecvSend, StepOp::RecvReduceSend, StepOp::LoadReduceSend));
   EXPECT_EQ(program.steps[2].in_count, 2);
@@ -71,6 +83,63 @@ TEST(DeadTargets, AreThoseOfARingsPartialSums) {
   for (std::size_t i = 0; i < program.steps.size(); ++i) EXPECT_EQ(dead(program, i), i == 1 || i == 2) << i;
 }
 
+TEST(Fuse, LeavesLinesOfSeveralChunksApart) {
+  Schedule schedule(4);
+  schedule.lane().recv(1, run(Buffer::Output, 0, 2));
+  schedule.lane().send(2, run(Buffer::Output, 0, 2));
+  EXPECT_THAT(ops(lowered(schedule)), testing::ElementsAre(StepOp::Recv, StepOp::Send));
+}
+
+TEST(Cut, MakesMessagesOfAtMostSixteenChunksAlikeOnBothEnds) {
+  Schedule schedule(40);
+  schedule.lane().send(1, run(Buffer::Input, 3, 35));
+  schedule.lane().recv_reduce(1, run(Buffer::Input, 3, 35), run(Buffer::Partial, 3, 35), kUnfinished);
+  const Lowered program = lowered(schedule);
+  ASSERT_EQ(program.steps.size(), 6u);
+  const std::uint32_t counts[] = {16, 16, 3}, firsts[] = {3, 19, 35};
+  for (std::size_t i = 0; i < 6; ++i) {
+    const Step& step = program.steps[i];
+    EXPECT_EQ(step.op, i < 3 ? StepOp::Send : StepOp::RecvReduce);
+    ASSERT_EQ(step.chunks, counts[i % 3]);
+    for (std::uint32_t chunk = 0; chunk < step.chunks; ++chunk) {
+      EXPECT_EQ(part_of(program, step, step.source_part, chunk), firsts[i % 3] + chunk);
+    }
+    if (i < 3) continue;
+    EXPECT_EQ(step.target_part, step.source_part);
+    EXPECT_EQ(step.target_slot, 2 + 16 * (i - 3));
+    EXPECT_NE(step.flags & kPartialIncoming, 0);
+  }
+  EXPECT_EQ(program.several.size(), 35u) << "equal runs are kept once";
+  EXPECT_EQ(program.partial_slots, 37u);
+  EXPECT_EQ(program.scratch_slots, 0u);
+}
+
+TEST(Cut, KeepsTheOnePartOfALineOfOneChunk) {
+  Schedule schedule(4);
+  schedule.lane().copy(input(3), output(2));
+  const Lowered program = lowered(schedule);
+  EXPECT_EQ(program.steps[0].chunks, 1);
+  EXPECT_EQ(program.steps[0].source_part, 3u);
+  EXPECT_EQ(program.steps[0].target_part, 2u);
+  EXPECT_TRUE(program.several.empty());
+}
+
+TEST(Staging, IsThatOfTheAuthorAndOfTheLanesOwnBuffers) {
+  Schedule schedule(1);
+  Lane& lane = schedule.lane();
+  lane.send(1, input(0));
+  lane.send_all_staged({1}, input(0));
+  lane.copy(input(0), scratch(0));
+  lane.send(1, scratch(0));
+  lane.recv_reduce(1, input(0), partial(0));
+  lane.send(1, partial(0));
+  lane.recv(1, output(0));
+  lane.send(1, output(0));
+  const Lowered program = lowered(schedule);
+  const bool expected[] = {false, true, false, true, true, false};
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(staged(program, i), expected[i]) << i;
+}
+
 // A relay of output[0] that is overwritten later; `lines` come in between or in another lane.
 template <typename Lines>
 bool relay_is_dead(Lines&& lines) {
@@ -87,7 +156,7 @@ TEST(DeadTargets, AreNotReadBeforeTheyAreOverwritten) {
   EXPECT_TRUE(relay_is_dead([](Schedule&) {}));
   EXPECT_TRUE(relay_is_dead([](Schedule& s) { s.lane().copy(input(1), output(1)); }));
   EXPECT_FALSE(relay_is_dead([](Schedule& s) { s.lane().send(2, output(0)); }));
-  EXPECT_FALSE(relay_is_dead([](Schedule& s) { s.lane().reduce(input(1), output(0)); }));
+  EXPECT_FALSE(relay_is_dead([](Schedule& s) { s.lane().copy(output(0), output(1)); }));
   EXPECT_FALSE(relay_is_dead([](Schedule& s) { s.lane().send(2, input(0)); })) << "in place this is output[0]";
 }
 
@@ -96,19 +165,34 @@ TEST(DeadTargets, AreNotReadByOtherLanes) {
   EXPECT_TRUE(relay_is_dead([](Schedule& s) { s.lane(1).send(2, output(1)); }));
 }
 
-TEST(DeadTargets, AreScratchThatNobodyReadsButNotTheOutput) {
-  for (const Chunk target : {scratch(0), output(0)}) {
+TEST(DeadTargets, AreSumsThatNobodyReadsButNotTheOutput) {
+  for (const Chunk target : {partial(0), output(0)}) {
     Schedule schedule(1);
     schedule.lane().recv_reduce(1, input(0), target);
     schedule.lane().send(2, target);
-    EXPECT_EQ(dead(lowered(schedule), 0), target.buffer == Buffer::Scratch);
+    EXPECT_EQ(dead(lowered(schedule), 0), target.buffer == Buffer::Partial);
   }
+}
+
+TEST(DeadTargets, OfTheLaneItselfAreTheirOwnSlots) {
+  const auto relay = [](Chunk read_later, int in_lane) {
+    Schedule schedule(2);
+    schedule.lane().recv_reduce(1, input(0), partial(0));
+    schedule.lane().send(2, partial(0));
+    schedule.lane(in_lane).reduce(input(0), partial(0, 7));  // makes a slot for `read_later`
+    schedule.lane(in_lane).copy(read_later, output(1));
+    return dead(lowered(schedule), 0);
+  };
+  EXPECT_FALSE(relay(partial(0), 0));
+  EXPECT_FALSE(relay(partial(1), 0)) << "the same slot";
+  EXPECT_TRUE(relay(partial(0, 1), 0)) << "another slot";
+  EXPECT_TRUE(relay(partial(0), 1)) << "another lane's memory";
 }
 
 TEST(DataLanes, RepeatEveryStrandWithItsOwnNumbers) {
   Schedule schedule(1);
   schedule.lane(0).send(1, input(0));
-  schedule.lane(1).recv(1, output(0), 0);
+  schedule.lane(1).recv(1, output(0), {.lane = 0});
   const Lowered program = lowered(schedule, 0, 3);
   ASSERT_EQ(program.lanes.size(), 6u);
   for (std::uint16_t i = 0; i < 6; ++i) {
@@ -133,11 +217,16 @@ TEST(Show, SaysWhatAStepDoes) {
   Schedule schedule(4);
   schedule.lane().recv_reduce(3, input(1), output(1));
   schedule.lane().send(1, output(1));
-  schedule.lane(1).load_reduce({1, 2, 4, 5, 6}, input(0), output(0), 0);
+  schedule.lane(1).load_reduce({1, 2, 4, 5, 6}, input(0), output(0), {.lane = 0});
+  schedule.lane(1).recv_reduce(2, run(Buffer::Input, 1, 2), run(Buffer::Partial, 1, 2), kUnfinished);
+  schedule.lane(1).send(2, partial(1));
   const Lowered program = lowered(schedule);
   EXPECT_EQ(show(program, program.steps[0], 0), "recv_reduce_send  output[1] = input[1] + message of 3; send to 1");
   EXPECT_EQ(show(program, program.steps[1], 1),
             "load_reduce       output[0] = sum of input[0] and messages of 1.0, 2.0, 4..6.0");
+  EXPECT_EQ(show(program, program.steps[2], 1),
+            "recv_reduce       partial[2..3: 1, 2] = input[1, 2] + partial message of 2");
+  EXPECT_EQ(show(program, program.steps[3], 1), "send              partial[0: 1] to 2  (staged)");
 }
 
 struct Malformed {
@@ -159,33 +248,62 @@ TEST_P(MalformedSchedules, AreRefusedWithTheLine) {
 
 INSTANTIATE_TEST_SUITE_P(
     Lower, MalformedSchedules,
-    testing::Values(Malformed{"SelfSend", [](Lane& lane, Schedule&) { lane.send(1, input(0)); },
-                              "rank 1: schedule lane 0 line 0: exchanges a message with itself"},
-                    Malformed{"NegativePeer", [](Lane& lane, Schedule&) { lane.recv(-1, output(0)); }, "peer -1"},
-                    Malformed{"NoPeer", [](Lane& lane, Schedule&) { lane.send_all({}, input(0)); }, "names no peer"},
-                    Malformed{"PeerTwice",
-                              [](Lane& lane, Schedule&) {
-                                lane.send_all({2, 2}, input(0));
-                              },
-                              "repeat"},
-                    Malformed{"SourcePart", [](Lane& lane, Schedule&) { lane.send(0, input(2)); },
-                              "source part 2 of a schedule of 2 parts"},
-                    Malformed{"TargetPart", [](Lane& lane, Schedule&) { lane.recv(0, output(7)); }, "target part 7"},
-                    Malformed{"WritesInput", [](Lane& lane, Schedule&) { lane.recv(0, input(0)); }, "writes to Input"},
-                    Malformed{"FromLane", [](Lane& lane, Schedule&) { lane.recv(0, output(0), 3); },
-                              "receives from lane 3"},
-                    Malformed{"MixedSends",
-                              [](Lane& lane, Schedule&) {
-                                lane.send_all({0, 2}, input(0));
-                                lane.send(2, input(1));
-                              },
-                              "line 1: a lane that sends to several peers"},
-                    Malformed{"TwoReceivers",
-                              [](Lane& lane, Schedule& schedule) {
-                                lane.recv(0, output(0));
-                                schedule.lane(1).recv(0, output(1), 0);
-                              },
-                              "received by two lanes"}),
+    testing::Values(
+        Malformed{"SelfSend", [](Lane& lane, Schedule&) { lane.send(1, input(0)); },
+                  "rank 1: schedule lane 0 line 0: exchanges a message with itself"},
+        Malformed{"NegativePeer", [](Lane& lane, Schedule&) { lane.recv(-1, output(0)); }, "peer -1"},
+        Malformed{"NoPeer", [](Lane& lane, Schedule&) { lane.send_all({}, input(0)); }, "names no peer"},
+        Malformed{"PeerTwice",
+                  [](Lane& lane, Schedule&) {
+                    lane.send_all({2, 2}, input(0));
+                  },
+                  "repeat"},
+        Malformed{"SourcePart", [](Lane& lane, Schedule&) { lane.send(0, input(2)); },
+                  "source part 2 of a schedule of 2 parts"},
+        Malformed{"TargetPart", [](Lane& lane, Schedule&) { lane.recv(0, output(7)); }, "target part 7"},
+        Malformed{"WritesInput", [](Lane& lane, Schedule&) { lane.recv(0, input(0)); }, "writes to Input"},
+        Malformed{"FromLane", [](Lane& lane, Schedule&) { lane.recv(0, output(0), {.lane = 3}); },
+                  "receives from lane 3"},
+        Malformed{"MixedSends",
+                  [](Lane& lane, Schedule&) {
+                    lane.send_all({0, 2}, input(0));
+                    lane.send(2, input(1));
+                  },
+                  "line 1: a lane that sends to several peers"},
+        Malformed{"TwoReceivers",
+                  [](Lane& lane, Schedule& schedule) {
+                    lane.recv(0, output(0));
+                    schedule.lane(1).recv(0, output(1), {.lane = 0});
+                  },
+                  "received by two lanes"},
+        Malformed{"NoChunks", [](Lane& lane, Schedule&) { lane.send(0, Chunks{}); }, "has no source"},
+        Malformed{"TwoBuffers",
+                  [](Lane& lane, Schedule&) {
+                    lane.send(0, std::vector<Chunk>{input(0), output(1)});
+                  },
+                  "source chunks lie in input and output"},
+        Malformed{"DifferentCounts", [](Lane& lane, Schedule&) { lane.copy(run(Buffer::Input, 0, 2), output(0)); },
+                  "has 2 source and 1 target chunks"},
+        Malformed{"SlotsApart",
+                  [](Lane& lane, Schedule&) {
+                    lane.recv(0, std::vector<Chunk>{scratch(0, 0), scratch(1, 2)});
+                  },
+                  "target slots are not neighbours: 2 after 0"},
+        Malformed{"SlotOfOutput",
+                  [](Lane& lane, Schedule&) {
+                    lane.recv(0, Chunk{Buffer::Output, 0, 1});
+                  },
+                  "slot 1 of output"},
+        Malformed{"SlotTooFar", [](Lane& lane, Schedule&) { lane.recv(0, scratch(0, 70000)); }, "target slot 70000"},
+        Malformed{"SumInScratch", [](Lane& lane, Schedule&) { lane.recv_reduce(0, input(0), scratch(0)); },
+                  "puts a sum into Scratch"},
+        Malformed{"PartialMessageInScratch", [](Lane& lane, Schedule&) { lane.recv(0, scratch(0), kUnfinished); },
+                  "puts a sum into Scratch"},
+        Malformed{"DataInPartial", [](Lane& lane, Schedule&) { lane.recv(0, partial(0)); },
+                  "receives a message of data into Partial"},
+        Malformed{"ReducesOutput", [](Lane& lane, Schedule&) { lane.recv_reduce(0, output(0), output(0)); },
+                  "reduces Output"},
+        Malformed{"AddsToOutput", [](Lane& lane, Schedule&) { lane.reduce(input(0), output(0)); }, "adds to output"}),
     [](const auto& row) { return std::string(row.param.name); });
 
 TEST(Lower, RefusesDataLanesOutOfRange) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 
 #include "src/schedule/values.hpp"
 #include "tests/unit/schedule/interpreter.hpp"
@@ -14,6 +15,9 @@ namespace {
 
 constexpr Chunk input(int part) { return {Buffer::Input, static_cast<std::uint32_t>(part)}; }
 constexpr Chunk output(int part) { return {Buffer::Output, static_cast<std::uint32_t>(part)}; }
+constexpr Chunk scratch(int part) { return {Buffer::Scratch, static_cast<std::uint32_t>(part)}; }
+constexpr Chunk partial(int part) { return {Buffer::Partial, static_cast<std::uint32_t>(part)}; }
+constexpr Incoming kUnfinished{.lane = -1, .form = Form::Partial};
 
 using Build = std::function<Schedule(int ranks, Rank me)>;
 
@@ -24,9 +28,12 @@ std::vector<Lowered> programs(int ranks, const Build& build, int data_lanes = 1)
 }
 
 // The message of what verify finds, "proved" if nothing.
-std::string verdict(const std::vector<Lowered>& list, Order order, const VerifyOptions& options) {
-  const Status status = verify(list, order, options);
+std::string verdict(const std::vector<Lowered>& list, const Claim& claim, const VerifyOptions& options) {
+  const Status status = verify(list, claim, options);
   return status ? "proved" : status.error().message;
+}
+std::string verdict(const std::vector<Lowered>& list, Order order, const VerifyOptions& options) {
+  return verdict(list, {{Collective::AllReduce, static_cast<int>(list.size())}, order}, options);
 }
 
 VerifyOptions of(std::uint64_t count) {
@@ -53,21 +60,23 @@ Schedule ring(int n, Rank me, const std::function<int(RingLine&)>& edit) {
   Schedule schedule(static_cast<std::uint32_t>(n));
   Lane& lane = schedule.lane();
   const auto behind = [&](int distance) { return (me + 2 * n - distance) % n; };
-  const auto say = [&](RingLine line, bool from_input) {
+  // In round k a rank sends what it had then: an input, an unfinished sum, a result.
+  const auto held = [&](int k, int part) { return k == 1 ? input(part) : k < n ? partial(part) : output(part); };
+  const auto say = [&](RingLine line, int k) {
     for (int times = edit(line); times > 0; --times) {
       if (line.sends) {
-        lane.send(line.peer, from_input ? input(line.part) : output(line.part));
+        lane.send(line.peer, held(k, line.part));
       } else if (line.reduces) {
-        lane.recv_reduce(line.peer, input(line.part), output(line.part));
+        lane.recv_reduce(line.peer, input(line.part), held(k, line.part), k == 2 ? Incoming{} : kUnfinished);
       } else {
-        lane.recv(line.peer, output(line.part));
+        lane.recv(line.peer, output(line.part), k <= n ? kUnfinished : Incoming{});
       }
     }
   };
   const Rank next = (me + 1) % n, previous = behind(1);
   for (int k = 1; k < 2 * n; ++k) {
-    if (k > 1) say({false, k <= n, me, previous, behind(k)}, false);
-    if (k < 2 * n - 1) say({true, false, me, next, behind(k)}, k == 1);
+    if (k > 1) say({false, k <= n, me, previous, behind(k)}, k);
+    if (k < 2 * n - 1) say({true, false, me, next, behind(k)}, k);
   }
   return schedule;
 }
@@ -75,17 +84,25 @@ Schedule ring(int n, Rank me, const std::function<int(RingLine&)>& edit) {
 TEST(Verify, ProvesTheRegistry) {
   for (const Algorithm& row : algorithms()) {
     for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 33}) {
-      const Result<std::uint64_t> points = verify_all(row, {row.collective, ranks});
-      EXPECT_TRUE(points) << (points ? "" : points.error().message);
-      EXPECT_GE(points ? *points : 0, 100u);
+      for (const Rank root : has_root(row.collective) ? std::set<Rank>{0, 1 % ranks, ranks - 1} : std::set<Rank>{0}) {
+        const Problem problem{row.collective, ranks, root};
+        if (!row.supports(problem)) continue;
+        const Result<std::uint64_t> points = verify_all(row, problem);
+        EXPECT_TRUE(points) << (points ? "" : points.error().message);
+        EXPECT_GE(points ? *points : 0, 50u);
+      }
     }
   }
 }
 
 TEST(Verify, ProvesManyRanksByFingerprints) {
   for (const Algorithm& row : algorithms()) {
-    const Status status = verify(row, {row.collective, 101}, of(1000));
-    EXPECT_TRUE(status) << status.error().message;
+    for (const int ranks : {101, 128}) {
+      const Problem problem{row.collective, ranks, has_root(row.collective) ? 77 : 0};
+      if (!row.supports(problem)) continue;
+      const Status status = verify(row, problem, of(moves_blocks(row.collective) ? 7 : 1000));
+      EXPECT_TRUE(status) << name(row.collective) << " " << row.name << ": " << status.error().message;
+    }
   }
 }
 
@@ -97,7 +114,7 @@ TEST(Verify, NoticesMissingContributionsOfManyRanks) {
     lane.recv_reduce((me + n - 1) % n, input(0), output(0));
     return schedule;
   });
-  EXPECT_THAT(verdict(list, Order::Ring, of(3)), testing::HasSubstr("not the sum over all ranks"));
+  EXPECT_THAT(verdict(list, Order::Ring, of(3)), testing::HasSubstr("finishes what is not the sum over all ranks"));
 }
 
 struct Seeded {
@@ -141,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
                              if (line.me == 4 && line.part == 1) line.reduces = false;
                              return 1;
                            },
-                           "made of 4 of 5 ranks"}),
+                           "finishes a sum of 2 of 5 ranks"}),
     [](const auto& row) { return std::string(row.param.name); });
 
 TEST(Verify, NamesAContributionCountedTwice) {
@@ -149,8 +166,9 @@ TEST(Verify, NamesAContributionCountedTwice) {
     Schedule schedule(1);
     Lane& lane = schedule.lane();
     lane.send(1 - me, input(0));
-    lane.recv_reduce(1 - me, input(0), output(0));
-    lane.reduce(input(0), output(0));
+    lane.recv_reduce(1 - me, input(0), partial(0));
+    lane.reduce(input(0), partial(0));
+    lane.copy(partial(0), output(0));
     return schedule;
   });
   EXPECT_THAT(verdict(list, Order::Ring, of(3)),
@@ -185,7 +203,7 @@ Build one_shot(bool staged, int reduce_lane) {
     Lane& lane = schedule.lane(0);
     if (staged) lane.send_all_staged(others(n, me), input(0));
     if (!staged) lane.send_all(others(n, me), input(0));
-    schedule.lane(reduce_lane).load_reduce(others(n, me), input(0), output(0), 0);
+    schedule.lane(reduce_lane).load_reduce(others(n, me), input(0), output(0), {.lane = 0});
     return schedule;
   };
 }
@@ -211,11 +229,13 @@ TEST(Verify, CatchesAnUnorderedLaneThatOverwritesWhatAnotherSends) {
 
 TEST(Verify, AgreesWithRandomRunsOnThoseHazards) {
   std::mt19937_64 random(3);
+  const InterpreterOptions options{
+      .problem = {Collective::AllReduce, 4}, .count = 100, .tile_bytes = 64, .slots = 1, .in_place = true};
   for (const auto& build : {one_shot(false, 0), one_shot(true, 1)}) {
     const std::vector<Lowered> list = programs(4, build);
     int wrong = 0;
     for (int i = 0; i < 300; ++i) {
-      wrong += interpret(list, {.count = 100, .tile_bytes = 64, .slots = 1, .in_place = true}, random).empty() ? 0 : 1;
+      wrong += interpret(list, options, random).empty() ? 0 : 1;
     }
     EXPECT_GT(wrong, 0);
   }
@@ -301,7 +321,8 @@ TEST(Verify, RefusesWhatNoExecutorMayBeGiven) {
   EXPECT_THAT(broken([](auto& l) { l[2].steps[0].op = static_cast<StepOp>(77); }),
               testing::HasSubstr("unknown operation"));
   EXPECT_THAT(broken([](auto& l) { l[2].lanes.pop_back(); }), testing::HasSubstr("rank 2 has 3 parts and 2 lanes"));
-  EXPECT_FALSE(verify(std::span<const Lowered>{}, Order::Ring, of(1)));
+  EXPECT_FALSE(verify(std::span<const Lowered>{}, Claim{{Collective::AllReduce, 1}}, of(1)));
+  EXPECT_FALSE(verify(good, Claim{{Collective::AllReduce, 4}}, of(1))) << "three programs";
   EXPECT_FALSE(verify(row, {Collective::AllReduce, 0}, of(1)));
 }
 
