@@ -12,13 +12,10 @@ namespace wreath {
 // Ranks are counted from the root: rank (root + v) mod n is node v. A node's parent is its number without the lowest
 // bit, and its subtree the nodes that follow it, as many as that bit.
 struct BinomialNode {
-  BinomialNode(const Problem& problem, int node)
-      : ranks(problem.ranks),
-        root(problem.root),
-        number(node),
-        size(std::min(node == 0 ? ranks : node & -node, ranks - node)) {}
+  BinomialNode(int all, Rank from, int node)
+      : ranks(all), root(from), number(node), size(node == 0 ? all : std::min(node & -node, all - node)) {}
   static BinomialNode of(const Problem& problem, Rank me) {
-    return {problem, (me - problem.root + problem.ranks) % problem.ranks};
+    return {problem.ranks, problem.root, (me - problem.root + problem.ranks) % problem.ranks};
   }
 
   Rank rank() const { return (root + number) % ranks; }
@@ -26,7 +23,7 @@ struct BinomialNode {
   // The largest subtree first.
   std::vector<BinomialNode> children() const {
     std::vector<BinomialNode> nodes;
-    for (int bit = 1; bit < size; bit *= 2) nodes.insert(nodes.begin(), {Problem{{}, ranks, root}, number + bit});
+    for (int bit = 1; bit < size; bit *= 2) nodes.insert(nodes.begin(), {ranks, root, number + bit});
     return nodes;
   }
   // The ranks of its subtree, the own one first.

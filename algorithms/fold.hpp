@@ -2,7 +2,6 @@
 #pragma once
 
 #include <bit>
-#include <vector>
 
 #include "wreath/schedule.hpp"
 

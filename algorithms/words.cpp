@@ -23,15 +23,15 @@ Chunks chunks(Buffer buffer, std::span<const int> parts, int slot) {
   return all;
 }
 
-void exchange(Lane& lane, Rank to, const Chunks& sent, const Incomings& received) {
-  for (std::size_t i = 0; i * kMaximumMessageParts < std::max(sent.size(), received.target.size()); ++i) {
+void exchange(Lane& lane, Rank to, const Chunks& sent, const Taken& taken) {
+  for (std::size_t i = 0; i * kMaximumMessageParts < std::max(sent.size(), taken.target.size()); ++i) {
     if (Chunks out = message(sent, i); !out.empty()) lane.send(to, std::move(out));
-    Chunks target = message(received.target, i);
+    Chunks target = message(taken.target, i);
     if (target.empty()) continue;
-    if (received.source.empty()) {
-      lane.recv(received.from, std::move(target), received.incoming);
+    if (taken.source.empty()) {
+      lane.recv(taken.from, std::move(target), taken.incoming);
     } else {
-      lane.recv_reduce(received.from, message(received.source, i), std::move(target), received.incoming);
+      lane.recv_reduce(taken.from, message(taken.source, i), std::move(target), taken.incoming);
     }
   }
 }

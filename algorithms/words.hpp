@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -41,15 +42,15 @@ Chunks chunks(Buffer buffer, std::span<const int> parts, int slot = 0);
 // The messages that a message of so many chunks is cut into.
 constexpr int messages(int chunks) { return (chunks + kMaximumMessageParts - 1) / kMaximumMessageParts; }
 
-// Sends and receives in turns, message by message: ends that both send first need one slot only. With a `source`, what
-// is received is added to it.
-struct Incomings {
+// What a rank takes in an exchange: target = message, or, with a source, target = source + message.
+struct Taken {
   Rank from;
   Chunks target;
   Chunks source{};
   Incoming incoming{};
 };
-void exchange(Lane& lane, Rank to, const Chunks& sent, const Incomings& received);
+// Sends and receives in turns, message by message, so that one slot is enough where both ends send first.
+void exchange(Lane& lane, Rank to, const Chunks& sent, const Taken& taken);
 
 // All ranks but `me`, starting at me + 1.
 inline std::vector<Rank> others(int ranks, Rank me) { return stretch_of_ring(me + 1, ranks - 1, ranks); }

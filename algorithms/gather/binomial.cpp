@@ -29,7 +29,8 @@ Schedule binomial_gather(const Problem& problem, Rank me) {
 Cost binomial_gather_cost(const Problem& problem) {
   const int n = problem.ranks;
   int largest = 0;  // subtree below the root
-  for (const BinomialNode& child : BinomialNode(problem, 0).children()) largest = std::max(largest, child.size);
+  for (const BinomialNode& child : BinomialNode::of(problem, problem.root).children())
+    largest = std::max(largest, child.size);
   return {binomial_depth(n), static_cast<double>(largest) / n};
 }
 
