@@ -38,6 +38,7 @@ struct CommunicatorOptions {
   std::size_t buffer_bytes = 0;         // memory for slots, per process; 0: WREATH_BUFFER_BYTES
   std::uint32_t first_sequence = 0;     // for tests of the wrap at 2^32
   std::string faults;  // for tests: what goes wrong on links, "delay=0.1,close=0.001,seed=7"; see WREATH_FAULTS
+  std::string trace;   // a folder: every rank leaves there what its lanes did (`wreath trace`); empty: WREATH_TRACE
   Timeouts timeouts;
 };
 

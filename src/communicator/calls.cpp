@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "src/communicator/impl.hpp"
+#include "src/device/device_memory.hpp"
 
 namespace wreath {
 namespace {
@@ -43,6 +44,27 @@ Call with_output(Call call, const Blocks& blocks) {
   return call;
 }
 
+// Device memory by the address at which this library reaches it.
+Call within_reach(const Call& call) {
+  Call within = call;
+  if (call.input != nullptr) within.input = reachable(call.input, 1);
+  if (call.output != nullptr) within.output = reachable(call.output, 1);
+  return within;
+}
+
+Result<Work> start_call(Engine& engine, const Call& call) {
+  if (call.stream == nullptr) return Work(engine.start(within_reach(call)));
+  auto operation = engine.start_on_stream(within_reach(call));
+  if (!operation) return operation.error();
+  return Work(std::move(*operation));
+}
+
+Status run_call(Engine& engine, const Call& call) {
+  if (call.stream == nullptr) return engine.run(within_reach(call));
+  auto work = start_call(engine, call);
+  return work ? work->wait() : Status(work.error());
+}
+
 }  // namespace
 
 Status Communicator::run(const Call& call, bool varying) {
@@ -51,7 +73,7 @@ Status Communicator::run(const Call& call, bool varying) {
                      [&] {
                        return check_call(call, varying, {ranks(), rank()});
                      },
-                     [&](Engine& engine) { return engine.run(call); });
+                     [&](Engine& engine) { return run_call(engine, call); });
 }
 
 Result<Work> Communicator::start(const Call& call, bool varying) {
@@ -60,7 +82,7 @@ Result<Work> Communicator::start(const Call& call, bool varying) {
                      [&] {
                        return check_call(call, varying, {ranks(), rank()});
                      },
-                     [&](Engine& engine) { return Result<Work>(Work(engine.start(call))); });
+                     [&](Engine& engine) { return start_call(engine, call); });
 }
 
 Status Communicator::run(const Call& call) { return run(normalized(call), call.varying()); }

@@ -95,6 +95,7 @@ Result<bool> Engine::start_operation(Operation& operation) {
   if (!launch) return launch.error();
   if (!operation.own && !plans_->enter(*launch->plan)) return false;
   operation.started = true;
+  if (trace_ != nullptr) trace_->begin_call(recorder_.find(operation.number).value_or(CallRecord{}), now_ns());
   const CopyKernels& copies = copy_kernels();
   lanes_.start(*launch->plan, launch->state, {launch->arithmetic, copies.plain, copies.fill}, launch->resident);
   WREATH_TRY(links_->announce(*control_));
@@ -141,6 +142,7 @@ Engine::Round Engine::drive_round() {
   }
   Operation* operation = front();
   if (operation == nullptr) return Round::Nothing;
+  if (!operation->ready.load(std::memory_order_acquire)) return Round::Blocked;
   if (!operation->started) {
     const auto started = start_operation(*operation);
     if (!started) {
@@ -186,6 +188,7 @@ void Engine::on_fault(Operation& operation) {
 }
 
 void Engine::finish(Operation& operation, std::optional<Error> error) {
+  if (trace_ != nullptr) trace_->end_call(operation.number, now_ns());
   if (error) {
     recorder_.failed(operation.number);
   } else {

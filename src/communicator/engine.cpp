@@ -71,6 +71,10 @@ Status Engine::link() {
   auto recorder = FlightRecorder::create(rank(), ranks(), membership_.communicator);
   if (!recorder) return recorder.error();
   recorder_ = std::move(*recorder);
+  if (!options_.trace.empty()) {
+    trace_ = std::make_unique<Trace>(options_.trace, membership_.communicator, rank(), identity_);
+    lanes_.set_trace(&trace_->steps());
+  }
   watch_ = std::make_unique<Watch>(*this, rank(), ranks(), options_.timeouts);
   control_ = std::make_unique<ControlPlane>(std::move(membership_.control), *this);
   auto progress = Progress::instance();
@@ -233,6 +237,9 @@ void Engine::leave() {
   const Deadline flushing = Deadline::after_ms(kAbortMs);
   while (control_->flush() && !flushing.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   progress_->remove(*this);
+  if (trace_ == nullptr) return;
+  const auto written = trace_->write(now_ns());
+  if (!written) log_warning("{}", written.error().message);
 }
 
 }  // namespace wreath

@@ -20,6 +20,7 @@
 #include "src/communicator/operation.hpp"
 #include "src/communicator/plans.hpp"
 #include "src/communicator/progress.hpp"
+#include "src/communicator/trace.hpp"
 #include "src/communicator/watch.hpp"
 #include "src/executor/small.hpp"
 #include "src/recorder/recorder.hpp"
@@ -42,6 +43,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Status run(const Call& call);
   // Starts it. Its counts and displacements are copied.
   std::shared_ptr<Operation> start(const Call& call);
+  // Starts it when call.stream has come to it; its turn among the calls is taken now.
+  Result<std::shared_ptr<Operation>> start_on_stream(const Call& call);
   // Starts an operation that brings its own plan: it takes its turn, but no number of the calls.
   std::shared_ptr<Operation> start(std::unique_ptr<OwnPlan> own);
   // Waits for it; NotReady when `timeout_ms` (>= 0) ends first.
@@ -75,7 +78,11 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // Entering calls.
   void enter(Operation& operation);
   const Choice& choice_of(const Query& query);
+  bool is_trivial(const Operation& operation) const;
   bool trivial(Operation& operation);
+  void finish_trivial(Operation& operation);
+  void open(Operation& operation);
+  std::uint64_t first_waiting_for_stream() const;
   std::shared_ptr<Operation> enqueue(std::shared_ptr<Operation> operation);
   void drive_queue(std::size_t left, const Deadline& deadline);
   std::shared_ptr<Operation> first_queued();
@@ -128,6 +135,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::shared_ptr<Progress> progress_;
   std::unique_ptr<ControlPlane> control_;
   std::unique_ptr<Watch> watch_;
+  std::unique_ptr<Trace> trace_;  // null: none is asked for
   std::int64_t spin_ns_ = 0;
   bool crowded_ = false;  // more ranks than cores on this host
 

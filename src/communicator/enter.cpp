@@ -3,6 +3,7 @@
 
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
+#include "wreath/device.hpp"
 
 namespace wreath {
 namespace {
@@ -60,21 +61,31 @@ void Engine::enter(Operation& operation) {
   recorder_.enter(record);
 }
 
-// Calls that need no peer are over at once.
-bool Engine::trivial(Operation& operation) {
+// Whether it needs no peer: alone, without elements, or with no algorithm to serve it.
+bool Engine::is_trivial(const Operation& operation) const {
+  const bool nothing = !operation.call.varying() && operation.call.count == 0;
+  return nothing || ranks() == 1 || operation.choice.algorithm == nullptr;
+}
+
+// Ends a trivial operation.
+void Engine::finish_trivial(Operation& operation) {
   const Call& call = operation.call;
   const bool nothing = !call.varying() && call.count == 0;
-  const bool served = operation.choice.algorithm != nullptr || ranks() == 1;
-  if (!nothing && served && ranks() > 1) return false;
-  if (!nothing && !served) {  // alike on all ranks
+  if (!nothing && ranks() > 1) {  // not served: alike on all ranks
     const Error error = no_row(tuning_, query_of(call, elements_of(call), ranks()));
     recorder_.failed(operation.number);
     operation.finish(Error{error.code, fmt::format("{}: {}: {}", identity_, call_text(), error.message), rank()});
-    return true;
+    return;
   }
   if (!nothing && call.collective != Collective::Barrier) finish_alone(call);
   recorder_.done(operation.number);
   operation.finish(std::nullopt);
+}
+
+// Calls that need no peer are over at once.
+bool Engine::trivial(Operation& operation) {
+  if (!is_trivial(operation)) return false;
+  finish_trivial(operation);
   return true;
 }
 
@@ -107,6 +118,45 @@ std::shared_ptr<Operation> Engine::start(std::unique_ptr<OwnPlan> own) {
   operation->reset({});
   operation->own = std::move(own);
   return enqueue(std::move(operation));
+}
+
+Result<std::shared_ptr<Operation>> Engine::start_on_stream(const Call& call) {
+  drive_queue(kMaximumQueued, Deadline::after_ms(-1));
+  auto operation = std::make_shared<Operation>(shared_from_this());
+  operation->reset(call);
+  enter(*operation);
+  const bool alone = is_trivial(*operation);
+  operation->ready.store(alone, std::memory_order_relaxed);
+  const Status taken = call.stream->run([self = shared_from_this(), operation, alone] {
+    if (alone) {
+      self->finish_trivial(*operation);
+      return operation->status();
+    }
+    self->open(*operation);
+    return self->wait(*operation, -1);
+  });
+  if (!taken) {  // the ranks that enter this call would wait for it
+    fail(taken.error().code, rank(), fmt::format("{}: its stream: {}", identity_, taken.error().message));
+    return taken.error();
+  }
+  return alone ? operation : enqueue(operation);
+}
+
+// The operation's stream has come to it.
+void Engine::open(Operation& operation) {
+  operation.ready.store(true, std::memory_order_release);
+  ring();
+  progress_->kick();
+}
+
+// The number of the first call that has its turn but whose stream has not come to it; 0: none.
+std::uint64_t Engine::first_waiting_for_stream() const {
+  if (queued_.load(std::memory_order_acquire) == 0) return 0;
+  const std::lock_guard lock(mutex_);
+  for (const auto& operation : queue_) {
+    if (!operation->ready.load(std::memory_order_acquire)) return operation->number;
+  }
+  return 0;
 }
 
 std::shared_ptr<Operation> Engine::enqueue(std::shared_ptr<Operation> operation) {

@@ -35,6 +35,11 @@ void Engine::answer(Rank to, std::uint64_t number) {
   state.entered = record.has_value();
   if (record) state.record = *record;
   state.last = recorder_.last();
+  const std::uint64_t waiting = first_waiting_for_stream();
+  if (waiting != 0 && number >= waiting) {  // it has its turn, but this rank is not in it yet
+    state.entered = false;
+    state.last.number = waiting - 1;
+  }
   control_->send(to, std::move(state));
 }
 

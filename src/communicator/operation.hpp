@@ -70,6 +70,7 @@ class Operation {
   std::unique_ptr<OwnPlan> own;                        // instead of `call`
   std::uint64_t number = 0;                            // 0: of an own plan
   std::uint32_t signature = 0;
+  std::atomic<bool> ready{true};  // false: its stream has not come to it yet
   bool started = false;
   bool moved = true;  // since the watch looked
   Choice choice;

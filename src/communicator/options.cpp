@@ -61,6 +61,7 @@ Status fill_from_environment(CommunicatorOptions& options) {
   if (options.transports.empty()) options.transports = split(setting_text(Setting::TransportNames));
   if (options.algorithm.empty()) options.algorithm = setting_text(Setting::AlgorithmName);
   if (options.faults.empty()) options.faults = setting_text(Setting::Faults);
+  if (options.trace.empty()) options.trace = setting_text(Setting::Trace);
   WREATH_TRY(fill_integer(options.lanes, untouched.lanes, Setting::Lanes));
   WREATH_TRY(fill_integer(options.slot_count, untouched.slot_count, Setting::Slots));
   WREATH_TRY(fill_from_environment(options.timeouts));
@@ -124,6 +125,7 @@ std::string encode_options(const CommunicatorOptions& options) {
                             {"buffer_bytes", options.buffer_bytes},
                             {"first_sequence", options.first_sequence},
                             {"faults", options.faults},
+                            {"trace", options.trace},
                             {"bootstrap_ms", options.timeouts.bootstrap_ms},
                             {"late_warning_ms", options.timeouts.late_warning_ms},
                             {"arrival_ms", options.timeouts.arrival_ms},
@@ -144,6 +146,7 @@ Result<CommunicatorOptions> decode_options(const std::string& text) {
     options.buffer_bytes = json.at("buffer_bytes").get<std::size_t>();
     options.first_sequence = json.at("first_sequence").get<std::uint32_t>();
     options.faults = json.at("faults").get<std::string>();
+    options.trace = json.at("trace").get<std::string>();
     options.timeouts.bootstrap_ms = json.at("bootstrap_ms").get<std::int64_t>();
     options.timeouts.late_warning_ms = json.at("late_warning_ms").get<std::int64_t>();
     options.timeouts.arrival_ms = json.at("arrival_ms").get<std::int64_t>();

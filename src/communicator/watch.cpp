@@ -29,6 +29,7 @@ Watch::Watch(Engine& engine, int rank, int ranks, const Timeouts& timeouts)
     : engine_(engine), rank_(rank), timeouts_(timeouts), peers_(static_cast<std::size_t>(ranks)) {}
 
 void Watch::look(Operation& operation, std::int64_t now_ns) {
+  if (!operation.ready.load(std::memory_order_acquire)) return;  // its clocks start when its stream comes to it
   if (operation.entered_ns == 0) operation.entered_ns = operation.moved_ns = now_ns;
   if (operation.moved) {
     operation.moved = false;
