@@ -4,11 +4,14 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/arithmetic.hpp"
 #include "kernels/cpu/target_kernels.hpp"
 
+// Only processors of 2007 have it and nothing better; they run the baseline.
+#define HWY_DISABLED_TARGETS HWY_SSSE3
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/reduce.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -140,18 +143,47 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<D>> narrowed(D d, hn::Vec<D> value) {
   return hn::IfThenElse(hn::Gt(magnitude, word(kNoNumber)), word(Format::kNan), hn::Or(result, sign));
 }
 
+// Quotients of integers are formed in floats that hold all of T: see Quotient.
+template <typename T>
+using Real = std::conditional_t<sizeof(T) == 1, float, double>;
+
+template <typename T, class D>
+HWY_INLINE hn::Vec<D> load_as_reals(D d, const T* source) {
+  if constexpr (sizeof(T) == 1) {
+    return hn::ConvertTo(d, hn::PromoteTo(hn::RebindToSigned<D>(), load(hn::Rebind<T, D>(), source)));
+  } else {
+    const hn::Rebind<std::int32_t, D> signed_words;
+    const auto bits = hn::BitCast(signed_words, load(hn::Rebind<T, D>(), source));
+    if constexpr (std::is_signed_v<T>) return hn::PromoteTo(d, bits);
+    const auto lowered = hn::Xor(bits, hn::Set(signed_words, std::numeric_limits<std::int32_t>::min()));
+    return hn::Add(hn::PromoteTo(d, lowered), hn::Set(d, 0x1p31));
+  }
+}
+
+// Reals below 2^31, truncated to integers T.
+template <typename T, class D>
+HWY_INLINE hn::Vec<hn::Rebind<T, D>> truncated(D /*d*/, hn::Vec<D> value) {
+  const hn::Rebind<T, D> stored;
+  if constexpr (sizeof(T) == 1) {
+    return hn::DemoteTo(stored, hn::ConvertTo(hn::RebindToSigned<D>(), value));
+  } else {
+    return hn::BitCast(stored, hn::DemoteTo(hn::Rebind<std::int32_t, D>(), value));
+  }
+}
+
+// As `narrow`, or reals as integers.
 template <typename T, class D>
 HWY_INLINE void store_narrowed(hn::Vec<D> value, D d, Stored<T>* target) {
-  if constexpr (!NarrowFormat<T>::kExists) {
+  const hn::Rebind<Stored<T>, D> stored;
+  if constexpr (std::is_integral_v<T> && std::is_floating_point_v<hn::TFromD<D>>) {
+    store(truncated<T>(d, value), stored, target);
+  } else if constexpr (!NarrowFormat<T>::kExists) {
     store(canonical_vector(d, value), d, target);
+  } else if constexpr (kConvertsFloat16 && std::is_same_v<T, Float16>) {
+    const hn::Rebind<hwy::float16_t, D> half;
+    store(hn::BitCast(stored, hn::DemoteTo(half, canonical_vector(d, value))), stored, target);
   } else {
-    const hn::Rebind<Stored<T>, D> stored;
-    if constexpr (kConvertsFloat16 && std::is_same_v<T, Float16>) {
-      const hn::Rebind<hwy::float16_t, D> half;
-      store(hn::BitCast(stored, hn::DemoteTo(half, canonical_vector(d, value))), stored, target);
-    } else {
-      store(hn::DemoteTo(stored, narrowed<T>(d, value)), stored, target);
-    }
+    store(hn::DemoteTo(stored, narrowed<T>(d, value)), stored, target);
   }
 }
 
@@ -242,6 +274,20 @@ struct Conversion {
   }
 };
 
+// Integers multiplied by a number's inverse, in floats of 2^-p relative error. The inverse is rounded up, so that a
+// whole quotient never falls short of itself, and no other reaches the next: it lacks 1 / number, the error is less.
+template <typename T>
+struct Quotient {
+  using Sum = Real<T>;
+  const T* source;
+  Sum inverse;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> at(D d, std::size_t index) const {
+    return hn::Mul(load_as_reals(d, source + index), hn::Set(d, inverse));
+  }
+};
+
 // Stores vectors of tag D from `at` on while whole ones are left; returns where it stopped.
 template <typename Out, class Body, class D>
 HWY_INLINE std::size_t store_rest(const Body& body, D d, Stored<Out>* target, std::size_t at, std::size_t elements) {
@@ -308,22 +354,47 @@ void enter(const Arithmetic& arithmetic, std::byte* target, const std::byte* sou
   store_all<Sum>(body, target, elements);
 }
 
+template <typename T>
+void divide_integers(std::byte* target, const std::byte* source, int ranks, std::size_t elements) {
+  if constexpr (sizeof(T) == 8) {
+    for (std::size_t i = 0; i < elements; ++i) {
+      T value;
+      std::memcpy(&value, source + i * sizeof(T), sizeof(T));
+      value = divide(value, ranks);
+      std::memcpy(target + i * sizeof(T), &value, sizeof(T));
+    }
+  } else if (ranks == 1) {  // other quotients are below 2^31
+    std::memmove(target, source, elements * sizeof(T));
+  } else {
+    const Real<T> nearest = 1 / static_cast<Real<T>>(ranks);
+    const Real<T> inverse = std::bit_cast<Real<T>>(std::bit_cast<WrappingWord<Real<T>>>(nearest) + 1);
+    store_all<T>(Quotient<T>{reinterpret_cast<const T*>(source), inverse}, target, elements);
+  }
+}
+
 template <typename T, bool kDivides>
 void finish(const Arithmetic& arithmetic, std::byte* target, const std::byte* source, std::size_t elements) {
   using Sum = Accumulator<T>;
   if constexpr (std::is_integral_v<T>) {
-    for (std::size_t i = 0; i < elements; ++i) {
-      T value;
-      std::memcpy(&value, source + i * sizeof(T), sizeof(T));
-      value = divide(value, arithmetic.ranks);
-      std::memcpy(target + i * sizeof(T), &value, sizeof(T));
-    }
+    divide_integers<T>(target, source, arithmetic.ranks, elements);
   } else {
     constexpr Step kStep = kDivides ? Step::Divide : Step::None;
     const Conversion<Sum, kStep> body{reinterpret_cast<const Sum*>(source), static_cast<Sum>(arithmetic.ranks)};
     store_all<T>(body, target, elements);
   }
 }
+
+// Sums and products of both signednesses are the same bits.
+template <typename T, bool kSigned = std::is_integral_v<T>&& std::is_signed_v<T>>
+struct Unsigned {
+  using Type = T;
+};
+template <typename T>
+struct Unsigned<T, true> {
+  using Type = std::make_unsigned_t<T>;
+};
+template <typename T, ReduceOp kOp>
+using Tallied = std::conditional_t<kOp == ReduceOp::Min || kOp == ReduceOp::Max, T, typename Unsigned<T>::Type>;
 
 template <typename T, ReduceOp kOp>
 constexpr TargetKernels kernels_of() {
@@ -332,12 +403,17 @@ constexpr TargetKernels kernels_of() {
   constexpr bool kSums = kAverages || kMultiplies || kOp == ReduceOp::Sum;
   constexpr ReduceOp kTree = kSums ? ReduceOp::Sum : kOp;
   constexpr bool kNarrow = NarrowFormat<T>::kExists;
-  constexpr bool kEveryK = kSums && sizeof(Accumulator<T>) >= 4;
+  using Sum = Tallied<Accumulator<T>, kTree>;
+  constexpr bool kEveryK = kSums && sizeof(Sum) == 4;
   TargetKernels row;
   row.every_k = kEveryK;
-  row.partial = reduce<Accumulator<T>, kTree, kEveryK>;
-  if constexpr (!kAverages && !kMultiplies) row.data = reduce<T, kTree, kEveryK>;
-  if constexpr (kNarrow || kMultiplies) row.enter = enter<T, kMultiplies>;
+  row.partial = reduce<Sum, kTree, kEveryK>;
+  if constexpr (kOp == ReduceOp::Sum && kNarrow && sizeof(T) == 2) row.data = reduce<T, kTree, kEveryK>;
+  if constexpr (kNarrow) {
+    row.enter = enter<T, kMultiplies>;
+  } else if constexpr (kMultiplies) {
+    row.enter = enter<Sum, true>;
+  }
   if constexpr (kNarrow || kAverages) row.finish = finish<T, kAverages>;
   return row;
 }

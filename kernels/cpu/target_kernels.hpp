@@ -16,10 +16,10 @@ using TreeKernel = void (*)(std::byte* target, const std::byte* const* sources, 
 using ConvertKernel = void (*)(const Arithmetic& arithmetic, std::byte* target, const std::byte* source,
                                std::size_t elements);
 
-// Of one dtype and operator. Null: nothing to do, both forms are the same.
+// Of one dtype and operator. Conversions are null where both forms are the same.
 struct TargetKernels {
   TreeKernel partial = nullptr;    // accumulators into an accumulator
-  TreeKernel data = nullptr;       // elements into a finished element; null where that takes more than a tree
+  TreeKernel data = nullptr;       // elements into a finished element, in registers; null where rows do as well
   ConvertKernel enter = nullptr;   // Data to Partial: widens, premultiplies
   ConvertKernel finish = nullptr;  // Partial to Data: divides, rounds
   bool every_k = false;

@@ -27,8 +27,9 @@ Bandwidth measure(TeamMember& member, std::size_t working_set_bytes, const Effor
     best.copy_gbps = std::max(best.copy_gbps, gbps(2 * half, member.ranks(), us));
   }
   const std::byte* sources[] = {pages.data() + third, pages.data() + 2 * third};
-  const ReduceKernel reduce = reduce_kernel(DataType::Float32, ReduceOp::Sum);
-  const double us = member.median_us(effort, [&] { reduce(target, sources, 2, third / sizeof(float)); });
+  const Arithmetic sum = arithmetic(DataType::Float32, ReduceOp::Sum, 2);
+  const double us =
+      member.median_us(effort, [&] { sum.combine(sum, target, Form::Data, sources, 2, {}, third / sizeof(float)); });
   best.reduce_gbps = gbps(3 * third, member.ranks(), us);
   return best;
 }
