@@ -16,48 +16,98 @@ double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
+void poison(std::span<std::byte> bytes) {
+  if (!bytes.empty()) std::memset(bytes.data(), static_cast<int>(kPoison), bytes.size());
+}
+
 }  // namespace
 
 Bench::Bench(Member& member, const CollectiveRow& row, const Options& options, Buffers& buffers)
-    : member_(member), row_(row), options_(options), buffers_(buffers) {
-  for (const DataType dtype : options.dtypes) {
-    patterns_.emplace_back(dtype, member.rank(), member.ranks());
-    pattern_dtypes_.push_back(dtype);
+    : member_(member), row_(row), options_(options), buffers_(buffers) {}
+
+// ---- buffers ----
+
+std::span<std::byte> Bench::input(int stream) const {
+  return buffers_.input[static_cast<std::size_t>(stream)].first(bytes(shape_.input));
+}
+
+// The one buffer of calls in place.
+std::span<std::byte> Bench::shared_buffer() const {
+  return buffers_.output.first(bytes(std::max(in_place_.input + shape_.input, in_place_.output + shape_.output)));
+}
+
+void Bench::fill_input(int stream) const { data_->input(stream, seat_.rank).fill(input(stream)); }
+
+void Bench::fill_in_place() const {
+  poison(shared_buffer());
+  const auto own = shared_buffer().subspan(bytes(in_place_.input), bytes(shape_.input));
+  data_->input(PatternSet::kInPlace, seat_.rank).fill(own);
+}
+
+const Pattern& Bench::pattern_of(const Segment& segment, int stream, int calls) {
+  if (segment.source != kCombined) return data_->input(stream, segment.source);
+  if (stream != PatternSet::kInPlace) return data_->combined(stream);
+  return data_->combined_in_place(calls, replaced_in_place(row_, seat_));
+}
+
+std::uint64_t Bench::count_wrong(const std::byte* result, int stream, int calls) {
+  std::uint64_t wrong = 0;
+  for (const Segment& each : segments_) {
+    wrong +=
+        pattern_of(each, stream, calls).count_wrong({result + bytes(each.first), bytes(each.count)}, each.source_first);
   }
+  return wrong;
 }
 
-const SumPatterns& Bench::patterns(DataType dtype) {
-  const auto found = std::find(pattern_dtypes_.begin(), pattern_dtypes_.end(), dtype);
-  return patterns_[static_cast<std::size_t>(found - pattern_dtypes_.begin())];
-}
+// ---- calls ----
 
-// Fills the inputs, sets guards, and chooses the bytes that are watched during the timed calls.
+// Takes over the case: its data, the places of its parts, guards.
 void Bench::prepare(const Case& work) {
-  data_ = &patterns(work.dtype);
-  for (int parity = 0; parity < 2; ++parity) {
-    data_->input(parity).fill(buffers_.input[static_cast<std::size_t>(parity)].first(work.bytes));
-  }
-  buffers_.output.set_guards(work.bytes);
+  const std::optional<ReduceOp> op = row_.combines() ? std::optional(work.kind.op) : std::nullopt;
+  if (!data_ || !data_->is_of(work.kind.dtype, op)) data_.emplace(work.kind.dtype, op, member_.ranks());
+  work_ = work;
+  seat_ = {member_.rank(), member_.ranks(), work.kind.root};
+  shape_ = row_.shape(seat_, work.elements);
+  in_place_ = row_.in_place(seat_, shape_);
+  segments_ = row_.expected(seat_, work.elements);
+}
+
+// Chooses the bytes that are watched during the timed calls: of the output, but in place only what is no input.
+void Bench::choose_spots(bool in_place) {
   spots_.clear();
-  for (std::size_t i = 0; i < kSpots && work.bytes > 0; ++i) {
-    const std::size_t offset = i == 0 ? 0 : i == 1 ? work.bytes - 1 : i * 0x9e3779b97f4a7c15ULL % work.bytes;
-    spots_.push_back({offset, {data_->sum(0).byte_at(offset), data_->sum(1).byte_at(offset)}});
+  if (!checks() || (in_place && row_.combines())) return;
+  const std::size_t each = kSpots / std::max<std::size_t>(segments_.size(), 1) + 1;
+  std::byte* const result = buffers_.output.first(0).data() + (in_place ? bytes(in_place_.output) : 0);
+  for (const Segment& segment : segments_) {
+    const std::size_t size = bytes(segment.count);
+    if (size == 0 || (in_place && segment.source == seat_.rank)) continue;
+    for (std::size_t i = 0; i < each; ++i) {
+      const std::size_t offset = i == 0 ? 0 : i == 1 ? size - 1 : i * 0x9e3779b97f4a7c15ULL % size;
+      const auto expected = [&](int stream) {
+        return pattern_of(segment, in_place ? PatternSet::kInPlace : stream)
+            .byte_at(bytes(segment.source_first) + offset);
+      };
+      spots_.push_back({result + bytes(segment.first) + offset, {expected(0), expected(1)}});
+    }
   }
 }
 
-Status Bench::call(const Case& work, const std::byte* input) const {
-  return row_.call(member_, input, buffers_.output.first(0).data(), work.count(), work.dtype, work.op);
+Status Bench::call(const std::byte* from, std::byte* to) const {
+  return row_.call(row_, member_, {seat_, work_.elements, work_.kind, from, to});
 }
 
 // Spoils one byte of the output, calls, and looks whether the byte is right.
-Status Bench::call_spotted(const Case& work, int call_number, int parity, Timing& timing) const {
-  const std::byte* input = buffers_.input[static_cast<std::size_t>(parity)].first(0).data();
-  if (spots_.empty() || !checks()) return call(work, input);
+Status Bench::call_spotted(int call_number, int stream, Timing& timing) const {
+  const bool in_place = stream == PatternSet::kInPlace;
+  std::byte* const base = buffers_.output.first(0).data();
+  const std::byte* from = in_place ? base + bytes(in_place_.input) : input(stream).data();
+  std::byte* to = in_place ? base + bytes(in_place_.output) : base;
+  if (spots_.empty()) return call(from, to);
   const Spot& spot = spots_[static_cast<std::size_t>(call_number) % spots_.size()];
-  std::byte& watched = buffers_.output.first(work.bytes)[spot.offset];
-  watched = ~spot.expected[parity];
-  WREATH_TRY(call(work, input));
-  timing.wrong += watched != spot.expected[parity] ? 1U : 0U;
+  const std::byte expected = spot.expected[stream & 1];
+  *spot.watched = ~expected;
+  WREATH_TRY(call(from, to));
+  timing.wrong += *spot.watched != expected ? 1U : 0U;
   return {};
 }
 
@@ -81,81 +131,88 @@ Status Bench::timed(int calls, bool each, Timing& timing, Call call) const {
 }
 
 // `calls` timed calls that alternate between the inputs; the output is compared at the end.
-Status Bench::time_alternating(const Case& work, int calls, int first_parity, Timing& timing) {
-  const std::span<std::byte> output = buffers_.output.first(work.bytes);
-  std::memset(output.data(), static_cast<int>(kPoison), output.size());
-  const auto one = [&](int i) { return call_spotted(work, i, (i + first_parity) & 1, timing); };
+Status Bench::time_alternating(int calls, int first_stream, Timing& timing) {
+  poison(output());
+  const auto one = [&](int i) { return call_spotted(i, (i + first_stream) & 1, timing); };
   if (!options_.rewrite) {
     WREATH_TRY(timed(calls, options_.per_iteration, timing, one));
   } else {
     for (int i = 0; i < calls; ++i) {
-      const int parity = (i + first_parity) & 1;
-      data_->input(parity).fill(buffers_.input[static_cast<std::size_t>(parity)].first(work.bytes));
+      fill_input((i + first_stream) & 1);
       WREATH_TRY(timed(1, options_.per_iteration, timing, [&](int) { return one(i); }));
     }
   }
-  if (checks()) timing.wrong += data_->sum((calls - 1 + first_parity) & 1).count_wrong(output);
+  if (checks()) timing.wrong += count_wrong(output().data(), (calls - 1 + first_stream) & 1);
   return {};
 }
 
 // `calls` timed calls in place, each on the result of the one before.
-Status Bench::time_repeated(const Case& work, int calls, Timing& timing) {
-  const std::span<std::byte> output = buffers_.output.first(work.bytes);
-  data_->in_place_input().fill(output);
-  WREATH_TRY(timed(calls, options_.per_iteration, timing, [&](int) { return call(work, output.data()); }));
-  if (checks()) timing.wrong += data_->in_place_after(calls).count_wrong(output);
+Status Bench::time_repeated(int calls, Timing& timing) {
+  fill_in_place();
+  WREATH_TRY(timed(calls, options_.per_iteration, timing,
+                   [&](int i) { return call_spotted(i, PatternSet::kInPlace, timing); }));
+  const std::byte* result = shared_buffer().data() + bytes(in_place_.output);
+  if (checks()) timing.wrong += count_wrong(result, PatternSet::kInPlace, calls);
   return {};
 }
 
-Status Bench::check_out_of_place(const Case& work, Timing& timing) {
-  const std::span<std::byte> output = buffers_.output.first(work.bytes);
+Status Bench::check_out_of_place(Timing& timing) {
   for (int i = 0; i < options_.check; ++i) {
-    std::memset(output.data(), static_cast<int>(kPoison), output.size());
-    WREATH_TRY(call(work, buffers_.input[static_cast<std::size_t>(i & 1)].first(0).data()));
-    timing.wrong += data_->sum(i & 1).count_wrong(output);
+    const int stream = i & 1;
+    poison(output());
+    WREATH_TRY(call(input(stream).data(), output().data()));
+    timing.wrong += count_wrong(output().data(), stream);
+    timing.wrong += data_->input(stream, seat_.rank).count_wrong(input(stream));
   }
   return {};
 }
 
-Status Bench::check_in_place(const Case& work, Timing& timing) {
-  const std::span<std::byte> output = buffers_.output.first(work.bytes);
+Status Bench::check_in_place(Timing& timing) {
   for (int i = 0; i < options_.check; ++i) {
-    data_->in_place_input().fill(output);
-    WREATH_TRY(call(work, output.data()));
-    timing.wrong += data_->in_place_after(1).count_wrong(output);
+    fill_in_place();
+    std::byte* const base = shared_buffer().data();
+    WREATH_TRY(call(base + bytes(in_place_.input), base + bytes(in_place_.output)));
+    timing.wrong += count_wrong(base + bytes(in_place_.output), PatternSet::kInPlace);
   }
   return {};
 }
 
 Result<Timing> Bench::out_of_place(const Case& work) {
   prepare(work);
+  for (const int stream : {0, 1}) fill_input(stream);
+  buffers_.output.set_guards(output().size());
+  choose_spots(false);
   Timing timing;
-  WREATH_TRY(check_out_of_place(work, timing));
-  for (int i = 0; i < options_.warmup; ++i) {
-    WREATH_TRY(call(work, buffers_.input[static_cast<std::size_t>(i & 1)].first(0).data()));
-  }
+  WREATH_TRY(check_out_of_place(timing));
+  for (int i = 0; i < options_.warmup; ++i) WREATH_TRY(call(input(i & 1).data(), output().data()));
   const int second = checks() ? options_.iterations / 2 : 0;
   const int first = options_.iterations - second;
-  WREATH_TRY(time_alternating(work, first, 0, timing));
+  WREATH_TRY(time_alternating(first, 0, timing));
   // The second half ends on the input that the first did not end on.
-  if (second > 0) WREATH_TRY(time_alternating(work, second, (first - second + 1) & 1, timing));
+  if (second > 0) WREATH_TRY(time_alternating(second, (first - second + 1) & 1, timing));
   timing.time_us /= options_.iterations;
-  timing.out_of_bounds = buffers_.output.count_broken_guards(work.bytes);
+  timing.out_of_bounds = buffers_.output.count_broken_guards(output().size());
   return timing;
 }
 
 Result<Timing> Bench::in_place(const Case& work) {
   prepare(work);
+  buffers_.output.set_guards(shared_buffer().size());
+  choose_spots(true);
   Timing timing;
-  WREATH_TRY(check_in_place(work, timing));
-  data_->in_place_input().fill(buffers_.output.first(work.bytes));
-  for (int i = 0; i < options_.warmup; ++i) WREATH_TRY(call(work, buffers_.output.first(0).data()));
-  const int longest = options_.rewrite ? 1 : data_->exact_in_place_calls();
-  for (int left = options_.iterations; left > 0; left -= longest) {
-    WREATH_TRY(time_repeated(work, std::min(left, longest), timing));
+  WREATH_TRY(check_in_place(timing));
+  fill_in_place();
+  std::byte* const base = shared_buffer().data();
+  for (int i = 0; i < options_.warmup; ++i) {
+    WREATH_TRY(call(base + bytes(in_place_.input), base + bytes(in_place_.output)));
+  }
+  const int exact = checks() ? data_->exact_in_place_calls() : options_.iterations;
+  const int longest = options_.rewrite ? 1 : exact;
+  for (int left = options_.iterations; left > 0; left -= std::min(left, longest)) {
+    WREATH_TRY(time_repeated(std::min(left, longest), timing));
   }
   timing.time_us /= options_.iterations;
-  timing.out_of_bounds = buffers_.output.count_broken_guards(work.bytes);
+  timing.out_of_bounds = buffers_.output.count_broken_guards(shared_buffer().size());
   return timing;
 }
 

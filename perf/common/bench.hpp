@@ -3,12 +3,13 @@
 // Timed calls out of place alternate between two inputs of different data. Before each call one byte
 // of the output is spoiled and after it compared, at a place that changes from call to call; the
 // whole output is compared after the first and after the second half of the calls, which end on
-// different inputs. So a call that was skipped, stale or partial is counted as wrong. In place each
-// call sums the output of the call before, on data that stays exact for a known number of calls; then
-// the buffer is compared and filled anew with the clock stopped.
+// different inputs. So a call that was skipped, stale or partial is counted as wrong. In place calls work on
+// the results of those before them: where they combine, on data that stays exact for a known number of calls, then
+// the buffer is compared and filled anew with the clock stopped; where they move data, bytes are spoiled as above.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "perf/common/buffers.hpp"
@@ -17,14 +18,6 @@
 #include "perf/common/pattern.hpp"
 
 namespace wreath::perf {
-
-// What is measured.
-struct Case {
-  std::size_t bytes;
-  DataType dtype;
-  ReduceOp op;
-  std::size_t count() const { return bytes / size_of(dtype); }
-};
 
 // The result of one rank, or after combine() that of all.
 struct Timing {
@@ -40,32 +33,46 @@ class Bench {
   Bench(Member& member, const CollectiveRow& row, const Options& options, Buffers& buffers);
   // Both collective: every rank calls them with the same case.
   Result<Timing> out_of_place(const Case& work);
+  // Not for rows that cannot be in place.
   Result<Timing> in_place(const Case& work);
 
  private:
   struct Spot {
-    std::size_t offset;
+    std::byte* watched;
     std::byte expected[2];
   };
-  const SumPatterns& patterns(DataType dtype);
   void prepare(const Case& work);
-  Status call(const Case& work, const std::byte* input) const;
-  Status check_out_of_place(const Case& work, Timing& timing);
-  Status check_in_place(const Case& work, Timing& timing);
-  Status time_alternating(const Case& work, int calls, int first_parity, Timing& timing);
-  Status time_repeated(const Case& work, int calls, Timing& timing);
-  Status call_spotted(const Case& work, int call_number, int parity, Timing& timing) const;
+  void choose_spots(bool in_place);
+  Status call(const std::byte* input, std::byte* output) const;
+  Status call_spotted(int call_number, int stream, Timing& timing) const;
+  Status check_out_of_place(Timing& timing);
+  Status check_in_place(Timing& timing);
+  Status time_alternating(int calls, int first_stream, Timing& timing);
+  Status time_repeated(int calls, Timing& timing);
   template <typename Call>
   Status timed(int calls, bool each, Timing& timing, Call call) const;
   bool checks() const { return options_.check > 0; }
+
+  std::size_t bytes(std::size_t elements) const { return elements * size_of(work_.kind.dtype); }
+  std::span<std::byte> input(int stream) const;
+  std::span<std::byte> output() const { return buffers_.output.first(bytes(shape_.output)); }
+  std::span<std::byte> shared_buffer() const;
+  void fill_input(int stream) const;
+  void fill_in_place() const;
+  // The pattern of a segment; `calls` in place, on the results of each other.
+  const Pattern& pattern_of(const Segment& segment, int stream, int calls = 1);
+  std::uint64_t count_wrong(const std::byte* result, int stream, int calls = 1);
 
   Member& member_;
   const CollectiveRow& row_;
   const Options& options_;
   Buffers& buffers_;
-  std::vector<SumPatterns> patterns_;
-  std::vector<DataType> pattern_dtypes_;
-  const SumPatterns* data_ = nullptr;  // of the current case
+  std::optional<PatternSet> data_;  // of the current dtype and operator
+  Case work_;                       // the current case, and what follows from it
+  Seat seat_;
+  Shape shape_;
+  InPlace in_place_;
+  std::vector<Segment> segments_;
   std::vector<Spot> spots_;
 };
 

@@ -6,7 +6,9 @@
 namespace wreath::perf {
 namespace {
 
-std::string measured(const Measurement& m) {
+std::string measured(const std::optional<Measurement>& maybe) {
+  if (!maybe) return ",,,,";
+  const Measurement& m = *maybe;
   return fmt::format(",{},{},{},{}", m.time_us, m.algorithm_gbps, m.bus_gbps, m.wrong ? std::to_string(*m.wrong) : "");
 }
 
@@ -18,8 +20,8 @@ std::string to_csv(const Report& report) {
       "out_of_place_wrong,in_place_time_us,in_place_algbw_gbps,in_place_busbw_gbps,in_place_wrong,limit_us,transport,"
       "plan\n";
   for (const ReportRow& row : report.rows) {
-    text += fmt::format("{},{},{},{},-1,{}", row.work.bytes, row.work.count(), table_name(row.work.dtype),
-                        name(row.work.op), report.world);
+    text += fmt::format("{},{},{},{},{},{}", row.work.bytes, row.work.count, table_name(row.work.kind.dtype),
+                        shown_op(report, row.work), shown_root(report, row.work), report.world);
     text += measured(row.out_of_place) + measured(row.in_place);
     text += fmt::format(",{},{},\"{}\"\n", row.limit_us ? fmt::format("{}", *row.limit_us) : "", report.transport,
                         row.plan);

@@ -4,26 +4,45 @@
 #include <cstring>
 
 #include "perf/common/member.hpp"
+#include "wreath/group.hpp"
 
 namespace wreath::perf {
 namespace {
 
 constexpr std::size_t kTextBytes = 120;
 
+Status sum(Member& member, std::span<std::int32_t> words) {
+  Call call;
+  call.dtype = DataType::Int32;
+  call.output = std::as_writable_bytes(words).data();
+  call.input = call.output;
+  call.count = words.size();
+  return member.run(call);
+}
+
 // mine, placed at this rank's position among zeros and summed: everyone's.
 Result<std::vector<std::int32_t>> gather_words(Member& member, std::span<const std::int32_t> mine) {
   std::vector<std::int32_t> all(mine.size() * static_cast<std::size_t>(member.ranks()));
   std::copy(mine.begin(), mine.end(),
             all.begin() + static_cast<std::ptrdiff_t>(mine.size() * static_cast<std::size_t>(member.rank())));
-  WREATH_TRY(member.all_reduce(all.data(), all.data(), all.size(), DataType::Int32, ReduceOp::Sum));
+  WREATH_TRY(sum(member, all));
   return all;
 }
 
 }  // namespace
 
+Status CommunicatorMember::exchange(std::span<const Transfer> transfers, DataType dtype) {
+  Group group;
+  for (const Transfer& each : transfers) {
+    WREATH_TRY(each.to >= 0 ? communicator_.send(each.data, each.count, dtype, each.to)
+                            : communicator_.recv(each.data, each.count, dtype, each.from));
+  }
+  return group.run();
+}
+
 Status barrier(Member& member) {
   std::int32_t one = 1;
-  return member.all_reduce(&one, &one, 1, DataType::Int32, ReduceOp::Sum);
+  return sum(member, {&one, 1});
 }
 
 Result<std::vector<double>> gather(Member& member, std::span<const double> mine) {

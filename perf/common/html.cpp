@@ -61,8 +61,8 @@ std::string size_label(std::size_t bytes) {
   return format_size(bytes) + (bytes < 1024 || bytes % 1024 != 0 ? " B" : "");
 }
 
-// Whether rows of this dtype and operator belong to one line.
-bool same_line(const Case& a, const Case& b) { return a.dtype == b.dtype && a.op == b.op; }
+// Whether rows of this dtype, operator and root belong to one line.
+bool same_line(const Case& a, const Case& b) { return a.kind == b.kind; }
 
 // With one rank no byte crosses a bus: then algbw is drawn.
 bool shows_bus(const Report& report) { return report.world > 1; }
@@ -73,7 +73,7 @@ double bandwidth(const Report& report, const Measurement& m) {
 
 std::string hover(const ReportRow& row, const Measurement& m, std::string_view direction) {
   return fmt::format("{} {} {}\n{} us\nalgbw {} GB/s, busbw {} GB/s\n{}", format_size(row.work.bytes),
-                     table_name(row.work.dtype), direction, shown(m.time_us), shown(m.algorithm_gbps),
+                     table_name(row.work.kind.dtype), direction, shown(m.time_us), shown(m.algorithm_gbps),
                      shown(m.bus_gbps), plan_note(row.plan));
 }
 
@@ -82,12 +82,13 @@ enum class Axis { Bandwidth, Time };
 PlotSeries measured_series(const Report& report, const Case& line, bool in_place, Axis axis) {
   const std::string_view direction = in_place ? "in place" : "out of place";
   PlotSeries series;
-  if (report.options.dtypes.size() > 1) series.name += fmt::format("{} ", table_name(line.dtype));
-  if (report.options.ops.size() > 1) series.name += fmt::format("{} ", name(line.op));
+  if (report.options.dtypes.size() > 1) series.name += fmt::format("{} ", table_name(line.kind.dtype));
+  if (report.options.ops.size() > 1) series.name += fmt::format("{} ", name(line.kind.op));
+  if (report.options.all_roots) series.name += fmt::format("root {} ", line.kind.root);
   series.name += direction;
   for (const ReportRow& row : report.rows) {
-    if (!same_line(row.work, line)) continue;
-    const Measurement& m = in_place ? row.in_place : row.out_of_place;
+    if (!same_line(row.work, line) || (in_place && !row.in_place)) continue;
+    const Measurement& m = in_place ? *row.in_place : row.out_of_place;
     series.points.push_back({static_cast<double>(row.work.bytes),
                              axis == Axis::Bandwidth ? bandwidth(report, m) : m.time_us, hover(row, m, direction)});
   }
@@ -117,7 +118,8 @@ std::string plot(const Report& report, Axis axis) {
     if (std::none_of(lines.begin(), lines.end(), same)) lines.push_back(row.work);
   }
   for (const Case& line : lines) {
-    for (const bool in_place : {false, true}) drawn.series.push_back(measured_series(report, line, in_place, axis));
+    drawn.series.push_back(measured_series(report, line, false, axis));
+    if (report.rows.front().in_place) drawn.series.push_back(measured_series(report, line, true, axis));
   }
   if (!report.limit_name.empty() && !report.rows.empty()) drawn.series.push_back(limit_series(report, axis));
   return fmt::format("<div class=\"card\">{}</div>\n", plot_svg(drawn));
@@ -136,7 +138,7 @@ std::string figures(const Report& report) {
   Best highest;
   Best shortest;
   for (const ReportRow& row : report.rows) {
-    for (const Measurement* m : {&row.out_of_place, &row.in_place}) {
+    for (const Measurement* m : {&row.out_of_place, row.in_place ? &*row.in_place : &row.out_of_place}) {
       if (bandwidth(report, *m) > highest.value) highest = {bandwidth(report, *m), row.work.bytes};
       if (shortest.value == 0 || m->time_us < shortest.value) shortest = {m->time_us, row.work.bytes};
     }
@@ -153,7 +155,9 @@ std::string figures(const Report& report) {
          "</dl>\n";
 }
 
-std::string cells(const Measurement& m) {
+std::string cells(const std::optional<Measurement>& maybe) {
+  if (!maybe) return "<td>-</td><td>-</td><td>-</td><td>-</td>";
+  const Measurement& m = *maybe;
   const bool bad = m.wrong.value_or(0) > 0;
   return fmt::format("<td>{}</td><td>{}</td><td>{}</td><td{}>{}</td>", shown(m.time_us), shown(m.algorithm_gbps),
                      shown(m.bus_gbps), bad ? " class=\"bad\"" : "", m.wrong ? std::to_string(*m.wrong) : "-");
@@ -163,14 +167,16 @@ std::string table(const Report& report) {
   const bool limit = !report.limit_name.empty();
   constexpr std::string_view kMeasured = "<th>time us</th><th>algbw</th><th>busbw</th><th>wrong</th>";
   std::string text = fmt::format(
-      "<div class=\"card scroll\"><table>\n<thead><tr><th colspan=\"4\"></th><th class=\"group\" colspan=\"4\">out of "
+      "<div class=\"card scroll\"><table>\n<thead><tr><th colspan=\"5\"></th><th class=\"group\" colspan=\"4\">out of "
       "place</th><th class=\"group\" colspan=\"4\">in place</th><th colspan=\"{}\"></th></tr>\n<tr><th>size</th>"
-      "<th>elements</th><th>type</th><th>op</th>{}{}{}<th class=\"text\">algorithm</th></tr></thead>\n<tbody>\n",
+      "<th>elements</th><th>type</th><th>op</th><th>root</th>{}{}{}<th "
+      "class=\"text\">algorithm</th></tr></thead>\n<tbody>\n",
       limit ? 2 : 1, kMeasured, kMeasured, limit ? "<th>limit us</th>" : "");
   for (const ReportRow& row : report.rows) {
-    text += fmt::format("<tr><td title=\"{} bytes\">{}</td><td>{}</td><td>{}</td><td>{}</td>{}{}", row.work.bytes,
-                        format_size(row.work.bytes), row.work.count(), table_name(row.work.dtype), name(row.work.op),
-                        cells(row.out_of_place), cells(row.in_place));
+    text += fmt::format("<tr><td title=\"{} bytes\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>{}{}",
+                        row.work.bytes, format_size(row.work.bytes), row.work.count, table_name(row.work.kind.dtype),
+                        shown_op(report, row.work), shown_root(report, row.work), cells(row.out_of_place),
+                        cells(row.in_place));
     if (limit) text += fmt::format("<td>{}</td>", row.limit_us ? shown(*row.limit_us) : "-");
     text += fmt::format("<td class=\"text\">{}</td></tr>\n", escape_html(plan_note(row.plan)));
   }

@@ -105,17 +105,17 @@ Json plan_json(const std::string& plan) {
 
 Json result(const Report& report, const ReportRow& row) {
   Json json = {{"size", row.work.bytes},
-               {"count", row.work.count()},
-               {"type", table_name(row.work.dtype)},
-               {"redop", name(row.work.op)},
-               {"root", -1},
+               {"count", row.work.count},
+               {"type", table_name(row.work.kind.dtype)},
+               {"redop", shown_op(report, row.work)},
+               {"root", shown_root(report, row.work)},
                {"out_of_place", measured(row.out_of_place)},
-               {"in_place", measured(row.in_place)}};
+               {"in_place", row.in_place ? measured(*row.in_place) : Json(nullptr)}};
   if (row.out_of_place.iterations) {
     json["out_of_place_per_iter"] = per_iteration(row.out_of_place, report.options.per_iteration_skip);
   }
-  if (row.in_place.iterations) {
-    json["in_place_per_iter"] = per_iteration(row.in_place, report.options.per_iteration_skip);
+  if (row.in_place && row.in_place->iterations) {
+    json["in_place_per_iter"] = per_iteration(*row.in_place, report.options.per_iteration_skip);
   }
   json["actual_iterations"] = report.options.iterations;
   json["experiment_name"] = "";

@@ -11,13 +11,23 @@
 
 namespace wreath::perf {
 
+// A send or a recv of a group.
+struct Transfer {
+  Rank to = -1;    // a send's
+  Rank from = -1;  // a recv's
+  std::byte* data = nullptr;
+  std::size_t count = 0;
+};
+
 // What a measurement needs of a communicator. Tests put a faulty one here.
 class Member {
  public:
   virtual ~Member() = default;
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
-  virtual Status all_reduce(const void* input, void* output, std::size_t count, DataType dtype, ReduceOp op) = 0;
+  virtual Status run(const Call& call) = 0;
+  // All of them at once.
+  virtual Status exchange(std::span<const Transfer> transfers, DataType dtype) = 0;
   virtual std::string plan_for(Collective collective, std::size_t bytes) const = 0;
 };
 
@@ -27,9 +37,8 @@ class CommunicatorMember final : public Member {
   explicit CommunicatorMember(Communicator& communicator) : communicator_(communicator) {}
   int rank() const override { return communicator_.rank(); }
   int ranks() const override { return communicator_.ranks(); }
-  Status all_reduce(const void* input, void* output, std::size_t count, DataType dtype, ReduceOp op) override {
-    return communicator_.all_reduce(input, output, count, dtype, op);
-  }
+  Status run(const Call& call) override { return communicator_.run(call); }
+  Status exchange(std::span<const Transfer> transfers, DataType dtype) override;
   std::string plan_for(Collective collective, std::size_t bytes) const override {
     return communicator_.plan_for(collective, bytes);
   }

@@ -27,11 +27,11 @@ constexpr std::string_view kExamples = R"(examples:
   {0} --ranks 4 -b 8 -e 1G -f 4 --html a.html --json a.json    a page with plots, and the numbers
   torchrun --nproc-per-node 4 --no-python {0} -b 1M -e 1M      ranks from a launcher (RANK, WORLD_SIZE)
 
-Sizes take K, M, G (binary). Bandwidths are in 1e9 bytes per second. `busbw` = algbw x 2(n-1)/n.
+Sizes take K, M, G (binary). Bandwidths are in 1e9 bytes per second. `busbw` = algbw x {1}.
 Each timed call is checked: inputs alternate, outputs are spoiled before and compared after.
 exit: 0 ok, 1 wrong data, 2 usage, 3 peer lost, 4 timeout, 5 mismatch, 6 start-up failed, 77 not available)";
 
-// nccl-tests' flags that have one accepted value here, and why.
+// Flags that have one accepted value here, and why.
 struct FixedFlag {
   std::string_view flags;
   std::string_view accepted;  // empty: none
@@ -41,7 +41,6 @@ constexpr std::array kFixedFlags{
     FixedFlag{"-g,--ngpus", "1", "no GPUs in this version; -t or --ranks sets the number of ranks"},
     FixedFlag{"-m,--agg_iters", "1", "there are no group calls to aggregate"},
     FixedFlag{"-p,--parallel_init", "0", "ranks always start concurrently"},
-    FixedFlag{"-r,--root", "0", "this collective has no root"},
     FixedFlag{"-z,--blocking", "0", "calls already block until this rank's result is there"},
     FixedFlag{"-y,--stream_null", "0", "there are no CUDA streams here"},
     FixedFlag{"-G,--cudagraph", "0", "there are no CUDA graphs here"},
@@ -51,6 +50,16 @@ constexpr std::array kFixedFlags{
     FixedFlag{"-D,--device_implementation", "0", "there is no device API"},
     FixedFlag{"-V,--device_cta_count", "", "there is no GPU kernel to size"},
     FixedFlag{"-M,--memory_report", "0", "memory use is not reported yet"},
+};
+
+constexpr FixedFlag kNoRoot{"-r,--root", "0", "this collective has no root"};
+constexpr FixedFlag kNoOperator{"-o,--op", "sum", "this collective combines nothing"};
+constexpr FixedFlag kNoDtype{"-d,--datatype", "float", "a barrier moves no data"};
+constexpr std::array kNoSizes{
+    FixedFlag{"-b,--minbytes", "0", "a barrier moves no data"},
+    FixedFlag{"-e,--maxbytes", "0", "a barrier moves no data"},
+    FixedFlag{"-i,--stepbytes", "0", "a barrier moves no data"},
+    FixedFlag{"-f,--stepfactor", "1", "a barrier moves no data"},
 };
 
 [[noreturn]] void refuse(std::string_view flag, std::string_view value, std::string_view reason) {
@@ -133,21 +142,53 @@ void add_fixed(CLI::App& app, const FixedFlag& fixed) {
 
 constexpr int kAny = std::numeric_limits<int>::max();
 
-void add_nccl_flags(CLI::App& app, Options& o, int& average, double& timeout_s) {
-  app.option_defaults()->group("nccl-tests' flags");
-  add_number(app, "-t,--nthreads", "ranks as threads of a process (1)", {1, 4096}, o.threads);
+void add_root(CLI::App& app, Options& o) {
+  add(app, "-r,--root", "root (0); -1 or all: every rank in turn", "RANK|all", [&o](const std::string& text) {
+    o.all_roots = text == "all" || text == "-1";
+    if (o.all_roots) return;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), o.root);
+    if (error != std::errc{} || end != text.data() + text.size() || o.root < 0) {
+      refuse("-r", text, "neither a rank nor all");
+    }
+  });
+}
+
+// What is measured: sizes, dtypes, operators, roots.
+void add_case_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
+  if (row.has(kNoData)) {
+    for (const FixedFlag& fixed : kNoSizes) add_fixed(app, fixed);
+    add_fixed(app, kNoDtype);
+    add_fixed(app, kNoOperator);
+    add_fixed(app, kNoRoot);
+    return;
+  }
   add_size(app, "-b,--minbytes", "smallest size (32M)", o.sizes.minimum);
   add_size(app, "-e,--maxbytes", "largest size (32M)", o.sizes.maximum);
   add_size(app, "-i,--stepbytes", "added from size to size (1M)", o.sizes.step);
   add_number<std::size_t>(app, "-f,--stepfactor", "multiplies from size to size, instead of -i",
                           {2, std::size_t{1} << 30}, o.sizes.factor);
+  add_rows(app, "-d,--datatype", "dtype (float)", all_dtypes(), parse_dtype, o.dtypes);
+  if (row.combines()) {
+    add_rows(app, "-o,--op", "reduction (sum)", all_ops(), parse_op, o.ops);
+  } else {
+    add_fixed(app, kNoOperator);
+  }
+  if (row.rooted()) {
+    add_root(app, o);
+  } else {
+    add_fixed(app, kNoRoot);
+  }
+}
+
+void add_nccl_flags(CLI::App& app, const CollectiveRow& row, Options& o, int& average, double& timeout_s) {
+  app.option_defaults()->group("nccl-tests' flags");
+  add_number(app, "-t,--nthreads", "ranks as threads of a process (1)", {1, 4096}, o.threads);
+  add_case_flags(app, row, o);
   add_number(app, "-n,--iters", "timed calls of each size (20)", {1, kAny}, o.iterations);
   add_number(app, "-w,--warmup_iters", "calls before, for each size (1)", {0, kAny}, o.warmup);
   add_number(app, "-N,--run_cycles", "runs of all sizes (1); 0: until interrupted", {0, kAny}, o.cycles);
   add_number(app, "-c,--check", "fully checked calls before the timed ones (1); 0: nothing is checked", {0, kAny},
              o.check);
-  add_rows(app, "-o,--op", "reduction (sum)", all_ops(), parse_op, o.ops);
-  add_rows(app, "-d,--datatype", "dtype (float)", all_dtypes(), parse_dtype, o.dtypes);
   add_number(app, "-a,--average", "time of 0 rank 0, 1 the mean, 2 the fastest, 3 the slowest rank (1)", {0, 3},
              average);
   add(app, "-T,--timeout", "seconds until a rank that is late or stuck is an error", "SECONDS",
@@ -165,7 +206,7 @@ void add_nccl_flags(CLI::App& app, Options& o, int& average, double& timeout_s) 
   for (const FixedFlag& fixed : kFixedFlags) add_fixed(app, fixed);
 }
 
-void add_output_flags(CLI::App& app, Options& o) {
+void add_output_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   app.option_defaults()->group("results");
   const auto file = [&](const std::string& flags, const std::string& help, std::string& target) {
     add(app, flags, help, "FILE", [&target](const std::string& text) { target = text; });
@@ -173,13 +214,24 @@ void add_output_flags(CLI::App& app, Options& o) {
   file("-J,--json,--output_file", "numbers, with nccl-tests' keys", o.json_file);
   file("--csv", "one line per size", o.csv_file);
   file("--html", "a page with plots; no other file needed", o.html_file);
-  app.add_flag("--limits", o.limits, "measures the machine's limit and prints it beside each size");
+  if (row.collective == Collective::AllReduce) {
+    app.add_flag("--limits", o.limits, "measures the machine's limit and prints it beside each size");
+  }
 }
 
 template <typename Row>
 std::vector<std::string> names_of(std::span<const Row> rows) {
   std::vector<std::string> names;
   for (const Row& row : rows) names.emplace_back(row.name);
+  return names;
+}
+
+std::vector<std::string> algorithms_of(Collective collective) {
+  std::vector<std::string> names;
+  for (const Algorithm& each : algorithms()) {
+    if (each.collective == collective) names.emplace_back(each.name);
+  }
+  if (names.empty()) names.emplace_back("none: nothing is left to choose");
   return names;
 }
 
@@ -197,7 +249,7 @@ void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   });
   add(app, "--algorithm", "by its name in the registry", "NAME", [&o, &row](const std::string& text) {
     if (find_algorithm(row.collective, text) == nullptr) {
-      refuse("--algorithm", text, fmt::format("unknown; known are {}", fmt::join(names_of(algorithms()), ", ")));
+      refuse("--algorithm", text, fmt::format("unknown; known are {}", fmt::join(algorithms_of(row.collective), ", ")));
     }
     o.communicator.algorithm = text;
   });
@@ -239,13 +291,13 @@ std::variant<Options, Stop> parse_options(const CollectiveRow& row, const std::v
   Options options;
   int average = static_cast<int>(options.average);
   double timeout_s = 0;
-  CLI::App app(fmt::format("Measures {}: time and bandwidth by size, as nccl-tests does.", name(row.collective)),
+  CLI::App app(fmt::format("Measures {}: time and bandwidth by size, as nccl-tests does.", row.title()),
                std::string(row.program));
   app.get_formatter()->column_width(34);
-  app.footer(fmt::format(fmt::runtime(kExamples), row.program));
-  add_nccl_flags(app, options, average, timeout_s);
+  app.footer(fmt::format(fmt::runtime(kExamples), row.program, row.bus_words));
+  add_nccl_flags(app, row, options, average, timeout_s);
   add_our_flags(app, row, options);
-  add_output_flags(app, options);
+  add_output_flags(app, row, options);
   std::vector<std::string> arguments(command.rbegin(), command.rend());
   if (!arguments.empty()) arguments.pop_back();
   try {

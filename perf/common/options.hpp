@@ -23,6 +23,8 @@ struct Options {
   int check = 1;   // checked calls before the timed ones; 0: nothing is checked
   std::vector<DataType> dtypes{DataType::Float32};
   std::vector<ReduceOp> ops{ReduceOp::Sum};
+  Rank root = 0;
+  bool all_roots = false;  // instead of `root`
   Average average = Average::Mean;
   bool timestamps = false;
   bool per_iteration = false;

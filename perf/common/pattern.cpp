@@ -4,68 +4,85 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+
+#include "perf/common/reference.hpp"
 
 namespace wreath::perf {
 namespace {
 
-constexpr int kMaximumExactCalls = 1'000'000;  // one rank: a call changes nothing
+constexpr int kMaximumExactCalls = 16;  // each is computed
 constexpr std::int64_t kInPlaceValues = 4;
 
-// Bits of the integers a dtype holds exactly, and bits of the largest magnitude.
-struct ExactRange {
-  int mantissa_bits;
-  int total_bits;
-};
-ExactRange exact_range(DataType dtype) { return dtype == DataType::Float32 ? ExactRange{24, 120} : ExactRange{30, 30}; }
+// Bits of the integers a floating dtype holds exactly.
+int significant_bits(DataType dtype) {
+  switch (dtype) {
+    case DataType::Float8E5M2: return 3;
+    case DataType::Float8E4M3: return 4;
+    case DataType::BFloat16: return 8;
+    case DataType::Float16: return 11;
+    case DataType::Float32: return 24;
+    default: return 53;
+  }
+}
 
-void write_element(DataType dtype, double value, std::byte* target) {
-  if (dtype == DataType::Float32) {
-    const auto element = static_cast<float>(value);
-    std::memcpy(target, &element, sizeof(element));
+// Different for every rank, stream and element.
+std::uint64_t random_bits(Rank rank, int stream, std::size_t element) {
+  return mix((static_cast<std::uint64_t>(rank) << 34) | (static_cast<std::uint64_t>(stream) << 32) | element);
+}
+
+// Factors of all ranks together: what a sum of equal values is multiplied by, at most.
+double total_factor(ReduceOp op, int ranks) {
+  return op == ReduceOp::PremultipliedSum ? kLargestFactor * ranks : ranks;
+}
+
+// The largest integer that inputs of a floating dtype may be.
+std::int64_t largest_value(DataType dtype, ReduceOp op, int ranks, int stream) {
+  if (stream == PatternSet::kInPlace) return kInPlaceValues;
+  const double exact = std::ldexp(1.0, significant_bits(accumulator_of(dtype))) / total_factor(op, ranks);
+  const double own = std::ldexp(1.0, significant_bits(dtype));
+  return static_cast<std::int64_t>(std::clamp(std::min(exact, own), 1.0, 1000.0));
+}
+
+double value_of(std::uint64_t bits, ReduceOp op, std::int64_t largest) {
+  if (op == ReduceOp::Prod) {
+    constexpr std::array kPowers{0.5, 1.0, 2.0, -1.0};
+    return kPowers[bits % kPowers.size()];
+  }
+  const auto value = static_cast<double>(1 + static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(largest)));
+  const bool orders = op == ReduceOp::Min || op == ReduceOp::Max;
+  return orders && (bits >> 40 & 1) != 0 ? -value : value;
+}
+
+Pattern make_input(DataType dtype, std::optional<ReduceOp> op, int ranks, int stream, Rank rank) {
+  const std::size_t bytes = size_of(dtype);
+  std::vector<std::byte> period(kPeriod * bytes);
+  if (!op || !is_floating(dtype)) {
+    for (std::size_t i = 0; i < kPeriod; ++i) {
+      // Products of odd integers do not vanish.
+      const std::uint64_t bits = random_bits(rank, stream, i) | (op == ReduceOp::Prod ? 1U : 0U);
+      std::memcpy(&period[i * bytes], &bits, bytes);
+    }
   } else {
-    const auto element = static_cast<std::int32_t>(value);
-    std::memcpy(target, &element, sizeof(element));
+    const std::int64_t largest = largest_value(dtype, *op, ranks, stream);
+    std::vector<double> values(kPeriod);
+    for (std::size_t i = 0; i < kPeriod; ++i) values[i] = value_of(random_bits(rank, stream, i), *op, largest);
+    encode(dtype, values, period.data());
   }
+  return {std::move(period), bytes};
 }
 
-std::uint64_t mix(std::uint64_t x) {
-  x ^= x >> 33;
-  x *= 0xff51afd7ed558ccdULL;
-  x ^= x >> 33;
-  x *= 0xc4ceb9fe1a85ec53ULL;
-  return x ^ (x >> 33);
-}
-
-// 1..limit, different for every rank, stream (0, 1: parities; 2: in place) and element.
-std::int64_t value_of(int rank, int stream, std::size_t element, std::int64_t limit) {
-  const std::uint64_t key =
-      (static_cast<std::uint64_t>(rank) << 34) | (static_cast<std::uint64_t>(stream) << 32) | element;
-  return 1 + static_cast<std::int64_t>(mix(key + 1) % static_cast<std::uint64_t>(limit));
-}
-
-// The element-wise sum of the values of ranks [first, last).
-std::vector<double> sums_of(int first, int last, int stream, std::int64_t limit) {
-  std::vector<double> sums(kPeriod);
-  for (int rank = first; rank < last; ++rank) {
-    for (std::size_t i = 0; i < kPeriod; ++i) sums[i] += static_cast<double>(value_of(rank, stream, i, limit));
-  }
-  return sums;
-}
-
-// How often a sum may be summed again before it stops being exact. A multiplication by `ranks` costs
-// the odd part of it in significant digits, the rest in exponent; partial sums need all of it for a moment.
-int exact_calls(DataType dtype, int ranks) {
-  if (ranks == 1) return kMaximumExactCalls;
-  const ExactRange range = exact_range(dtype);
-  int odd = ranks;
-  while (odd % 2 == 0) odd /= 2;
-  double significant = static_cast<double>(kInPlaceValues) * ranks;
-  double magnitude = significant;
+// How often a result may be combined again before it stops being exact in every order.
+int exact_calls(DataType dtype, std::optional<ReduceOp> op, int ranks) {
+  if (!op) return std::numeric_limits<int>::max();  // a call in place finds what it would write
+  if (!is_floating(dtype) || *op == ReduceOp::Min || *op == ReduceOp::Max) return kMaximumExactCalls;
+  if (*op == ReduceOp::Prod || *op == ReduceOp::Avg) return 1;
+  if (accumulator_of(dtype) != dtype) return kMaximumExactCalls;  // rounded each time to far fewer bits
+  const double factor = total_factor(*op, ranks);
+  double magnitude = static_cast<double>(kInPlaceValues) * factor;
   int calls = 1;
-  while (significant * ranks <= std::ldexp(1.0, range.mantissa_bits) &&
-         magnitude * ranks <= std::ldexp(1.0, range.total_bits)) {
-    significant *= odd;
-    magnitude *= ranks;
+  while (calls < kMaximumExactCalls && magnitude * factor <= std::ldexp(1.0, significant_bits(dtype))) {
+    magnitude *= factor;
     ++calls;
   }
   return calls;
@@ -73,48 +90,65 @@ int exact_calls(DataType dtype, int ranks) {
 
 }  // namespace
 
-Pattern::Pattern(DataType dtype, std::span<const double> values) : element_bytes_(size_of(dtype)) {
-  period_.resize(values.size() * element_bytes_);
-  for (std::size_t i = 0; i < values.size(); ++i) write_element(dtype, values[i], &period_[i * element_bytes_]);
-}
-
-void Pattern::fill(std::span<std::byte> target) const {
-  for (std::size_t offset = 0; offset < target.size(); offset += period_.size()) {
-    std::memcpy(target.data() + offset, period_.data(), std::min(period_.size(), target.size() - offset));
+void Pattern::fill(std::span<std::byte> target, std::size_t first) const {
+  std::size_t at = first * element_bytes_ % (period_.empty() ? 1 : period_.size());
+  for (std::size_t offset = 0; offset < target.size();) {
+    const std::size_t bytes = std::min(period_.size() - at, target.size() - offset);
+    std::memcpy(target.data() + offset, period_.data() + at, bytes);
+    offset += bytes;
+    at = 0;
   }
 }
 
-std::uint64_t Pattern::count_wrong(std::span<const std::byte> data) const {
+std::uint64_t Pattern::count_wrong(std::span<const std::byte> data, std::size_t first) const {
   std::uint64_t wrong = 0;
-  for (std::size_t offset = 0; offset < data.size(); offset += period_.size()) {
-    const std::size_t bytes = std::min(period_.size(), data.size() - offset);
-    if (std::memcmp(data.data() + offset, period_.data(), bytes) == 0) continue;
-    for (std::size_t i = 0; i < bytes; i += element_bytes_) {
-      wrong += std::memcmp(data.data() + offset + i, &period_[i], element_bytes_) != 0 ? 1U : 0U;
+  std::size_t at = first * element_bytes_ % (period_.empty() ? 1 : period_.size());
+  for (std::size_t offset = 0; offset < data.size();) {
+    const std::size_t bytes = std::min(period_.size() - at, data.size() - offset);
+    if (std::memcmp(data.data() + offset, period_.data() + at, bytes) != 0) {
+      for (std::size_t i = 0; i < bytes; i += element_bytes_) {
+        wrong += std::memcmp(data.data() + offset + i, &period_[at + i], element_bytes_) != 0 ? 1U : 0U;
+      }
     }
+    offset += bytes;
+    at = 0;
   }
   return wrong;
 }
 
-SumPatterns::SumPatterns(DataType dtype, int rank, int ranks)
-    : dtype_(dtype), ranks_(ranks), exact_calls_(exact_calls(dtype, ranks)) {
-  const std::int64_t limit =
-      std::clamp<std::int64_t>((std::int64_t{1} << exact_range(dtype).mantissa_bits) / ranks, 1, 1000);
-  for (int parity = 0; parity < 2; ++parity) {
-    const auto index = static_cast<std::size_t>(parity);
-    input_[index] = Pattern(dtype, sums_of(rank, rank + 1, parity, limit));
-    sum_[index] = Pattern(dtype, sums_of(0, ranks, parity, limit));
+PatternSet::PatternSet(DataType dtype, std::optional<ReduceOp> op, int ranks)
+    : dtype_(dtype), op_(op), exact_calls_(exact_calls(dtype, op, ranks)) {
+  for (int stream = 0; stream < 3; ++stream) {
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      inputs_[index(stream)].push_back(make_input(dtype, op, ranks, stream, rank));
+    }
   }
-  in_place_input_ = Pattern(dtype, sums_of(rank, rank + 1, 2, kInPlaceValues));
-  in_place_sum_ = sums_of(0, ranks, 2, kInPlaceValues);
+  if (!op) return;
+  for (int stream = 0; stream < 2; ++stream) combined_[index(stream)] = combine(inputs_of(stream));
 }
 
-Pattern SumPatterns::in_place_after(int calls) const {
-  std::vector<double> values = in_place_sum_;
-  for (int call = 1; call < calls && ranks_ > 1; ++call) {
-    for (double& value : values) value *= ranks_;
+std::vector<const std::byte*> PatternSet::inputs_of(int stream) const {
+  std::vector<const std::byte*> inputs;
+  for (const Pattern& each : inputs_[index(stream)]) inputs.push_back(each.data());
+  return inputs;
+}
+
+Pattern PatternSet::combine(std::span<const std::byte* const> inputs) const {
+  std::vector<std::byte> period(kPeriod * size_of(dtype_));
+  reduce_ranks(dtype_, *op_, inputs, period.data(), kPeriod);
+  return {std::move(period), size_of(dtype_)};
+}
+
+const Pattern& PatternSet::combined_in_place(int calls, Rank replaced) {
+  std::vector<Pattern>& after = in_place_[replaced];
+  while (after.size() < static_cast<std::size_t>(calls)) {
+    std::vector<const std::byte*> inputs = inputs_of(kInPlace);
+    for (std::size_t rank = 0; rank < inputs.size() && !after.empty(); ++rank) {
+      if (replaced == kEveryRank || static_cast<std::size_t>(replaced) == rank) inputs[rank] = after.back().data();
+    }
+    after.push_back(combine(inputs));
   }
-  return Pattern(dtype_, values);
+  return after[static_cast<std::size_t>(calls - 1)];
 }
 
 }  // namespace wreath::perf

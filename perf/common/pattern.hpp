@@ -1,13 +1,15 @@
-// The data of a measurement: known to every rank, exact in any order of summation, quick to compare.
+// The data of a measurement: known to every rank, exact in any order of combination, quick to compare.
 //
-// Values repeat every kPeriod elements, a prime, so that a part of a power of two in the wrong place
-// shows. They are small positive integers: every partial sum fits the type's exact integers, hence
-// the sum is the same bits in any order. 0xff bytes (NaN, -1) are never a right value.
+// Values repeat every kPeriod elements, a prime, so that a part of a power of two in the wrong place shows. What is
+// only moved is random bits. What is combined is exact in every order: random integers, which wrap, and floats
+// that are small integers, or powers of two for products, so that no partial result is ever rounded.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,46 +17,57 @@
 
 namespace wreath::perf {
 
-inline constexpr std::size_t kPeriod = 16381;
+inline constexpr std::size_t kPeriod = 4093;
 inline constexpr std::byte kPoison{0xff};
 
-// One period of a sequence of elements.
+// One period of an endless sequence of elements.
 class Pattern {
  public:
   Pattern() = default;
-  Pattern(DataType dtype, std::span<const double> values);
-  // Writes the first target.size() bytes of the endless sequence.
-  void fill(std::span<std::byte> target) const;
-  // Elements of `data` (whole ones) whose bits differ from the sequence's.
-  std::uint64_t count_wrong(std::span<const std::byte> data) const;
+  Pattern(std::vector<std::byte> period, std::size_t element_bytes)
+      : period_(std::move(period)), element_bytes_(element_bytes) {}
+  // Writes the sequence from element `first` on; target.size() may end within an element.
+  void fill(std::span<std::byte> target, std::size_t first = 0) const;
+  // Elements of `data` (whole ones) whose bits differ from the sequence's from element `first` on.
+  std::uint64_t count_wrong(std::span<const std::byte> data, std::size_t first = 0) const;
   std::byte byte_at(std::size_t offset) const { return period_[offset % period_.size()]; }
+  const std::byte* data() const { return period_.data(); }
 
  private:
   std::vector<std::byte> period_;
   std::size_t element_bytes_ = 1;
 };
 
-// What one rank needs for sums of one dtype.
-class SumPatterns {
+// Where results go that a call in place replaces inputs with: every rank's, or one rank's alone.
+inline constexpr Rank kEveryRank = -1;
+
+// All ranks' data for one dtype, and for one operator where there is one. Streams 0 and 1 are for calls out of place
+// that alternate, stream 2 is for calls in place.
+class PatternSet {
  public:
-  SumPatterns(DataType dtype, int rank, int ranks);
-  // Out of place: this rank's input, and the sum, for calls of either parity.
-  const Pattern& input(int parity) const { return input_[static_cast<std::size_t>(parity)]; }
-  const Pattern& sum(int parity) const { return sum_[static_cast<std::size_t>(parity)]; }
-  // In place, each call sums its own output: after k calls every element is ranks^(k-1) times the sum.
-  const Pattern& in_place_input() const { return in_place_input_; }
-  Pattern in_place_after(int calls) const;
+  static constexpr int kInPlace = 2;
+  PatternSet(DataType dtype, std::optional<ReduceOp> op, int ranks);
+  bool is_of(DataType dtype, std::optional<ReduceOp> op) const { return dtype == dtype_ && op == op_; }
+  const Pattern& input(int stream, Rank rank) const { return inputs_[index(stream)][static_cast<std::size_t>(rank)]; }
+  // What all ranks' inputs combine to, in calls out of place.
+  const Pattern& combined(int stream) const { return combined_[index(stream)]; }
+  // The same in place after `calls` calls, each on the results of the one before; `replaced`: whose input each
+  // result replaces.
+  const Pattern& combined_in_place(int calls, Rank replaced);
   // Calls in place that stay exact, at least 1; then the buffer must be filled anew.
   int exact_in_place_calls() const { return exact_calls_; }
 
  private:
+  static std::size_t index(int stream) { return static_cast<std::size_t>(stream); }
+  Pattern combine(std::span<const std::byte* const> inputs) const;
+  std::vector<const std::byte*> inputs_of(int stream) const;
+
   DataType dtype_;
-  int ranks_;
+  std::optional<ReduceOp> op_;
   int exact_calls_;
-  std::array<Pattern, 2> input_;
-  std::array<Pattern, 2> sum_;
-  Pattern in_place_input_;
-  std::vector<double> in_place_sum_;
+  std::array<std::vector<Pattern>, 3> inputs_;
+  std::array<Pattern, 2> combined_;
+  std::map<Rank, std::vector<Pattern>> in_place_;  // by `replaced`; element k: after k + 1 calls
 };
 
 }  // namespace wreath::perf

@@ -33,8 +33,8 @@ struct Measurement {
 struct ReportRow {
   Case work;
   Measurement out_of_place;
-  Measurement in_place;
-  std::string plan;  // "two_shot lanes=1 tile=256K order=canonical"
+  std::optional<Measurement> in_place;  // nothing: the collective cannot be
+  std::string plan;                     // "two_shot lanes=1 tile=256K order=canonical"
   std::string timestamp;
   std::optional<double> limit_us;  // the machine's, for this size
 };
@@ -60,6 +60,10 @@ struct Report {
   double average_bus_gbps() const;  // over both directions of all rows, as nccl-tests does
   bool okay() const { return wrong() == 0 && out_of_bounds == 0; }
 };
+
+// What a row says of its operator and root: "none" and -1 where the collective has none.
+std::string_view shown_op(const Report& report, const Case& work);
+Rank shown_root(const Report& report, const Case& work);
 
 // Bandwidths and statistics from a combined Timing.
 Measurement measurement_of(const Report& report, const Case& work, const Timing& timing);

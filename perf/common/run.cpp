@@ -54,6 +54,12 @@ Result<std::vector<Communicator>> create_threads(const Place& place, int threads
 
 int number_or(const char* text, int otherwise) { return text == nullptr ? otherwise : std::atoi(text); }
 
+// How many ranks there will be; 0: not known.
+int expected_ranks(const Options& options) {
+  if (options.ranks > 0) return options.ranks * options.threads;
+  return under_launcher() ? number_or(std::getenv("WORLD_SIZE"), 0) : options.threads;
+}
+
 // The ranks of this process, one per thread, and the limits where rank 0 is among them: measured before
 // the ranks meet, so that none of them spins meanwhile.
 struct Team {
@@ -177,8 +183,8 @@ int run_ranks(const CollectiveRow& row, const Options& options) {
 
 }  // namespace
 
-int run_tool(Collective collective, int argc, char** argv) {
-  const CollectiveRow& row = row_of(collective);
+int run_tool(std::string_view program, int argc, char** argv) {
+  const CollectiveRow& row = row_of(program);
   const std::vector<std::string> command(argv, argv + argc);
   const auto parsed = parse_options(row, command);
   if (const Stop* what = std::get_if<Stop>(&parsed)) return stop(*what);
@@ -187,6 +193,10 @@ int run_tool(Collective collective, int argc, char** argv) {
     return stop({2, fmt::format("wreath: error: --ranks {}: a launcher started this process (RANK or WORLD_SIZE is "
                                 "set); drop --ranks, or unset both\n",
                                 options.ranks)});
+  }
+  const auto able = check_group(row, options, expected_ranks(options));
+  if (!able && options.start_descriptor < 0) {
+    return stop({exit_code(able.error().code), fmt::format("wreath: error: {}\n", able.error().message)});
   }
   if (is_first_process(options)) {
     const auto files = check_output_files(options);

@@ -12,7 +12,7 @@
 namespace wreath::perf {
 
 // The main of every perf tool.
-int run_tool(Collective collective, int argc, char** argv);
+int run_tool(std::string_view program, int argc, char** argv);
 
 // How a run shows itself while it goes on; rank 0 calls it.
 struct Display {
@@ -25,6 +25,9 @@ struct Surroundings {
   std::string transport;  // between ranks 0 and 1
   Limits limits;          // rank 0's
 };
+
+// Whether a group of `ranks` ranks can do what is asked: Unavailable or InvalidArgument.
+Status check_group(const CollectiveRow& row, const Options& options, int ranks);
 
 // Measures everything `options` ask for as one rank: collective. Rank 0 gets the whole report.
 Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options& options,

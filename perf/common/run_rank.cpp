@@ -85,23 +85,38 @@ Result<Report> open_report(Member& member, const CollectiveRow& row, const Optio
 Result<ReportRow> measure(Member& member, Bench& bench, Report& report, const Case& work) {
   ReportRow row{work, {}, {}, member.plan_for(report.collective->collective, work.bytes), {}, {}};
   for (const bool in_place : {false, true}) {
+    if (in_place && report.collective->has(kNothingToReuse)) break;
     auto mine = in_place ? bench.in_place(work) : bench.out_of_place(work);
     if (!mine) return mine.error();
     const auto all = combine(member, report.options, *mine);
     if (!all) return all.error();
-    (in_place ? row.in_place : row.out_of_place) = measurement_of(report, work, *all);
+    const Measurement measured = measurement_of(report, work, *all);
+    in_place ? void(row.in_place = measured) : void(row.out_of_place = measured);
     report.out_of_bounds += all->out_of_bounds;
   }
   row.timestamp = now_text();
   return row;
 }
 
+// One case for each size that the call really has: sizes are rounded down to whole elements or blocks.
+void append_sizes(const CollectiveRow& row, const Options& options, int ranks, const Kind& kind,
+                  std::vector<Case>& cases) {
+  const std::size_t before = cases.size();
+  for (const std::size_t bytes : sizes_of(options.sizes, size_of(kind.dtype))) {
+    const Case work = make_case(row, ranks, bytes, kind);
+    if (cases.size() == before || cases.back().bytes != work.bytes) cases.push_back(work);
+    if (row.has(kNoData)) return;
+  }
+}
+
 // All cases of one cycle, in the order of the table.
-std::vector<Case> cases_of(const Options& options) {
+std::vector<Case> cases_of(const CollectiveRow& row, const Options& options, int ranks) {
   std::vector<Case> cases;
+  const Rank first = options.all_roots ? 0 : options.root;
+  const Rank last = options.all_roots ? ranks - 1 : options.root;
   for (const DataType dtype : options.dtypes) {
     for (const ReduceOp op : options.ops) {
-      for (const std::size_t bytes : sizes_of(options.sizes, size_of(dtype))) cases.push_back({bytes, dtype, op});
+      for (Rank root = first; root <= last; ++root) append_sizes(row, options, ranks, {dtype, op, root}, cases);
     }
   }
   return cases;
@@ -126,18 +141,30 @@ Status run_cycle(Member& member, Bench& bench, Report& report, const std::vector
 
 }  // namespace
 
+Status check_group(const CollectiveRow& row, const Options& options, int ranks) {
+  if (row.has(kPowerOfTwo) && (ranks & (ranks - 1)) != 0) {
+    return Error{ErrorCode::Unavailable,
+                 fmt::format("{}: {} ranks: a hypercube needs a power of two", row.program, ranks)};
+  }
+  if (ranks > 0 && row.rooted() && !options.all_roots && options.root >= ranks) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("-r {}: there is no such rank among {}", options.root, ranks)};
+  }
+  return {};
+}
+
 Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options& options,
                         const Surroundings& surroundings, const Display& display) {
+  WREATH_TRY(check_group(row, options, member.ranks()));
   auto report = open_report(member, row, options, surroundings);
   if (!report) return report.error();
   const bool shows = member.rank() == 0;
   if (shows) display.print(table_head(*report));
-  const std::vector<Case> cases = cases_of(options);
+  const std::vector<Case> cases = cases_of(row, options, member.ranks());
   std::size_t largest = 0;
   std::size_t widest = 1;
   for (const Case& each : cases) {
     largest = std::max(largest, each.bytes);
-    widest = std::max(widest, size_of(each.dtype));
+    widest = std::max(widest, size_of(each.kind.dtype));
   }
   const std::size_t offset = options.offset + static_cast<std::size_t>(options.unalign) * widest;
   auto buffers = Buffers::make(largest, offset, options.shared_memory);

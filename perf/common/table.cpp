@@ -18,7 +18,13 @@ std::string fitted(double value, int width) {
   return fmt::format("{:{}.{}e}", value, width, width >= 7 ? 1 : 0);
 }
 
-std::string measured(const Report& report, const Measurement& m) {
+std::string measured(const Report& report, const std::optional<Measurement>& maybe) {
+  if (!maybe) {
+    std::string text = fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", "N/A", "N/A", "N/A", "N/A");
+    for (int i = 0; report.options.per_iteration && i < 4; ++i) text += fmt::format("  {:>7}", "N/A");
+    return text;
+  }
+  const Measurement& m = *maybe;
   std::string text =
       fmt::format("  {}  {}  {}  ", fitted(m.time_us, 7), fitted(m.algorithm_gbps, 6), fitted(m.bus_gbps, 6));
   text += m.wrong ? fmt::format("{:>6g}", static_cast<double>(*m.wrong)) : "   N/A";
@@ -61,15 +67,27 @@ std::string column_heads(const Report& report) {
 
 std::uint64_t Report::wrong() const {
   std::uint64_t sum = 0;
-  for (const ReportRow& row : rows) sum += row.out_of_place.wrong.value_or(0) + row.in_place.wrong.value_or(0);
+  for (const ReportRow& row : rows) {
+    sum += row.out_of_place.wrong.value_or(0) + (row.in_place ? row.in_place->wrong.value_or(0) : 0);
+  }
   return sum;
 }
 
 double Report::average_bus_gbps() const {
   double sum = 0;
-  for (const ReportRow& row : rows) sum += row.out_of_place.bus_gbps + row.in_place.bus_gbps;
-  return rows.empty() ? 0 : sum / (2 * static_cast<double>(rows.size()));
+  int measured = 0;
+  for (const ReportRow& row : rows) {
+    sum += row.out_of_place.bus_gbps + (row.in_place ? row.in_place->bus_gbps : 0);
+    measured += row.in_place ? 2 : 1;
+  }
+  return measured == 0 ? 0 : sum / measured;
 }
+
+std::string_view shown_op(const Report& report, const Case& work) {
+  return report.collective->combines() ? name(work.kind.op) : "none";
+}
+
+Rank shown_root(const Report& report, const Case& work) { return report.collective->rooted() ? work.kind.root : -1; }
 
 Measurement measurement_of(const Report& report, const Case& work, const Timing& timing) {
   Measurement m;
@@ -130,8 +148,9 @@ std::string table_head(const Report& report) {
 }
 
 std::string table_row(const Report& report, const ReportRow& row) {
-  std::string text = fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", row.work.bytes, row.work.count(),
-                                 table_name(row.work.dtype), name(row.work.op), -1);
+  std::string text =
+      fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}", row.work.bytes, row.work.count,
+                  table_name(row.work.kind.dtype), shown_op(report, row.work), shown_root(report, row.work));
   text += measured(report, row.out_of_place) + measured(report, row.in_place);
   if (!report.limit_name.empty()) text += "  " + (row.limit_us ? fitted(*row.limit_us, 7) : fmt::format("{:>7}", "-"));
   if (report.options.timestamps) text += fmt::format("  {:>19}", row.timestamp);

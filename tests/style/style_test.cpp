@@ -38,6 +38,7 @@ const std::vector<Layer>& layers() {
       {"src/executor/", {"wreath/", "src/base/", "src/fifo/", "src/schedule/", "kernels/kernels.hpp"}},
       {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp"}},
       {"perf/", {"wreath/", "perf/"}},
+      {"perf/common/", {"wreath/", "perf/", "kernels/kernels.hpp"}},  // results are held to the scalar reference
       // They measure what the machine allows, with the clocks and kernels that the engine itself uses.
       {"perf/limits/", {"wreath/", "perf/", "src/base/", "kernels/kernels.hpp"}},
       {"perf/micro/", {"wreath/", "perf/", "src/", "kernels/", "transports/"}},

@@ -1,0 +1,32 @@
+// What reductions must give: the canonical tree over ranks in the accumulator's type, rounded once, by the kernels'
+// scalar reference. Perf tools and conformance tests hold results to it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "wreath/types.hpp"
+
+namespace wreath::perf {
+
+// What rank `rank` passes for `op`. A premultiplied sum has factors 2, 3, 1, 2, ... : exact in every dtype.
+Reduction reduction_of(ReduceOp op, Rank rank);
+inline constexpr int kLargestFactor = 3;
+
+// output[i] = inputs[0][i] op ... op inputs[n-1][i], `elements` of `dtype` each; one input for each rank, in rank
+// order. `output` may be one of the inputs.
+void reduce_ranks(DataType dtype, ReduceOp op, std::span<const std::byte* const> inputs, std::byte* output,
+                  std::size_t elements);
+
+// Writes `values` as elements of `dtype`, rounded to nearest even; integers wrap.
+void encode(DataType dtype, std::span<const double> values, std::byte* target);
+
+// splitmix64's last steps: a value for each key, without order.
+constexpr std::uint64_t mix(std::uint64_t key) {
+  key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  key = (key ^ (key >> 27)) * 0x94d049bb133111ebULL;
+  return key ^ (key >> 31);
+}
+
+}  // namespace wreath::perf
