@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/kernels.hpp"
+#include "perf/common/reference.hpp"
+#include "perf/common/run.hpp"
 #include "tests/unit/perf/threads.hpp"
 
 namespace wreath::perf {
@@ -24,30 +27,85 @@ Options options_of(DataType dtype, int iterations) {
 }
 
 // Wrong elements over all ranks for one size.
-Outcome measure(int ranks, const Options& options, const Fault& fault = {}) {
+Outcome measure(const CollectiveRow& row, int ranks, const Options& options, const Kind& kind, std::size_t elements,
+                const Fault& fault = {}) {
   Outcome outcome;
-  on_ranks(ranks, fault, kCount, [&](Member& member) {
-    const Case work{kCount * 4, options.dtypes[0], ReduceOp::Sum};
+  const Case work = make_case(row, ranks, elements * size_of(kind.dtype), kind);
+  on_ranks(ranks, fault, work.count, [&](Member& member) {
     auto buffers = Buffers::make(work.bytes, options.offset, false);
     ASSERT_TRUE(buffers);
-    Bench bench(member, row_of(Collective::AllReduce), options, *buffers);
+    Bench bench(member, row, options, *buffers);
     const auto out = combine(member, options, bench.out_of_place(work).value()).value();
-    const auto in = combine(member, options, bench.in_place(work).value()).value();
+    const auto in =
+        row.has(kNothingToReuse) ? Timing{} : combine(member, options, bench.in_place(work).value()).value();
     if (member.rank() == 0) outcome = {out.wrong, in.wrong, out.out_of_bounds + in.out_of_bounds};
   });
   return outcome;
 }
 
-TEST(Checker, PassesRightResultsForEveryRankCountAndType) {
-  for (const DataType dtype : all_dtypes()) {
-    for (const int ranks : {1, 2, 3, 4, 5, 7}) {
-      const Outcome outcome = measure(ranks, options_of(dtype, 33));
-      EXPECT_EQ(outcome.out_of_place, 0U) << name(dtype) << " x " << ranks;
-      EXPECT_EQ(outcome.in_place, 0U) << name(dtype) << " x " << ranks;
-      EXPECT_EQ(outcome.out_of_bounds, 0U);
+Outcome measure(int ranks, const Options& options, const Fault& fault = {}) {
+  return measure(row_of("all_reduce_perf"), ranks, options, {options.dtypes[0], ReduceOp::Sum, 0}, kCount, fault);
+}
+
+class EveryRow : public testing::TestWithParam<CollectiveRow> {};
+
+TEST_P(EveryRow, PassesRightResultsForEveryRankCountTypeAndOperator) {
+  const CollectiveRow& row = GetParam();
+  const Options options = options_of(DataType::Float32, 5);
+  for (const int ranks : {1, 2, 3, 4, 7, 8}) {
+    if (!check_group(row, options, ranks)) continue;
+    for (const DataType dtype : all_dtypes()) {
+      for (const ReduceOp op : all_ops()) {
+        if (!row.combines() && op != ReduceOp::Sum) continue;
+        const Rank root = row.rooted() ? (static_cast<Rank>(dtype) + static_cast<Rank>(op)) % ranks : 0;
+        const Outcome outcome = measure(row, ranks, options, {dtype, op, root}, 5003);
+        EXPECT_EQ(outcome.out_of_place, 0U) << name(dtype) << " " << name(op) << " x " << ranks << " root " << root;
+        EXPECT_EQ(outcome.in_place, 0U) << name(dtype) << " " << name(op) << " x " << ranks << " root " << root;
+        EXPECT_EQ(outcome.out_of_bounds, 0U);
+      }
     }
   }
 }
+
+TEST_P(EveryRow, TakesFewerElementsThanRanks) {
+  for (const std::size_t elements : {0, 1, 2, 3, 5}) {
+    for (const int ranks : {1, 4}) {
+      const Outcome outcome = measure(GetParam(), ranks, options_of(DataType::Int64, 4), {DataType::Int64}, elements);
+      EXPECT_EQ(outcome.out_of_place + outcome.in_place + outcome.out_of_bounds, 0U) << elements << " x " << ranks;
+    }
+  }
+}
+
+// Every rank that gets something would leave another's data, or none, in its output.
+TEST_P(EveryRow, CatchesOneSkippedCallOfEveryRank) {
+  const CollectiveRow& row = GetParam();
+  if (row.has(kNoData) || row.collective == Collective::Exchange) GTEST_SKIP() << "no single call to skip";
+  const int out_of_place = 1 + 1 + 20;
+  for (const int skipped : {0, 2, 9, out_of_place - 1}) {
+    Fault fault;
+    fault.skip = [&](int, int number) { return number == skipped; };
+    EXPECT_GT(measure(row, 4, options_of(DataType::Int32, 20), {DataType::Int32}, kCount, fault).out_of_place, 0U)
+        << "call " << skipped;
+    fault.skip = [&](int, int number) { return number == skipped + out_of_place; };
+    if (row.has(kNothingToReuse)) continue;
+    EXPECT_GT(measure(row, 4, options_of(DataType::Int32, 20), {DataType::Int32}, kCount, fault).in_place, 0U)
+        << "call " << skipped;
+  }
+}
+
+TEST_P(EveryRow, CatchesPartsThatChangedPlaces) {
+  const CollectiveRow& row = GetParam();
+  if (row.has(kNoData) || row.collective == Collective::Exchange) GTEST_SKIP() << "no single call to spoil";
+  Fault fault;
+  fault.spoil = [](int, int, std::byte* output, std::size_t bytes) {
+    if (bytes > 0) std::swap_ranges(output, output + bytes / 2, output + bytes / 2);
+  };
+  const Outcome outcome = measure(row, 4, options_of(DataType::Int32, 4), {DataType::Int32}, 1 << 12, fault);
+  EXPECT_GT(outcome.out_of_place, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, EveryRow, testing::ValuesIn(collectives().begin(), collectives().end()),
+                         [](const auto& row) { return std::string(row.param.title()); });
 
 TEST(Checker, PassesRightResultsOnMisalignedBuffersAndWithRewrites) {
   Options options = options_of(DataType::Float32, 5);
@@ -109,27 +167,61 @@ TEST(Checker, SaysNothingWhenAskedNotToCheck) {
   EXPECT_EQ(measure(2, options, fault).out_of_place, 0U);
 }
 
-TEST(Pattern, SumsStayExactForAsManyCallsInPlaceAsItSays) {
+// All ranks' inputs combined one after the other, as a ring does, in Partial form.
+Bytes combined_in_a_row(DataType dtype, ReduceOp op, std::span<const std::byte* const> inputs, int first) {
+  const int ranks = static_cast<int>(inputs.size());
+  Bytes partial(kPeriod * size_of(accumulator_of(dtype)));
+  Bytes next(partial.size());
+  for (int i = 0; i < ranks; ++i) {
+    const int rank = (first + i) % ranks;
+    const Arithmetic own = arithmetic(dtype, reduction_of(op, rank), ranks);
+    const std::byte* input = inputs[static_cast<std::size_t>(rank)];
+    combine_reference(own, next.data(), Form::Partial, &input, 1, {Form::Data, 0, Form::Data}, kPeriod);
+    const std::byte* both[] = {partial.data(), next.data()};
+    if (i == 0) {
+      partial = next;
+    } else {
+      combine_reference(own, partial.data(), Form::Partial, both, 2, {Form::Partial, -1, Form::Data}, kPeriod);
+    }
+  }
+  Bytes result(kPeriod * size_of(dtype));
+  const std::byte* last = partial.data();
+  combine_reference(arithmetic(dtype, reduction_of(op, 0), ranks), result.data(), Form::Data, &last, 1,
+                    {Form::Partial, -1, Form::Data}, kPeriod);
+  return result;
+}
+
+TEST(Pattern, IsExactInEveryOrderForAsManyCallsInPlaceAsItSays) {
   for (const DataType dtype : all_dtypes()) {
-    for (int ranks = 2; ranks <= 17; ++ranks) {
-      const SumPatterns data(dtype, 0, ranks);
-      std::vector<std::byte> now(kPeriod * 4);
-      data.in_place_after(1).fill(now);
-      for (int call = 2; call <= data.exact_in_place_calls(); ++call) {
-        for (std::size_t at = 0; at < now.size(); at += 4) {
-          float single, single_sum = 0;
-          std::int32_t whole, whole_sum = 0;
-          std::memcpy(&single, &now[at], 4);
-          std::memcpy(&whole, &now[at], 4);
-          for (int rank = 0; rank < ranks; ++rank) {
-            dtype == DataType::Float32 ? void(single_sum += single) : void(whole_sum += whole);
+    for (const ReduceOp op : all_ops()) {
+      for (const int ranks : {1, 2, 3, 5, 8, 17}) {
+        PatternSet data(dtype, op, ranks);
+        for (const Rank replaced : {kEveryRank, ranks - 1}) {
+          std::vector<const std::byte*> inputs;
+          for (Rank rank = 0; rank < ranks; ++rank) inputs.push_back(data.input(PatternSet::kInPlace, rank).data());
+          Bytes now;
+          for (int call = 1; call <= data.exact_in_place_calls(); ++call) {
+            const Bytes next = combined_in_a_row(dtype, op, inputs, call % ranks);
+            ASSERT_EQ(data.combined_in_place(call, replaced).count_wrong(next), 0U)
+                << name(dtype) << " " << name(op) << " x " << ranks << ", call " << call << ", replaced " << replaced;
+            now = next;
+            for (Rank rank = 0; rank < ranks; ++rank) {
+              if (replaced == kEveryRank || replaced == rank) inputs[static_cast<std::size_t>(rank)] = now.data();
+            }
           }
-          std::memcpy(&now[at], dtype == DataType::Float32 ? static_cast<void*>(&single_sum) : &whole_sum, 4);
         }
-        ASSERT_EQ(data.in_place_after(call).count_wrong(now), 0U) << ranks << " ranks, call " << call;
       }
     }
   }
+}
+
+TEST(Pattern, BeginsAtAnyElement) {
+  const PatternSet data(DataType::Int32, std::nullopt, 2);
+  Bytes bytes(4 * (kPeriod + 3));
+  data.input(0, 1).fill(bytes, kPeriod - 2);
+  EXPECT_EQ(data.input(0, 1).count_wrong(bytes, kPeriod - 2), 0U);
+  EXPECT_GT(data.input(0, 1).count_wrong(bytes, kPeriod - 1), kPeriod - 3);
+  EXPECT_EQ(bytes[8], data.input(0, 1).byte_at(0));
 }
 
 TEST(Exchange, GathersNumbersAndTextsInRankOrder) {

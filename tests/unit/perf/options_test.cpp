@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 std::variant<Options, Stop> parse(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "all_reduce_perf");
-  return parse_options(row_of(Collective::AllReduce), arguments);
+  return parse_options(row_of("all_reduce_perf"), arguments);
 }
 
 Options accepted(std::vector<std::string> arguments) {
@@ -119,8 +119,8 @@ TEST(CommandLine, RefusesNamingFlagAndValue) {
       {{"-b", "2G", "-e", "1G"}, "-b 2G: larger than -e 1G"},
       {{"-b", "64M"}, "larger than -e 32M (the default)"},
       {{"-f", "1"}, "-f 1: not a whole number from 2"},
-      {{"-d", "float9"}, "-d float9: unknown; known are int32, float32"},
-      {{"-o", "xor"}, "-o xor: unknown; known are sum"},
+      {{"-d", "float9"}, "-d float9: unknown; known are int8, uint8, int32, "},
+      {{"-o", "xor"}, "-o xor: unknown; known are sum, prod, min, max, avg, mulsum, all"},
       {{"--ranks", "0"}, "--ranks 0: "},
       {{"--transport", "nosuch"}, "'nosuch' is unknown; known are "},
       {{"--algorithm", "nosuch"}, "--algorithm nosuch: unknown; known are "},

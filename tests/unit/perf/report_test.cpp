@@ -26,7 +26,7 @@ Measurement measured(double time_us, double gbps, std::uint64_t wrong) {
 
 Report sample() {
   Report report;
-  report.collective = &row_of(Collective::AllReduce);
+  report.collective = &row_of("all_reduce_perf");
   report.world = 4;
   report.options.command = {"all_reduce_perf", "--ranks", "4"};
   report.options.sizes = {8, 1 << 20, 1 << 20, 2};
@@ -34,13 +34,13 @@ Report sample() {
   report.transport = "shm";
   report.start_time = "2026-01-01 00:00:00";
   report.end_time = "2026-01-01 00:00:01";
-  report.rows.push_back({{8, DataType::Float32, ReduceOp::Sum},
+  report.rows.push_back({{8, 2, 2, {DataType::Float32}},
                          measured(0.05, 0.16, 0),
                          measured(12.345, 0.01, 0),
                          "one_shot lanes=1 tile=16K order=canonical",
                          "2026-01-01 00:00:00",
                          {}});
-  report.rows.push_back({{1 << 20, DataType::Int32, ReduceOp::Sum},
+  report.rows.push_back({{1 << 20, 1 << 18, 1 << 18, {DataType::Int32}},
                          measured(123456.7, 8.5, 0),
                          measured(98.5, 10.625, 0),
                          "ring lanes=2 tile=256K order=ring",
@@ -78,7 +78,7 @@ TEST(Table, FootCountsWhatIsWrong) {
   EXPECT_THAT(table_foot(report), HasSubstr("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : "));
   EXPECT_THAT(table_foot(report), HasSubstr("# Collective test concluded: all_reduce_perf\n"));
   EXPECT_TRUE(report.okay());
-  report.rows[0].in_place.wrong = 3;
+  report.rows[0].in_place->wrong = 3;
   EXPECT_FALSE(report.okay());
   EXPECT_THAT(table_foot(report), HasSubstr("Wrong values         : 3 FAILED"));
 }
@@ -93,7 +93,7 @@ TEST(Report, BusBandwidthOfAllReduceIsTwiceTheOthersShare) {
   const Report report = sample();
   Timing timing;
   timing.time_us = 1000;
-  const Measurement m = measurement_of(report, {1'000'000, DataType::Float32, ReduceOp::Sum}, timing);
+  const Measurement m = measurement_of(report, {1'000'000, 250'000, 250'000, {}}, timing);
   EXPECT_DOUBLE_EQ(m.algorithm_gbps, 1.0);
   EXPECT_DOUBLE_EQ(m.bus_gbps, 1.5);
 }
@@ -162,7 +162,8 @@ TEST(Html, SurvivesEmptyAndZeroResults) {
   report.world = 1;
   report.rows.resize(1);
   report.rows[0].work.bytes = 0;
-  report.rows[0].out_of_place = report.rows[0].in_place = measured(0, 0, 0);
+  report.rows[0].out_of_place = measured(0, 0, 0);
+  report.rows[0].in_place = measured(0, 0, 0);
   EXPECT_THAT(to_html(report), Not(HasSubstr("nan")));
   report.rows.clear();
   EXPECT_THAT(to_html(report), HasSubstr("</html>"));
