@@ -29,6 +29,9 @@ struct Surroundings {
 // Whether a group of `ranks` ranks can do what is asked: Unavailable or InvalidArgument.
 Status check_group(const CollectiveRow& row, const Options& options, int ranks);
 
+// All that one cycle measures, in the order of the table.
+std::vector<Case> cases_of(const CollectiveRow& row, const Options& options, int ranks);
+
 // Measures everything `options` ask for as one rank: collective. Rank 0 gets the whole report.
 Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options& options,
                         const Surroundings& surroundings, const Display& display);

@@ -109,19 +109,6 @@ void append_sizes(const CollectiveRow& row, const Options& options, int ranks, c
   }
 }
 
-// All cases of one cycle, in the order of the table.
-std::vector<Case> cases_of(const CollectiveRow& row, const Options& options, int ranks) {
-  std::vector<Case> cases;
-  const Rank first = options.all_roots ? 0 : options.root;
-  const Rank last = options.all_roots ? ranks - 1 : options.root;
-  for (const DataType dtype : options.dtypes) {
-    for (const ReduceOp op : options.ops) {
-      for (Rank root = first; root <= last; ++root) append_sizes(row, options, ranks, {dtype, op, root}, cases);
-    }
-  }
-  return cases;
-}
-
 // Measures every case once; rank 0 shows each as it comes. Reports of endless cycles keep no rows.
 Status run_cycle(Member& member, Bench& bench, Report& report, const std::vector<Case>& cases, const Limits& limits,
                  const Display& display) {
@@ -150,6 +137,18 @@ Status check_group(const CollectiveRow& row, const Options& options, int ranks) 
     return Error{ErrorCode::InvalidArgument, fmt::format("-r {}: there is no such rank among {}", options.root, ranks)};
   }
   return {};
+}
+
+std::vector<Case> cases_of(const CollectiveRow& row, const Options& options, int ranks) {
+  std::vector<Case> cases;
+  const Rank first = options.all_roots ? 0 : options.root;
+  const Rank last = options.all_roots ? ranks - 1 : options.root;
+  for (const DataType dtype : options.dtypes) {
+    for (const ReduceOp op : options.ops) {
+      for (Rank root = first; root <= last; ++root) append_sizes(row, options, ranks, {dtype, op, root}, cases);
+    }
+  }
+  return cases;
 }
 
 Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options& options,

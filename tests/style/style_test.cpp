@@ -39,6 +39,7 @@ const std::vector<Layer>& layers() {
       {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp"}},
       {"perf/", {"wreath/", "perf/"}},
       {"perf/common/", {"wreath/", "perf/", "kernels/kernels.hpp"}},  // results are held to the scalar reference
+      {"perf/check/", {"wreath/", "perf/", "src/base/available_memory.hpp"}},
       // They measure what the machine allows, with the clocks and kernels that the engine itself uses.
       {"perf/limits/", {"wreath/", "perf/", "src/base/", "kernels/kernels.hpp"}},
       {"perf/micro/", {"wreath/", "perf/", "src/", "kernels/", "transports/"}},

@@ -68,7 +68,7 @@ TEST_P(EveryRow, PassesRightResultsForEveryRankCountTypeAndOperator) {
 }
 
 TEST_P(EveryRow, TakesFewerElementsThanRanks) {
-  for (const std::size_t elements : {0, 1, 2, 3, 5}) {
+  for (const std::size_t elements : {0u, 1u, 2u, 3u, 5u}) {
     for (const int ranks : {1, 4}) {
       const Outcome outcome = measure(GetParam(), ranks, options_of(DataType::Int64, 4), {DataType::Int64}, elements);
       EXPECT_EQ(outcome.out_of_place + outcome.in_place + outcome.out_of_bounds, 0U) << elements << " x " << ranks;

@@ -1,0 +1,175 @@
+// wreath_check: all collectives held to exact results, over transports and rank counts, in a table.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+
+#include "perf/check/check.hpp"
+#include "perf/common/launch.hpp"
+#include "perf/common/run.hpp"
+#include "src/base/available_memory.hpp"
+
+namespace wreath::perf {
+namespace {
+
+constexpr int kWrong = 1;
+constexpr std::string_view kLine = "{:<16} {:<9} {:>5} {:>8} {:>8} {:>8}  {}\n";
+
+struct Arguments {
+  std::vector<std::string> transports{"shm", "tcp"};
+  std::vector<int> ranks{1, 2, 3, 5, 7, 16};
+  std::string only;  // a collective's title; empty: all
+  std::string pass;  // of a started process: its place in kPasses
+  int start_descriptor = -1;
+};
+
+// One start of processes for each transport and rank count of a pass.
+struct Pass {
+  std::string_view name;
+  Result<CheckResult> (*run)(Member& member, const CollectiveRow& row, const Progress& progress);
+  std::string_view collective;  // empty: all
+  std::vector<int> ranks;       // empty: as asked for
+  std::size_t bytes_per_rank;   // of memory
+};
+
+const std::vector<Pass>& passes() {
+  static const std::vector<Pass> table{
+      {"all", check_all, "", {}, 0},
+      {"64 MiB", check_large, "all_reduce", {2, 4}, std::size_t{3} << 26},
+      {"4.5 GiB", check_huge, "all_reduce", {2}, kHugeBytes + (std::size_t{256} << 20)},
+  };
+  return table;
+}
+
+void print_line(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+Progress terminal_progress(const std::string& group) {
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  return [terminal, group](const std::string& text) {
+    if (!terminal) return;
+    fmt::print(stderr, "\r\033[K{}", text.empty() ? "" : group + text);
+    std::fflush(stderr);
+  };
+}
+
+bool asked_for(const Arguments& arguments, const Pass& pass, const CollectiveRow& row) {
+  return (arguments.only.empty() || row.title() == arguments.only) &&
+         (pass.collective.empty() || row.title() == pass.collective);
+}
+
+// In a started process: all collectives of the pass. Returns the exit code.
+Result<int> check_group_of(Member& member, const Arguments& arguments, const Pass& pass) {
+  const std::string& transport = arguments.transports.front();
+  const bool shows = member.rank() == 0;
+  const Progress progress =
+      shows ? terminal_progress(fmt::format("{} x {}: ", transport, member.ranks())) : [](const std::string&) {};
+  int code = 0;
+  for (const CollectiveRow& row : collectives()) {
+    if (!asked_for(arguments, pass, row) || !check_group(row, {}, member.ranks())) continue;
+    const auto result = pass.run(member, row, progress);
+    if (!result) return result.error();
+    if (result->wrong > 0) code = kWrong;
+    progress("");
+    const std::string note = pass.name == "all" ? "" : std::string(pass.name);
+    if (shows) {
+      print_line(fmt::format(kLine, row.title(), transport, member.ranks(), result->rows, result->wrong,
+                             fmt::format("{:.1f}", result->seconds), note));
+    }
+  }
+  return code;
+}
+
+int run_started(const Arguments& arguments) {
+  const auto run = [&]() -> Result<int> {
+    const auto place = read_place(arguments.start_descriptor);
+    if (!place) return place.error();
+    CommunicatorOptions options;
+    options.transports = arguments.transports;
+    auto communicator = Communicator::create(place->id, place->process, place->processes, options);
+    if (!communicator) return communicator.error();
+    CommunicatorMember member(*communicator);
+    for (const Pass& pass : passes()) {
+      if (pass.name == arguments.pass) return check_group_of(member, arguments, pass);
+    }
+    return 2;
+  };
+  const auto code = run();
+  if (code) return *code;
+  fmt::print(stderr, "wreath: error: {}\n", code.error().message);
+  return exit_code(code.error().code);
+}
+
+// Starts the ranks of one pass; whether all went well. A lack of memory is no failure.
+bool start_group(const char* program, const Arguments& arguments, const Pass& pass, const std::string& transport,
+                 int ranks) {
+  const std::size_t needed = pass.bytes_per_rank * static_cast<std::size_t>(ranks);
+  if (const std::uint64_t there = available_memory(); there < needed) {
+    print_line(fmt::format(
+        kLine, pass.collective, transport, ranks, "-", "-", "-",
+        fmt::format("{} skipped: needs {:.1f} GiB of memory, {:.1f} are available", pass.name,
+                    std::ldexp(static_cast<double>(needed), -30), std::ldexp(static_cast<double>(there), -30))));
+    return true;
+  }
+  std::vector<std::string> command{program, "--transport", transport, "--pass", std::string(pass.name)};
+  if (!arguments.only.empty()) command.insert(command.end(), {"--only", arguments.only});
+  const int code = launch(ranks, 1, command);
+  if (code != 0 && code != kWrong) {
+    print_line(fmt::format(kLine, "", transport, ranks, "-", "-", "-", fmt::format("FAILED: exit code {}", code)));
+  }
+  return code == 0;
+}
+
+int run_all(const char* program, const Arguments& arguments) {
+  print_line(fmt::format(kLine, "collective", "transport", "ranks", "rows", "wrong", "seconds", ""));
+  bool well = true;
+  for (const Pass& pass : passes()) {
+    const auto serves = [&](const CollectiveRow& row) { return asked_for(arguments, pass, row); };
+    if (std::none_of(collectives().begin(), collectives().end(), serves)) continue;
+    // The huge one takes minutes over a socket, and shows nothing there that shared memory does not.
+    const std::size_t transports = pass.bytes_per_rank > kHugeBytes ? 1 : arguments.transports.size();
+    for (std::size_t i = 0; i < transports; ++i) {
+      for (const int ranks : pass.ranks.empty() ? arguments.ranks : pass.ranks) {
+        well = start_group(program, arguments, pass, arguments.transports[i], ranks) && well;
+      }
+    }
+  }
+  print_line(well ? "all results are right\n" : "FAILED\n");
+  return well ? 0 : kWrong;
+}
+
+}  // namespace
+
+int check_main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app(
+      "Holds every collective to exact results: all dtypes and operators, 8 to 300,001 bytes, aligned and not;\n"
+      "then 64 MiB, and 4.5 GiB where there is memory. One line for each collective, transport and number of "
+      "ranks.");
+  app.add_option("--transport", arguments.transports, "transports, each alone (shm,tcp)")->delimiter(',');
+  app.add_option("--ranks", arguments.ranks, "numbers of ranks (1,2,3,5,7,16)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 256));
+  app.add_option("--only", arguments.only, "one collective, such as all_gather");
+  app.add_option("--pass", arguments.pass)->group("");
+  app.add_option("--start-descriptor", arguments.start_descriptor)->group("");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    print_line(app.help());
+    return 0;
+  } catch (const CLI::Error& error) {
+    fmt::print(stderr, "wreath: error: {}\n`wreath_check --help` explains the flags\n", error.what());
+    return 2;
+  }
+  return arguments.start_descriptor >= 0 ? run_started(arguments) : run_all(argv[0], arguments);
+}
+
+}  // namespace wreath::perf
+
+int main(int argc, char** argv) { return wreath::perf::check_main(argc, argv); }
