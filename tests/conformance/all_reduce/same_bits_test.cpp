@@ -1,32 +1,26 @@
 // Same inputs, same bits: float sums do not depend on algorithm, transport, lanes, tiles, offsets,
 // memory kind or place; only on the number of ranks.
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstdlib>
-
-#include "tests/conformance/all_reduce/cases.hpp"
-#include "tests/support/local_ranks.hpp"
+#include "tests/support/collective_matrix.hpp"
 
 namespace wreath::test {
 namespace {
 
-struct Way {
-  std::string transport;
-  std::string algorithm;  // empty: the tuner's choice
+struct CutWay {
+  Way way;  // no algorithm: the tuner's choice
   int lanes = 0;
   std::size_t tile_bytes = 0;
 };
 
-std::vector<Way> ways(int ranks) {
-  std::vector<Way> all;
+std::vector<CutWay> canonical_ways(int ranks) {
+  std::vector<CutWay> all;
   for (const TransportRow& transport : transports()) {
-    all.push_back({std::string(transport.name), "", 0, 0});
+    const std::string name(transport.name);
+    all.push_back({{"", name}, 0, 0});
     for (const Algorithm& row : algorithms()) {
-      if (row.order != Order::Canonical || !row.supports({Collective::AllReduce, ranks, 0})) continue;
-      all.push_back({std::string(transport.name), std::string(row.name), 0, 0});
-      all.push_back({std::string(transport.name), std::string(row.name), 3, 4096});
+      if (row.collective != Collective::AllReduce || row.order != Order::Canonical) continue;
+      if (!row.supports({Collective::AllReduce, ranks, 0})) continue;
+      all.push_back({{std::string(row.name), name}, 0, 0});
+      all.push_back({{std::string(row.name), name}, 3, 4096});
     }
   }
   return all;
@@ -35,27 +29,23 @@ std::vector<Way> ways(int ranks) {
 class SameBits : public testing::TestWithParam<int> {};
 
 TEST_P(SameBits, WhateverTheWay) {
+  static DataStore store;
   const int n = GetParam();
-  std::vector<std::size_t> counts{1, 3, 14, 15, 256, 257, 4096, 5000, 16411};
+  std::vector<std::size_t> counts{1, 3, 14, 15, 256, 257, 4096, 5000, 16'411};
   if (n <= 4) counts.push_back((std::size_t{1} << 20) / 4 + 1);
-  for (const Way& way : ways(n)) {
-    CommunicatorOptions options;
-    options.transports = {way.transport};
-    options.algorithm = way.algorithm;
-    options.lanes = way.lanes;
-    options.tile_bytes = way.tile_bytes;
-    LocalRanks ranks(n, options);
-    for (const std::size_t count : counts) {
-      const std::vector<float> expected = expected_sum<float>(n, count);
-      ranks.run([&](Communicator& communicator) {
-        const int rank = communicator.rank();
-        const CallShape shape{count, static_cast<std::size_t>(rank % 4) * 4, static_cast<std::size_t>(rank % 5),
-                              rank % 2 == 0 && count % 2 == 0, rank % 3 == 0 && count > 5000};
-        EXPECT_EQ(first_wrong<float>(communicator, shape, expected), -1)
-            << fmt::format("rank {} of {}, {} elements, {} {} lanes {} tile {}", rank, n, count, way.transport,
-                           way.algorithm, way.lanes, way.tile_bytes);
-      });
+  std::vector<MatrixCase> cases;
+  for (const std::size_t count : counts) {
+    for (const DataType dtype : {DataType::Float32, DataType::BFloat16}) {
+      cases.push_back({{Collective::AllReduce, dtype, ReduceOp::Sum, n, 0, count, {}, false}, Order::Canonical});
     }
+  }
+  for (const CutWay& each : canonical_ways(n)) {
+    CommunicatorOptions options = options_of(each.way);
+    options.lanes = each.lanes;
+    options.tile_bytes = each.tile_bytes;
+    LocalRanks ranks(n, options);
+    expect_right(ranks, cases, store,
+                 fmt::format("{}, lanes {} tile {}", text_of(each.way), each.lanes, each.tile_bytes));
   }
 }
 
@@ -63,16 +53,17 @@ INSTANTIATE_TEST_SUITE_P(Ranks, SameBits, testing::Values(2, 3, 4, 5, 6, 7, 8, 9
 
 TEST(SameBitsOfLargeSums, UpToSixteenMebibytes) {
   for (const int n : {2, 3}) {
-    const std::size_t count = (std::size_t{16} << 20) / 4;
-    const std::vector<float> expected = expected_sum<float>(n, count);
-    for (const char* transport : {"inproc", "shm", "tcp"}) {
+    const CollectiveCase work{
+        Collective::AllReduce, DataType::Float32, ReduceOp::Sum, n, 0, (std::size_t{16} << 20) / 4, {}, false};
+    const CollectiveData data(work.dtype, work.op, n, work.count, Values::Revealing);
+    for (const TransportRow& transport : transports()) {
       for (const bool shared : {false, true}) {
-        CommunicatorOptions options;
-        options.transports = {transport};
-        LocalRanks ranks(n, options);
+        LocalRanks ranks(n, options_of({"", std::string(transport.name)}));
         ranks.run([&](Communicator& communicator) {
-          EXPECT_EQ(first_wrong<float>(communicator, {count, 4, 8, communicator.rank() == 1, shared}, expected), -1)
-              << transport;
+          const CollectiveRun run(work, data, communicator.rank(), {4, 8, communicator.rank() == 1, shared});
+          const Status status = communicator.run(run.call());
+          ASSERT_TRUE(status) << status.error().message;
+          EXPECT_EQ(run.wrong(), "") << transport.name;
         });
       }
     }
