@@ -1,10 +1,13 @@
-// Moving and summing bytes with all threads of a block, 16 bytes at a time where the pointers allow it.
+// Moving and combining bytes with all threads of a block, up to 16 bytes at a time where the pointers allow it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+
+#include "kernels/arithmetic.hpp"
+#include "kernels/kernels.hpp"
 
 #if defined(__CUDACC__)
 #define WREATH_UNROLL _Pragma("unroll")
@@ -16,93 +19,145 @@ namespace wreath {
 
 // One block-wide piece of work. Leader and workers read it from shared memory.
 struct BlockWork {
-  enum class Kind : std::uint8_t { Copy, Reduce, Stop };
+  enum class Kind : std::uint8_t { Copy, Combine, Stop };
   Kind kind;
+  Form target_form;
   std::byte* target;
   const std::byte* const* sources;  // Copy: one
   int k;
-  std::size_t units;  // Copy: bytes; Reduce: elements
+  Operands operands;
+  std::size_t units;  // Copy: bytes; Combine: elements
 };
 
-// Four elements of a 16-byte access, or one.
-template <typename T, int N>
+// Accumulators of N neighbouring elements.
+template <typename A, int N>
 struct Pack {
-  T value[unsigned{N}];
+  A value[unsigned{N}];
 };
 
-template <typename T>
-__device__ inline T canonical(T value) {
-  return value;
-}
-// As on the CPU: a sum that is NaN is the quiet NaN 0x7fc00000.
-template <>
-__device__ inline float canonical<float>(float value) {
-  return isnan(value) ? __uint_as_float(0x7fc00000u) : value;
-}
-
-template <typename T, int N>
-__device__ inline Pack<T, N> add(const Pack<T, N>& a, const Pack<T, N>& b) {
-  Pack<T, N> sum;
-  WREATH_UNROLL
-  for (int i = 0; i < N; ++i) sum.value[i] = a.value[i] + b.value[i];
-  return sum;
-}
+// Memory is read and written in words of so many bytes.
+template <int kBytes>
+using MemoryWord = std::conditional_t<
+    kBytes % 16 == 0, uint4,
+    std::conditional_t<kBytes % 8 == 0, std::uint64_t,
+                       std::conditional_t<kBytes % 4 == 0, std::uint32_t,
+                                          std::conditional_t<kBytes % 2 == 0, std::uint16_t, std::uint8_t>>>>;
 
 template <typename T, int N>
 __device__ inline Pack<T, N> load(const std::byte* source, std::size_t index) {
-  using Access = std::conditional_t<N == 4, uint4, std::uint32_t>;
-  static_assert(sizeof(Access) == sizeof(Pack<T, N>));
-  const Access word = reinterpret_cast<const Access*>(source)[index];
+  using Word = MemoryWord<static_cast<int>(sizeof(T)) * N>;
+  constexpr unsigned kWords = sizeof(T) * N / sizeof(Word);
+  Word words[kWords];
+  WREATH_UNROLL
+  for (unsigned i = 0; i < kWords; ++i) words[i] = reinterpret_cast<const Word*>(source)[index * kWords + i];
   Pack<T, N> pack;
-  memcpy(&pack, &word, sizeof(pack));
+  memcpy(&pack, words, sizeof(pack));
   return pack;
 }
 
 template <typename T, int N>
 __device__ inline void store(std::byte* target, std::size_t index, const Pack<T, N>& pack) {
-  using Access = std::conditional_t<N == 4, uint4, std::uint32_t>;
-  Access word;
-  memcpy(&word, &pack, sizeof(word));
-  reinterpret_cast<Access*>(target)[index] = word;
-}
-
-// The canonical tree over k sources (kernels.hpp), as a binary counter over its leaves: after leaf i, as many
-// sums merge as i + 1 has trailing zeros. K > 0 fixes k and unrolls; K = 0 takes it at run time, up to 511.
-template <typename T, int N, int K>
-__device__ inline Pack<T, N> tree_sum(const std::byte* const* sources, int given_k, std::size_t index) {
-  const int k = K > 0 ? K : given_k;
-  const int leaves = 1 << (31 - __clz(k));
-  const int paired = k - leaves;
-  Pack<T, N> stack[K > 0 ? 4 : 9];
-  int depth = 0;
+  using Word = MemoryWord<static_cast<int>(sizeof(T)) * N>;
+  constexpr unsigned kWords = sizeof(T) * N / sizeof(Word);
+  Word words[kWords];
+  memcpy(words, &pack, sizeof(pack));
   WREATH_UNROLL
-  for (int leaf = 0; leaf < leaves; ++leaf) {
-    Pack<T, N> sum = leaf < paired ? add(load<T, N>(sources[2 * leaf], index), load<T, N>(sources[2 * leaf + 1], index))
-                                   : load<T, N>(sources[leaf + paired], index);
-    for (int done = leaf + 1; done % 2 == 0; done /= 2) sum = add(stack[--depth], sum);
-    stack[depth++] = sum;
-  }
-  return stack[0];
+  for (unsigned i = 0; i < kWords; ++i) reinterpret_cast<Word*>(target)[index * kWords + i] = words[i];
 }
 
+// The combination of one pack of N elements: kernels.hpp's rules. K > 0 fixes it, one or two; K = 0
+// takes it at run time, up to 511.
 template <typename T, int N, int K>
-__device__ inline void reduce_packs(const BlockWork& work, std::size_t first, std::size_t end) {
-  for (std::size_t i = first + threadIdx.x; i < end; i += blockDim.x) {
-    Pack<T, N> sum = tree_sum<T, N, K>(work.sources, work.k, i);
+class PackCombiner {
+ public:
+  using A = Accumulator<T>;
+
+  __device__ PackCombiner(const Arithmetic& arithmetic, const BlockWork& work) : arithmetic_(arithmetic), work_(work) {}
+
+  __device__ void run(std::size_t index) const {
+    const Pack<A, N> result = tree(index);
+    if (work_.target_form == Form::Partial) {
+      Pack<A, N> partial;
+      WREATH_UNROLL
+      for (int i = 0; i < N; ++i) partial.value[i] = canonical(result.value[i]);
+      return store(work_.target, index, partial);
+    }
+    const bool divides = arithmetic_.reduction.op == ReduceOp::Avg;
+    Pack<T, N> finished;
     WREATH_UNROLL
-    for (int j = 0; j < N; ++j) sum.value[j] = canonical(sum.value[j]);
-    store(work.target, i, sum);
+    for (int i = 0; i < N; ++i) {
+      finished.value[i] = narrow<T>(divides ? divide(result.value[i], arithmetic_.ranks) : result.value[i]);
+    }
+    store(work_.target, index, finished);
   }
+
+ private:
+  __device__ Pack<A, N> read(int source, std::size_t index) const {
+    const Form form = source == work_.operands.own ? work_.operands.own_form : work_.operands.messages;
+    if (form == Form::Partial) return load<A, N>(work_.sources[source], index);
+    const Pack<T, N> data = load<T, N>(work_.sources[source], index);
+    const bool premultiplies = arithmetic_.reduction.op == ReduceOp::PremultipliedSum;
+    const A factor = factor_in<A>(arithmetic_.reduction);
+    Pack<A, N> wide;
+    WREATH_UNROLL
+    for (int i = 0; i < N; ++i) {
+      wide.value[i] = widen(data.value[i]);
+      if (premultiplies) wide.value[i] = multiply(wide.value[i], factor);
+    }
+    return wide;
+  }
+
+  __device__ Pack<A, N> pair(const Pack<A, N>& a, const Pack<A, N>& b) const {
+    switch (arithmetic_.reduction.op) {
+      case ReduceOp::Prod: return pair<ReduceOp::Prod>(a, b);
+      case ReduceOp::Min: return pair<ReduceOp::Min>(a, b);
+      case ReduceOp::Max: return pair<ReduceOp::Max>(a, b);
+      default: return pair<ReduceOp::Sum>(a, b);
+    }
+  }
+  template <ReduceOp kOp>
+  __device__ static Pack<A, N> pair(const Pack<A, N>& a, const Pack<A, N>& b) {
+    Pack<A, N> both;
+    WREATH_UNROLL
+    for (int i = 0; i < N; ++i) both.value[i] = combine_pair(kOp, a.value[i], b.value[i]);
+    return both;
+  }
+
+  // The canonical tree as a binary counter over its leaves: after leaf i, as many results merge as i + 1 has
+  // trailing zeros.
+  __device__ Pack<A, N> tree(std::size_t index) const {
+    const int k = K > 0 ? K : work_.k;
+    const int leaves = 1 << (31 - __clz(k));
+    const int paired = k - leaves;
+    Pack<A, N> stack[K > 0 ? 1 : 9];
+    int depth = 0;
+    for (int leaf = 0; leaf < leaves; ++leaf) {
+      Pack<A, N> result =
+          leaf < paired ? pair(read(2 * leaf, index), read(2 * leaf + 1, index)) : read(leaf + paired, index);
+      for (int done = leaf + 1; done % 2 == 0; done /= 2) result = pair(stack[--depth], result);
+      stack[depth++] = result;
+    }
+    return stack[0];
+  }
+
+  const Arithmetic& arithmetic_;
+  const BlockWork& work_;
+};
+
+template <typename T, int N, int K>
+__device__ inline void combine_packs(const Arithmetic& arithmetic, const BlockWork& work, std::size_t first,
+                                     std::size_t end) {
+  const PackCombiner<T, N, K> combiner(arithmetic, work);
+  for (std::size_t i = first + threadIdx.x; i < end; i += blockDim.x) combiner.run(i);
 }
 
 template <typename T, int N>
-__device__ inline void reduce_by_k(const BlockWork& work, std::size_t first, std::size_t end) {
+__device__ inline void combine_by_k(const Arithmetic& arithmetic, const BlockWork& work, std::size_t first,
+                                    std::size_t end) {
   switch (work.k) {
-    case 2: return reduce_packs<T, N, 2>(work, first, end);
-    case 3: return reduce_packs<T, N, 3>(work, first, end);
-    case 4: return reduce_packs<T, N, 4>(work, first, end);
-    case 8: return reduce_packs<T, N, 8>(work, first, end);
-    default: return reduce_packs<T, N, 0>(work, first, end);
+    case 1: return combine_packs<T, N, 1>(arithmetic, work, first, end);
+    case 2: return combine_packs<T, N, 2>(arithmetic, work, first, end);
+    default: return combine_packs<T, N, 0>(arithmetic, work, first, end);
   }
 }
 
@@ -121,12 +176,13 @@ __device__ inline void block_copy(const BlockWork& work) {
   for (std::size_t i = words * 16 + threadIdx.x; i < work.units; i += blockDim.x) work.target[i] = source[i];
 }
 
-// T has 4 bytes, k is 2 or more and all pointers are aligned to T. Integers wrap: T is unsigned for them.
+// All pointers are aligned to elements of their form.
 template <typename T>
-__device__ inline void block_reduce(const BlockWork& work) {
-  const std::size_t packs = aligned_to_16(work) ? work.units / 4 : 0;
-  reduce_by_k<T, 4>(work, 0, packs);
-  reduce_by_k<T, 1>(work, packs * 4, work.units);
+__device__ inline void block_combine(const Arithmetic& arithmetic, const BlockWork& work) {
+  constexpr int kPack = sizeof(Accumulator<T>) == 8 ? 2 : 4;
+  const std::size_t packs = aligned_to_16(work) ? work.units / kPack : 0;
+  combine_by_k<T, kPack>(arithmetic, work, 0, packs);
+  combine_packs<T, 1, 0>(arithmetic, work, packs * kPack, work.units);
 }
 
 }  // namespace wreath
