@@ -37,7 +37,7 @@ struct Pack {
 
 // Memory is read and written in words of so many bytes.
 template <int kBytes>
-using MemoryWord = std::conditional_t<
+using AccessWord = std::conditional_t<
     kBytes % 16 == 0, uint4,
     std::conditional_t<kBytes % 8 == 0, std::uint64_t,
                        std::conditional_t<kBytes % 4 == 0, std::uint32_t,
@@ -45,11 +45,11 @@ using MemoryWord = std::conditional_t<
 
 template <typename T, int N>
 __device__ inline Pack<T, N> load(const std::byte* source, std::size_t index) {
-  using Word = MemoryWord<static_cast<int>(sizeof(T)) * N>;
-  constexpr unsigned kWords = sizeof(T) * N / sizeof(Word);
-  Word words[kWords];
+  using Access = AccessWord<static_cast<int>(sizeof(T)) * N>;
+  constexpr unsigned kWords = sizeof(T) * N / sizeof(Access);
+  Access words[kWords];
   WREATH_UNROLL
-  for (unsigned i = 0; i < kWords; ++i) words[i] = reinterpret_cast<const Word*>(source)[index * kWords + i];
+  for (unsigned i = 0; i < kWords; ++i) words[i] = reinterpret_cast<const Access*>(source)[index * kWords + i];
   Pack<T, N> pack;
   memcpy(&pack, words, sizeof(pack));
   return pack;
@@ -57,12 +57,12 @@ __device__ inline Pack<T, N> load(const std::byte* source, std::size_t index) {
 
 template <typename T, int N>
 __device__ inline void store(std::byte* target, std::size_t index, const Pack<T, N>& pack) {
-  using Word = MemoryWord<static_cast<int>(sizeof(T)) * N>;
-  constexpr unsigned kWords = sizeof(T) * N / sizeof(Word);
-  Word words[kWords];
+  using Access = AccessWord<static_cast<int>(sizeof(T)) * N>;
+  constexpr unsigned kWords = sizeof(T) * N / sizeof(Access);
+  Access words[kWords];
   memcpy(words, &pack, sizeof(pack));
   WREATH_UNROLL
-  for (unsigned i = 0; i < kWords; ++i) reinterpret_cast<Word*>(target)[index * kWords + i] = words[i];
+  for (unsigned i = 0; i < kWords; ++i) reinterpret_cast<Access*>(target)[index * kWords + i] = words[i];
 }
 
 // The combination of one pack of N elements: kernels.hpp's rules. K > 0 fixes it, one or two; K = 0

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "kernels/kernels.hpp"
+#include "tests/unit/kernels/values.hpp"
 
 // Words of CUDA that the primitives use. Lanes of a block run one after the other: they do not interact.
 #define __device__
@@ -22,8 +22,6 @@ struct __attribute__((may_alias, aligned(16))) uint4 {
   std::uint32_t words[4];
 };
 inline int __clz(int value) { return std::countl_zero(static_cast<unsigned>(value)); }
-inline float __uint_as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
-using std::isnan;
 
 #include "kernels/cuda/primitives.cuh"
 
@@ -35,48 +33,90 @@ void run_block(Body body) {
   for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x) body();
 }
 
-std::uint32_t draw(std::mt19937& random) {
-  constexpr std::uint32_t kSpecial[] = {0, 0x80000000, 0x7f800000, 0xff800000, 0x7fc12345, 0xff812345, 1, 0x7f7fffff};
-  return random() % 2 == 0 ? static_cast<std::uint32_t>(random()) : kSpecial[random() % std::size(kSpecial)];
-}
-
 // Memory aligned to 16 bytes; sources start `offset` bytes in.
 struct Inputs {
-  Inputs(int k, std::size_t elements, std::size_t offset) : memory(static_cast<std::size_t>(k)) {
+  Inputs(DataType dtype, int k, std::size_t elements, std::size_t offset) : memory(static_cast<std::size_t>(k)) {
     std::mt19937 random(static_cast<unsigned>(k * 1000) + static_cast<unsigned>(elements));
     for (auto& words : memory) {
-      words.resize((offset + elements * 4) / 16 + 1);
-      for (std::size_t i = 0; i < elements; ++i) {
-        const std::uint32_t bits = draw(random);
-        std::memcpy(reinterpret_cast<std::byte*>(words.data()) + offset + 4 * i, &bits, 4);
-      }
-      sources.push_back(reinterpret_cast<const std::byte*>(words.data()) + offset);
+      words.resize((offset + elements * size_of(dtype)) / 16 + 1);
+      auto* first = reinterpret_cast<std::byte*>(words.data()) + offset;
+      fill(dtype, random, first, elements);
+      sources.push_back(first);
     }
   }
   std::vector<std::vector<uint4>> memory;
   std::vector<const std::byte*> sources;
 };
 
-template <typename T>
-void expect_reduces(DataType dtype, int k, std::size_t elements, std::size_t offset) {
-  const Inputs inputs(k, elements, offset);
-  std::vector<std::byte> expected(elements * 4 + 16);
-  combine_reference(arithmetic(dtype, ReduceOp::Sum, k), expected.data(), Form::Data, inputs.sources.data(), k, {},
-                    elements);
-  std::vector<uint4> output(elements / 4 + 1);
-  const BlockWork work{BlockWork::Kind::Reduce, reinterpret_cast<std::byte*>(output.data()), inputs.sources.data(), k,
-                       elements};
-  run_block([&] { block_reduce<T>(work); });
-  ASSERT_EQ(0, std::memcmp(output.data(), expected.data(), elements * 4))
-      << name(dtype) << " k " << k << " elements " << elements << " offset " << offset;
+using Combine = void (*)(const Arithmetic&, const BlockWork&);
+
+Combine combine_of(DataType dtype) {
+  switch (dtype) {
+    case DataType::Int8: return block_combine<std::int8_t>;
+    case DataType::Uint8: return block_combine<std::uint8_t>;
+    case DataType::Int32: return block_combine<std::int32_t>;
+    case DataType::Uint32: return block_combine<std::uint32_t>;
+    case DataType::Int64: return block_combine<std::int64_t>;
+    case DataType::Uint64: return block_combine<std::uint64_t>;
+    case DataType::Float16: return block_combine<Float16>;
+    case DataType::Float32: return block_combine<float>;
+    case DataType::Float64: return block_combine<double>;
+    case DataType::BFloat16: return block_combine<BFloat16>;
+    case DataType::Float8E4M3: return block_combine<Float8E4M3>;
+    case DataType::Float8E5M2: return block_combine<Float8E5M2>;
+  }
+  return nullptr;
 }
 
-TEST(CudaPrimitives, ReduceLikeTheReference) {
-  for (const int k : {2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 64, 257}) {
-    for (const std::size_t elements : {0u, 1u, 3u, 4u, 5u, 27u, 28u, 29u, 130u}) {
-      for (const std::size_t offset : {0u, 4u}) {
-        ASSERT_NO_FATAL_FAILURE(expect_reduces<float>(DataType::Float32, k, elements, offset));
-        ASSERT_NO_FATAL_FAILURE(expect_reduces<std::uint32_t>(DataType::Int32, k, elements, offset));
+struct Case {
+  int k;
+  Form messages;
+  Form target;
+  std::size_t offset;
+};
+
+// The middle source is the rank's own, untouched.
+void expect_combines(const Arithmetic& of, const Case& point, std::size_t elements) {
+  const DataType wide = accumulator_of(of.dtype);
+  const Inputs data(of.dtype, point.k, elements, point.offset);
+  const Inputs partials(wide, point.k, elements, point.offset);
+  const int own = point.k / 2;
+  std::vector<const std::byte*> sources = point.messages == Form::Data ? data.sources : partials.sources;
+  sources[static_cast<std::size_t>(own)] = data.sources[static_cast<std::size_t>(own)];
+  const std::size_t bytes = elements * size_of(point.target == Form::Data ? of.dtype : wide);
+  std::vector<std::byte> expected(bytes + 16);
+  const Operands operands{point.messages, own, Form::Data};
+  combine_reference(of, expected.data(), point.target, sources.data(), point.k, operands, elements);
+  std::vector<uint4> output(bytes / 16 + 1);
+  const BlockWork work{BlockWork::Kind::Combine,
+                       point.target,
+                       reinterpret_cast<std::byte*>(output.data()),
+                       sources.data(),
+                       point.k,
+                       operands,
+                       elements};
+  run_block([&] { combine_of(of.dtype)(of, work); });
+  ASSERT_EQ(0, std::memcmp(output.data(), expected.data(), bytes))
+      << name(of.dtype) << " " << name(of.reduction.op) << " k " << point.k << " elements " << elements << " offset "
+      << point.offset << " messages " << static_cast<int>(point.messages) << " to " << static_cast<int>(point.target);
+}
+
+TEST(CudaPrimitives, CombineLikeTheReference) {
+  for (const DataType dtype : all_dtypes()) {
+    for (const ReduceOp op : all_ops()) {
+      const Reduction reduction = op == ReduceOp::PremultipliedSum ? Reduction::premultiplied_sum(3.0) : Reduction(op);
+      for (const int k : {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 64, 257}) {
+        const Arithmetic of = arithmetic(dtype, reduction, k);
+        for (const Form messages : {Form::Data, Form::Partial}) {
+          for (const Form target : {Form::Data, Form::Partial}) {
+            if (k == 1 && of.moves(Form::Data, target)) continue;  // a copy
+            for (const std::size_t offset : {0u, 8u}) {
+              for (const std::size_t elements : {0u, 1u, 29u, 130u}) {
+                ASSERT_NO_FATAL_FAILURE(expect_combines(of, {k, messages, target, offset}, elements));
+              }
+            }
+          }
+        }
       }
     }
   }
@@ -85,11 +125,11 @@ TEST(CudaPrimitives, ReduceLikeTheReference) {
 TEST(CudaPrimitives, CopyEveryByteAtAnyAlignment) {
   for (const std::size_t bytes : {0u, 1u, 15u, 16u, 17u, 112u, 1000u}) {
     for (const std::size_t offset : {0u, 1u, 4u}) {
-      const Inputs inputs(1, bytes / 4 + 1, offset);
+      const Inputs inputs(DataType::Uint8, 1, bytes, offset);
       std::vector<uint4> output(bytes / 16 + 2);
       auto* target = reinterpret_cast<std::byte*>(output.data());
       target[bytes] = std::byte{0xa5};
-      const BlockWork work{BlockWork::Kind::Copy, target, inputs.sources.data(), 1, bytes};
+      const BlockWork work{BlockWork::Kind::Copy, Form::Data, target, inputs.sources.data(), 1, {}, bytes};
       run_block([&] { block_copy(work); });
       EXPECT_EQ(0, std::memcmp(target, inputs.sources[0], bytes)) << bytes << " at " << offset;
       EXPECT_EQ(target[bytes], std::byte{0xa5});
