@@ -12,7 +12,7 @@ namespace wreath {
 namespace {
 
 constexpr std::size_t kRowBytes = 2048;
-constexpr int kGroup = 8;      // leaves that become one row
+constexpr int kGroup = 8;      // leaves that become one row, at most
 constexpr int kMaxDepth = 28;  // rows that wait to be merged: fewer than the binary digits of k / kGroup
 
 struct alignas(64) Row {
@@ -44,7 +44,7 @@ struct Sources {
   }
 };
 
-// Combines the elements [first, first + elements) of two sources or more into `result`, accumulators. Groups of eight
+// Combines the elements [first, first + elements) of two sources or more into `result`, accumulators. Groups of
 // leaves become rows, and rows merge like the digits of a binary counter. The result is written last.
 void combine_block(const Sources& from, std::size_t first, std::size_t elements, std::byte* result) {
   Row leaf_rows[kGroup];
@@ -52,7 +52,7 @@ void combine_block(const Sources& from, std::size_t first, std::size_t elements,
   Row sums[kMaxDepth];
   const int leaves = static_cast<int>(std::bit_floor(static_cast<unsigned>(from.k)));
   const int paired = from.k - leaves;
-  const int group = std::min(leaves, kGroup);
+  const int group = std::min(leaves, from.kernels.largest_k);
   int depth = 0;
   for (int begin = 0; begin < leaves; begin += group) {
     const std::byte* group_leaves[kGroup];
@@ -108,9 +108,10 @@ void combine_by(const Sources& from, std::byte* target, Form target_form, std::s
     std::memmove(target, from.pointers[0], elements * bytes);
     return;
   }
-  const bool one_tree = from.k > 1 && from.k <= kGroup && (kernels.every_k || std::has_single_bit(unsigned(from.k)));
+  const bool one_tree =
+      from.k > 1 && from.k <= kernels.largest_k && (kernels.every_k || std::has_single_bit(unsigned(from.k)));
   if (one_tree && !enters && !finishes) return kernels.partial(target, from.pointers, from.k, elements);
-  if (one_tree && kernels.data != nullptr && target_form == Form::Data && !from.have(Form::Partial)) {
+  if (from.k == 2 && kernels.data != nullptr && target_form == Form::Data && !from.have(Form::Partial)) {
     return kernels.data(target, from.pointers, from.k, elements);
   }
   combine_blocks(from, target, finishes, elements);

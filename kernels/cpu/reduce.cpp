@@ -10,8 +10,8 @@
 #include "kernels/arithmetic.hpp"
 #include "kernels/cpu/target_kernels.hpp"
 
-// Only processors of 2007 have it and nothing better; they run the baseline.
-#define HWY_DISABLED_TARGETS HWY_SSSE3
+// What lies between the baseline, AVX2 and AVX-512 gains little here, and every set costs compile time.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/reduce.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -327,21 +327,28 @@ void reduce_fixed(std::byte* target, const std::byte* const* given, std::size_t 
   store_all<T>(tree, target, elements);
 }
 
-template <typename T, ReduceOp kOp, bool kEveryK>
+// The sizes of trees that are compiled: each costs compile time.
+enum class Trees { Pairs, Powers, All };
+
+template <typename T, ReduceOp kOp, Trees kTrees>
 void reduce(std::byte* target, const std::byte* const* sources, int k, std::size_t elements) {
-  switch (k) {
-    case 2: return reduce_fixed<T, kOp, 2>(target, sources, elements);
-    case 4: return reduce_fixed<T, kOp, 4>(target, sources, elements);
-    case 8: return reduce_fixed<T, kOp, 8>(target, sources, elements);
-    default: break;
-  }
-  if constexpr (kEveryK) {
+  if constexpr (kTrees == Trees::Pairs) {
+    return reduce_fixed<T, kOp, 2>(target, sources, elements);
+  } else {
     switch (k) {
-      case 3: return reduce_fixed<T, kOp, 3>(target, sources, elements);
-      case 5: return reduce_fixed<T, kOp, 5>(target, sources, elements);
-      case 6: return reduce_fixed<T, kOp, 6>(target, sources, elements);
-      case 7: return reduce_fixed<T, kOp, 7>(target, sources, elements);
+      case 2: return reduce_fixed<T, kOp, 2>(target, sources, elements);
+      case 4: return reduce_fixed<T, kOp, 4>(target, sources, elements);
+      case 8: return reduce_fixed<T, kOp, 8>(target, sources, elements);
       default: break;
+    }
+    if constexpr (kTrees == Trees::All) {
+      switch (k) {
+        case 3: return reduce_fixed<T, kOp, 3>(target, sources, elements);
+        case 5: return reduce_fixed<T, kOp, 5>(target, sources, elements);
+        case 6: return reduce_fixed<T, kOp, 6>(target, sources, elements);
+        case 7: return reduce_fixed<T, kOp, 7>(target, sources, elements);
+        default: break;
+      }
     }
   }
 }
@@ -407,8 +414,9 @@ constexpr TargetKernels kernels_of() {
   constexpr bool kEveryK = kSums && sizeof(Sum) == 4;
   TargetKernels row;
   row.every_k = kEveryK;
-  row.partial = reduce<Sum, kTree, kEveryK>;
-  if constexpr (kOp == ReduceOp::Sum && kNarrow && sizeof(T) == 2) row.data = reduce<T, kTree, kEveryK>;
+  row.largest_k = kSums ? 8 : 2;
+  row.partial = reduce < Sum, kTree, kEveryK ? Trees::All : kSums ? Trees::Powers : Trees::Pairs > ;
+  if constexpr (kOp == ReduceOp::Sum && kNarrow && sizeof(T) == 2) row.data = reduce<T, kTree, Trees::Pairs>;
   if constexpr (kNarrow) {
     row.enter = enter<T, kMultiplies>;
   } else if constexpr (kMultiplies) {

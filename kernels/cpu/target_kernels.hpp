@@ -10,7 +10,8 @@
 
 namespace wreath {
 
-// Combines k elements of one type into one, in the canonical tree; k is 2, 4 or 8, or, where `every_k` says so, 2 to 8.
+// Combines k elements of one type into one, in the canonical tree; k is a power of two up to `largest_k`, or, where
+// `every_k` says so, any up to it.
 using TreeKernel = void (*)(std::byte* target, const std::byte* const* sources, int k, std::size_t elements);
 // Turns one form into the other; target may equal source where both have one size.
 using ConvertKernel = void (*)(const Arithmetic& arithmetic, std::byte* target, const std::byte* source,
@@ -19,9 +20,10 @@ using ConvertKernel = void (*)(const Arithmetic& arithmetic, std::byte* target, 
 // Of one dtype and operator. Conversions are null where both forms are the same.
 struct TargetKernels {
   TreeKernel partial = nullptr;    // accumulators into an accumulator
-  TreeKernel data = nullptr;       // elements into a finished element, in registers; null where rows do as well
+  TreeKernel data = nullptr;       // two elements into a finished one, in registers; null where rows do as well
   ConvertKernel enter = nullptr;   // Data to Partial: widens, premultiplies
   ConvertKernel finish = nullptr;  // Partial to Data: divides, rounds
+  int largest_k = 2;
   bool every_k = false;
 };
 
