@@ -36,6 +36,7 @@ struct CommunicatorOptions {
   bool reproducible = true;             // same inputs, same bits, whatever size, transport or lanes
   std::uint32_t slot_count = 4;         // messages in flight per FIFO; a power of two
   std::size_t buffer_bytes = 0;         // memory for slots, per process; 0: WREATH_BUFFER_BYTES
+  int exchange_rounds = 0;              // of a group's sends and receives, rounds that run at once; 0: all
   std::uint32_t first_sequence = 0;     // for tests of the wrap at 2^32
   std::string faults;  // for tests: what goes wrong on links, "delay=0.1,close=0.001,seed=7"; see WREATH_FAULTS
   std::string trace;   // a folder: every rank leaves there what its lanes did (`wreath trace`); empty: WREATH_TRACE

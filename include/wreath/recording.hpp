@@ -50,7 +50,7 @@ class ShortName {
 
 // One call of one rank.
 struct CallRecord {
-  std::uint64_t number = 0;  // of the communicator's calls, from 1; 0: none
+  std::uint64_t number = 0;  // of the communicator's calls, or of this rank's exchanges, from 1; 0: none
   Collective collective = Collective::AllReduce;
   DataType dtype = DataType::Float32;
   ReduceOp op = ReduceOp::Sum;
@@ -79,9 +79,12 @@ struct Recording {
   std::int64_t clock_offset_ns = 0;  // add to *_ns for nanoseconds since 1970
   std::int64_t taken_ns = 0;         // when it was read or written, the host's monotonic clock
   std::vector<CallRecord> calls;     // at most kRecordedCalls; Entered and Running ones are unfinished
-  std::string error;                 // the communicator's first error; empty: alive
-  std::string error_kind;            // name(ErrorCode)
-  Rank failed_rank = -1;             // the rank that error names; -1: none
+  // As many of its sends and receives, which no other rank counts. A single one: root is the peer, count and dtype the
+  // message's; a group of them: count is bytes.
+  std::vector<CallRecord> exchanges;
+  std::string error;       // the communicator's first error; empty: alive
+  std::string error_kind;  // name(ErrorCode)
+  Rank failed_rank = -1;   // the rank that error names; -1: none
 
   // The last call, or nullptr.
   const CallRecord* last() const noexcept { return calls.empty() ? nullptr : &calls.back(); }

@@ -118,7 +118,7 @@ void combine_by(const Sources& from, std::byte* target, Form target_form, std::s
 }
 
 const TargetKernels& kernels_for(const Target& target, DataType dtype, ReduceOp op) {
-  return target.kernels()[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(op)];
+  return (*target.kernels)[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(op)];
 }
 
 template <std::size_t kTarget>

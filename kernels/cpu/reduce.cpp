@@ -432,17 +432,15 @@ constexpr std::array<TargetKernels, kReduceOps> kernels_of_dtype() {
           kernels_of<T, ReduceOp::Max>(), kernels_of<T, ReduceOp::Avg>(),  kernels_of<T, ReduceOp::PremultipliedSum>()};
 }
 
+}  // namespace
+
 // In the order of DataType.
-constexpr KernelTable kTable = {
+extern constexpr KernelTable kernel_table = {
     kernels_of_dtype<std::int8_t>(),   kernels_of_dtype<std::uint8_t>(), kernels_of_dtype<std::int32_t>(),
     kernels_of_dtype<std::uint32_t>(), kernels_of_dtype<std::int64_t>(), kernels_of_dtype<std::uint64_t>(),
     kernels_of_dtype<Float16>(),       kernels_of_dtype<float>(),        kernels_of_dtype<double>(),
     kernels_of_dtype<BFloat16>(),      kernels_of_dtype<Float8E4M3>(),   kernels_of_dtype<Float8E5M2>(),
 };
-
-}  // namespace
-
-const KernelTable& kernel_table() { return kTable; }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace wreath

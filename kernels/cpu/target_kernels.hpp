@@ -34,7 +34,7 @@ using KernelTable = std::array<std::array<TargetKernels, kReduceOps>, kDataTypes
 // An instruction set. It may be one that is not compiled in, or that this machine cannot run.
 struct Target {
   std::int64_t id;
-  const KernelTable& (*kernels)();  // null where it is not compiled in
+  const KernelTable* kernels;  // null where it is not compiled in
 };
 inline constexpr std::size_t kTargets = 11;
 // Best first; the last is the baseline of this build.

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <system_error>
@@ -74,17 +75,14 @@ class RegionTable {
     user_count_.store(user_memory_.size(), std::memory_order_relaxed);
   }
 
-  void release_user_memory(const std::byte* base) {
-    std::shared_ptr<Region> released;
-    {
-      const std::lock_guard lock(user_mutex_);
-      const auto found = user_memory_.find(base);
-      if (found == user_memory_.end()) return;
-      released = std::move(found->second);
-      user_memory_.erase(found);
-      user_count_.store(user_memory_.size(), std::memory_order_relaxed);
-    }
-    released->discard();
+  std::shared_ptr<Region> take_user_memory(const std::byte* base) {
+    const std::lock_guard lock(user_mutex_);
+    const auto found = user_memory_.find(base);
+    if (found == user_memory_.end()) return nullptr;
+    std::shared_ptr<Region> taken = std::move(found->second);
+    user_memory_.erase(found);
+    user_count_.store(user_memory_.size(), std::memory_order_relaxed);
+    return taken;
   }
 
   std::shared_ptr<Region> containing(const std::byte* data, std::size_t bytes) {
@@ -187,7 +185,7 @@ void Region::discard() {
 
 Region::~Region() {
   RegionTable::get().forget(id_);
-  ::munmap(base_, bytes_);
+  if (!borrowed_) ::munmap(base_, bytes_);
 }
 
 Result<std::shared_ptr<Region>> Region::create(std::size_t bytes, bool shareable, std::string_view what) {
@@ -215,6 +213,31 @@ Result<std::shared_ptr<Region>> Region::create(std::size_t bytes, bool shareable
   return region;
 }
 
+Result<std::shared_ptr<Region>> Region::take_over(std::byte* data, std::size_t bytes) {
+  Result<std::shared_ptr<Region>> made = create(bytes, true, "shareable memory (wreath::register_memory)");
+  if (!made) return made.error();
+  Region& region = **made;
+  std::memcpy(region.base_, data, bytes);
+  if (::mremap(region.base_, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED) {
+    return refused("shareable memory (wreath::register_memory)", bytes, "mremap", errno);
+  }
+  region.base_ = data;
+  region.borrowed_ = true;
+  return made;
+}
+
+void Region::give_back() {
+  constexpr int kAccess = PROT_READ | PROT_WRITE;
+  void* const copy = ::mmap(nullptr, bytes_, kAccess, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (copy != MAP_FAILED) {
+    std::memcpy(copy, base_, bytes_);
+    if (::mremap(copy, bytes_, bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, base_) != MAP_FAILED) return discard();
+    ::munmap(copy, bytes_);
+  }
+  // Without memory for a copy: the same pages, copied one by one when they are written.
+  ::mmap(base_, bytes_, kAccess, MAP_PRIVATE | MAP_FIXED, descriptor_.get(), 0);
+}
+
 Result<std::shared_ptr<Region>> Region::open(std::uint64_t id, std::uint64_t bytes, Fd descriptor, Fd doorbell) {
   const auto map = [&]() -> Result<std::byte*> {
     if (!descriptor) {
@@ -232,6 +255,10 @@ Result<std::shared_ptr<Region>> Region::open(std::uint64_t id, std::uint64_t byt
   }
   return region;
 }
+
+void keep_user_memory(std::shared_ptr<Region> region) { RegionTable::get().keep_user_memory(std::move(region)); }
+
+std::shared_ptr<Region> take_user_memory(const std::byte* base) { return RegionTable::get().take_user_memory(base); }
 
 std::shared_ptr<Region> find_containing(const void* data, std::size_t bytes) {
   return RegionTable::get().containing(static_cast<const std::byte*>(data), bytes);
@@ -251,12 +278,13 @@ Result<Memory> allocate(std::size_t bytes) {
   Result<std::shared_ptr<Region>> region = Region::create(bytes, true, "shareable memory (wreath::allocate)");
   if (!region) return region.error();
   const std::span<std::byte> span((*region)->data(), bytes);
-  RegionTable::get().keep_user_memory(*std::move(region));
+  keep_user_memory(*std::move(region));
   return Memory(span);
 }
 
 Memory::~Memory() {
-  if (!bytes_.empty()) RegionTable::get().release_user_memory(bytes_.data());
+  if (bytes_.empty()) return;
+  if (const std::shared_ptr<Region> region = take_user_memory(bytes_.data())) region->discard();
 }
 
 }  // namespace wreath

@@ -27,6 +27,13 @@ class Region {
   // only regions of this process are found. The first who maps it keeps `doorbell`.
   static Result<std::shared_ptr<Region>> open(std::uint64_t id, std::uint64_t bytes, Fd descriptor, Fd doorbell = Fd());
 
+  // The caller's private pages [data, data + bytes), replaced in place by a region with their contents. Whole pages.
+  // System when refused: nothing has changed then.
+  static Result<std::shared_ptr<Region>> take_over(std::byte* data, std::size_t bytes);
+  // Of such a region: the addresses hold private memory with the same contents again, and are the caller's. What peers
+  // in other processes still map, they keep.
+  void give_back();
+
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
   ~Region();
@@ -55,9 +62,15 @@ class Region {
   Fd descriptor_;
   Fd doorbell_;
   pid_t process_;
+  bool borrowed_ = false;  // the addresses are somebody else's
 };
 
-// The living region made by wreath::allocate that holds [data, data + bytes); null if none.
+// Makes find_containing() find it, until it is taken out.
+void keep_user_memory(std::shared_ptr<Region> region);
+// Null when it is not there.
+std::shared_ptr<Region> take_user_memory(const std::byte* base);
+
+// The living region made by wreath::allocate or wreath::register_memory that holds [data, data + bytes); null if none.
 std::shared_ptr<Region> find_containing(const void* data, std::size_t bytes);
 
 // Regions mapped in this process now.

@@ -34,6 +34,9 @@ struct BootstrapRequest {
   // Whether open_stream will be used. Any rank's wish opens one TCP listener on every rank: on the
   // loopback address when all ranks are on one host. Without it no TCP port is opened there.
   bool need_streams = false;
+  // A descriptor that ends the start (NotReady) when it becomes readable, once this rank has come to the meeting point;
+  // -1: none. The meeting then fails for all.
+  int interrupt = -1;
 };
 
 // The outcome on one rank. peers[r].control is a connected, authenticated, blocking-mode stream

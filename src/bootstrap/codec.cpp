@@ -8,6 +8,8 @@
 
 namespace wreath {
 
+void Writer::raw(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+
 void Writer::text(std::string_view value, std::size_t limit) {
   value = value.substr(0, limit);
   number(static_cast<std::uint32_t>(value.size()));
@@ -129,10 +131,10 @@ void fields(Side& side, M& hello) {
 }
 
 template <typename Side, typename M>
-requires std::same_as<std::remove_const_t<M>, Call>
-void fields(Side& side, M& call) {
-  side.flag(call.open_tcp);
-  side.flag(call.loopback);
+requires std::same_as<std::remove_const_t<M>, Summons>
+void fields(Side& side, M& summons) {
+  side.flag(summons.open_tcp);
+  side.flag(summons.loopback);
 }
 
 template <typename Side, typename M>
@@ -181,8 +183,8 @@ using DecodeOne = bool (*)(std::span<const std::byte>, Message&);
 
 // By kind, the variant's index.
 constexpr std::array<DecodeOne, std::variant_size_v<Message>> kDecoders{
-    &decode_as<Hello>, &decode_as<Call>, &decode_as<Listening>, &decode_as<Table>,
-    &decode_as<Ready>, &decode_as<Go>,   &decode_as<Refusal>};
+    &decode_as<Hello>, &decode_as<Summons>, &decode_as<Listening>, &decode_as<Table>,
+    &decode_as<Ready>, &decode_as<Go>,      &decode_as<Refusal>};
 
 }  // namespace
 

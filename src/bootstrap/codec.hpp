@@ -36,7 +36,7 @@ class Writer {
       bits = static_cast<Unsigned>(static_cast<std::uint64_t>(bits) >> 8);
     }
   }
-  void raw(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  void raw(std::span<const std::byte> bytes);
   // u32 length, then the bytes; cut at `limit`, which the reader enforces.
   void text(std::string_view value, std::size_t limit);
   std::vector<std::byte> take() { return std::move(bytes_); }
@@ -96,7 +96,7 @@ struct Hello {
 };
 
 // Meeting point to all ranks, when all have come: whether to open a TCP listener, and on which side.
-struct Call {
+struct Summons {
   bool open_tcp = false;
   bool loopback = false;
 };
@@ -140,7 +140,7 @@ struct Refusal {
   std::string text;
 };
 
-using Message = std::variant<Hello, Call, Listening, Table, Ready, Go, Refusal>;
+using Message = std::variant<Hello, Summons, Listening, Table, Ready, Go, Refusal>;
 
 std::vector<std::byte> encode(const Message& message);
 Result<Message> decode(std::span<const std::byte> bytes);

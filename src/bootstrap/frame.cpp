@@ -18,13 +18,15 @@ Status send_message(int socket, const Message& message, Deadline deadline) {
   return send_all(socket, frame.take(), deadline);
 }
 
-Result<Message> recv_message(int socket, Deadline deadline) {
+Result<Message> recv_message(int socket, Deadline deadline, int watch) {
   MessageReader reader;
   for (;;) {
     auto message = reader.poll(socket);
     if (!message) return message.error();
     if (*message) return std::move(**message);
-    if (!wait_for(socket, POLLIN, deadline)) return Error{ErrorCode::Timeout, "the other end did not answer in time"};
+    if (wait_for(socket, POLLIN, deadline, watch)) continue;
+    if (deadline.passed()) return Error{ErrorCode::Timeout, "the other end did not answer in time"};
+    return Error{ErrorCode::NotReady, "interrupted"};
   }
 }
 

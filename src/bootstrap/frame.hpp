@@ -10,7 +10,8 @@
 namespace wreath {
 
 Status send_message(int socket, const Message& message, Deadline deadline);
-Result<Message> recv_message(int socket, Deadline deadline);
+// NotReady when `watch` (a descriptor, -1: none) becomes readable first.
+Result<Message> recv_message(int socket, Deadline deadline, int watch = -1);
 
 // Collects one message at a time without waiting; never reads past the end of a message.
 class MessageReader {

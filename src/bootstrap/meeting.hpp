@@ -1,7 +1,7 @@
 // The meeting point: one thread in the process of one rank, to which all ranks come at start.
 //
 //   rank -> point   Hello                    who it is
-//   point -> ranks  Call                     all are here: open a TCP listener, or not
+//   point -> ranks  Summons                  all are here: open a TCP listener, or not
 //   rank -> point   Listening                where
 //   point -> ranks  Table                    everybody's addresses, the links' key, rank 0's settings
 //   (ranks link to each other: mesh.hpp)

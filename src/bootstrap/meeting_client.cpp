@@ -99,8 +99,8 @@ class Search {
 
 // The next message, which must be an M; a Refusal becomes its error.
 template <typename M>
-Result<M> expect(int socket, Deadline deadline) {
-  auto message = recv_message(socket, deadline);
+Result<M> expect(int socket, Deadline deadline, int interrupt) {
+  auto message = recv_message(socket, deadline, interrupt);
   if (!message) {
     return Error{ErrorCode::StartupFailed, fmt::format("the meeting point is lost: {}", message.error().message)};
   }
@@ -130,11 +130,11 @@ Hello make_hello(const MeetingPlace& place, const BootstrapRequest& request, con
 }
 
 // Opens the TCP listener that the meeting point asks for.
-Result<Fd> open_tcp(const Call& call, const MeetingPlace& place, int meeting) {
-  if (!call.open_tcp) return Fd();
+Result<Fd> open_tcp(const Summons& summons, const MeetingPlace& place, int meeting) {
+  if (!summons.open_tcp) return Fd();
   const SocketAddress mine = local_address(meeting);
   SocketAddress interface = place.interface.family() != AF_UNSPEC ? place.interface : mine;
-  if (call.loopback) interface = SocketAddress::loopback(mine.family() == AF_INET6 ? AF_INET6 : AF_INET, 0);
+  if (summons.loopback) interface = SocketAddress::loopback(mine.family() == AF_INET6 ? AF_INET6 : AF_INET, 0);
   if (interface.ip_bytes().empty()) {
     return Error{ErrorCode::StartupFailed, "ranks are on several hosts, but this one knows no IP address of its host"};
   }
@@ -167,7 +167,7 @@ Membership make_membership(const BootstrapRequest& request, std::shared_ptr<Mesh
 }
 
 // Links to all and waits until everybody is linked, or for the reason why not.
-Result<std::vector<Fd>> link(Mesh& mesh, int meeting, Deadline deadline) {
+Result<std::vector<Fd>> link(Mesh& mesh, int meeting, Deadline deadline, int interrupt) {
   auto control = mesh.link_all(deadline, meeting);
   const bool told = !control && control.error().code == ErrorCode::NotReady;
   if (!told) {
@@ -175,7 +175,7 @@ Result<std::vector<Fd>> link(Mesh& mesh, int meeting, Deadline deadline) {
     if (!control) ready.error = control.error().message;
     (void)send_message(meeting, ready, deadline);
   }
-  if (auto go = expect<Go>(meeting, sooner(deadline, Deadline::after_ms(control ? -1 : kGraceMs))); !go) {
+  if (auto go = expect<Go>(meeting, sooner(deadline, Deadline::after_ms(control ? -1 : kGraceMs)), interrupt); !go) {
     const bool own_reason = !control && !told && go.error().failed_rank < 0;
     return own_reason ? control.error() : go.error();
   }
@@ -207,15 +207,15 @@ Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& reque
   // When a send fails, what is read next says why.
   (void)send_message(socket, make_hello(place, request, unix_name), deadline);
 
-  auto call = expect<Call>(socket, deadline);
-  if (!call) return call.error();
-  auto tcp_listener = open_tcp(*call, place, socket);
+  auto summons = expect<Summons>(socket, deadline, request.interrupt);
+  if (!summons) return summons.error();
+  auto tcp_listener = open_tcp(*summons, place, socket);
   Listening listening;
   if (!tcp_listener) listening.error = tcp_listener.error().message;
   if (tcp_listener && *tcp_listener) listening.tcp = to_net_address(local_address(tcp_listener->get()));
   (void)send_message(socket, listening, deadline);
 
-  auto table = expect<Table>(socket, deadline);
+  auto table = expect<Table>(socket, deadline, request.interrupt);
   if (!table) return table.error();
   if (!tcp_listener) return tcp_listener.error();
   WREATH_TRY(check_table(*table, request));
@@ -225,7 +225,7 @@ Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& reque
   auto key = self.key->derive("wreath links", table->salt);
   auto mesh = std::make_shared<Mesh>(request.rank, std::move(*table), std::move(key), std::move(*unix_listener),
                                      std::move(*tcp_listener));
-  auto control = link(*mesh, socket, deadline);
+  auto control = link(*mesh, socket, deadline, request.interrupt);
   if (!control) return control.error();
   return make_membership(request, std::move(mesh), std::move(*control));
 }

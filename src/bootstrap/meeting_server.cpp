@@ -179,7 +179,7 @@ class Meeting {
     if (phase_ == Phase::Failed || !complete()) return;
     if (phase_ == Phase::Gathering) {
       phase_ = Phase::Opening;
-      tell_all(make_call());
+      tell_all(make_summons());
     } else if (phase_ == Phase::Opening) {
       phase_ = Phase::Linking;
       if (timeout_ms_ >= 0 && deadline_.left_ms() < kLeastLinkMs) deadline_ = Deadline::after_ms(kLeastLinkMs);
@@ -189,15 +189,15 @@ class Meeting {
     }
   }
 
-  Call make_call() const {
-    Call call;
-    call.loopback = true;
+  Summons make_summons() const {
+    Summons summons;
+    summons.loopback = true;
     for (const auto& [rank, guest] : by_rank_) {
-      if (guest->hello->host != first_->hello->host) call.loopback = false;
-      if (guest->hello->need_streams) call.open_tcp = true;
+      if (guest->hello->host != first_->hello->host) summons.loopback = false;
+      if (guest->hello->need_streams) summons.open_tcp = true;
     }
-    if (!call.loopback) call.open_tcp = true;
-    return call;
+    if (!summons.loopback) summons.open_tcp = true;
+    return summons;
   }
 
   Table make_table() const {

@@ -4,13 +4,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/base/hash.hpp"
+
 namespace wreath {
 namespace {
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
-  return hash ^ (hash >> 29);
-}
 
 // The counts of a v-form: what it sends, where it has both.
 std::span<const std::size_t> counts_of(const Call& call) {
@@ -43,7 +40,7 @@ std::uint32_t signature_of(const Call& call, std::uint64_t elements, std::uint64
                              static_cast<std::uint64_t>(call.reduction.op) << 16 |
                              static_cast<std::uint64_t>(varying) << 24 | static_cast<std::uint64_t>(call.root) << 32;
   const bool agreed = counts_agree(call.collective, varying);
-  std::uint64_t hash = mix(mix(mix(communicator, number), kind), agreed ? elements : 0);
+  std::uint64_t hash = mix(communicator, number, kind, agreed ? elements : 0);
   if (varying && agreed) {
     for (const std::size_t count : counts_of(call)) hash = mix(hash, count);
   }

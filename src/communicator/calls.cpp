@@ -53,8 +53,7 @@ Call within_reach(const Call& call) {
 }
 
 Result<Work> start_call(Engine& engine, const Call& call) {
-  if (call.stream == nullptr) return Work(engine.start(within_reach(call)));
-  auto operation = engine.start_on_stream(within_reach(call));
+  auto operation = engine.start(within_reach(call));
   if (!operation) return operation.error();
   return Work(std::move(*operation));
 }
@@ -73,7 +72,13 @@ Status Communicator::run(const Call& call, bool varying) {
                      [&] {
                        return check_call(call, varying, {ranks(), rank()});
                      },
-                     [&](Engine& engine) { return run_call(engine, call); });
+                     [&](Engine& engine) -> Status {
+                       if (GroupCalls* group = GroupCalls::open()) {
+                         group->keep(impl_->engine, within_reach(call));
+                         return {};
+                       }
+                       return run_call(engine, call);
+                     });
 }
 
 Result<Work> Communicator::start(const Call& call, bool varying) {
@@ -82,7 +87,13 @@ Result<Work> Communicator::start(const Call& call, bool varying) {
                      [&] {
                        return check_call(call, varying, {ranks(), rank()});
                      },
-                     [&](Engine& engine) { return start_call(engine, call); });
+                     [&](Engine& engine) -> Result<Work> {
+                       if (GroupCalls* group = GroupCalls::open()) {
+                         group->keep(impl_->engine, within_reach(call));
+                         return group->work();
+                       }
+                       return start_call(engine, call);
+                     });
 }
 
 Status Communicator::run(const Call& call) { return run(normalized(call), call.varying()); }

@@ -10,6 +10,9 @@
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/impl.hpp"
 #include "src/communicator/options.hpp"
+#include "src/communicator/shrink.hpp"
+#include "src/communicator/split.hpp"
+#include "src/communicator/start.hpp"
 
 namespace wreath {
 
@@ -35,29 +38,6 @@ Communicator::Impl::~Impl() {
     engine->leave();
   }
 }
-
-namespace {
-
-Result<CommunicatorOptions> agreed_options(const Membership& membership) { return decode_options(membership.settings); }
-
-Result<std::shared_ptr<Engine>> make_engine(Membership membership) {
-  const auto options = agreed_options(membership);
-  if (!options) return options.error();
-  return Engine::create(std::move(membership), *options);
-}
-
-BootstrapRequest request_of(int rank, int ranks, const CommunicatorOptions& options) {
-  BootstrapRequest request{};
-  request.rank = rank;
-  request.ranks = ranks;
-  request.settings = encode_options(options);
-  request.timeout_ms = options.timeouts.bootstrap_ms;
-  request.need_streams = options.transports.empty() || std::find(options.transports.begin(), options.transports.end(),
-                                                                 "tcp") != options.transports.end();
-  return request;
-}
-
-}  // namespace
 
 Communicator::Communicator() = default;
 Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -113,6 +93,34 @@ Result<Communicator> Communicator::create_from_environment(const CommunicatorOpt
 int Communicator::rank() const noexcept { return impl_ ? impl_->engine->rank() : -1; }
 int Communicator::ranks() const noexcept { return impl_ ? impl_->engine->ranks() : 0; }
 
+namespace {
+
+Status nothing_to_check() { return {}; }
+
+}  // namespace
+
+Result<Communicator> Communicator::split(int color, int key) {
+  if (!impl_) return not_made();
+  const auto body = [&](Engine& engine) -> Result<Communicator> {
+    auto child = engine.split().run(color, key);
+    if (!child) return child.error();
+    return *child == nullptr ? Communicator() : Communicator(std::make_unique<Impl>(std::move(*child)));
+  };
+  return impl_->make([] { return "split"; }, nothing_to_check, body);
+}
+
+Result<Communicator> Communicator::duplicate() { return split(0, rank()); }
+
+Result<Communicator> Communicator::shrink(std::int64_t timeout_ms) {
+  if (!impl_) return not_made();
+  const auto body = [&](Engine& engine) -> Result<Communicator> {
+    auto child = engine.shrink().run(timeout_ms);
+    if (!child) return child.error();
+    return Communicator(std::make_unique<Impl>(std::move(*child)));
+  };
+  return impl_->make([] { return "shrink"; }, nothing_to_check, body);
+}
+
 Status Communicator::abort() {
   if (!impl_) return not_made();
   return impl_->inherited() ? inherited() : impl_->engine->abort();
@@ -136,11 +144,16 @@ std::string Communicator::plan_for(Collective collective, std::size_t bytes) con
   return describe(impl_->engine->choice_for(query));
 }
 
-bool Work::done() const noexcept { return operation_ == nullptr || operation_->over(); }
+bool Work::done() const noexcept {
+  if (operation_ == nullptr) return true;
+  return operation_->group ? operation_->group->over() : operation_->over();
+}
 
 Status Work::wait(std::int64_t timeout_ms) {
   if (operation_ == nullptr) return not_made();
   if (operation_->generation != fork_generation()) return inherited();
+  if (operation_->group) return operation_->group->wait(timeout_ms);
+  if (operation_->over()) return operation_->status();
   return operation_->engine->wait(*operation_, timeout_ms);
 }
 

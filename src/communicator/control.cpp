@@ -12,6 +12,8 @@
 #include <array>
 #include <cstring>
 
+#include "src/base/socket.hpp"
+
 namespace wreath {
 namespace {
 
@@ -117,6 +119,11 @@ void ControlPlane::enqueue(Peer& peer, Frame frame) {
   if (flush(peer) && progress_ != nullptr) progress_->kick();
 }
 
+std::string ControlPlane::own_address(Rank peer) const {
+  const SocketAddress address = local_address(peers_[static_cast<std::size_t>(peer)]->connection.get());
+  return address.is_unix() ? std::string() : address.ip_text();
+}
+
 bool ControlPlane::flush() {
   bool waiting = false;
   for (const auto& peer : peers_) {
@@ -145,12 +152,12 @@ bool ControlPlane::flush(Peer& peer) {
   return false;
 }
 
-void ControlPlane::lose(Rank from, const std::string& reason) {
+void ControlPlane::lose(Rank from, const std::string& reason, bool closed) {
   Peer& peer = *peers_[static_cast<std::size_t>(from)];
   if (peer.lost) return;
   peer.lost = true;
   progress_->unwatch(peer.connection.get());
-  handler_.on_lost(from, reason);
+  handler_.on_lost(from, reason, closed);
 }
 
 void ControlPlane::on_readable(Rank from) {
@@ -169,7 +176,8 @@ bool ControlPlane::receive(Rank from) {
     return true;
   }
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  lose(from, received == 0 ? "connection closed" : ::strerror(errno));
+  const int error = received == 0 ? 0 : errno;
+  lose(from, error == 0 ? "connection closed" : ::strerror(error), error == 0 || error == ECONNRESET || error == EPIPE);
   return false;
 }
 
@@ -181,14 +189,14 @@ bool ControlPlane::parse(Rank from) {
   while (peer.incoming.size() - at >= sizeof length) {
     std::memcpy(&length, peer.incoming.data() + at, sizeof length);
     if (length > kMaximumFrame) {
-      lose(from, fmt::format("a control message of {} bytes", length));
+      lose(from, fmt::format("a control message of {} bytes", length), false);
       return false;
     }
     if (peer.incoming.size() - at - sizeof length < length) break;
     auto message = decode_control(std::span(peer.incoming).subspan(at + sizeof length, length));
     at += sizeof length + length;
     if (!message || message->offer.descriptors.size() > peer.descriptors.size()) {
-      lose(from, message ? "descriptors are missing from a control message" : message.error().message);
+      lose(from, message ? "descriptors are missing from a control message" : message.error().message, false);
       return false;
     }
     for (int& descriptor : message->offer.descriptors) {

@@ -10,19 +10,23 @@
 
 #include "src/base/fd.hpp"
 #include "src/communicator/progress.hpp"
+#include "src/communicator/question.hpp"
 #include "wreath/recording.hpp"
 #include "wreath/transport.hpp"
 
 namespace wreath {
 
 enum class MessageKind : std::uint8_t {
-  Offer,    // how to reach the sender by candidate transport `index`
-  Verdict,  // whether that worked: text is empty, or the reason why not
-  Region,   // memory that slots will name as region `index`
-  Query,    // where are you with call `number`?
-  State,    // answer: `entered`, `record` of that call, `last` call
-  Failed,   // the sender's communicator failed with `error`
-  Goodbye,  // the sender leaves after call `number`
+  Offer,     // how to reach the sender by candidate transport `index`
+  Verdict,   // whether that worked: text is empty, or the reason why not
+  Region,    // memory that slots will name as region `index`
+  Query,     // where are you with call `number`, or with your counterpart of message `number`? `index`: the Subject
+  State,     // answer: `entered`, `record` of that call or message, `last` call
+  Failed,    // the sender's communicator failed with `error`
+  Goodbye,   // the sender leaves, having `done` so much
+  Departed,  // the sender aborted: it takes part in nothing any more
+  Shrink,    // of the survivors' agreement `number`: `body` (shrink.hpp)
+  Split,     // of split `number`: `body` (split.hpp)
 };
 
 // Unused fields stay at their defaults.
@@ -33,8 +37,10 @@ struct ControlMessage {
   bool entered = false;
   CallRecord record;
   CallRecord last;
+  Progressed done;
   Error error{ErrorCode::System, {}, -1};
   std::string text;
+  std::string body;
   Offer offer;
 };
 
@@ -47,8 +53,9 @@ class ControlHandler {
  public:
   virtual ~ControlHandler() = default;
   virtual void on_message(Rank from, ControlMessage message) = 0;
-  // The connection to `from` ended: its process is gone, or the reason says what else.
-  virtual void on_lost(Rank from, const std::string& reason) = 0;
+  // The connection to `from` ended. `closed`: by its end, so its process is gone or has closed it; else the reason says
+  // what stands between.
+  virtual void on_lost(Rank from, const std::string& reason, bool closed) = 0;
 };
 
 class ControlPlane {
@@ -67,6 +74,8 @@ class ControlPlane {
   void start(Progress& progress, Progress::Client& client);
   void on_readable(Rank from);
   bool open(Rank peer) const { return !peers_[static_cast<std::size_t>(peer)]->lost; }
+  // The IP of this host by which `peer` reaches it; empty over a UNIX socket.
+  std::string own_address(Rank peer) const;
 
  private:
   struct Frame {
@@ -85,7 +94,7 @@ class ControlPlane {
 
   void enqueue(Peer& peer, Frame frame);
   bool flush(Peer& peer);
-  void lose(Rank from, const std::string& reason);
+  void lose(Rank from, const std::string& reason, bool closed);
   bool receive(Rank from);
   bool parse(Rank from);
 

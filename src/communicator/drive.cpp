@@ -54,19 +54,21 @@ Launch Engine::bind(const Operation& operation, Plan& plan) {
 
 // Large buffers in memory that peers can map are read where they are.
 void Engine::name_regions(OperationState& state, const Call& call, std::uint32_t parts) {
-  if (links_->mapped().empty()) return;
   for (const Buffer buffer : {Buffer::Input, Buffer::Output}) {
-    const auto index = static_cast<std::size_t>(buffer);
     const PartTable& table = buffer == Buffer::Input ? state.geometry.input : state.geometry.output;
     const std::uint64_t elements =
         span_of(table, holds_one_block(call.collective, buffer) ? PartRange{static_cast<std::uint32_t>(rank()), 1}
                                                                 : PartRange{0, parts});
-    const std::size_t bytes = elements * size_of(call.dtype);
-    if (bytes < kReferenceBytes || state.buffers[index] == nullptr) continue;
-    if (const auto region = links_->segment().name_memory(state.buffers[index], bytes)) {
-      state.region[index] = region->index;
-      state.region_offset[index] = region->offset;
-    }
+    name_region(state, buffer, elements * size_of(call.dtype));
+  }
+}
+
+void Engine::name_region(OperationState& state, Buffer buffer, std::size_t bytes) {
+  const auto index = static_cast<std::size_t>(buffer);
+  if (bytes < kReferenceBytes || state.buffers[index] == nullptr || links_->mapped().empty()) return;
+  if (const auto region = links_->segment().name_memory(state.buffers[index], bytes)) {
+    state.region[index] = region->index;
+    state.region_offset[index] = region->offset;
   }
 }
 
@@ -99,7 +101,7 @@ Result<bool> Engine::start_operation(Operation& operation) {
   const CopyKernels& copies = copy_kernels();
   lanes_.start(*launch->plan, launch->state, {launch->arithmetic, copies.plain, copies.fill}, launch->resident);
   WREATH_TRY(links_->announce(*control_));
-  recorder_.running(operation.number);
+  recorder_.running(operation.record);
   return true;
 }
 
@@ -190,9 +192,9 @@ void Engine::on_fault(Operation& operation) {
 void Engine::finish(Operation& operation, std::optional<Error> error) {
   if (trace_ != nullptr) trace_->end_call(operation.number, now_ns());
   if (error) {
-    recorder_.failed(operation.number);
+    recorder_.failed(operation.record);
   } else {
-    recorder_.done(operation.number);
+    recorder_.done(operation.record);
   }
   if (&operation == inline_) {
     inline_ = nullptr;
@@ -222,6 +224,16 @@ std::optional<Rank> Engine::waiting_for(const Operation& operation) const {
   if (operation.choice.small) return small_.waiting_for();
   const FifoEnd* end = lanes_.waiting_for();
   return end == nullptr ? std::nullopt : std::optional(end->peer);
+}
+
+// What peers may know of an operation that does not move.
+std::vector<Question> Engine::questions(const Operation& operation) const {
+  if (operation.own) return operation.started ? operation.own->questions(lanes_) : std::vector<Question>{};
+  std::vector<Question> questions;
+  for (Rank peer = 0; peer < ranks(); ++peer) {
+    if (peer != rank()) questions.push_back({peer, Subject::Call, operation.number});
+  }
+  return questions;
 }
 
 // Holds the token on entry, not on return.

@@ -13,6 +13,8 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
+#include "src/communicator/shrink.hpp"
+#include "src/communicator/split.hpp"
 
 namespace wreath {
 namespace {
@@ -54,17 +56,21 @@ void give_way(int tries) {
 }  // namespace
 
 Engine::Engine(Membership membership, const CommunicatorOptions& options)
-    : membership_(std::move(membership)), options_(options), identity_(log_identity(membership_.rank)) {}
+    : membership_(std::move(membership)),
+      options_(options),
+      identity_(log_identity(membership_.rank)),
+      exchange_log_(membership_.ranks) {}
 
-Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const CommunicatorOptions& options) {
+Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const CommunicatorOptions& options,
+                                               std::uint16_t epoch) {
   auto engine = std::shared_ptr<Engine>(new Engine(std::move(membership), options));
   const LogRank log_rank(engine->rank());
-  WREATH_TRY(engine->link());
+  WREATH_TRY(engine->link(epoch));
   return engine;
 }
 
-Status Engine::link() {
-  shape_ = {kLanes, options_.slot_count, slot_bytes_of(membership_, options_), options_.first_sequence, 1};
+Status Engine::link(std::uint16_t epoch) {
+  shape_ = {kLanes, options_.slot_count, slot_bytes_of(membership_, options_), options_.first_sequence, epoch};
   auto links = Links::create(membership_, shape_, options_.transports, options_.faults);
   if (!links) return links.error();
   links_ = std::move(*links);
@@ -77,6 +83,8 @@ Status Engine::link() {
   }
   watch_ = std::make_unique<Watch>(*this, rank(), ranks(), options_.timeouts);
   control_ = std::make_unique<ControlPlane>(std::move(membership_.control), *this);
+  shrink_ = std::make_unique<Shrink>(*this);
+  split_ = std::make_unique<Split>(*this);
   auto progress = Progress::instance();
   if (!progress) return progress.error();
   progress_ = std::move(*progress);
@@ -174,7 +182,7 @@ std::string Engine::member(Rank rank) const {
 }
 
 std::string Engine::call_text() const {
-  const CallRecord last = recorder_.last();
+  const CallRecord last = recorder_.last_of_any();
   if (last.number == 0) return "before the first call";
   const bool over = last.state == CallState::Done;
   return fmt::format("{}{}", over ? "after " : "", describe(last));
@@ -194,6 +202,7 @@ void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
   message.kind = MessageKind::Failed;
   message.error = {code, reason, failed_rank};
   control_->broadcast(message);
+  split_->on_failure();
   log_info("{}", error.message);
   const bool wanted = code == ErrorCode::Aborted && failed_rank == rank();  // by this program itself: no mystery
   if (linked_ && !wanted) static_cast<void>(recorder_.dump(error));
@@ -209,6 +218,7 @@ void Engine::ring() {
 
 Status Engine::abort() {
   fail(ErrorCode::Aborted, rank(), fmt::format("by {}", member(rank())));
+  shrink_->stop();
   const Deadline deadline = Deadline::after_ms(kAbortMs);
   while (!try_token()) {
     if (deadline.passed()) {
@@ -230,10 +240,13 @@ void Engine::leave() {
     if (!failed_) log_warning("the communicator was destroyed with work in flight for {} ms: aborted", kLeaveMs);
     static_cast<void>(abort());  // after a failure: ends what no driver has ended yet
   }
-  ControlMessage message;
-  message.kind = MessageKind::Goodbye;
-  message.number = entered_;
-  control_->broadcast(message);
+  for (Rank peer = 0; peer < ranks(); ++peer) {
+    if (peer == rank()) continue;
+    ControlMessage message;
+    message.kind = MessageKind::Goodbye;
+    message.done = {entered_, exchange_log_.counts(peer).sent, exchange_log_.counts(peer).received};
+    control_->send(peer, std::move(message));
+  }
   const Deadline flushing = Deadline::after_ms(kAbortMs);
   while (control_->flush() && !flushing.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   progress_->remove(*this);

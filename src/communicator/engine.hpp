@@ -16,6 +16,7 @@
 #include "src/base/cpu.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/control.hpp"
+#include "src/communicator/exchange_log.hpp"
 #include "src/communicator/links.hpp"
 #include "src/communicator/operation.hpp"
 #include "src/communicator/plans.hpp"
@@ -29,10 +30,14 @@
 
 namespace wreath {
 
+class Shrink;
+class Split;
+
 class Engine final : public std::enable_shared_from_this<Engine>, public Progress::Client, public ControlHandler {
  public:
   // Links the members of `membership`. `options`: as agreed by all ranks.
-  static Result<std::shared_ptr<Engine>> create(Membership membership, const CommunicatorOptions& options);
+  static Result<std::shared_ptr<Engine>> create(Membership membership, const CommunicatorOptions& options,
+                                                std::uint16_t epoch = 1);
   ~Engine() override;
 
   int rank() const { return membership_.rank; }
@@ -41,12 +46,14 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
 
   // Runs a checked call to its end.
   Status run(const Call& call);
-  // Starts it. Its counts and displacements are copied.
-  std::shared_ptr<Operation> start(const Call& call);
-  // Starts it when call.stream has come to it; its turn among the calls is taken now.
-  Result<std::shared_ptr<Operation>> start_on_stream(const Call& call);
-  // Starts an operation that brings its own plan: it takes its turn, but no number of the calls.
-  std::shared_ptr<Operation> start(std::unique_ptr<OwnPlan> own);
+  // Starts it: at once, or when call.stream has come to it; its turn among the calls is taken now.
+  Result<std::shared_ptr<Operation>> start(const Call& call) { return begin(prepare(call)); }
+  // Starts sends and receives as one operation: it takes its turn, but no number of the calls.
+  Result<std::shared_ptr<Operation>> start(ExchangeMessages messages) { return begin(prepare(std::move(messages))); }
+  // The halves of start(). What is prepared has copies of its counts and displacements.
+  std::shared_ptr<Operation> prepare(const Call& call);
+  std::shared_ptr<Operation> prepare(ExchangeMessages messages);
+  Result<std::shared_ptr<Operation>> begin(std::shared_ptr<Operation> operation);
   // Waits for it; NotReady when `timeout_ms` (>= 0) ends first.
   Status wait(Operation& operation, std::int64_t timeout_ms);
 
@@ -56,14 +63,28 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Status abort();
   // Up to 5 s for operations in flight, then abort; says goodbye to the peers.
   void leave();
+  bool leaving() const { return leaving_; }
+  // Held during each call of the program.
+  std::atomic<bool>& in_call() { return in_call_; }
 
   std::string transport_to(int peer) const { return links_->describe(peer); }
   Choice choice_for(const Query& query) const { return choose(tuning_, query); }
+
+  // Communicators out of this one: see shrink.hpp and split.hpp.
+  Shrink& shrink() { return *shrink_; }
+  Split& split() { return *split_; }
+  const CommunicatorOptions& options() const { return options_; }
+  const std::vector<Member>& members() const { return membership_.members; }
+  ControlPlane& control() const { return *control_; }
 
   // For own plans.
   Links& links() const { return *links_; }
   const FifoShape& shape() const { return shape_; }
   std::uint64_t communicator() const { return membership_.communicator; }
+  // Where `buffer`, of so many bytes, is large and in memory that peers can map: they read it where it is.
+  void name_region(OperationState& state, Buffer buffer, std::size_t bytes);
+  int exchange_rounds() const { return options_.exchange_rounds; }
+  ExchangeLog& exchange_log() { return exchange_log_; }
   // "rank 3 (host h1, pid 4711)".
   std::string member(Rank rank) const;
 
@@ -72,12 +93,13 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   enum class Round : std::uint8_t { Nothing, Blocked, Moved };
 
   Engine(Membership membership, const CommunicatorOptions& options);
-  Status link();
+  Status link(std::uint16_t epoch);
   void prepare_small();
 
   // Entering calls.
   void enter(Operation& operation);
   const Choice& choice_of(const Query& query);
+  Result<std::shared_ptr<Operation>> begin_on_stream(std::shared_ptr<Operation> operation);
   bool is_trivial(const Operation& operation) const;
   bool trivial(Operation& operation);
   void finish_trivial(Operation& operation);
@@ -109,6 +131,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle_since_ns);
   void sleep();
   std::optional<Rank> waiting_for(const Operation& operation) const;
+  std::vector<Question> questions(const Operation& operation) const;
+  std::optional<CallRecord> recorded(const Question& question) const;
 
   // Progress thread.
   void on_event(std::uint64_t token, std::uint32_t events) override;
@@ -116,8 +140,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void begin_wait(std::vector<int>& descriptors) override;
   void end_wait() override;
   void on_message(Rank from, ControlMessage message) override;
-  void on_lost(Rank from, const std::string& reason) override;
-  void answer(Rank to, std::uint64_t number);
+  void on_lost(Rank from, const std::string& reason, bool closed) override;
+  void answer(const Question& question);
 
   std::string call_text() const;
 
@@ -132,9 +156,12 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   SmallExchange small_;
   LaneScheduler lanes_;  // of the first operation
   FlightRecorder recorder_;
+  ExchangeLog exchange_log_;
   std::shared_ptr<Progress> progress_;
   std::unique_ptr<ControlPlane> control_;
   std::unique_ptr<Watch> watch_;
+  std::unique_ptr<Shrink> shrink_;
+  std::unique_ptr<Split> split_;
   std::unique_ptr<Trace> trace_;  // null: none is asked for
   std::int64_t spin_ns_ = 0;
   bool crowded_ = false;  // more ranks than cores on this host
@@ -143,6 +170,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::atomic<int> waiters_{0};
   std::atomic<bool> linked_{false};
   std::atomic<bool> leaving_{false};
+  std::atomic<bool> in_call_{false};
   bool waiting_ = false;  // the progress thread sleeps for this engine
 
   mutable std::mutex mutex_;  // of queue_ and failure_

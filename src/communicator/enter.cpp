@@ -3,6 +3,7 @@
 
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
+#include "src/communicator/exchange_operation.hpp"
 #include "wreath/device.hpp"
 
 namespace wreath {
@@ -40,6 +41,10 @@ const Choice& Engine::choice_of(const Query& query) {
 }
 
 void Engine::enter(Operation& operation) {
+  if (operation.own) {
+    operation.record = recorder_.enter(operation.own->enter());
+    return;
+  }
   Call& call = operation.call;
   if (call.collective == Collective::Barrier) {
     call.input = &barrier_bytes_[0];
@@ -58,7 +63,7 @@ void Engine::enter(Operation& operation) {
   record.root = call.root;
   record.count = elements;
   if (operation.choice.algorithm != nullptr) record.algorithm = operation.choice.algorithm->name;
-  recorder_.enter(record);
+  operation.record = recorder_.enter(record);
 }
 
 // Whether it needs no peer: alone, without elements, or with no algorithm to serve it.
@@ -73,12 +78,12 @@ void Engine::finish_trivial(Operation& operation) {
   const bool nothing = !call.varying() && call.count == 0;
   if (!nothing && ranks() > 1) {  // not served: alike on all ranks
     const Error error = no_row(tuning_, query_of(call, elements_of(call), ranks()));
-    recorder_.failed(operation.number);
+    recorder_.failed(operation.record);
     operation.finish(Error{error.code, fmt::format("{}: {}: {}", identity_, call_text(), error.message), rank()});
     return;
   }
   if (!nothing && call.collective != Collective::Barrier) finish_alone(call);
-  recorder_.done(operation.number);
+  recorder_.done(operation.record);
   operation.finish(std::nullopt);
 }
 
@@ -91,7 +96,10 @@ bool Engine::trivial(Operation& operation) {
 
 Status Engine::run(const Call& call) {
   if (failed_.load(std::memory_order_acquire)) return error();
-  if (queued_.load(std::memory_order_acquire) > 0 || !try_token()) return wait(*start(call), -1);
+  if (queued_.load(std::memory_order_acquire) > 0 || !try_token()) {
+    const auto operation = start(call);
+    return operation ? wait(**operation, -1) : Status(operation.error());
+  }
   inline_operation_.reset(call);
   enter(inline_operation_);
   if (trivial(inline_operation_)) {
@@ -103,31 +111,30 @@ Status Engine::run(const Call& call) {
   return inline_operation_.status();
 }
 
-std::shared_ptr<Operation> Engine::start(const Call& call) {
+std::shared_ptr<Operation> Engine::prepare(const Call& call) {
+  auto operation = std::make_shared<Operation>(shared_from_this());
+  operation->reset(call);
+  return operation;
+}
+
+std::shared_ptr<Operation> Engine::prepare(ExchangeMessages messages) {
+  auto operation = prepare(Call{});
+  operation->own = std::make_unique<Exchange>(*this, std::move(messages));
+  return operation;
+}
+
+Result<std::shared_ptr<Operation>> Engine::begin(std::shared_ptr<Operation> operation) {
   drive_queue(kMaximumQueued, Deadline::after_ms(-1));  // the recorder must not lose calls in flight
-  auto operation = std::make_shared<Operation>(shared_from_this());
-  operation->reset(call);
   enter(*operation);
-  if (trivial(*operation)) return operation;
+  if (operation->call.stream != nullptr) return begin_on_stream(std::move(operation));
+  if (!operation->own && trivial(*operation)) return operation;
   return enqueue(std::move(operation));
 }
 
-std::shared_ptr<Operation> Engine::start(std::unique_ptr<OwnPlan> own) {
-  drive_queue(kMaximumQueued, Deadline::after_ms(-1));
-  auto operation = std::make_shared<Operation>(shared_from_this());
-  operation->reset({});
-  operation->own = std::move(own);
-  return enqueue(std::move(operation));
-}
-
-Result<std::shared_ptr<Operation>> Engine::start_on_stream(const Call& call) {
-  drive_queue(kMaximumQueued, Deadline::after_ms(-1));
-  auto operation = std::make_shared<Operation>(shared_from_this());
-  operation->reset(call);
-  enter(*operation);
+Result<std::shared_ptr<Operation>> Engine::begin_on_stream(std::shared_ptr<Operation> operation) {
   const bool alone = is_trivial(*operation);
   operation->ready.store(alone, std::memory_order_relaxed);
-  const Status taken = call.stream->run([self = shared_from_this(), operation, alone] {
+  const Status taken = operation->call.stream->run([self = shared_from_this(), operation, alone] {
     if (alone) {
       self->finish_trivial(*operation);
       return operation->status();

@@ -3,6 +3,8 @@
 
 #include "src/base/log.hpp"
 #include "src/communicator/engine.hpp"
+#include "src/communicator/shrink.hpp"
+#include "src/communicator/split.hpp"
 
 namespace wreath {
 
@@ -20,30 +22,51 @@ void Engine::on_message(Rank from, ControlMessage message) {
       if (!accepted) fail(accepted.error().code, from, accepted.error().message);
       return;
     }
-    case MessageKind::Query: answer(from, message.number); return;
+    case MessageKind::Query:
+      if (message.index < kSubjects) answer({from, static_cast<Subject>(message.index), message.number});
+      return;
     case MessageKind::State: watch_->on_state(from, message); return;
     case MessageKind::Failed: fail(message.error.code, message.error.failed_rank, message.error.message); return;
-    case MessageKind::Goodbye: watch_->on_goodbye(from, message.number); return;
+    case MessageKind::Goodbye:
+      shrink_->on_lost(from, Fate::Gone);
+      watch_->on_goodbye(from, message.done);
+      return;
+    case MessageKind::Departed: shrink_->on_lost(from, Fate::Gone); return;
+    case MessageKind::Shrink: shrink_->on_message(from, std::move(message)); return;
+    case MessageKind::Split: split_->on_message(from, message); return;
   }
 }
 
-void Engine::answer(Rank to, std::uint64_t number) {
+// `question` is the peer's own; of a message it means this rank's counterpart.
+void Engine::answer(const Question& question) {
+  const Question own{question.peer, counterpart(question.subject), question.number};
   ControlMessage state;
   state.kind = MessageKind::State;
-  state.number = number;
-  const auto record = recorder_.find(number);
-  state.entered = record.has_value();
-  if (record) state.record = *record;
+  state.index = static_cast<std::uint32_t>(question.subject);
+  state.number = question.number;
   state.last = recorder_.last();
-  const std::uint64_t waiting = first_waiting_for_stream();
-  if (waiting != 0 && number >= waiting) {  // it has its turn, but this rank is not in it yet
+  const auto record = recorded(own);
+  const Progressed done{state.last.number, exchange_log_.counts(own.peer).sent,
+                        exchange_log_.counts(own.peer).received};
+  state.entered = record.has_value() || question.number <= done.done(question.subject);
+  if (record) state.record = *record;
+  const std::uint64_t waiting = question.subject == Subject::Call ? first_waiting_for_stream() : 0;
+  if (waiting != 0 && question.number >= waiting) {  // it has its turn, but this rank is not in it yet
     state.entered = false;
+    state.record = {};
     state.last.number = waiting - 1;
   }
-  control_->send(to, std::move(state));
+  control_->send(question.peer, std::move(state));
 }
 
-void Engine::on_lost(Rank from, const std::string& reason) {
+std::optional<CallRecord> Engine::recorded(const Question& question) const {
+  if (question.subject == Subject::Call) return recorder_.find(question.number);
+  const Direction direction = question.subject == Subject::Send ? Direction::Send : Direction::Receive;
+  return exchange_log_.find(direction, question.peer, question.number);
+}
+
+void Engine::on_lost(Rank from, const std::string& reason, bool closed) {
+  shrink_->on_lost(from, closed ? Fate::Gone : Fate::Unreachable);
   if (leaving_ || watch_->has_left(from)) return;
   fail(ErrorCode::PeerLost, from, fmt::format("{}: {}", member(from), reason));
 }

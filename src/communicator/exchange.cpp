@@ -11,11 +11,11 @@ namespace {
 
 Error invalid(ErrorCode code, std::string text) { return {code, std::move(text), -1}; }
 
-std::uintptr_t address(const Message& message) { return reinterpret_cast<std::uintptr_t>(message.data); }
+std::uintptr_t address(const ExchangeMessage& message) { return reinterpret_cast<std::uintptr_t>(message.data); }
 
 // Each message to the own rank has a counterpart of its size.
-Status check_own(const Messages& messages, Rank me) {
-  const auto next_own = [me](const std::vector<Message>& all, std::size_t from) {
+Status check_own(const ExchangeMessages& messages, Rank me) {
+  const auto next_own = [me](const std::vector<ExchangeMessage>& all, std::size_t from) {
     while (from < all.size() && all[from].peer != me) ++from;
     return from;
   };
@@ -23,8 +23,8 @@ Status check_own(const Messages& messages, Rank me) {
   std::size_t receive = next_own(messages.receives, 0);
   for (; send < messages.sends.size() && receive < messages.receives.size();
        send = next_own(messages.sends, send + 1), receive = next_own(messages.receives, receive + 1)) {
-    const Message& sent = messages.sends[send];
-    const Message& received = messages.receives[receive];
+    const ExchangeMessage& sent = messages.sends[send];
+    const ExchangeMessage& received = messages.receives[receive];
     if (sent.count == received.count && sent.dtype == received.dtype) continue;
     return invalid(ErrorCode::InvalidArgument,
                    fmt::format("rank {} sends itself {} x {} and receives {} x {}", me, name(sent.dtype), sent.count,
@@ -44,11 +44,11 @@ struct Extent {
 };
 
 // In the order of addresses, a message that is received must end before the next begins, and begin after all others.
-Status check_overlap(const Messages& messages) {
+Status check_overlap(const ExchangeMessages& messages) {
   std::vector<Extent> extents;
   extents.reserve(messages.sends.size() + messages.receives.size());
   for (const Direction direction : {Direction::Send, Direction::Receive}) {
-    for (const Message& message : messages.of(direction)) {
+    for (const ExchangeMessage& message : messages.of(direction)) {
       if (message.count == 0) continue;
       extents.push_back({address(message), address(message) + message.bytes(), direction == Direction::Receive});
     }
@@ -70,7 +70,7 @@ Status check_overlap(const Messages& messages) {
 // Appends lanes and steps to a Lowered whose vectors were cleared.
 class Builder {
  public:
-  Builder(const Messages& messages, Lowered& lowered) : messages_(messages), lowered_(lowered) {}
+  Builder(const ExchangeMessages& messages, Lowered& lowered) : messages_(messages), lowered_(lowered) {}
 
   // A lane of the messages of one direction, which are to or from one peer.
   void add_lane(Direction direction, std::span<const ExchangePlan::Place> places) {
@@ -111,15 +111,15 @@ class Builder {
     return step;
   }
 
-  const Messages& messages_;
+  const ExchangeMessages& messages_;
   Lowered& lowered_;
 };
 
 // Messages with elements, by round, direction and call.
-void put_in_order(const Messages& messages, Rank me, int ranks, std::vector<ExchangePlan::Place>& places) {
+void put_in_order(const ExchangeMessages& messages, Rank me, int ranks, std::vector<ExchangePlan::Place>& places) {
   places.clear();
   for (const Direction direction : {Direction::Send, Direction::Receive}) {
-    const std::vector<Message>& all = messages.of(direction);
+    const std::vector<ExchangeMessage>& all = messages.of(direction);
     for (std::uint32_t part = 0; part < all.size(); ++part) {
       const Rank distance = direction == Direction::Send ? all[part].peer - me : me - all[part].peer;
       if (all[part].count > 0) places.push_back({(distance + ranks) % ranks, direction, part});
@@ -130,28 +130,28 @@ void put_in_order(const Messages& messages, Rank me, int ranks, std::vector<Exch
 
 }  // namespace
 
-Status check_messages(const Messages& messages, Rank me) {
+Status check_messages(const ExchangeMessages& messages, Rank me) {
   WREATH_TRY(check_own(messages, me));
   return check_overlap(messages);
 }
 
-void MessageTable::assign(const std::vector<Message>& messages) {
+void MessageTable::assign(const std::vector<ExchangeMessage>& messages) {
   first = nullptr;
   span = 0;
-  for (const Message& message : messages) {
+  for (const ExchangeMessage& message : messages) {
     if (message.count > 0 && (first == nullptr || message.data < first)) first = message.data;
   }
   counts.clear();
   offsets.clear();
   const auto base = reinterpret_cast<std::uintptr_t>(first);
-  for (const Message& message : messages) {
+  for (const ExchangeMessage& message : messages) {
     counts.push_back(message.bytes());
     offsets.push_back(message.count > 0 ? address(message) - base : 0);
     span = std::max(span, offsets.back() + counts.back());
   }
 }
 
-void plan_exchange(const Messages& messages, Rank me, int ranks, std::uint64_t tile_bytes, ExchangePlan& plan) {
+void plan_exchange(const ExchangeMessages& messages, Rank me, int ranks, std::uint64_t tile_bytes, ExchangePlan& plan) {
   Lowered& lowered = plan.bound.lowered;
   lowered.steps.clear();
   lowered.lanes.clear();

@@ -25,7 +25,7 @@ constexpr Direction opposite(Direction direction) {
 }
 
 // One send or receive.
-struct Message {
+struct ExchangeMessage {
   Rank peer = 0;
   DataType dtype = DataType::Uint8;
   std::uint64_t count = 0;    // elements
@@ -36,17 +36,19 @@ struct Message {
 };
 
 // Those of one operation, each list in the order of its calls. Messages to and from the own rank are paired in order.
-struct Messages {
-  std::vector<Message> sends;     // Input part i is sends[i]
-  std::vector<Message> receives;  // Output part j is receives[j]
+struct ExchangeMessages {
+  std::vector<ExchangeMessage> sends;     // Input part i is sends[i]
+  std::vector<ExchangeMessage> receives;  // Output part j is receives[j]
 
   bool empty() const { return sends.empty() && receives.empty(); }
-  const std::vector<Message>& of(Direction direction) const { return direction == Direction::Send ? sends : receives; }
+  const std::vector<ExchangeMessage>& of(Direction direction) const {
+    return direction == Direction::Send ? sends : receives;
+  }
 };
 
 // Whether they can run as one on rank `me`: each message to the own rank has its counterpart, of the same size, and no
 // memory that is received into is used by another message. Says which call is wrong.
-Status check_messages(const Messages& messages, Rank me);
+Status check_messages(const ExchangeMessages& messages, Rank me);
 
 // What a buffer of an exchange holds: the messages of one direction, wherever they are. Offsets count from `first`, the
 // lowest address.
@@ -56,7 +58,7 @@ struct MessageTable {
   std::vector<std::uint64_t> counts;
   std::vector<std::uint64_t> offsets;
 
-  void assign(const std::vector<Message>& messages);
+  void assign(const std::vector<ExchangeMessage>& messages);
   PartTable parts() const { return {span, 0, 0, counts.data(), offsets.data()}; }
 };
 
@@ -91,6 +93,6 @@ struct ExchangePlan {
 // one slot such a pair comes to its end. This takes both ends to have matching messages in matching
 // operations; ranks that split them differently (one calls in a group what the other calls one by one) must be able to
 // run with all rounds resident.
-void plan_exchange(const Messages& messages, Rank me, int ranks, std::uint64_t tile_bytes, ExchangePlan& plan);
+void plan_exchange(const ExchangeMessages& messages, Rank me, int ranks, std::uint64_t tile_bytes, ExchangePlan& plan);
 
 }  // namespace wreath

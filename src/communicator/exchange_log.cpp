@@ -5,10 +5,10 @@
 
 namespace wreath {
 
-void ExchangeLog::enter(Messages& messages, Rank me) {
+void ExchangeLog::enter(ExchangeMessages& messages, Rank me) {
   const std::lock_guard lock(mutex_);
   for (const Direction direction : {Direction::Send, Direction::Receive}) {
-    for (Message& message : direction == Direction::Send ? messages.sends : messages.receives) {
+    for (ExchangeMessage& message : direction == Direction::Send ? messages.sends : messages.receives) {
       if (message.peer == me) continue;
       Side& side = peers_[static_cast<std::size_t>(message.peer)][static_cast<std::size_t>(direction)];
       message.number = ++side.entered;

@@ -23,7 +23,7 @@ class ExchangeLog {
   explicit ExchangeLog(int ranks) : peers_(static_cast<std::size_t>(ranks)) {}
 
   // Numbers the messages of an operation that is entered. One thread at a time.
-  void enter(Messages& messages, Rank me);
+  void enter(ExchangeMessages& messages, Rank me);
 
   // Any thread.
 

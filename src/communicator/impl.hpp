@@ -9,6 +9,7 @@
 
 #include "src/communicator/check_call.hpp"
 #include "src/communicator/engine.hpp"
+#include "src/communicator/group.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath {
@@ -20,6 +21,8 @@ Error inherited();
 Error complaint(const Engine& engine, std::string_view call, ErrorCode code, std::string_view text);
 // A caller's mistake ends the call here and is told to the other ranks, who would wait for it.
 Error refuse(Engine& engine, std::string_view call, const Error& error);
+
+inline constexpr std::string_view kTwoAtOnce = "another thread is in a call of this communicator";
 
 // Holds the communicator for one call.
 class CallGuard {
@@ -49,18 +52,27 @@ struct Communicator::Impl {
   // Does body(engine) alone, once check() is satisfied; or says what stands in the way of the call named name().
   template <typename Name, typename Check, typename Body>
   std::invoke_result_t<Body, Engine&> make(Name name, Check check, Body body) {
-    const CallGuard guard(in_call);
+    const CallGuard guard(engine->in_call());
     if (inherited()) return wreath::inherited();
     if (!guard.entered()) {
-      return complaint(*engine, name(), ErrorCode::InvalidUsage, "another thread is in a call of this communicator");
+      return told(complaint(*engine, name(), ErrorCode::InvalidUsage, kTwoAtOnce));
     }
-    if (const Status checked = check(); !checked) return refuse(*engine, name(), checked.error());
+    if (const Status checked = check(); !checked) return told(refuse(*engine, name(), checked.error()));
     return body(*engine);
   }
+  // One message, now or with the thread's open Group.
+  Status run(Direction direction, const ExchangeMessage& message);
+  Result<Work> start(Direction direction, const ExchangeMessage& message);
 
   std::shared_ptr<Engine> engine;
   std::uint32_t generation;
-  std::atomic<bool> in_call{false};
+
+ private:
+  // A group of which one call is refused begins none.
+  static Error told(Error error) {
+    if (GroupCalls* group = GroupCalls::open()) group->refuse(error);
+    return error;
+  }
 };
 
 }  // namespace wreath

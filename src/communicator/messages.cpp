@@ -8,7 +8,8 @@ namespace wreath {
 namespace {
 
 constexpr std::size_t kMaxOfferBytes = 64 * 1024;
-constexpr std::uint8_t kKinds = static_cast<std::uint8_t>(MessageKind::Goodbye) + 1;
+constexpr std::size_t kMaxBodyBytes = 64 * 1024;
+constexpr std::uint8_t kKinds = static_cast<std::uint8_t>(MessageKind::Split) + 1;
 constexpr std::uint8_t kErrorCodes = static_cast<std::uint8_t>(ErrorCode::System) + 1;
 
 void write_record(Writer& writer, const CallRecord& record) {
@@ -52,10 +53,12 @@ std::vector<std::byte> encode_control(const ControlMessage& message) {
   writer.number(static_cast<std::uint8_t>(message.entered));
   write_record(writer, message.record);
   write_record(writer, message.last);
+  for (const std::uint64_t count : {message.done.calls, message.done.sent, message.done.received}) writer.number(count);
   writer.number(static_cast<std::uint8_t>(message.error.code));
   writer.number(static_cast<std::int32_t>(message.error.failed_rank));
   writer.text(message.error.message, kMaxTextBytes);
   writer.text(message.text, kMaxTextBytes);
+  writer.text(message.body, kMaxBodyBytes);
   const auto* offer = reinterpret_cast<const char*>(message.offer.bytes.data());
   writer.text({offer, message.offer.bytes.size()}, kMaxOfferBytes);
   writer.number(static_cast<std::uint8_t>(message.offer.descriptors.size()));
@@ -71,10 +74,14 @@ Result<ControlMessage> decode_control(std::span<const std::byte> bytes) {
   message.entered = reader.flag();
   message.record = read_record(reader);
   message.last = read_record(reader);
+  for (std::uint64_t* count : {&message.done.calls, &message.done.sent, &message.done.received}) {
+    *count = reader.number<std::uint64_t>();
+  }
   message.error.code = read_enum<ErrorCode>(reader, kErrorCodes);
   message.error.failed_rank = reader.number<std::int32_t>();
   message.error.message = reader.text(kMaxTextBytes);
   message.text = reader.text(kMaxTextBytes);
+  message.body = reader.opaque(kMaxBodyBytes);
   const std::string offer = reader.opaque(kMaxOfferBytes);
   const auto* data = reinterpret_cast<const std::byte*>(offer.data());
   message.offer.bytes.assign(data, data + offer.size());

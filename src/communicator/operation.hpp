@@ -9,14 +9,17 @@
 #include <vector>
 
 #include "src/communicator/progress.hpp"
+#include "src/communicator/question.hpp"
 #include "src/executor/host.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/call.hpp"
+#include "wreath/recording.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {
 
 class Engine;
+class GroupWork;
 
 // What the lanes of an operation start with: LaneScheduler::start's arguments.
 struct Launch {
@@ -31,10 +34,15 @@ struct Launch {
 class OwnPlan {
  public:
   virtual ~OwnPlan() = default;
+  // The program's thread, once, in the order in which operations take their turns: gives the messages their numbers.
+  // What the flight recorder keeps of it, but for a number.
+  virtual CallRecord enter() = 0;
   // Driver, once, when its turn has come. What it refers to lives until the operation is over.
   virtual Result<Launch> launch() = 0;
   // "send #3 to rank 1 float32 x 100": what messages call it.
   virtual std::string describe() const = 0;
+  // Driver, while `lanes` run it: what peers are to be asked when nothing moves.
+  virtual std::vector<Question> questions(const LaneScheduler& lanes) const = 0;
 };
 
 inline constexpr std::uint16_t kLanes = 16;  // of every FIFO shape
@@ -59,6 +67,7 @@ class Operation {
     if (next.varying()) keep_blocks();
     started = false;
     moved = true;
+    late = warned = false;
     entered_ns = 0;
     error_.reset();
     over_.store(false, std::memory_order_relaxed);
@@ -68,11 +77,15 @@ class Operation {
   const std::uint32_t generation = fork_generation();  // another one: this is the child of a fork
   Call call;                                           // displacements are there wherever counts are
   std::unique_ptr<OwnPlan> own;                        // instead of `call`
+  std::shared_ptr<GroupWork> group;                    // of the Works of a group's calls, which are its; no engine
   std::uint64_t number = 0;                            // 0: of an own plan
+  std::uint64_t record = 0;                            // the flight recorder's key of it
   std::uint32_t signature = 0;
   std::atomic<bool> ready{true};  // false: its stream has not come to it yet
   bool started = false;
-  bool moved = true;  // since the watch looked
+  bool moved = true;    // since the watch looked
+  bool late = false;    // a peer is known not to have entered
+  bool warned = false;  // ... and the program was told
   Choice choice;
   std::int64_t entered_ns = 0;  // 0: the watch has not looked yet
   std::int64_t moved_ns = 0;

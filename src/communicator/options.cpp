@@ -98,6 +98,9 @@ Status check(const CommunicatorOptions& options) {
   if (options.lanes < 0 || options.lanes > kMaximumDataLanes) {
     return invalid(fmt::format("lanes = {}: must be between 0 and {}", options.lanes, kMaximumDataLanes));
   }
+  if (options.exchange_rounds < 0) {
+    return invalid(fmt::format("exchange_rounds = {}: must be 0 or more", options.exchange_rounds));
+  }
   for (const std::int64_t value : {options.timeouts.bootstrap_ms, options.timeouts.late_warning_ms,
                                    options.timeouts.arrival_ms, options.timeouts.stall_ms}) {
     if (value <= 0) return invalid(fmt::format("a timeout of {} ms: must be positive", value));
@@ -124,6 +127,7 @@ std::string encode_options(const CommunicatorOptions& options) {
                             {"slot_count", options.slot_count},
                             {"buffer_bytes", options.buffer_bytes},
                             {"first_sequence", options.first_sequence},
+                            {"exchange_rounds", options.exchange_rounds},
                             {"faults", options.faults},
                             {"trace", options.trace},
                             {"bootstrap_ms", options.timeouts.bootstrap_ms},
@@ -145,6 +149,7 @@ Result<CommunicatorOptions> decode_options(const std::string& text) {
     options.slot_count = json.at("slot_count").get<std::uint32_t>();
     options.buffer_bytes = json.at("buffer_bytes").get<std::size_t>();
     options.first_sequence = json.at("first_sequence").get<std::uint32_t>();
+    options.exchange_rounds = json.at("exchange_rounds").get<int>();
     options.faults = json.at("faults").get<std::string>();
     options.trace = json.at("trace").get<std::string>();
     options.timeouts.bootstrap_ms = json.at("bootstrap_ms").get<std::int64_t>();

@@ -10,6 +10,20 @@
 
 namespace wreath {
 
+Status bind_fifos(Links& links, Plan& plan) {
+  plan.targets.clear();
+  plan.sources.clear();
+  for (const FifoEnd& end : plan.lowered.targets) {
+    WREATH_TRY(links.link(end.peer)->prepare(end.lane));
+    plan.targets.push_back(&links.link(end.peer)->send_fifo(end.lane));
+  }
+  for (const FifoEnd& end : plan.lowered.sources) {
+    if (links.link(end.peer)->mapped() == nullptr) WREATH_TRY(links.link(end.peer)->prepare(end.lane));
+    plan.sources.push_back(&links.link(end.peer)->recv_fifo(end.lane));
+  }
+  return {};
+}
+
 Result<Plan*> Plans::find(const Choice& choice, Rank root) {
   for (const Entry& entry : entries_) {
     if (entry.algorithm == choice.algorithm && entry.data_lanes == choice.data_lanes && entry.root == root) {
@@ -33,14 +47,7 @@ Result<std::unique_ptr<Plan>> Plans::make(const Choice& choice, Rank root) {
   }
   auto plan = std::make_unique<Plan>();
   plan->lowered = std::move(*lowered);
-  for (const FifoEnd& end : plan->lowered.targets) {
-    WREATH_TRY(links_.link(end.peer)->prepare(end.lane));
-    plan->targets.push_back(&links_.link(end.peer)->send_fifo(end.lane));
-  }
-  for (const FifoEnd& end : plan->lowered.sources) {
-    if (links_.link(end.peer)->mapped() == nullptr) WREATH_TRY(links_.link(end.peer)->prepare(end.lane));
-    plan->sources.push_back(&links_.link(end.peer)->recv_fifo(end.lane));
-  }
+  WREATH_TRY(bind_fifos(links_, *plan));
   return plan;
 }
 

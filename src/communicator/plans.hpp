@@ -10,6 +10,9 @@
 
 namespace wreath {
 
+// Points a plan at the FIFOs that its schedule names, with staging for those it sends on.
+Status bind_fifos(Links& links, Plan& plan);
+
 class Plans {
  public:
   // `lanes`: how many there are for plans, from 0.

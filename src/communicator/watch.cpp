@@ -18,9 +18,32 @@ constexpr std::int64_t kAskAgainNs = 500 * kMs;
 constexpr std::int64_t kFreshNs = 2'000 * kMs;      // an answer is news for so long
 constexpr std::int64_t kSuspicionNs = 1'000 * kMs;  // how long a peer may take to explain itself
 
+// With what describe() leaves out, where the two differ in it.
+std::string call_beside(const CallRecord& call, const CallRecord& other) {
+  std::string text = describe(call);
+  if (call.op != other.op) text += fmt::format(" {}", name(call.op));
+  if (call.root != other.root) text += fmt::format(" root {}", call.root);
+  return text;
+}
+
 std::string last_call(const CallRecord& last) {
   if (last.number == 0) return "it has made no call yet";
   return fmt::format("its last call is {} ({})", describe(last), name(last.state));
+}
+
+// What the peer should enter.
+std::string entry_text(const Question& question, Rank me) {
+  switch (question.subject) {
+    case Subject::Call: return "the call";
+    case Subject::Send: return fmt::format("recv #{} from rank {}", question.number, me);
+    case Subject::Receive: return fmt::format("send #{} to rank {}", question.number, me);
+  }
+  return {};
+}
+
+std::string describe(const CallRecord& call, Subject subject) {
+  if (subject == Subject::Call) return describe(call);
+  return describe_message(subject == Subject::Send ? Direction::Send : Direction::Receive, call);
 }
 
 }  // namespace
@@ -43,9 +66,9 @@ void Watch::look(Operation& operation, std::int64_t now_ns) {
     return;
   }
   const std::int64_t ask_ns = std::min(kFirstAskNs, timeouts_.stall_ms * kMs / 4);
-  if (now_ns - operation.moved_ns < ask_ns && late_ != operation.number) return;
+  if (now_ns - operation.moved_ns < ask_ns && !operation.late) return;
   if (now_ns - asked_ns_ > std::min(kAskAgainNs, timeouts_.stall_ms * kMs / 4)) ask(operation, now_ns);
-  if (look_for_leavers(operation) || look_for_late(operation, now_ns)) return;
+  if (look_for_leavers() || look_for_late(operation, now_ns)) return;
   look_for_stall(operation, now_ns);
 }
 
@@ -58,66 +81,86 @@ void Watch::suspect(const Operation& operation, Rank from, Error error) {
 
 void Watch::ask(const Operation& operation, std::int64_t now_ns) {
   asked_ns_ = now_ns;
+  const std::vector<Question> questions = engine_.questions(operation);
   {
     const std::lock_guard lock(mutex_);
     for (Peer& peer : peers_) {
-      if (peer.asked != operation.number) {
-        peer.entered = false;
-        peer.asked_ns = now_ns;
-      }
-      peer.asked = operation.number;
+      for (Asked& asked : peer.asked) asked.open = false;
+    }
+    for (const Question& question : questions) {
+      Asked& asked = peers_[static_cast<std::size_t>(question.peer)].asked[static_cast<std::size_t>(question.subject)];
+      asked.open = true;
+      if (asked.number == question.number) continue;
+      asked.number = question.number;
+      asked.entered = false;
+      asked.answered_ns = 0;
+      asked.asked_ns = now_ns;
     }
   }
-  ControlMessage query;
-  query.kind = MessageKind::Query;
-  query.number = operation.number;
-  engine_.control_->broadcast(query);
+  for (const Question& question : questions) {
+    ControlMessage query;
+    query.kind = MessageKind::Query;
+    query.index = static_cast<std::uint32_t>(question.subject);
+    query.number = question.number;
+    engine_.control_->send(question.peer, std::move(query));
+  }
 }
 
-bool Watch::look_for_leavers(const Operation& operation) {
-  Rank leaver = -1;
+// The first open question for which condition(peer, asked) holds. The lock is held.
+template <typename Condition>
+std::optional<Question> Watch::find_open(Condition condition) const {
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    for (std::uint8_t subject = 0; subject < kSubjects; ++subject) {
+      const Asked& asked = peers_[rank].asked[subject];
+      if (!asked.open || !condition(peers_[rank], static_cast<Subject>(subject))) continue;
+      return Question{static_cast<Rank>(rank), static_cast<Subject>(subject), asked.number};
+    }
+  }
+  return std::nullopt;
+}
+
+bool Watch::look_for_leavers() {
+  std::optional<Question> question;
   std::uint64_t after = 0;
   {
     const std::lock_guard lock(mutex_);
-    for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-      if (!peers_[rank].left_after || *peers_[rank].left_after >= operation.number) continue;
-      leaver = static_cast<Rank>(rank);
-      after = *peers_[rank].left_after;
-    }
+    question = find_open([&](const Peer& peer, Subject subject) {
+      const std::uint64_t number = peer.asked[static_cast<std::size_t>(subject)].number;
+      return peer.left_after && peer.left_after->done(subject) < number;
+    });
+    if (question) after = peers_[static_cast<std::size_t>(question->peer)].left_after->calls;
   }
-  if (leaver < 0) return false;
-  engine_.fail(ErrorCode::PeerLost, leaver,
-               fmt::format("{} destroyed its communicator after call #{}", engine_.member(leaver), after));
+  if (!question) return false;
+  engine_.fail(ErrorCode::PeerLost, question->peer,
+               fmt::format("{} destroyed its communicator after call #{}", engine_.member(question->peer), after));
   return true;
 }
 
 // Whether somebody is known not to have entered: then this is no stall.
 bool Watch::look_for_late(Operation& operation, std::int64_t now_ns) {
-  Rank late = -1;
+  std::optional<Question> late;
   CallRecord last;
   {
     const std::lock_guard lock(mutex_);
-    for (std::size_t rank = 0; rank < peers_.size() && late < 0; ++rank) {
-      const Peer& peer = peers_[rank];
-      const bool answered = peer.asked == operation.number && now_ns - peer.answered_ns <= kFreshNs;
-      if (static_cast<Rank>(rank) == rank_ || peer.entered || !answered) continue;
-      late = static_cast<Rank>(rank);
-      last = peer.last;
-    }
+    late = find_open([&](const Peer& peer, Subject subject) {
+      const Asked& asked = peer.asked[static_cast<std::size_t>(subject)];
+      return !asked.entered && now_ns - asked.answered_ns <= kFreshNs;
+    });
+    if (late) last = peers_[static_cast<std::size_t>(late->peer)].last;
   }
-  late_ = late < 0 ? 0 : operation.number;
-  if (late < 0) return false;
+  operation.late = late.has_value();
+  if (!late) return false;
   operation.moved_ns = now_ns;
   const std::int64_t waited_ms = (now_ns - operation.entered_ns) / kMs;
   if (waited_ms >= timeouts_.arrival_ms) {
-    engine_.fail(ErrorCode::Timeout, late,
-                 fmt::format("{} has not entered the call within {} ms; {}", engine_.member(late), timeouts_.arrival_ms,
-                             last_call(last)));
-  } else if (waited_ms >= timeouts_.late_warning_ms && warned_ != operation.number) {
-    warned_ = operation.number;
+    engine_.fail(ErrorCode::Timeout, late->peer,
+                 fmt::format("{} has not entered {} within {} ms; {}", engine_.member(late->peer),
+                             entry_text(*late, rank_), timeouts_.arrival_ms, last_call(last)));
+  } else if (waited_ms >= timeouts_.late_warning_ms && !operation.warned) {
+    operation.warned = true;
     const LogRank log_rank(rank_);  // this may be the caller's thread
-    log_warning("{}: waiting for {} for {} ms; {}", engine_.call_text(), engine_.member(late), waited_ms,
-                last_call(last));
+    log_warning("{}: waiting for {} to enter {} for {} ms; {}", engine_.call_text(), engine_.member(late->peer),
+                entry_text(*late, rank_), waited_ms, last_call(last));
   }
   return true;
 }
@@ -125,20 +168,19 @@ bool Watch::look_for_late(Operation& operation, std::int64_t now_ns) {
 void Watch::look_for_stall(const Operation& operation, std::int64_t now_ns) {
   const std::int64_t blocked_ms = (now_ns - operation.moved_ns) / kMs;
   if (blocked_ms < timeouts_.stall_ms) return;
-  Rank silent = -1;
+  std::optional<Question> silent;
   {
     const std::lock_guard lock(mutex_);
     const std::int64_t fresh_ns = std::min(kFreshNs, timeouts_.stall_ms * kMs);
-    for (std::size_t rank = 0; rank < peers_.size() && silent < 0; ++rank) {
-      const Peer& peer = peers_[rank];
-      const bool quiet = now_ns - std::max(peer.answered_ns, peer.asked_ns) > fresh_ns / 2;
-      if (static_cast<Rank>(rank) != rank_ && !peer.left_after && quiet) silent = static_cast<Rank>(rank);
-    }
+    silent = find_open([&](const Peer& peer, Subject subject) {
+      const Asked& asked = peer.asked[static_cast<std::size_t>(subject)];
+      return !peer.left_after && now_ns - std::max(asked.answered_ns, asked.asked_ns) > fresh_ns / 2;
+    });
   }
-  if (silent >= 0) {
-    engine_.fail(ErrorCode::Timeout, silent,
+  if (silent) {
+    engine_.fail(ErrorCode::Timeout, silent->peer,
                  fmt::format("nothing moved for {} ms and {} does not answer: its process may be stopped", blocked_ms,
-                             engine_.member(silent)));
+                             engine_.member(silent->peer)));
     return;
   }
   const Rank waiting = engine_.waiting_for(operation).value_or(rank_);
@@ -148,28 +190,45 @@ void Watch::look_for_stall(const Operation& operation, std::int64_t now_ns) {
 }
 
 void Watch::on_state(Rank from, const ControlMessage& message) {
-  std::uint64_t asked = 0;
+  if (message.index >= kSubjects) return;
+  const Question question{from, static_cast<Subject>(message.index), message.number};
   {
     const std::lock_guard lock(mutex_);
     Peer& peer = peers_[static_cast<std::size_t>(from)];
-    asked = peer.asked;
-    if (message.number == asked) {
-      peer.answered_ns = now_ns();
-      peer.entered = message.entered || message.last.number >= asked;
-      peer.last = message.last;
-    }
+    Asked& asked = peer.asked[message.index];
+    if (asked.number != message.number) return;
+    asked.answered_ns = now_ns();
+    asked.entered = message.entered;
+    peer.last = message.last;
   }
-  if (message.number != asked || !message.entered) return;
-  const auto own = engine_.recorder_.find(asked);
-  if (!own || same_call(*own, message.record)) return;
-  engine_.fail(ErrorCode::Mismatch, from,
-               fmt::format("{} called {}, {} called {}", engine_.member(rank_), describe(*own), engine_.member(from),
-                           describe(message.record)));
+  if (message.record.number != message.number) return;  // not entered, or the peer remembers it no more
+  if (const auto differs = difference(from, question, message.record)) {
+    engine_.fail(differs->code, from, differs->message);
+  }
 }
 
-void Watch::on_goodbye(Rank from, std::uint64_t last_number) {
+// Both calls in words, where this rank's and the peer's are not the same.
+std::optional<Error> Watch::difference(Rank from, const Question& question, const CallRecord& theirs) const {
+  const auto own = engine_.recorded(question);
+  if (!own) return std::nullopt;
+  const bool same = question.subject == Subject::Call ? same_call(*own, theirs)
+                                                      : own->dtype == theirs.dtype && own->count == theirs.count;
+  if (same) return std::nullopt;
+  if (question.subject == Subject::Call) {
+    return Error{ErrorCode::Mismatch,
+                 fmt::format("{} called {}, {} called {}", engine_.member(rank_), call_beside(*own, theirs),
+                             engine_.member(from), call_beside(theirs, *own)),
+                 from};
+  }
+  return Error{ErrorCode::Mismatch,
+               fmt::format("{} called {}, {} called {}", engine_.member(rank_), describe(*own, question.subject),
+                           engine_.member(from), describe(theirs, counterpart(question.subject))),
+               from};
+}
+
+void Watch::on_goodbye(Rank from, const Progressed& last) {
   const std::lock_guard lock(mutex_);
-  peers_[static_cast<std::size_t>(from)].left_after = last_number;
+  peers_[static_cast<std::size_t>(from)].left_after = last;
 }
 
 bool Watch::has_left(Rank peer) const {

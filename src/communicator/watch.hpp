@@ -5,6 +5,7 @@
 // does not answer is never called dead: its process may be stopped or starved.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "src/communicator/control.hpp"
+#include "src/communicator/question.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/recording.hpp"
 
@@ -32,17 +34,22 @@ class Watch {
 
   // Progress thread.
   void on_state(Rank from, const ControlMessage& message);
-  void on_goodbye(Rank from, std::uint64_t last_number);
+  void on_goodbye(Rank from, const Progressed& last);
   bool has_left(Rank peer) const;
 
  private:
-  struct Peer {
-    std::uint64_t asked = 0;    // call number of the last query
-    std::int64_t asked_ns = 0;  // first query of that call
+  // A question to a peer and its answer.
+  struct Asked {
+    bool open = false;  // about the present operation
+    std::uint64_t number = 0;
+    std::int64_t asked_ns = 0;  // the first time
     std::int64_t answered_ns = 0;
     bool entered = false;
+  };
+  struct Peer {
+    std::array<Asked, kSubjects> asked;  // by Subject
     CallRecord last;
-    std::optional<std::uint64_t> left_after;
+    std::optional<Progressed> left_after;
   };
   struct Suspicion {
     Rank peer;
@@ -51,7 +58,10 @@ class Watch {
   };
 
   void ask(const Operation& operation, std::int64_t now_ns);
-  bool look_for_leavers(const Operation& operation);
+  template <typename Condition>
+  std::optional<Question> find_open(Condition condition) const;
+  std::optional<Error> difference(Rank from, const Question& question, const CallRecord& theirs) const;
+  bool look_for_leavers();
   bool look_for_late(Operation& operation, std::int64_t now_ns);
   void look_for_stall(const Operation& operation, std::int64_t now_ns);
 
@@ -60,8 +70,6 @@ class Watch {
   Timeouts timeouts_;
   std::int64_t looked_ns_ = 0;
   std::int64_t asked_ns_ = 0;
-  std::uint64_t late_ = 0;    // the call that a peer is known not to have entered
-  std::uint64_t warned_ = 0;  // the call that a late warning was printed for
   std::optional<Suspicion> suspicion_;
 
   mutable std::mutex mutex_;

@@ -152,15 +152,14 @@ std::uint64_t communicator_from(Reader& reader) {
 }
 
 // Calls in rising order of their numbers, so that readers need not care.
-void calls_from(Reader& reader, Recording& recording) {
-  const Json* calls = reader.array("calls", kRecordedCalls);
-  if (calls == nullptr) return;
-  for (const Json& object : *calls) {
+void calls_from(Reader& reader, const char* key, std::vector<CallRecord>& calls) {
+  const Json* objects = reader.array(key, kRecordedCalls);
+  if (objects == nullptr) return;
+  for (const Json& object : *objects) {
     const Result<CallRecord> call = call_from_json(object);
-    if (!call) return reader.refuse("calls", fmt::format("entry {}: {}", recording.calls.size(), call.error().message));
-    const CallRecord* last = recording.last();
-    if (last != nullptr && call->number <= last->number) return reader.refuse("calls", "are not in order");
-    recording.calls.push_back(*call);
+    if (!call) return reader.refuse(key, fmt::format("entry {}: {}", calls.size(), call.error().message));
+    if (!calls.empty() && call->number <= calls.back().number) return reader.refuse(key, "are not in order");
+    calls.push_back(*call);
   }
 }
 
@@ -178,7 +177,8 @@ Recording recording_from(Reader& reader) {
   recording.error = reader.text("error");
   recording.error_kind = reader.text("error_kind");
   recording.failed_rank = static_cast<Rank>(reader.integer("failed_rank", -1, recording.ranks - 1));
-  calls_from(reader, recording);
+  calls_from(reader, "calls", recording.calls);
+  calls_from(reader, "exchanges", recording.exchanges);
   return recording;
 }
 
@@ -215,8 +215,10 @@ std::string to_json(const Recording& recording) {
                         {"error", recording.error.substr(0, kMaximumTextBytes)},
                         {"error_kind", recording.error_kind},
                         {"failed_rank", recording.failed_rank},
-                        {"calls", OrderedJson::array()}};
+                        {"calls", OrderedJson::array()},
+                        {"exchanges", OrderedJson::array()}};
   for (const CallRecord& call : recording.calls) object["calls"].push_back(call_to_json(call));
+  for (const CallRecord& call : recording.exchanges) object["exchanges"].push_back(call_to_json(call));
   return object.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -65,9 +65,9 @@ Status check_header(const RecorderHeader& header) {
 
 }  // namespace
 
-std::optional<CallRecord> read_record(const RecorderMemory& memory, std::size_t index, const TickScale& scale) {
+std::optional<CallRecord> read_record(const RecordRing& ring, std::size_t index, const TickScale& scale) {
   RecordWords words{};
-  for (int attempt = 0; !copy_words(memory.records[index], words); ++attempt) {
+  for (int attempt = 0; !copy_words(ring.records[index], words); ++attempt) {
     if (attempt == kAttempts) return std::nullopt;
     pause();
   }
@@ -89,6 +89,20 @@ std::optional<CallRecord> read_record(const RecorderMemory& memory, std::size_t 
   return call;
 }
 
+namespace {
+
+// In order of their numbers.
+std::vector<CallRecord> read_ring(const RecordRing& ring, const TickScale& scale) {
+  std::vector<CallRecord> calls;
+  for (std::size_t i = 0; i < kRecordedCalls; ++i) {
+    if (const std::optional<CallRecord> call = read_record(ring, i, scale)) calls.push_back(*call);
+  }
+  std::sort(calls.begin(), calls.end(), [](const CallRecord& a, const CallRecord& b) { return a.number < b.number; });
+  return calls;
+}
+
+}  // namespace
+
 TickScale scale_of(const RecorderHeader& header) {
   return TickScale({header.start_ticks, header.start_ns}, TickPair::now());
 }
@@ -107,11 +121,8 @@ Result<Recording> view(const RecorderMemory& memory, std::string source) {
   recording.clock_offset_ns = header.clock_offset_ns;
   recording.taken_ns = TickPair::now().ns;
   const TickScale scale = scale_of(header);
-  for (std::size_t i = 0; i < kRecordedCalls; ++i) {
-    if (const std::optional<CallRecord> call = read_record(memory, i, scale)) recording.calls.push_back(*call);
-  }
-  std::sort(recording.calls.begin(), recording.calls.end(),
-            [](const CallRecord& a, const CallRecord& b) { return a.number < b.number; });
+  recording.calls = read_ring(memory.calls, scale);
+  recording.exchanges = read_ring(memory.exchanges, scale);
   return recording;
 }
 

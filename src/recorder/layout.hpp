@@ -14,7 +14,7 @@
 namespace wreath {
 
 inline constexpr std::uint64_t kRecorderMagic = 0x52464854'41455257;  // "WREATHFR"
-inline constexpr std::uint32_t kRecorderVersion = 2;
+inline constexpr std::uint32_t kRecorderVersion = 3;
 inline constexpr char kRecorderFileName[] = "wreath-recorder";
 
 inline constexpr std::uint8_t kRecordVarying = 0x80;  // in the collective's byte
@@ -46,15 +46,21 @@ struct RecorderHeader {
   char host[256];
 };
 
-struct RecorderMemory {
-  RecorderHeader header;           // never changes
+// The last calls of one numbering.
+struct RecordRing {
   alignas(64) std::uint64_t last;  // number of the last call entered
-  alignas(4096) RecordWords records[kRecordedCalls];
+  alignas(64) RecordWords records[kRecordedCalls];
+};
+
+struct RecorderMemory {
+  RecorderHeader header;  // never changes
+  alignas(4096) RecordRing calls;
+  alignas(4096) RecordRing exchanges;
 };
 
 // A consistent copy of record `index`; nullopt when it is empty, holds values out of range, or does not
 // hold still for a while.
-std::optional<CallRecord> read_record(const RecorderMemory& memory, std::size_t index, const TickScale& scale);
+std::optional<CallRecord> read_record(const RecordRing& ring, std::size_t index, const TickScale& scale);
 
 // The line between the recorder's start and now.
 TickScale scale_of(const RecorderHeader& header);

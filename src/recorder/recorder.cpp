@@ -94,10 +94,17 @@ RecorderHeader make_header(Rank rank, int ranks, std::uint64_t communicator) {
   return header;
 }
 
-// The record of call `number`, or nullptr when the ring holds another one.
-RecordWords* record_of(RecorderMemory* memory, std::uint64_t number) {
+// Where the calls of a key are.
+RecordRing& ring_of(RecorderMemory& memory, std::uint64_t key) {
+  return (key & kExchangeKey) != 0 ? memory.exchanges : memory.calls;
+}
+std::uint64_t number_of(std::uint64_t key) { return key & ~kExchangeKey; }
+
+// The record of the call with that key, or nullptr when the ring holds another one.
+RecordWords* record_of(RecorderMemory* memory, std::uint64_t key) {
+  const std::uint64_t number = number_of(key);
   if (memory == nullptr || number == 0) return nullptr;
-  RecordWords& words = memory->records[number % kRecordedCalls];
+  RecordWords& words = ring_of(*memory, key).records[number % kRecordedCalls];
   return words.number == number ? &words : nullptr;
 }
 
@@ -150,8 +157,10 @@ Result<FlightRecorder> FlightRecorder::create(Rank rank, int ranks, std::uint64_
 
 std::uint64_t FlightRecorder::enter(const CallRecord& call) noexcept {
   if (memory_ == nullptr) return call.number;
-  const std::uint64_t number = call.number != 0 ? call.number : memory_->last + 1;
-  RecordWords& words = memory_->records[number % kRecordedCalls];
+  const std::uint64_t key_bit = call.collective == Collective::Exchange ? kExchangeKey : 0;
+  RecordRing& ring = ring_of(*memory_, key_bit);
+  const std::uint64_t number = call.number != 0 ? call.number : ring.last + 1;
+  RecordWords& words = ring.records[number % kRecordedCalls];
   {
     const Change change(words);
     store(words.root, call.root);
@@ -162,39 +171,48 @@ std::uint64_t FlightRecorder::enter(const CallRecord& call) noexcept {
     const TailWords tail = pack(call, CallState::Entered);
     for (std::size_t i = 0; i < std::size(tail.word); ++i) store(words.tail[i], tail.word[i]);
   }
-  store(memory_->last, number);
-  return number;
+  store(ring.last, number);
+  return number | key_bit;
 }
 
-void FlightRecorder::running(std::uint64_t number, ShortName algorithm) noexcept {
-  RecordWords* const words = record_of(memory_, number);
+void FlightRecorder::running(std::uint64_t key, ShortName algorithm) noexcept {
+  RecordWords* const words = record_of(memory_, key);
   if (words == nullptr) return;
   const Change change(*words);
   change_state(*words, CallState::Running, algorithm.view().empty() ? nullptr : &algorithm);
 }
 
-void FlightRecorder::done(std::uint64_t number) noexcept { finish(number, CallState::Done); }
+void FlightRecorder::done(std::uint64_t key) noexcept { finish(key, CallState::Done); }
 
-void FlightRecorder::failed(std::uint64_t number) noexcept { finish(number, CallState::Failed); }
+void FlightRecorder::failed(std::uint64_t key) noexcept { finish(key, CallState::Failed); }
 
-void FlightRecorder::finish(std::uint64_t number, CallState state) noexcept {
-  RecordWords* const words = record_of(memory_, number);
+void FlightRecorder::finish(std::uint64_t key, CallState state) noexcept {
+  RecordWords* const words = record_of(memory_, key);
   if (words == nullptr) return;
   const Change change(*words);
   store(words->done, cycle_count());
   change_state(*words, state, nullptr);
 }
 
-std::optional<CallRecord> FlightRecorder::find(std::uint64_t number) const noexcept {
+std::optional<CallRecord> FlightRecorder::find(std::uint64_t key) const noexcept {
+  const std::uint64_t number = number_of(key);
   if (memory_ == nullptr || number == 0) return std::nullopt;
-  std::optional<CallRecord> call = read_record(*memory_, number % kRecordedCalls, scale_of(memory_->header));
+  std::optional<CallRecord> call =
+      read_record(ring_of(*memory_, key), number % kRecordedCalls, scale_of(memory_->header));
   return call && call->number == number ? call : std::nullopt;
 }
 
-CallRecord FlightRecorder::last() const noexcept {
+CallRecord FlightRecorder::last_of(std::uint64_t key_bit) const noexcept {
   if (memory_ == nullptr) return {};
-  const std::uint64_t number = std::atomic_ref<std::uint64_t>(memory_->last).load(std::memory_order_acquire);
-  return find(number).value_or(CallRecord{});
+  std::uint64_t& last = ring_of(*memory_, key_bit).last;
+  const std::uint64_t number = std::atomic_ref<std::uint64_t>(last).load(std::memory_order_acquire);
+  return find(number | key_bit).value_or(CallRecord{});
+}
+
+CallRecord FlightRecorder::last_of_any() const noexcept {
+  const CallRecord call = last_of(0);
+  const CallRecord exchange = last_of(kExchangeKey);
+  return exchange.number != 0 && exchange.entered_ns >= call.entered_ns ? exchange : call;
 }
 
 Recording FlightRecorder::snapshot() const {
@@ -221,7 +239,9 @@ Result<std::string> FlightRecorder::dump(const Error& error, const std::string& 
     recording.error = error.message;
     recording.error_kind = name(error.code);
     recording.failed_rank = error.failed_rank;
-    for (CallRecord& call : recording.calls) end_unfinished(call, recording.taken_ns);
+    for (std::vector<CallRecord>* calls : {&recording.calls, &recording.exchanges}) {
+      for (CallRecord& call : *calls) end_unfinished(call, recording.taken_ns);
+    }
     return write_recording(recording, directory.empty() ? setting_text(Setting::RecorderDir) : directory);
   } catch (const std::bad_alloc&) {  // that memory is short may be the very error
     return Error{ErrorCode::System, "flight recorder: no memory to write the recording"};

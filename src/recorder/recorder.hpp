@@ -17,6 +17,8 @@ namespace wreath {
 
 struct RecorderMemory;
 
+inline constexpr std::uint64_t kExchangeKey = std::uint64_t{1} << 63;
+
 class FlightRecorder {
  public:
   FlightRecorder() = default;  // records nothing
@@ -28,18 +30,20 @@ class FlightRecorder {
   // memory is refused.
   static Result<FlightRecorder> create(Rank rank, int ranks, std::uint64_t communicator);
 
-  // Writers, one at a time. enter() starts a call in state Entered at the present time and returns
-  // its number: call.number, or the one after the last call when that is 0. The others do nothing
-  // for a number that the ring holds no more.
+  // Writers, one at a time. enter() starts a call in state Entered at the present time and returns its key for the
+  // others: its number, which is call.number, or the one after the last call when that is 0; exchanges are numbered
+  // apart and have kExchangeKey in it. The others do nothing for a call that is held no more.
   std::uint64_t enter(const CallRecord& call) noexcept;
-  void running(std::uint64_t number, ShortName algorithm = {}) noexcept;
-  void done(std::uint64_t number) noexcept;
-  void failed(std::uint64_t number) noexcept;
+  void running(std::uint64_t key, ShortName algorithm = {}) noexcept;
+  void done(std::uint64_t key) noexcept;
+  void failed(std::uint64_t key) noexcept;
 
   // Readers, any thread at any time.
-  std::optional<CallRecord> find(std::uint64_t number) const noexcept;
-  // The last call entered; its number is 0 when there was none.
-  CallRecord last() const noexcept;
+  std::optional<CallRecord> find(std::uint64_t key) const noexcept;
+  // The last call entered that is no exchange; its number is 0 when there was none.
+  CallRecord last() const noexcept { return last_of(0); }
+  // The last of all.
+  CallRecord last_of_any() const noexcept;
   // All that the ring holds.
   Recording snapshot() const;
 
@@ -52,7 +56,8 @@ class FlightRecorder {
   int descriptor() const noexcept { return file_.get(); }
 
  private:
-  void finish(std::uint64_t number, CallState state) noexcept;
+  void finish(std::uint64_t key, CallState state) noexcept;
+  CallRecord last_of(std::uint64_t key_bit) const noexcept;
 
   Fd file_;
   RecorderMemory* memory_ = nullptr;

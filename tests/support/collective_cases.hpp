@@ -44,6 +44,7 @@ struct Placement {
   std::size_t output_offset = 0;
   bool in_place = false;
   bool shared = false;  // memory that peers map
+  bool device = false;  // else: memory of the host device
 };
 
 // A block of one buffer of one rank: where it is, and whose elements it holds (source kAllRanks: the combination).
@@ -111,27 +112,42 @@ inline BufferLayout layout_of(const CollectiveCase& work, Rank me, Buffer buffer
   return layout;
 }
 
-// Bytes at an offset after a line, with room around, in ordinary memory or memory that peers map.
+// Bytes at an offset after a line, with room around, in ordinary memory, memory that peers map or a device's memory, of
+// which this holds an image.
 class Room {
  public:
   static constexpr std::size_t kMargin = 64;
   static constexpr std::byte kUntouched{0x5A};
-  Room(std::size_t bytes, std::size_t offset, bool shared) : bytes_(bytes + 2 * kMargin) {
+  Room(std::size_t bytes, std::size_t offset, const Placement& placement) : bytes_(bytes + 2 * kMargin) {
     const std::size_t total = bytes_ + offset + kMargin;
+    const bool shared = placement.shared;
+    if (placement.device && !shared) device_ = host_device().allocate(total).value();
     if (shared) {
       memory_ = allocate(total).value();
     } else {
       plain_.resize(total);
     }
     std::byte* const start = shared ? memory_.data() : plain_.data();
+    start_ = start;
     first_ = start + (kMargin - reinterpret_cast<std::uintptr_t>(start) % kMargin) % kMargin + offset;
     std::fill_n(first_, bytes_, kUntouched);
   }
   std::byte* data() const { return first_ + kMargin; }
   std::span<const std::byte> all() const { return {first_, bytes_}; }
+  // What calls name the byte `at` of this memory.
+  std::byte* in_call(std::byte* at) const { return device_.data() == nullptr ? at : device_.data() + (at - start_); }
+  // Image to device, and back.
+  void upload() const {
+    if (device_.data() != nullptr) host_device().copy(device_.data(), start_, device_.size()).value();
+  }
+  void download() const {
+    if (device_.data() != nullptr) host_device().copy(start_, device_.data(), device_.size()).value();
+  }
 
  private:
   std::size_t bytes_;
+  DeviceMemory device_;
+  std::byte* start_ = nullptr;
   std::vector<std::byte> plain_;
   Memory memory_;
   std::byte* first_ = nullptr;
@@ -148,8 +164,8 @@ class CollectiveRun {
         input_(layout_of(work, me, Buffer::Input)),
         output_(layout_of(work, me, Buffer::Output)),
         output_room_(bytes(in_place_ ? std::max(input_.end(), output_.end()) : output_.end()), placement.output_offset,
-                     placement.shared),
-        input_room_(in_place_ ? 0 : bytes(input_.end()), placement.input_offset, placement.shared) {
+                     placement),
+        input_room_(in_place_ ? 0 : bytes(input_.end()), placement.input_offset, placement) {
     const bool wide_input = input_.end() > output_.end();
     const auto own = static_cast<std::size_t>(me);
     const auto shift = [&](const BufferLayout& whole) {
@@ -162,6 +178,8 @@ class CollectiveRun {
     expected_input_.assign(input_room_.all().begin(), input_room_.all().end());
     std::byte* const image = expected_output_.data() + (output_at_ - output_room_.all().data());
     for (const PlacedBlock& each : output_.blocks) copy_block(each, image);
+    output_room_.upload();
+    input_room_.upload();
   }
 
   Call call() const {
@@ -170,8 +188,8 @@ class CollectiveRun {
     call.dtype = work_.dtype;
     if (reduces(work_.collective)) call.reduction = perf::reduction_of(work_.op, me_);
     call.root = work_.root;
-    call.input = input_.blocks.empty() ? nullptr : input_at_;
-    call.output = output_.blocks.empty() ? nullptr : output_at_;
+    call.input = input_.blocks.empty() ? nullptr : (in_place_ ? output_room_ : input_room_).in_call(input_at_);
+    call.output = output_.blocks.empty() ? nullptr : output_room_.in_call(output_at_);
     call.count = work_.varying() ? 0 : work_.count;
     if (work_.varying()) {
       call.input_blocks = table(input_);
@@ -182,6 +200,8 @@ class CollectiveRun {
 
   // Empty, or where the first wrong byte is.
   std::string wrong() const {
+    output_room_.download();
+    input_room_.download();
     const std::string text = differs("output", output_room_, expected_output_, output_at_);
     return !text.empty() ? text : differs("input", input_room_, expected_input_, input_at_);
   }

@@ -95,11 +95,13 @@ class DataStore {
   std::map<std::tuple<DataType, ReduceOp, int, Values>, Entry> entries_;
 };
 
-// Ranks differ in alignment, memory kind and place; every fourth call is in place on all ranks, every fourth on none.
+// Ranks differ in alignment, memory kind and place; every fourth call is in place on all ranks, every fourth on none;
+// of a rank's calls every seventh is on memory that peers map, every fifth on a device's, half of those in a stream.
 inline Placement placement_of(Rank rank, std::size_t number) {
   const auto mine = static_cast<std::size_t>(rank);
   const bool in_place = number % 4 == 0 || (number % 4 > 1 && (mine + number) % 3 == 0);
-  return {(3 * mine + number) % 5, (mine + 2 * number) % 7, in_place, (mine + number) % 7 == 0};
+  return {(3 * mine + number) % 5, (mine + 2 * number) % 7, in_place, (mine + number) % 7 == 0,
+          (mine + number) % 5 == 1};
 }
 
 // A case, and the row that will serve it: its order decides what data can be exact.
@@ -116,10 +118,14 @@ inline void expect_right(LocalRanks& ranks, const std::vector<MatrixCase>& cases
   for (const MatrixCase& each : cases) data.push_back(&store.get(each.work, each.order));
   std::atomic<int> shown = 0;
   ranks.run([&](Communicator& communicator) {
+    const std::unique_ptr<Stream> stream = host_device().make_stream().value();
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const CollectiveCase& work = cases[i].work;
-      const CollectiveRun run(work, *data[i], communicator.rank(), placement_of(communicator.rank(), i));
-      const Status status = communicator.run(run.call());
+      const Placement placement = placement_of(communicator.rank(), i);
+      const CollectiveRun run(work, *data[i], communicator.rank(), placement);
+      Call call = run.call();
+      if (placement.device && i % 2 == 0) call.stream = stream.get();
+      const Status status = communicator.run(call);
       if (!status) {
         ADD_FAILURE() << way << ": " << work.text() << ": " << status.error().message;
         return;

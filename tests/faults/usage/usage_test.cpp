@@ -78,6 +78,51 @@ TEST(Usage, AnUnknownTypeOrOperationIsToldToEveryRank) {
       ErrorCode::InvalidArgument, "op = 77");
 }
 
+// Each names the collective and the argument, on both ranks.
+TEST(Usage, WrongArgumentsOfEveryCollectiveAreToldToEveryRank) {
+  struct Row {
+    std::function<Status(Communicator&, float*)> misuse;
+    std::string says;
+  };
+  constexpr DataType kFloat = DataType::Float32;
+  static constexpr std::size_t kOne[] = {1};
+  const Row rows[] = {
+      {[](Communicator& it, float* data) { return it.reduce_scatter(data, nullptr, 4, kFloat); },
+       "output = null with count = 4"},
+      {[](Communicator& it, float* data) { return it.all_gather(data, data + 1, 4, kFloat); },
+       "in place is input == output + rank * count"},
+      {[](Communicator& it, float* data) { return it.broadcast(data, data, 4, kFloat, 2); }, "root = 2"},
+      {[](Communicator& it, float* data) { return it.reduce(data, nullptr, 4, kFloat, 0); }, "output = null"},
+      {[](Communicator& it, float* data) { return it.all_to_all(data, data, 4, kFloat); }, "no in-place form"},
+      {[](Communicator& it, float* data) { return it.gather(nullptr, data, 4, kFloat, 1); }, "input = null"},
+      {[](Communicator& it, float* data) { return it.scatter(data, data + 1, 4, kFloat, 0); },
+       "in place is output == input + rank * count"},
+      {[](Communicator& it, float* data) { return it.all_gather_v(data, data + 8, {kOne}, kFloat); },
+       "blocks.counts has 1 entries for 2 ranks"},
+      {[](Communicator& it, float* data) { return it.all_to_all_v(data, {}, data + 8, {}, kFloat); },
+       "sent.counts has 0 entries for 2 ranks"},
+      {[](Communicator& it, float*) {
+         Call call;
+         call.collective = static_cast<Collective>(42);
+         return it.run(call);
+       },
+       "collective = 42"},
+  };
+  std::vector<float> buffer(100);
+  for (const Row& row : rows) {
+    one_misuses([&](Communicator& it) { return row.misuse(it, buffer.data()); }, ErrorCode::InvalidArgument, row.says);
+  }
+}
+
+TEST(Usage, SpansOfDifferentSizesAreToldToEveryRank) {
+  std::vector<float> buffer(20);
+  one_misuses(
+      [&](Communicator& it) {
+        return it.all_gather(std::span<const float>(buffer.data(), 4), std::span<float>(buffer.data() + 4, 9));
+      },
+      ErrorCode::InvalidArgument, "input has 8 elements, output 9");
+}
+
 TEST(Usage, SpansOfDifferentSizesAreRefused) {
   auto ranks = Communicator::create_local(1, quick()).value();
   std::vector<float> three(3);

@@ -40,7 +40,7 @@ std::vector<Message> samples() {
   table.settings = "s";
   table.rows = {row(0), row(1), row(2)};
   return {hello,
-          Call{true, false},
+          Summons{true, false},
           Listening{row(1).tcp, "no port"},
           table,
           Ready{"cannot"},
@@ -90,9 +90,9 @@ TEST(Codec, RefusesUnknownKindsAndFlags) {
   EXPECT_FALSE(decode({}));
   const std::array unknown{std::byte{99}};
   EXPECT_FALSE(decode(unknown));
-  auto call = encode(Call{});
-  call[1] = std::byte{2};
-  EXPECT_FALSE(decode(call));
+  auto summons = encode(Summons{});
+  summons[1] = std::byte{2};
+  EXPECT_FALSE(decode(summons));
   auto refusal = encode(Refusal{});
   refusal[1] = std::byte{200};
   EXPECT_FALSE(decode(refusal));

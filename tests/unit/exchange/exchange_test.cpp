@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kTileBytes = 128;
 
 struct OneRank {
-  Messages messages;
+  ExchangeMessages messages;
   ExchangePlan plan;
   LaneScheduler lanes;
   std::vector<std::vector<std::byte>> memory;  // by call
@@ -100,7 +100,7 @@ TEST(Exchange, EndsWithFewSlotsAndFewResidentRounds) {
   for (int ranks = 1; ranks <= 9; ++ranks) {
     for (const std::uint32_t slots : {1U, 2U, 8U}) {
       World world(ranks, slots);
-      for (const std::size_t resident_rounds : {1, 2, 8}) {
+      for (const std::size_t resident_rounds : {std::size_t{1}, std::size_t{2}, std::size_t{8}}) {
         for (int i = 0; i < 30; ++i) {
           const RandomExchange exchange = random_exchange(ranks, random, kTileBytes, 6 * kTileBytes);
           ASSERT_EQ(world.run(exchange, resident_rounds, random), "")
@@ -113,12 +113,12 @@ TEST(Exchange, EndsWithFewSlotsAndFewResidentRounds) {
 
 std::vector<std::byte> memory(1000);
 
-Message message(Rank peer, std::size_t first, std::size_t count, DataType dtype = DataType::Uint8) {
+ExchangeMessage message(Rank peer, std::size_t first, std::size_t count, DataType dtype = DataType::Uint8) {
   return {peer, dtype, count, memory.data() + first, 0};
 }
 
 TEST(Exchange, DoesAPairsMessagesOneAfterTheOther) {
-  const Messages messages{{message(2, 0, 10), message(1, 20, 300), message(2, 400, 50)}, {message(1, 600, 7)}};
+  const ExchangeMessages messages{{message(2, 0, 10), message(1, 20, 300), message(2, 400, 50)}, {message(1, 600, 7)}};
   ExchangePlan plan;
   plan_exchange(messages, 0, 3, kTileBytes, plan);
   const Lowered& lowered = plan.bound.lowered;
@@ -141,7 +141,7 @@ TEST(Exchange, RefusesMessagesToItselfThatDoNotMatch) {
 }
 
 TEST(Exchange, RefusesToReceiveWhereOtherMessagesAre) {
-  const auto verdict = [](const Messages& messages) { return static_cast<bool>(check_messages(messages, 0)); };
+  const auto verdict = [](const ExchangeMessages& messages) { return static_cast<bool>(check_messages(messages, 0)); };
   EXPECT_TRUE(verdict({{message(1, 0, 10), message(2, 0, 10), message(2, 5, 10)}, {}})) << "it may be sent twice";
   EXPECT_TRUE(verdict({{message(1, 0, 10)}, {message(1, 10, 10), message(2, 20, 10)}}));
   EXPECT_FALSE(verdict({{message(1, 0, 10)}, {message(1, 9, 10)}}));
@@ -153,7 +153,7 @@ TEST(Exchange, RefusesToReceiveWhereOtherMessagesAre) {
 TEST(ExchangeLog, NumbersTheMessagesOfAPairAndRemembersTheLast) {
   ExchangeLog log(3);
   for (int i = 0; i < 100; ++i) {
-    Messages messages{{message(1, 0, 5), message(2, 0, 0)}, {message(1, 10, static_cast<std::size_t>(i))}};
+    ExchangeMessages messages{{message(1, 0, 5), message(2, 0, 0)}, {message(1, 10, static_cast<std::size_t>(i))}};
     log.enter(messages, 0);
     EXPECT_EQ(messages.sends[0].number, static_cast<std::uint64_t>(i) + 1);
     EXPECT_EQ(messages.sends[1].number, static_cast<std::uint64_t>(i) + 1) << "one of nothing counts, too";

@@ -1,0 +1,109 @@
+// Messages get their numbers and signatures, and run on FIFOs of the lane that is theirs.
+#include "src/communicator/exchange_operation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/base/hash.hpp"
+#include "src/communicator/engine.hpp"
+#include "src/fifo/access.hpp"
+
+namespace wreath {
+namespace {
+
+struct Pair {
+  Rank sender;
+  Rank receiver;
+};
+
+// Differs, but for chance, when the two ends mean different messages.
+std::uint32_t signature_of(const ExchangeMessage& message, const Pair& pair, std::uint64_t communicator) {
+  const auto kind = static_cast<std::uint64_t>(Collective::Exchange) | static_cast<std::uint64_t>(message.dtype) << 8;
+  const auto ends = static_cast<std::uint64_t>(pair.sender) << 32 | static_cast<std::uint32_t>(pair.receiver);
+  return static_cast<std::uint32_t>(mix(communicator, message.number, kind, ends, message.count) >> 32);
+}
+
+}  // namespace
+
+CallRecord Exchange::enter() {
+  engine_.exchange_log().enter(messages_, engine_.rank());
+  CallRecord record;
+  record.collective = Collective::Exchange;
+  record.dtype = DataType::Uint8;
+  const bool one = messages_.sends.size() + messages_.receives.size() == 1;
+  for (const Direction direction : {Direction::Send, Direction::Receive}) {
+    for (const ExchangeMessage& message : messages_.of(direction)) {
+      record.count += one ? message.count : message.bytes();
+      if (one) record.dtype = message.dtype;
+      if (one) record.root = message.peer;
+    }
+  }
+  return record;
+}
+
+Result<Launch> Exchange::launch() {
+  const FifoShape& shape = engine_.shape();
+  plan_exchange(messages_, engine_.rank(), engine_.ranks(), shape.slot_bytes, plan_);
+  WREATH_TRY(bind_fifos(engine_.links(), plan_.bound));
+  for (const Direction direction : {Direction::Send, Direction::Receive}) {
+    std::vector<std::uint32_t>& signatures = signatures_[static_cast<std::size_t>(direction)];
+    signatures.clear();
+    for (const ExchangeMessage& message : messages_.of(direction)) {
+      const Pair pair =
+          direction == Direction::Send ? Pair{engine_.rank(), message.peer} : Pair{message.peer, engine_.rank()};
+      signatures.push_back(signature_of(message, pair, engine_.communicator()));
+    }
+  }
+  Launch launch;
+  launch.plan = &plan_.bound;
+  launch.resident = engine_.exchange_rounds() == 0 ? LaneScheduler::kAllResident
+                                                   : 2 * static_cast<std::size_t>(engine_.exchange_rounds());
+  OperationState& state = launch.state;
+  state.geometry = plan_.geometry;
+  state.buffers[static_cast<int>(Buffer::Input)] = plan_.input.first;
+  state.buffers[static_cast<int>(Buffer::Output)] = plan_.output.first;
+  state.input_signatures = signatures_[static_cast<std::size_t>(Direction::Send)].data();
+  state.output_signatures = signatures_[static_cast<std::size_t>(Direction::Receive)].data();
+  state.epoch = shape.epoch;
+  engine_.name_region(state, Buffer::Input, plan_.input.span);
+  return launch;
+}
+
+std::string Exchange::describe() const {
+  const std::size_t sends = messages_.sends.size();
+  const std::size_t receives = messages_.receives.size();
+  if (sends + receives != 1) return fmt::format("a group of {} sends and {} recvs", sends, receives);
+  const Direction direction = sends == 1 ? Direction::Send : Direction::Receive;
+  const ExchangeMessage& message = messages_.of(direction).front();
+  CallRecord record;
+  record.number = message.number;
+  record.dtype = message.dtype;
+  record.root = message.peer;
+  record.count = message.count;
+  return describe_message(direction, record);
+}
+
+Question Exchange::question(const Step& step) const {
+  const bool sends = step.op == StepOp::Send;
+  const ExchangeMessage& message = sends ? messages_.sends[step.source_part] : messages_.receives[step.target_part];
+  return {message.peer, sends ? Subject::Send : Subject::Receive, message.number};
+}
+
+// The message that each resident lane is at; once no lane is left, those whose readers are awaited.
+std::vector<Question> Exchange::questions(const LaneScheduler& lanes) const {
+  const Lowered& lowered = plan_.bound.lowered;
+  std::vector<Question> questions;
+  for (const std::uint16_t index : lanes.running()) {
+    const Step& step = lowered.steps[lanes.lane(index).step];
+    if (step.op != StepOp::Copy) questions.push_back(question(step));
+  }
+  if (!questions.empty()) return questions;
+  for (const LoweredLane& lane : lowered.lanes) {
+    const Step& last = lowered.steps[lane.first_step + lane.step_count - 1];
+    if (last.op == StepOp::Send && !drained(*plan_.bound.targets[last.out_first])) questions.push_back(question(last));
+  }
+  return questions;
+}
+
+}  // namespace wreath

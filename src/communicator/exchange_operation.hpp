@@ -1,0 +1,33 @@
+// Sends and receives of one rank as an operation of its engine.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/communicator/exchange.hpp"
+#include "src/communicator/operation.hpp"
+
+namespace wreath {
+
+class Exchange final : public OwnPlan {
+ public:
+  // Checked messages. The engine owns the operation and outlives this.
+  Exchange(Engine& engine, ExchangeMessages messages) : engine_(engine), messages_(std::move(messages)) {}
+
+  CallRecord enter() override;
+  Result<Launch> launch() override;
+  std::string describe() const override;
+  std::vector<Question> questions(const LaneScheduler& lanes) const override;
+
+ private:
+  Question question(const Step& step) const;
+
+  Engine& engine_;
+  ExchangeMessages messages_;
+  ExchangePlan plan_;
+  std::array<std::vector<std::uint32_t>, 2> signatures_;  // by Direction
+};
+
+}  // namespace wreath

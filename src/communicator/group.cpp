@@ -1,0 +1,171 @@
+// Groups: calls are kept by the thread's open group, and begun together.
+#include "src/communicator/group.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "src/base/clock.hpp"
+#include "src/communicator/impl.hpp"
+
+namespace wreath {
+namespace {
+
+// The calls of the outermost group of this thread.
+thread_local GroupCalls* open_calls = nullptr;
+
+Error misused(std::string text) { return {ErrorCode::InvalidUsage, std::move(text), -1}; }
+
+}  // namespace
+
+// ---- the Works of a group ----
+
+void GroupWork::begun(std::vector<std::shared_ptr<Operation>> operations) {
+  operations_ = std::move(operations);
+  state_.store(State::Begun, std::memory_order_release);
+}
+
+void GroupWork::refused(Error error) {
+  error_ = std::move(error);
+  state_.store(State::Refused, std::memory_order_release);
+}
+
+bool GroupWork::over() const {
+  switch (state_.load(std::memory_order_acquire)) {
+    case State::Kept: return false;
+    case State::Refused: return true;
+    case State::Begun: break;
+  }
+  return std::all_of(operations_.begin(), operations_.end(), [](const auto& operation) { return operation->over(); });
+}
+
+Status GroupWork::wait(std::int64_t timeout_ms) {
+  switch (state_.load(std::memory_order_acquire)) {
+    case State::Kept: return misused("wait: the Group that this call was made in was not launched yet");
+    case State::Refused: return *error_;
+    case State::Begun: break;
+  }
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  std::optional<Error> first;
+  for (const auto& operation : operations_) {
+    const Status status = operation->engine->wait(*operation, timeout_ms < 0 ? -1 : deadline.left_ms());
+    if (!status && status.error().code == ErrorCode::NotReady) return status;
+    if (!status && !first) first = status.error();
+  }
+  return first ? Status(*first) : Status();
+}
+
+// ---- the calls of a group ----
+
+GroupCalls::GroupCalls() : handle_(std::make_shared<Operation>()) { handle_->group = work_; }
+
+GroupCalls* GroupCalls::open() noexcept { return open_calls; }
+
+GroupCalls::OfEngine& GroupCalls::of(const std::shared_ptr<Engine>& engine) {
+  for (OfEngine& kept : kept_) {
+    if (kept.engine == engine) return kept;
+  }
+  return kept_.emplace_back(OfEngine{engine, {}, {}});
+}
+
+void GroupCalls::keep(const std::shared_ptr<Engine>& engine, const Call& call) {
+  of(engine).operations.push_back(engine->prepare(call));
+}
+
+void GroupCalls::keep(const std::shared_ptr<Engine>& engine, Direction direction, const ExchangeMessage& message) {
+  ExchangeMessages& messages = of(engine).messages;
+  (direction == Direction::Send ? messages.sends : messages.receives).push_back(message);
+}
+
+void GroupCalls::refuse(const Error& error) {
+  if (!refused_) refused_ = error;
+}
+
+// What can go wrong goes wrong before anything begins.
+Status GroupCalls::check() const {
+  if (refused_) return *refused_;
+  for (const OfEngine& kept : kept_) {
+    WREATH_TRY(kept.engine->error());
+    if (kept.engine->leaving()) return misused("launch: a communicator of the Group was destroyed");
+    const Status checked = check_messages(kept.messages, kept.engine->rank());
+    if (!checked) return wreath::refuse(*kept.engine, "launch", checked.error());
+  }
+  return {};
+}
+
+// The calls of all communicators in turn: where one thread drives several ranks, none gets ahead of the others, so that
+// waiting for room in a full queue ends.
+Status GroupCalls::begin() {
+  std::deque<CallGuard> guards;
+  std::size_t most = 0;
+  for (OfEngine& kept : kept_) {
+    if (!guards.emplace_back(kept.engine->in_call()).entered()) {
+      return complaint(*kept.engine, "launch", ErrorCode::InvalidUsage, kTwoAtOnce);
+    }
+    if (!kept.messages.empty()) {
+      auto& operations = kept.operations;
+      operations.insert(operations.begin(), kept.engine->prepare(std::move(kept.messages)));
+    }
+    most = std::max(most, kept.operations.size());
+  }
+  std::vector<std::shared_ptr<Operation>> begun;
+  for (std::size_t i = 0; i < most; ++i) {
+    for (const OfEngine& kept : kept_) {
+      if (i >= kept.operations.size()) continue;
+      begun.push_back(kept.operations[i]);
+      const auto started = kept.engine->begin(kept.operations[i]);
+      if (!started) kept.operations[i]->finish(started.error());  // its stream refused it: its communicator has failed
+    }
+  }
+  work_->begun(std::move(begun));
+  return {};
+}
+
+Status GroupCalls::launch() {
+  Status status = check();
+  if (status) status = begin();
+  if (!status) work_->refused(status.error());
+  return status;
+}
+
+// ---- the public face ----
+
+struct Group::Impl {
+  GroupCalls* calls = nullptr;        // the outermost group's; null after launch
+  std::unique_ptr<GroupCalls> owned;  // of the outermost group
+};
+
+Group::Group() : impl_(std::make_unique<Impl>()) {
+  if (open_calls == nullptr) {
+    impl_->owned = std::make_unique<GroupCalls>();
+    open_calls = impl_->owned.get();
+  }
+  impl_->calls = open_calls;
+}
+
+Group::~Group() {
+  if (impl_->calls == nullptr) return;
+  const Error dropped = misused("a Group was dropped without launch(): its calls were not begun");
+  impl_->calls->refuse(dropped);
+  if (impl_->owned == nullptr) return;
+  open_calls = nullptr;
+  static_cast<void>(impl_->owned->launch());  // refuses the calls' Works
+}
+
+Result<Work> Group::launch() {
+  if (impl_->calls == nullptr) return misused("launch: this Group was launched before");
+  impl_->calls = nullptr;
+  if (impl_->owned == nullptr) return Work(std::make_shared<Operation>());
+  open_calls = nullptr;
+  WREATH_TRY(impl_->owned->launch());
+  return impl_->owned->work();
+}
+
+Status Group::run() {
+  auto work = launch();
+  if (!work) return work.error();
+  return work->wait();
+}
+
+}  // namespace wreath

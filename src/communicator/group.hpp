@@ -1,0 +1,69 @@
+// The calls that a thread's open Group keeps, and what the Works of those calls share.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "src/communicator/engine.hpp"
+#include "src/communicator/exchange.hpp"
+#include "src/communicator/operation.hpp"
+#include "wreath/group.hpp"
+
+namespace wreath {
+
+// The operations of a group that was launched, as one.
+class GroupWork {
+ public:
+  // Once, and one of them only.
+  void begun(std::vector<std::shared_ptr<Operation>> operations);
+  void refused(Error error);
+
+  // As of a Work. Any thread.
+  bool over() const;
+  Status wait(std::int64_t timeout_ms);
+
+ private:
+  enum class State : std::uint8_t { Kept, Begun, Refused };
+  std::atomic<State> state_{State::Kept};
+  std::vector<std::shared_ptr<Operation>> operations_;
+  std::optional<Error> error_;
+};
+
+class GroupCalls {
+ public:
+  GroupCalls();
+
+  // Of this thread; null: no Group is open.
+  static GroupCalls* open() noexcept;
+
+  // Keeps a call whose arguments were checked.
+  void keep(const std::shared_ptr<Engine>& engine, const Call& call);
+  void keep(const std::shared_ptr<Engine>& engine, Direction direction, const ExchangeMessage& message);
+  // One of the calls was refused: launch() says so.
+  void refuse(const Error& error);
+  // A Work of any of the calls.
+  Work work() const { return Work(handle_); }
+
+  // Begins all, or none.
+  Status launch();
+
+ private:
+  struct OfEngine {
+    std::shared_ptr<Engine> engine;
+    ExchangeMessages messages;
+    std::vector<std::shared_ptr<Operation>> operations;
+  };
+  OfEngine& of(const std::shared_ptr<Engine>& engine);
+  Status check() const;
+  Status begin();
+
+  std::vector<OfEngine> kept_;  // in the order of their first calls
+  std::optional<Error> refused_;
+  std::shared_ptr<GroupWork> work_ = std::make_shared<GroupWork>();
+  std::shared_ptr<Operation> handle_;
+};
+
+}  // namespace wreath

@@ -1,0 +1,91 @@
+// send and recv: one message as an exchange of its own, or kept by the thread's open Group.
+#include <fmt/format.h>
+
+#include "src/communicator/impl.hpp"
+#include "src/device/device_memory.hpp"
+
+namespace wreath {
+namespace {
+
+Error invalid(std::string text) { return {ErrorCode::InvalidArgument, std::move(text), -1}; }
+
+Status check_message(Direction direction, const ExchangeMessage& message, const Engine& engine) {
+  const bool sends = direction == Direction::Send;
+  if (static_cast<std::size_t>(message.dtype) >= all_dtypes().size()) {
+    return invalid(fmt::format("dtype = {}", static_cast<int>(message.dtype)));
+  }
+  if (message.peer < 0 || message.peer >= engine.ranks()) {
+    return invalid(fmt::format("{} = {} of {} ranks", sends ? "to" : "from", message.peer, engine.ranks()));
+  }
+  if (message.count > SIZE_MAX / 2 / size_of(message.dtype)) {
+    return invalid(fmt::format("count = {} is more than memory holds", message.count));
+  }
+  if (message.count > 0 && message.data == nullptr) {
+    return invalid(fmt::format("{} = null with count = {}", sends ? "input" : "output", message.count));
+  }
+  if (message.peer == engine.rank() && GroupCalls::open() == nullptr) {
+    return Error{ErrorCode::InvalidUsage,
+                 fmt::format("{} = {}, the own rank: messages to oneself need a Group with both send and recv",
+                             sends ? "to" : "from", message.peer),
+                 -1};
+  }
+  return {};
+}
+
+std::string_view name_of(Direction direction) { return direction == Direction::Send ? "send" : "recv"; }
+
+ExchangeMessages alone(Direction direction, const ExchangeMessage& message) {
+  ExchangeMessages messages;
+  (direction == Direction::Send ? messages.sends : messages.receives).push_back(message);
+  return messages;
+}
+
+ExchangeMessage message_of(const void* data, std::size_t count, DataType dtype, Rank peer) {
+  return {peer, dtype, count, data == nullptr ? nullptr : reachable(data, 1), 0};
+}
+
+}  // namespace
+
+Status Communicator::Impl::run(Direction direction, const ExchangeMessage& message) {
+  return make([&] { return name_of(direction); }, [&] { return check_message(direction, message, *engine); },
+              [&](Engine& own) -> Status {
+                if (GroupCalls* group = GroupCalls::open()) {
+                  group->keep(engine, direction, message);
+                  return {};
+                }
+                const auto operation = own.start(alone(direction, message));
+                return operation ? own.wait(**operation, -1) : Status(operation.error());
+              });
+}
+
+Result<Work> Communicator::Impl::start(Direction direction, const ExchangeMessage& message) {
+  return make([&] { return name_of(direction); }, [&] { return check_message(direction, message, *engine); },
+              [&](Engine& own) -> Result<Work> {
+                if (GroupCalls* group = GroupCalls::open()) {
+                  group->keep(engine, direction, message);
+                  return group->work();
+                }
+                auto operation = own.start(alone(direction, message));
+                if (!operation) return operation.error();
+                return Work(std::move(*operation));
+              });
+}
+
+Status Communicator::send(const void* input, std::size_t count, DataType dtype, Rank to) {
+  if (!impl_) return not_made();
+  return impl_->run(Direction::Send, message_of(input, count, dtype, to));
+}
+Result<Work> Communicator::send_async(const void* input, std::size_t count, DataType dtype, Rank to) {
+  if (!impl_) return not_made();
+  return impl_->start(Direction::Send, message_of(input, count, dtype, to));
+}
+Status Communicator::recv(void* output, std::size_t count, DataType dtype, Rank from) {
+  if (!impl_) return not_made();
+  return impl_->run(Direction::Receive, message_of(output, count, dtype, from));
+}
+Result<Work> Communicator::recv_async(void* output, std::size_t count, DataType dtype, Rank from) {
+  if (!impl_) return not_made();
+  return impl_->start(Direction::Receive, message_of(output, count, dtype, from));
+}
+
+}  // namespace wreath

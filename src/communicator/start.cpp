@@ -1,0 +1,61 @@
+// Starting engines, and children of engines.
+#include "src/communicator/start.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "src/communicator/options.hpp"
+
+namespace wreath {
+
+BootstrapRequest request_of(int rank, int ranks, const CommunicatorOptions& options) {
+  BootstrapRequest request{};
+  request.rank = rank;
+  request.ranks = ranks;
+  request.settings = encode_options(options);
+  request.timeout_ms = options.timeouts.bootstrap_ms;
+  request.need_streams = options.transports.empty() || std::find(options.transports.begin(), options.transports.end(),
+                                                                 "tcp") != options.transports.end();
+  return request;
+}
+
+Result<std::shared_ptr<Engine>> make_engine(Membership membership, std::uint16_t epoch) {
+  const auto options = decode_options(membership.settings);
+  if (!options) return options.error();
+  return Engine::create(std::move(membership), *options, epoch);
+}
+
+Interrupt::Interrupt() : event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+void Interrupt::set() {
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(event_.get(), &one, sizeof one));
+}
+
+void Interrupt::clear() {
+  std::uint64_t value = 0;
+  static_cast<void>(!::read(event_.get(), &value, sizeof value));
+}
+
+Result<UniqueId> make_meeting(const Engine& parent, const std::vector<Rank>& members) {
+  const std::vector<Member>& known = parent.members();
+  const auto host_of = [&](Rank rank) { return known[static_cast<std::size_t>(rank)].endpoint.host; };
+  const auto elsewhere =
+      std::find_if(members.begin(), members.end(), [&](Rank rank) { return host_of(rank) != host_of(parent.rank()); });
+  return UniqueId::create(elsewhere == members.end() ? std::string() : parent.control().own_address(*elsewhere));
+}
+
+Result<std::shared_ptr<Engine>> join_child(const Engine& parent, const std::vector<Rank>& members, const UniqueId& id,
+                                           const Interrupt& interrupt) {
+  const auto self = std::find(members.begin(), members.end(), parent.rank());
+  BootstrapRequest request =
+      request_of(static_cast<int>(self - members.begin()), static_cast<int>(members.size()), parent.options());
+  request.interrupt = interrupt.descriptor();
+  auto membership = join(id, request);
+  if (!membership) return membership.error();
+  return make_engine(std::move(*membership), static_cast<std::uint16_t>(parent.shape().epoch + 1));
+}
+
+}  // namespace wreath

@@ -1,0 +1,110 @@
+// Choices: always a row that serves, monotone in size, and the named one where there is one.
+#include "src/tuner/tuner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace wreath {
+namespace {
+
+constexpr std::size_t kSlotBytes = 512 * 1024;
+
+TunerContext context(int ranks, bool all_mapped) {
+  TunerContext made;
+  made.ranks = ranks;
+  made.all_mapped = all_mapped;
+  made.slot_bytes = kSlotBytes;
+  return made;
+}
+
+std::vector<Collective> collectives() {
+  std::vector<Collective> all;
+  for (const Collective collective : all_collectives()) {
+    if (collective != Collective::Exchange) all.push_back(collective);
+  }
+  return all;
+}
+
+Query query(Collective collective, std::size_t bytes, bool varying = false) {
+  return {collective, bytes, varying, false};
+}
+
+TEST(Tuner, FindsAReproducibleRowForEveryCollectiveAndSize) {
+  for (const Collective collective : collectives()) {
+    for (const int ranks : {1, 2, 3, 4, 7, 16, 257, 300, 1024}) {
+      for (const bool mapped : {false, true}) {
+        for (const std::size_t bytes :
+             {std::size_t{0}, std::size_t{1}, std::size_t{5000}, std::size_t{1} << 30, kUnknownBytes}) {
+          for (const bool varying : {false, true}) {
+            if (varying && name(collective, true) == name(collective)) continue;
+            const Choice choice = choose(context(ranks, mapped), query(collective, bytes, varying));
+            ASSERT_NE(choice.algorithm, nullptr) << name(collective, varying) << " of " << ranks << " ranks";
+            EXPECT_EQ(choice.algorithm->order == Order::Canonical || ranks <= 2, true);
+            EXPECT_TRUE(!varying || (choice.algorithm->traits & kVarying) != 0) << choice.algorithm->name;
+            EXPECT_GT(choice.tile_bytes, 0u);
+            EXPECT_LE(choice.tile_bytes, kSlotBytes);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Once a row was left for another, larger calls do not come back to it.
+TEST(Tuner, RulesRiseWithSize) {
+  for (const Collective collective : collectives()) {
+    if (collective == Collective::AllReduce) continue;  // two ranks that map each other come back, by measurement
+    for (const int ranks : {2, 8}) {
+      for (const bool mapped : {false, true}) {
+        std::vector<const Algorithm*> used;
+        for (std::size_t bytes = 1; bytes < std::size_t{1} << 40; bytes *= 2) {
+          const Algorithm* row = choose(context(ranks, mapped), query(collective, bytes)).algorithm;
+          if (!used.empty() && used.back() == row) continue;
+          EXPECT_EQ(std::count(used.begin(), used.end(), row), 0) << name(collective) << " comes back to " << row->name;
+          used.push_back(row);
+        }
+      }
+    }
+  }
+}
+
+TEST(Tuner, NamedRowsServeTheCollectivesThatHaveThem) {
+  TunerContext ring = context(5, true);
+  ring.algorithm = "ring";
+  EXPECT_TRUE(check_tuning(ring));
+  EXPECT_EQ(choose(ring, query(Collective::AllReduce, 100)).algorithm->name, "ring");
+  EXPECT_EQ(choose(ring, query(Collective::AllGather, 100)).algorithm->name, "ring");
+  EXPECT_EQ(choose(ring, query(Collective::Reduce, 100)).algorithm->name, "direct");
+  EXPECT_FALSE(choose(ring, query(Collective::AllReduce, 100)).small);
+}
+
+TEST(Tuner, NamesThatServeNothingAreRefused) {
+  TunerContext odd = context(5, true);
+  odd.algorithm = "no_such_row";
+  const Status refused = check_tuning(odd);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::InvalidArgument);
+  EXPECT_NE(refused.error().message.find("two_shot"), std::string::npos) << refused.error().message;
+}
+
+TEST(Tuner, SmallMessagesHaveTheStraightCodeWhereItIsRight) {
+  EXPECT_TRUE(choose(context(4, true), query(Collective::AllReduce, 8)).small);
+  EXPECT_TRUE(choose(context(4, true), query(Collective::Barrier, 1)).small);
+  EXPECT_FALSE(choose(context(4, false), query(Collective::AllReduce, 8)).small);
+  EXPECT_FALSE(choose(context(4, true), query(Collective::AllGather, 8)).small);
+  Query multiplied = query(Collective::AllReduce, 8);
+  multiplied.premultiplied = true;
+  EXPECT_FALSE(choose(context(4, true), multiplied).small);
+}
+
+TEST(Tuner, SaysWhyThereIsNoRow) {
+  const Error error = no_row(context(3, true), query(Collective::AllToAll, 8, true));
+  EXPECT_EQ(error.code, ErrorCode::Unavailable);
+  EXPECT_NE(error.message.find("all_to_all_v serves 3 ranks"), std::string::npos) << error.message;
+  EXPECT_EQ(describe(Choice{}), "none");
+}
+
+}  // namespace
+}  // namespace wreath
