@@ -108,10 +108,10 @@ void combine_by(const Sources& from, std::byte* target, Form target_form, std::s
     std::memmove(target, from.pointers[0], elements * bytes);
     return;
   }
-  const bool one_tree =
-      from.k > 1 && from.k <= kernels.largest_k && (kernels.every_k || std::has_single_bit(unsigned(from.k)));
+  const bool power = std::has_single_bit(static_cast<unsigned>(from.k));
+  const bool one_tree = from.k > 1 && from.k <= kernels.largest_k && (kernels.every_k || power);
   if (one_tree && !enters && !finishes) return kernels.partial(target, from.pointers, from.k, elements);
-  if (from.k == 2 && kernels.data != nullptr && target_form == Form::Data && !from.have(Form::Partial)) {
+  if (one_tree && power && kernels.data != nullptr && target_form == Form::Data && !from.have(Form::Partial)) {
     return kernels.data(target, from.pointers, from.k, elements);
   }
   combine_blocks(from, target, finishes, elements);

@@ -412,11 +412,12 @@ constexpr TargetKernels kernels_of() {
   constexpr bool kNarrow = NarrowFormat<T>::kExists;
   using Sum = Tallied<Accumulator<T>, kTree>;
   constexpr bool kEveryK = kSums && sizeof(Sum) == 4;
+  constexpr Trees kTrees = kEveryK ? Trees::All : (kSums ? Trees::Powers : Trees::Pairs);
   TargetKernels row;
   row.every_k = kEveryK;
   row.largest_k = kSums ? 8 : 2;
-  row.partial = reduce < Sum, kTree, kEveryK ? Trees::All : kSums ? Trees::Powers : Trees::Pairs > ;
-  if constexpr (kOp == ReduceOp::Sum && kNarrow && sizeof(T) == 2) row.data = reduce<T, kTree, Trees::Pairs>;
+  row.partial = reduce<Sum, kTree, kTrees>;
+  if constexpr (kOp == ReduceOp::Sum && kNarrow && sizeof(T) == 2) row.data = reduce<T, kTree, Trees::Powers>;
   if constexpr (kNarrow) {
     row.enter = enter<T, kMultiplies>;
   } else if constexpr (kMultiplies) {

@@ -20,7 +20,7 @@ using ConvertKernel = void (*)(const Arithmetic& arithmetic, std::byte* target, 
 // Of one dtype and operator. Conversions are null where both forms are the same.
 struct TargetKernels {
   TreeKernel partial = nullptr;    // accumulators into an accumulator
-  TreeKernel data = nullptr;       // two elements into a finished one, in registers; null where rows do as well
+  TreeKernel data = nullptr;       // elements into a finished one, in registers, k a power of two; or null
   ConvertKernel enter = nullptr;   // Data to Partial: widens, premultiplies
   ConvertKernel finish = nullptr;  // Partial to Data: divides, rounds
   int largest_k = 2;
