@@ -216,6 +216,10 @@ void add_output_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   file("--html", "a page with plots; no other file needed", o.html_file);
   if (row.collective == Collective::AllReduce) {
     app.add_flag("--limits", o.limits, "measures the machine's limit and prints it beside each size");
+  } else {
+    app.add_flag_callback(
+        "--limits", [] { throw CLI::ValidationError("--limits: there is a limit for all_reduce alone"); },
+        "refused: there is a limit for all_reduce alone");
   }
 }
 

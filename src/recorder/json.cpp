@@ -81,6 +81,8 @@ class Reader {
     return T{};
   }
 
+  bool has(const char* key) const { return object_.contains(key); }
+
   const Json* array(const char* key, std::size_t maximum_size) {
     const Json* value = member(key);
     if (value == nullptr) return nullptr;
@@ -178,7 +180,7 @@ Recording recording_from(Reader& reader) {
   recording.error_kind = reader.text("error_kind");
   recording.failed_rank = static_cast<Rank>(reader.integer("failed_rank", -1, recording.ranks - 1));
   calls_from(reader, "calls", recording.calls);
-  calls_from(reader, "exchanges", recording.exchanges);
+  if (reader.has("exchanges")) calls_from(reader, "exchanges", recording.exchanges);
   return recording;
 }
 

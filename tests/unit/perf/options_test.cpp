@@ -4,25 +4,27 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "perf/common/run.hpp"
+
 namespace wreath::perf {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::variant<Options, Stop> parse(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "all_reduce_perf");
-  return parse_options(row_of("all_reduce_perf"), arguments);
+std::variant<Options, Stop> parse(std::vector<std::string> arguments, const char* program = "all_reduce_perf") {
+  arguments.insert(arguments.begin(), program);
+  return parse_options(row_of(program), arguments);
 }
 
-Options accepted(std::vector<std::string> arguments) {
-  auto parsed = parse(std::move(arguments));
+Options accepted(std::vector<std::string> arguments, const char* program = "all_reduce_perf") {
+  auto parsed = parse(std::move(arguments), program);
   if (const Stop* stop = std::get_if<Stop>(&parsed)) ADD_FAILURE() << stop->text;
   return std::holds_alternative<Options>(parsed) ? std::get<Options>(parsed) : Options{};
 }
 
-Stop refused(std::vector<std::string> arguments) {
-  auto parsed = parse(std::move(arguments));
+Stop refused(std::vector<std::string> arguments, const char* program = "all_reduce_perf") {
+  auto parsed = parse(std::move(arguments), program);
   if (std::holds_alternative<Options>(parsed)) return {0, "accepted"};
   return std::get<Stop>(parsed);
 }
@@ -145,6 +147,67 @@ TEST(CommandLine, RefusesEveryFlagThatMakesNoSenseHere) {
     EXPECT_EQ(stop.exit_code, 2) << flag;
     EXPECT_THAT(stop.text, HasSubstr(std::string(flag) + " 2: "));
   }
+}
+
+TEST(CommandLine, TakesNcclTestsSpellingsAndOurs) {
+  for (const auto& [text, dtype] :
+       {std::pair{"half", DataType::Float16}, std::pair{"float16", DataType::Float16},
+        std::pair{"double", DataType::Float64}, std::pair{"bfloat16", DataType::BFloat16},
+        std::pair{"f8e4m3", DataType::Float8E4M3}, std::pair{"f8e5m2", DataType::Float8E5M2},
+        std::pair{"uint64", DataType::Uint64}, std::pair{"int", DataType::Int32}}) {
+    EXPECT_THAT(accepted({"-d", text}).dtypes, ElementsAre(dtype)) << text;
+  }
+  for (const DataType dtype : all_dtypes()) {
+    EXPECT_THAT(accepted({"-d", std::string(table_name(dtype))}).dtypes, ElementsAre(dtype)) << "as tables spell it";
+  }
+  EXPECT_THAT(accepted({"-o", "mulsum"}).ops, ElementsAre(ReduceOp::PremultipliedSum));
+  EXPECT_EQ(accepted({"-o", "all"}).ops.size(), all_ops().size());
+}
+
+TEST(CommandLine, TakesARootWhereThereIsOne) {
+  EXPECT_EQ(accepted({"-r", "3"}, "broadcast_perf").root, 3);
+  EXPECT_TRUE(accepted({"-r", "all"}, "gather_perf").all_roots);
+  EXPECT_TRUE(accepted({"-r", "-1"}, "reduce_perf").all_roots);
+  EXPECT_THAT(refused({"-r", "x"}, "scatter_perf").text, HasSubstr("-r x: neither a rank nor all"));
+  EXPECT_THAT(refused({"-r", "1"}, "all_gather_perf").text, HasSubstr("-r 1: this collective has no root"));
+}
+
+TEST(CommandLine, RefusesWhatACollectiveHasNot) {
+  EXPECT_THAT(refused({"-o", "max"}, "all_gather_perf").text, HasSubstr("-o max: this collective combines nothing"));
+  EXPECT_THAT(refused({"-b", "8"}, "barrier_perf").text, HasSubstr("-b 8: a barrier moves no data"));
+  EXPECT_THAT(refused({"-d", "half"}, "barrier_perf").text, HasSubstr("-d half: a barrier moves no data"));
+  EXPECT_THAT(refused({"--limits"}, "broadcast_perf").text, HasSubstr("--limits: "));
+  EXPECT_THAT(refused({"--algorithm", "two_shot"}, "broadcast_perf").text, HasSubstr("known are direct, "));
+}
+
+TEST(Group, IsRefusedWhenItCannotDoWhatIsAsked) {
+  const auto code = [](const char* program, int root, int ranks) {
+    Options options;
+    options.root = root;
+    const Status status = check_group(row_of(program), options, ranks);
+    return status ? 0 : exit_code(status.error().code);
+  };
+  EXPECT_EQ(code("hypercube_perf", 0, 4), 0);
+  EXPECT_EQ(code("hypercube_perf", 0, 6), 77);
+  EXPECT_EQ(code("reduce_perf", 2, 3), 0);
+  EXPECT_EQ(code("reduce_perf", 3, 3), 2);
+}
+
+std::vector<std::size_t> bytes_of(const char* program, const Options& options, int ranks) {
+  std::vector<std::size_t> bytes;
+  for (const Case& each : cases_of(row_of(program), options, ranks)) bytes.push_back(each.bytes);
+  return bytes;
+}
+
+TEST(Cases, AreWholeBlocksWithoutRepeats) {
+  Options options;
+  options.sizes = {4, 64, 0, 2};
+  EXPECT_THAT(bytes_of("all_reduce_perf", options, 3), ElementsAre(4, 8, 16, 32, 64));
+  EXPECT_THAT(bytes_of("all_gather_perf", options, 3), ElementsAre(0, 12, 24, 60));
+  EXPECT_THAT(bytes_of("barrier_perf", options, 3), ElementsAre(0));
+  options.all_roots = true;
+  EXPECT_EQ(cases_of(row_of("reduce_perf"), options, 3).size(), 15U);
+  EXPECT_EQ(cases_of(row_of("reduce_perf"), options, 3).back().kind.root, 2);
 }
 
 TEST(CommandLine, HelpShowsExamples) {

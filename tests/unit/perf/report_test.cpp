@@ -83,6 +83,22 @@ TEST(Table, FootCountsWhatIsWrong) {
   EXPECT_THAT(table_foot(report), HasSubstr("Wrong values         : 3 FAILED"));
 }
 
+TEST(Table, LinesUpForCollectivesWithoutOperatorRootOrPlace) {
+  Report report = sample();
+  const std::string full = table_row(report, report.rows[0]);
+  report.collective = &row_of("alltoall_perf");
+  report.rows[0].in_place.reset();
+  const std::string row = table_row(report, report.rows[0]);
+  EXPECT_THAT(row, HasSubstr("     float    none      -1  "));
+  EXPECT_THAT(row, HasSubstr("    N/A     N/A     N/A     N/A  one_shot"));
+  EXPECT_EQ(row.find("one_shot"), full.find("one_shot"));
+  report.collective = &row_of("reduce_perf");
+  report.rows[0].work.kind.root = 2;
+  EXPECT_THAT(table_row(report, report.rows[0]), HasSubstr("     float     sum       2  "));
+  EXPECT_THAT(to_json(report, {}), HasSubstr("\"in_place\": null"));
+  EXPECT_THAT(to_html(report), Not(HasSubstr("nan")));
+}
+
 TEST(Table, UncheckedRowsSaySo) {
   Report report = sample();
   report.rows[0].out_of_place.wrong.reset();
@@ -96,6 +112,14 @@ TEST(Report, BusBandwidthOfAllReduceIsTwiceTheOthersShare) {
   const Measurement m = measurement_of(report, {1'000'000, 250'000, 250'000, {}}, timing);
   EXPECT_DOUBLE_EQ(m.algorithm_gbps, 1.0);
   EXPECT_DOUBLE_EQ(m.bus_gbps, 1.5);
+}
+
+TEST(Report, BusBandwidthFollowsNcclTests) {
+  const auto factor = [](const char* program) { return row_of(program).bus_factor(4); };
+  for (const char* one : {"broadcast_perf", "reduce_perf", "sendrecv_perf"}) EXPECT_DOUBLE_EQ(factor(one), 1.0);
+  for (const char* share : {"all_gather_perf", "reduce_scatter_perf", "alltoall_perf", "gather_perf", "scatter_perf"}) {
+    EXPECT_DOUBLE_EQ(factor(share), 0.75) << share;
+  }
 }
 
 TEST(Json, NumbersAreNumbersUnderNcclTestsKeys) {

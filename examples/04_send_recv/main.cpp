@@ -1,0 +1,49 @@
+// Send and receive: every rank passes a block to its right neighbour, all at once in a group, until each is home again.
+//
+//   04_send_recv                                              four threads of this process
+//   torchrun --nproc-per-node 4 --no-python 04_send_recv      one rank per process
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "wreath/wreath.hpp"
+
+namespace {
+
+void run_rank(wreath::Communicator& communicator) {
+  const int ranks = communicator.ranks();
+  const int right = (communicator.rank() + 1) % ranks;
+  const int left = (communicator.rank() + ranks - 1) % ranks;
+  std::vector<int> held(1000, communicator.rank());
+  std::vector<int> next(held.size());
+  for (int turn = 0; turn < ranks; ++turn) {
+    wreath::Group group;  // without it every rank would wait for its neighbour to receive
+    communicator.send(std::span<const int>(held), right).value();
+    communicator.recv(std::span(next), left).value();
+    group.run().value();
+    std::swap(held, next);
+    std::printf("turn %d: rank %d holds the block of rank %d\n", turn, communicator.rank(), held.front());
+  }
+}
+
+void run() {
+  if (std::getenv("RANK") != nullptr) {
+    auto communicator = wreath::Communicator::create_from_environment().value();
+    return run_rank(communicator);
+  }
+  auto communicators = wreath::Communicator::create_local(4).value();
+  std::vector<std::jthread> threads;
+  for (auto& communicator : communicators) threads.emplace_back([&] { run_rank(communicator); });
+}
+
+}  // namespace
+
+int main() try {
+  run();
+  return 0;
+} catch (const wreath::Exception& failure) {
+  std::fprintf(stderr, "wreath: error: %s\n", failure.what());
+  return wreath::exit_code(failure.error().code);
+}
