@@ -196,13 +196,15 @@ class Communicator {
   // ---- other communicators out of this one; every rank (of shrink: every survivor) calls them ----
 
   // One communicator for each `color`, its ranks in the order of `key`, then of rank. A negative color takes part and
-  // gets none: an empty communicator (ranks() == 0).
+  // gets none: an empty communicator (ranks() == 0). Options are this one's. An error of one rank is an error of all.
   Result<Communicator> split(int color, int key = 0);
   // The same ranks again, with calls of their own.
   Result<Communicator> duplicate();
   // After a failure: the survivors, in their order, as a new communicator, usable while this one stays failed. Either
   // all survivors get the same members, or all an error. `timeout_ms` bounds the wait for ranks that live but do not
-  // call it. See docs/architecture.md.
+  // call it: then the others go on without them, if they are more, and these get PeerLost. A rank that aborted or
+  // destroyed this communicator is none of the survivors. Who dies after the agreement fails the new communicator:
+  // shrink that. Without a failure: the same ranks, and this communicator stays usable. See docs/architecture.md.
   Result<Communicator> shrink(std::int64_t timeout_ms = 60'000);
 
   // Fails the communicator on this rank at once and tells the others. Wakes every waiter; returns

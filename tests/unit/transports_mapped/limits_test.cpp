@@ -1,5 +1,4 @@
 // Memory that is refused is an error that names the call, never a signal; cycles leak nothing.
-#include <dirent.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
@@ -25,14 +24,6 @@ namespace wreath {
 namespace {
 
 constexpr FifoShape kShape{.lanes = 1, .slot_count = 4, .slot_bytes = 65536, .first_sequence = 0, .epoch = 0};
-
-int open_descriptors() {
-  DIR* const folder = ::opendir("/proc/self/fd");
-  int count = 0;
-  while (::readdir(folder) != nullptr) ++count;
-  ::closedir(folder);
-  return count;
-}
 
 // Runs `refused` in a child whose `resource` is limited to `value`; it must return an error with `words`.
 template <typename Refused>

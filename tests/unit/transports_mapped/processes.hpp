@@ -1,6 +1,7 @@
 // Two processes over one socket pair: offers travel with their descriptors as a communicator sends them.
 #pragma once
 
+#include <dirent.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -92,6 +93,14 @@ inline void expect_success(pid_t child) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+inline int open_descriptors() {
+  DIR* const folder = ::opendir("/proc/self/fd");
+  int count = 0;
+  while (::readdir(folder) != nullptr) ++count;
+  ::closedir(folder);
+  return count;
 }
 
 // Lines of /proc/self/maps that are this library's shared memory.
