@@ -34,8 +34,8 @@ struct BootstrapRequest {
   // Whether open_stream will be used. Any rank's wish opens one TCP listener on every rank: on the
   // loopback address when all ranks are on one host. Without it no TCP port is opened there.
   bool need_streams = false;
-  // A descriptor that ends the start (NotReady) when it becomes readable, once this rank has come to the meeting point;
-  // -1: none. The meeting then fails for all.
+  // A descriptor that ends the start when it becomes readable; -1: none. A meeting that this rank has come to, or finds
+  // at its first look, then fails for all.
   int interrupt = -1;
 };
 

@@ -36,8 +36,12 @@ Error version_error(const Greeting& theirs, const Greeting& mine) {
 // Finds the meeting point among the candidates: whoever proves the job's key is it.
 class Search {
  public:
-  Search(const MeetingPlace& place, Identity self, std::int64_t timeout_ms)
-      : place_(place), self_(std::move(self)), timeout_ms_(timeout_ms), deadline_(Deadline::after_ms(timeout_ms)) {}
+  Search(const MeetingPlace& place, Identity self, const BootstrapRequest& request)
+      : place_(place),
+        self_(std::move(self)),
+        timeout_ms_(request.timeout_ms),
+        deadline_(Deadline::after_ms(request.timeout_ms)),
+        interrupt_(request.interrupt) {}
 
   Result<Fd> run() {
     const Deadline gone = Deadline::after_ms(kGoneMs);
@@ -49,6 +53,8 @@ class Search {
         if (found || final_) return found;
       }
       if (deadline_.passed()) return give_up(timeout_ms_);
+      const bool interrupted = interrupt_ >= 0 && wait_for(interrupt_, POLLIN, Deadline::after_ms(0));
+      if (interrupted) return Error{ErrorCode::NotReady, "interrupted"};
       if (place_.ends_when_refused && all_refused_ && gone.passed()) return give_up(kGoneMs);
       sleep_ms(std::min(wait_ms, deadline_.left_ms() < 0 ? wait_ms : deadline_.left_ms()));
       patience_ms = std::min(2 * patience_ms, kMostPatienceMs);
@@ -91,6 +97,7 @@ class Search {
   Identity self_;
   std::int64_t timeout_ms_;
   Deadline deadline_;
+  int interrupt_;
   std::string reason_;
   std::string unproved_;  // who answered without the key
   bool all_refused_ = true;
@@ -196,7 +203,7 @@ Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& reque
   Identity self = place.self;
   self.greeting.rank = request.rank;
   self.greeting.purpose = Purpose::Meet;
-  auto meeting = Search(place, self, request.timeout_ms).run();
+  auto meeting = Search(place, self, request).run();
   if (!meeting) return meeting.error();
   const int socket = meeting->get();
   set_keepalive(socket);

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kMs = 1'000'000;
 constexpr std::int64_t kLeastAnswerMs = 1'000;  // for what a live rank's progress thread answers by itself
 constexpr std::int64_t kMostAnswerMs = 10'000;
-constexpr std::int64_t kCauseMs = 5'000;  // a death that ended a start is known within
+constexpr std::int64_t kCauseMs = 10'000;  // a death that ended a start is known within
 constexpr std::int64_t kMostMs = 1'000'000'000;
 constexpr std::size_t kEarlyOfARank = 64;
 constexpr std::chrono::milliseconds kLook(50);
@@ -92,6 +92,7 @@ Shrink::Shrink(Engine& parent) : parent_(parent), fates_(static_cast<std::size_t
 // ---- the caller ----
 
 Result<std::shared_ptr<Engine>> Shrink::run(std::int64_t timeout_ms) {
+  const LogRank log_rank(parent_.rank());
   WREATH_TRY(begin(timeout_ms));
   while (const auto view = next_attempt()) attempt(*view);
   return end();

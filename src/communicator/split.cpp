@@ -54,6 +54,7 @@ Result<SplitMessage> decode_split(const std::string& body) {
 }
 
 Result<std::shared_ptr<Engine>> Split::run(int color, int key) {
+  const LogRank log_rank(parent_.rank());
   WREATH_TRY(parent_.error());
   std::uint64_t number = 0;
   {

@@ -5,6 +5,8 @@
 #include <span>
 
 #include "src/communicator/control.hpp"
+#include "src/communicator/shrink.hpp"
+#include "src/communicator/split.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto message = wreath::decode_control(std::as_bytes(std::span(data, size)));
@@ -13,5 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto once = wreath::encode_control(*message);
   const auto again = wreath::decode_control(once);
   if (!again || wreath::encode_control(*again) != once) std::abort();
+  (void)wreath::decode_split(again->body);
+  const auto shrink = wreath::decode_shrink(again->body, 3);
+  if (shrink && !wreath::decode_shrink(wreath::encode_shrink(*shrink), 3)) std::abort();
   return 0;
 }
