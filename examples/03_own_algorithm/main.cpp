@@ -2,9 +2,9 @@
 //
 // verify_all reads the steps that executors would run, for every count, lane, slot and residency that
 // matters, and finds wrong sums, races, deadlocks and left-over messages without moving a byte. A broken
-// variant below shows what a refusal says. To run it for real, move reverse_ring.cpp to algorithms/, its
-// declaration to algorithms/rows.hpp, and the row to algorithms/registry.cpp: every test and perf tool
-// finds it there, `all_reduce_perf --ranks 4 --algorithm reverse_ring` among them.
+// variant below shows what a refusal says, and simulate counts what it costs. To run it for real, move reverse_ring.cpp
+// to algorithms/, its declaration to algorithms/rows.hpp, and the row to algorithms/registry.cpp: every test and perf
+// tool finds it there, `all_reduce_perf --ranks 4 --algorithm reverse_ring` among them.
 #include <cstdio>
 
 #include "reverse_ring.hpp"
@@ -18,8 +18,8 @@ bool any_problem(const Problem&) { return true; }
 
 // The row. Order::Ring: sums are formed along the ring, not in the canonical tree, so that the tuner
 // takes it only where reproducible is off, or where a caller names it.
-constexpr Algorithm kReverseRing{"reverse_ring", Collective::AllReduce,  Order::Ring, 1,
-                                 any_problem,    reverse_ring_all_reduce};
+constexpr Algorithm kReverseRing{"reverse_ring", Collective::AllReduce,   Order::Ring,      1, kPartialMessages,
+                                 any_problem,    reverse_ring_all_reduce, reverse_ring_cost};
 
 // A mistake that is easy to make: rank 0 forgets its last message.
 Schedule forgetful(const Problem& problem, Rank me) {
@@ -29,9 +29,10 @@ Schedule forgetful(const Problem& problem, Rank me) {
   const auto& lines = whole.lanes().front().lines();
   for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
     const Line& line = lines[i];
+    const Incoming incoming{.form = line.form};
     if (line.word == Word::Send) cut.lane().send(line.peers[0], line.source);
-    if (line.word == Word::Recv) cut.lane().recv(line.peers[0], line.target);
-    if (line.word == Word::RecvReduce) cut.lane().recv_reduce(line.peers[0], line.source, line.target);
+    if (line.word == Word::Recv) cut.lane().recv(line.peers[0], line.target, incoming);
+    if (line.word == Word::RecvReduce) cut.lane().recv_reduce(line.peers[0], line.source, line.target, incoming);
   }
   return cut;
 }
@@ -55,7 +56,10 @@ bool prove(const Algorithm& algorithm, int most_ranks) {
 int main() {
   const auto plan = show_plan(kReverseRing, {Collective::AllReduce, 3}, 0, {.bytes = 12'000});
   if (plan) std::printf("%s\n", plan->c_str());
-  constexpr Algorithm kForgetful{"forgetful", Collective::AllReduce, Order::Ring, 1, any_problem, forgetful};
+  constexpr Algorithm kForgetful{"forgetful",      Collective::AllReduce, Order::Ring, 1,
+                                 kPartialMessages, any_problem,           forgetful,   reverse_ring_cost};
+  const auto counted = simulate(kReverseRing, {Collective::AllReduce, 8}, {.count = 8});
+  if (counted) std::printf("on 8 ranks: %d steps, cost() says %d\n", counted->steps, kReverseRing.cost({{}, 8}).steps);
   const bool proved = prove(kReverseRing, 8);
   const bool caught = !prove(kForgetful, 8);
   return proved && caught ? 0 : 1;

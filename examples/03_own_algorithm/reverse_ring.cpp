@@ -30,4 +30,9 @@ Schedule reverse_ring_all_reduce(const Problem& problem, Rank me) {
   return schedule;
 }
 
+Cost reverse_ring_cost(const Problem& problem) {
+  const int n = problem.ranks;
+  return {2 * (n - 1), 2.0 * (n - 1) / n};
+}
+
 }  // namespace wreath

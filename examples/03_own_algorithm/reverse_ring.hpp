@@ -8,5 +8,6 @@ namespace wreath {
 // Ring all-reduce towards lower ranks. n ranks, S bytes: 2(n-1) steps; every rank sends and receives
 // 2(n-1)/n S and reduces (n-1)/n S, like the ring it mirrors (Patarasuk and Yuan, JPDC 69(2), 2009).
 Schedule reverse_ring_all_reduce(const Problem& problem, Rank me);
+Cost reverse_ring_cost(const Problem& problem);
 
 }  // namespace wreath

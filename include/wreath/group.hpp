@@ -8,10 +8,10 @@
 
 namespace wreath {
 
-// While a Group lives, calls that its thread makes (on any communicator) are kept, not begun: blocking forms return
-// success after checking their arguments, _async forms a Work that is done when the group is. launch() begins them
-// together, each communicator's in order, but its sends and recvs first and at once, in any order: so ranks may send to
-// each other, and one thread may drive several ranks. Groups nest: the outermost launches.
+// From a Group's making to its launch, calls that its thread makes (on any communicator) are kept: blocking forms
+// return success after checking their arguments, _async forms a Work that is done when the group is. launch() begins
+// them together, each communicator's in order, but its sends and recvs first and at once, in any order: so ranks may
+// send to each other, and one thread may drive several ranks. Groups nest: the outermost launches.
 //
 //   Group group;
 //   communicator.send(to_right, right);

@@ -18,7 +18,7 @@ struct VerifyOptions {
   std::uint64_t count = 0;  // elements of the vector, or of one block
   // Blocks that vary (rows with kVarying): elements of rank r's block; of all_to_all, [s * ranks + d] from s to d.
   // Empty: all have `count`.
-  std::vector<std::uint64_t> block_counts;
+  std::vector<std::uint64_t> block_counts{};
   std::uint32_t element_bytes = 64;
   std::uint64_t tile_bytes = 128;
   int data_lanes = 1;
@@ -37,9 +37,10 @@ struct VerifyOptions {
 // Mismatch names rank, lane and step.
 Status verify(const Algorithm& algorithm, const Problem& problem, const VerifyOptions& options);
 
-// Proves all points of one problem: counts 0, 1, n-1, n, n+1 and 3 tiles + 1 per part; 1 and 3 data lanes; 1, 2 and 8
-// slots; the row's minimum, 8 and all lanes resident; out of place and in place. Returns how many points that is; the
-// error names the first that fails.
+// Proves all points of one problem: counts 0, 1, n-1, n, n+1 and 3 tiles + 1 per part (of blocks: 0, 1, a tile, 3 tiles
+// + 1, and, where the row has kVarying, three sets of blocks that vary); 1 and 3 data lanes; 1, 2 and 8 slots; the
+// row's minimum, 8 and all lanes resident; out of place and in place. Returns how many points that is; the error names
+// the first that fails.
 Result<std::uint64_t> verify_all(const Algorithm& algorithm, const Problem& problem);
 
 // A machine of equal links: each message takes `latency_us` + bytes / bandwidth from a sender, whose messages leave one
@@ -70,8 +71,16 @@ struct PlanShape {
   int data_lanes = 1;
 };
 
+// The point at which verify() and simulate() look at that shape.
+VerifyOptions point_of(const Problem& problem, const PlanShape& shape);
+
 // The steps of rank `rank` as executors read them, lane by lane, with the elements each works on. InvalidArgument
 // where the algorithm does not support the problem or a number is out of range.
 Result<std::string> show_plan(const Algorithm& algorithm, const Problem& problem, Rank rank, const PlanShape& shape);
+
+// Every row of the registry with its order and its cost on 8 and on 6 ranks; as Markdown, a whole page
+// (docs/algorithms.md).
+enum class TableStyle : std::uint8_t { Text, Markdown };
+std::string cost_table(TableStyle style);
 
 }  // namespace wreath

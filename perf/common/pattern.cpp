@@ -77,11 +77,10 @@ int exact_calls(DataType dtype, std::optional<ReduceOp> op, int ranks) {
   if (!op) return std::numeric_limits<int>::max();  // a call in place finds what it would write
   if (!is_floating(dtype) || *op == ReduceOp::Min || *op == ReduceOp::Max) return kMaximumExactCalls;
   if (*op == ReduceOp::Prod || *op == ReduceOp::Avg) return 1;
-  if (accumulator_of(dtype) != dtype) return kMaximumExactCalls;  // rounded each time to far fewer bits
   const double factor = total_factor(*op, ranks);
   double magnitude = static_cast<double>(kInPlaceValues) * factor;
   int calls = 1;
-  while (calls < kMaximumExactCalls && magnitude * factor <= std::ldexp(1.0, significant_bits(dtype))) {
+  while (calls < kMaximumExactCalls && magnitude * factor <= std::ldexp(1.0, significant_bits(accumulator_of(dtype)))) {
     magnitude *= factor;
     ++calls;
   }

@@ -122,6 +122,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Advance advance(Operation& operation);
   bool pump(Operation& operation, bool expecting);
   bool wires_idle() const;
+  bool all_read() const;
   void wake_peers();
   void finish(Operation& operation, std::optional<Error> error);
   bool finish_all();

@@ -19,7 +19,9 @@ void Engine::on_message(Rank from, ControlMessage message) {
     case MessageKind::Verdict: links_->on_verdict(from, message.index, std::move(message.text)); return;
     case MessageKind::Region: {
       const Status accepted = links_->on_region(from, message.index, std::move(message.offer));
-      if (!accepted) fail(accepted.error().code, from, accepted.error().message);
+      // A peer of this process that left took its memory along; what this rank still needs of it was read before.
+      const bool gone = !accepted && accepted.error().code == ErrorCode::Unavailable;
+      if (!accepted && !gone) fail(accepted.error().code, from, accepted.error().message);
       return;
     }
     case MessageKind::Query:

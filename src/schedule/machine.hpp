@@ -7,6 +7,7 @@
 // The run moves tokens only; hooks give them a meaning (values and clocks for verify, time for simulate).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -102,9 +103,15 @@ struct RunOptions {
                                         // lanes are done and all messages it sent by reference were consumed
 };
 
-// What a run calls. A false return ends it; the hooks keep the reason. FIFOs are named by id and their messages
-// come out in the order in which they went in.
+// What a run calls, and in which order lanes go on. Timed: always the one whose next part starts first, one part at a
+// time, so that what lanes share is taken in turn; else each as far as it can. A false return ends it; the hooks keep
+// the reason. FIFOs are named by id and their messages come out in the order in which they went in.
 struct RunHooks {
+  static constexpr bool kTimed = false;
+  // When the next part of the lane's step could start, its messages or slots being there; and the lane's own clock.
+  double start_of_receive(std::uint32_t /*lane*/, const MachineStep&) const { return 0; }
+  double start_of_send(std::uint32_t /*lane*/, const MachineStep&) const { return 0; }
+  double clock(std::uint32_t /*lane*/) const { return 0; }
   bool begin(Rank /*rank*/, std::uint32_t /*operation*/) { return true; }
   bool finish(Rank /*rank*/, std::uint32_t /*operation*/) { return true; }
   // A lane begins a tile.
@@ -153,9 +160,7 @@ class GreedyRun {
       if (!begin(rank)) return End::Hook;
     }
     while (!ready_.empty()) {
-      const std::uint32_t lane = ready_.back();
-      ready_.pop_back();
-      if (!advance(lane)) return End::Hook;
+      if (!advance(pop_ready())) return End::Hook;
     }
     for (const LaneState& lane : lanes_) {
       if (!lane.done) return End::Deadlock;
@@ -222,7 +227,7 @@ class GreedyRun {
         ++state.finished;
       } else {
         hooks_.start_tile(id);
-        ready_.push_back(id);
+        push_ready(id, hooks_.clock(id));
       }
     }
   }
@@ -236,15 +241,10 @@ class GreedyRun {
     return ++state.operation >= options_.operations || begin(rank);
   }
 
-  void block(LaneState& lane, Wait wait, std::uint32_t fifo) {
-    lane.wait = wait;
-    lane.fifo = fifo;
-  }
-
   void wake(std::uint32_t lane, Wait wait, std::uint32_t fifo) {
     if (lane == kUnlimited || lanes_[lane].wait != wait || lanes_[lane].fifo != fifo) return;
     lanes_[lane].wait = Wait::Nothing;
-    ready_.push_back(lane);
+    push_ready(lane, hooks_.clock(lane));
   }
 
   // The first FIFO that keeps the step's part from happening; kUnlimited: none.
@@ -291,7 +291,30 @@ class GreedyRun {
     }
   }
 
-  enum class Went : std::uint8_t { On, Blocked, Failed };
+  // A lane that can go on, and since when.
+  struct Ready {
+    double time;
+    std::uint32_t lane;
+    bool operator<(const Ready& other) const { return time > other.time; }  // the earliest is the heap's top
+  };
+  void push_ready(std::uint32_t lane, double time) {
+    ready_.push_back({time, lane});
+    if constexpr (Hooks::kTimed) std::push_heap(ready_.begin(), ready_.end());
+  }
+  std::uint32_t pop_ready() {
+    if constexpr (Hooks::kTimed) std::pop_heap(ready_.begin(), ready_.end());
+    const std::uint32_t lane = ready_.back().lane;
+    ready_.pop_back();
+    return lane;
+  }
+  // Whether another lane starts before `time`; then this one waits.
+  bool yields(std::uint32_t lane, double time) {
+    if (!Hooks::kTimed || ready_.empty() || ready_.front().time >= time) return false;
+    push_ready(lane, time);
+    return true;
+  }
+
+  enum class Went : std::uint8_t { On, StepOver, Later, Failed };
 
   // Runs a lane until it blocks or is done.
   bool advance(std::uint32_t id) {
@@ -299,36 +322,41 @@ class GreedyRun {
     const MachineLane& fixed = machine_.lanes()[id];
     while (true) {
       const std::uint32_t index = fixed.first_step + lane.step;
-      if (lane.tile < extents_.steps[index]) {
-        const Went went = do_step(id, lane, machine_.step(index));
-        if (went != Went::On) return went == Went::Blocked;
+      const bool has_elements = lane.tile < extents_.steps[index];
+      const Went went = has_elements ? do_part(id, lane, machine_.step(index)) : Went::StepOver;
+      if (went == Went::Failed) return false;
+      if (went == Went::Later) return true;
+      if (went == Went::StepOver && ++lane.step == fixed.step_count) {
+        lane.step = 0;
+        if (++lane.tile == extents_.lanes[id]) return finish(id);
+        hooks_.start_tile(id);
       }
-      if (++lane.step < fixed.step_count) continue;
-      lane.step = 0;
-      if (++lane.tile == extents_.lanes[id]) return finish(id);
-      hooks_.start_tile(id);
+      if (has_elements && yields(id, hooks_.clock(id))) return true;
     }
   }
 
-  Went do_step(std::uint32_t id, LaneState& lane, const MachineStep& step) {
+  // The first part of a step, or its send.
+  Went do_part(std::uint32_t id, LaneState& lane, const MachineStep& step) {
+    const bool sends = step.step.out_count > 0;
     if (!lane.received && has_first_part(step.step.op)) {
-      if (const std::uint32_t fifo = empty_fifo(step); fifo != kUnlimited) {
-        block(lane, Wait::Message, fifo);
-        return Went::Blocked;
-      }
+      if (const std::uint32_t fifo = empty_fifo(step); fifo != kUnlimited) return block(lane, Wait::Message, fifo);
+      if (yields(id, hooks_.start_of_receive(id, step))) return Went::Later;
       if (!hooks_.receive(id, step, lane.tile) || !take(step)) return Went::Failed;
-      lane.received = true;
+      lane.received = sends;
+      return sends ? Went::On : Went::StepOver;
     }
-    if (step.step.out_count > 0) {
-      if (const std::uint32_t fifo = full_fifo(step); fifo != kUnlimited) {
-        block(lane, Wait::Credit, fifo);
-        return Went::Blocked;
-      }
-      if (!hooks_.send(id, step, lane.tile)) return Went::Failed;
-      put(step);
-    }
+    if (const std::uint32_t fifo = full_fifo(step); fifo != kUnlimited) return block(lane, Wait::Credit, fifo);
+    if (yields(id, hooks_.start_of_send(id, step))) return Went::Later;
+    if (!hooks_.send(id, step, lane.tile)) return Went::Failed;
+    put(step);
     lane.received = false;
-    return Went::On;
+    return Went::StepOver;
+  }
+
+  static Went block(LaneState& lane, Wait wait, std::uint32_t fifo) {
+    lane.wait = wait;
+    lane.fifo = fifo;
+    return Went::Later;
   }
 
   bool finish(std::uint32_t id) {
@@ -346,7 +374,7 @@ class GreedyRun {
   std::vector<LaneState> lanes_;
   std::vector<FifoState> fifos_;
   std::vector<RankState> ranks_;
-  std::vector<std::uint32_t> ready_;
+  std::vector<Ready> ready_;
 };
 
 }  // namespace wreath

@@ -135,6 +135,16 @@ std::string show(const Lowered& program, Rank me, const Geometry& geometry) {
   return text;
 }
 
+VerifyOptions point_of(const Problem& problem, const PlanShape& shape) {
+  VerifyOptions point;
+  const std::uint64_t blocks = moves_blocks(problem.collective) ? static_cast<unsigned>(problem.ranks) : 1;
+  point.count = shape.element_bytes == 0 ? 0 : shape.bytes / shape.element_bytes / blocks;
+  point.element_bytes = shape.element_bytes;
+  point.tile_bytes = shape.tile_bytes;
+  point.data_lanes = shape.data_lanes;
+  return point;
+}
+
 Result<std::string> show_plan(const Algorithm& algorithm, const Problem& problem, Rank rank, const PlanShape& shape) {
   const auto invalid = [](std::string message) { return Error{ErrorCode::InvalidArgument, std::move(message)}; };
   if (problem.ranks < 1 || !algorithm.supports(problem)) {
@@ -144,13 +154,8 @@ Result<std::string> show_plan(const Algorithm& algorithm, const Problem& problem
   if (shape.element_bytes == 0) return invalid("elements of 0 bytes");
   Result<Lowered> program = lower(algorithm.build(problem, rank), rank, shape.data_lanes);
   if (!program) return program.error();
-  const VerifyOptions options{.count = shape.bytes / shape.element_bytes /
-                                       (moves_blocks(algorithm.collective) ? static_cast<unsigned>(problem.ranks) : 1),
-                              .block_counts = {},
-                              .element_bytes = shape.element_bytes,
-                              .tile_bytes = shape.tile_bytes};
   const Shapes shapes({algorithm.collective, problem.ranks, algorithm.traits, program->parts, program->data_lanes},
-                      options);
+                      point_of(problem, shape));
   return show(*program, rank, shapes[rank]);
 }
 

@@ -57,25 +57,13 @@ Status check_geometry(const Machine& machine, const Problem& problem, const Shap
   return {};
 }
 
-template <typename Hooks>
-Status end_of_run(const Machine& machine, const Extents& extents, const RunOptions& options, Hooks& hooks,
-                  const std::string& fault) {
-  using Run = GreedyRun<Hooks>;
-  Run run(machine, extents, options, hooks);
-  switch (run.run()) {
-    case Run::End::Done: return {};
-    case Run::End::Hook: return Error{ErrorCode::Mismatch, fault};
-    case Run::End::Deadlock: return Error{ErrorCode::Mismatch, "deadlock: " + run.stuck()};
-    case Run::End::Leftover: return Error{ErrorCode::Mismatch, run.stuck()};
-  }
-  return {};
-}
-
 Error unsupported(const Algorithm& algorithm, const Problem& problem) {
   const std::string root = has_root(algorithm.collective) ? fmt::format(" with root {}", problem.root) : "";
   return {ErrorCode::InvalidArgument, fmt::format("{} {} does not support {} ranks{}", algorithm.name,
                                                   name(algorithm.collective), problem.ranks, root)};
 }
+
+}  // namespace
 
 Status check_options(const Claim& claim, const VerifyOptions& options) {
   if (options.element_bytes == 0) return Error{ErrorCode::InvalidArgument, "elements of 0 bytes"};
@@ -90,8 +78,6 @@ Status check_options(const Claim& claim, const VerifyOptions& options) {
   return Error{ErrorCode::InvalidArgument,
                fmt::format("{} counts of blocks, not {}", options.block_counts.size(), wanted)};
 }
-
-}  // namespace
 
 Result<std::vector<Lowered>> lower_all(const Algorithm& algorithm, const Problem& problem, int data_lanes) {
   const bool is_rank = problem.root >= 0 && problem.root < problem.ranks;
@@ -110,9 +96,10 @@ Status verify_values(const Machine& machine, const Claim& claim, const Shapes& s
   WREATH_TRY(check_size(machine, claim.problem, shapes));
   WREATH_TRY(check_geometry(machine, claim.problem, shapes));
   const Extents extents = extents_of(machine, shapes);
-  const auto prove = [&](const Values& values) {
+  const auto prove = [&](const Values& values) -> Status {
     Checker checker(machine, claim, shapes, in_place, values);
-    return end_of_run(machine, extents, {.operations = operations}, checker, checker.fault());
+    const Status status = run_to_end(machine, extents, {.operations = operations}, checker);
+    return checker.fault().empty() ? status : Error{ErrorCode::Mismatch, checker.fault()};
   };
   if (claim.problem.collective != Collective::Barrier) return prove(Values(machine.ranks()));
   for (int window = 0; window * Values::kWindowRanks < machine.ranks(); ++window) {
@@ -123,7 +110,7 @@ Status verify_values(const Machine& machine, const Claim& claim, const Shapes& s
 
 Status verify_flow(const Machine& machine, const Extents& extents, const RunOptions& options) {
   RunHooks nothing;
-  return end_of_run(machine, extents, options, nothing, {});
+  return run_to_end(machine, extents, options, nothing);
 }
 
 Status verify(std::span<const Lowered> programs, const Claim& claim, const VerifyOptions& options) {

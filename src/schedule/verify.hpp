@@ -28,4 +28,21 @@ Status verify_values(const Machine& machine, const Claim& claim, const Shapes& s
                      std::uint32_t operations);
 Status verify_flow(const Machine& machine, const Extents& extents, const RunOptions& options);
 
+// InvalidArgument where the options do not fit the claim.
+Status check_options(const Claim& claim, const VerifyOptions& options);
+
+// One greedy run: Mismatch where it deadlocks, leaves messages over, or a hook ends it.
+template <typename Hooks>
+Status run_to_end(const Machine& machine, const Extents& extents, const RunOptions& options, Hooks& hooks) {
+  using Run = GreedyRun<Hooks>;
+  Run run(machine, extents, options, hooks);
+  switch (run.run()) {
+    case Run::End::Done: return {};
+    case Run::End::Hook: return Error{ErrorCode::Mismatch, "ended early"};
+    case Run::End::Deadlock: return Error{ErrorCode::Mismatch, "deadlock: " + run.stuck()};
+    case Run::End::Leftover: return Error{ErrorCode::Mismatch, run.stuck()};
+  }
+  return {};
+}
+
 }  // namespace wreath

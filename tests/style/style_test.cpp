@@ -44,7 +44,6 @@ const std::vector<Layer>& layers() {
       {"perf/limits/", {"wreath/", "perf/", "src/base/", "kernels/kernels.hpp"}},
       {"perf/micro/", {"wreath/", "perf/", "src/", "kernels/", "transports/"}},
       {"tools/", {"wreath/", "tools/"}},
-      {"tools/plan.cpp", {"wreath/", "tools/", "src/schedule/"}},  // shows and proves what executors read
       {"examples/", {"wreath/"}},
       {"tests/", {"wreath/", "src/", "kernels/", "transports/", "algorithms/", "tests/", "perf/", "tools/"}},
   };

@@ -142,7 +142,7 @@ TEST_P(Shrinking, GoesOnWithoutThoseThatDieAtAnyMoment) {
 INSTANTIATE_TEST_SUITE_P(Over, Shrinking,
                          ::testing::Values(Shape{"shm", 64}, Shape{"shm", 4 << 20}, Shape{"tcp", 64},
                                            Shape{"tcp", 1 << 20}),
-                         [](const auto& info) { return info.param.transport + std::to_string(info.param.bytes); });
+                         [](const auto& row) { return row.param.transport + std::to_string(row.param.bytes); });
 
 // A stopped process is no dead one: the others wait for it as long as they were told to, and it learns of it.
 TEST(Shrink, LeavesOutWhoLivesButDoesNotAnswer) {

@@ -144,13 +144,17 @@ TEST_P(Collectives, WorkInPlace) {
         buffer = blocks;
         ASSERT_TRUE(it.scatter(me == root ? buffer.data() : nullptr, own, count, DataType::Int32, root));
         EXPECT_EQ(Values(own, own + count), values(root, me, count));
-        buffer = values(me, 0, count);
+        buffer.resize(count);
+        const Values fresh = values(me, 0, count);
+        std::copy(fresh.begin(), fresh.end(), buffer.begin());  // where it is: `own` points into it
         ASSERT_TRUE(it.reduce(buffer.data(), me == root ? buffer.data() : nullptr, count, DataType::Int32, root));
         if (me == root) {
           EXPECT_EQ(buffer, sum(n(), 0, count));
         }
       }
-      buffer = values(me, 0, count);
+      buffer.resize(count);
+      const Values fresh = values(me, 0, count);
+      std::copy(fresh.begin(), fresh.end(), buffer.begin());  // where it is: `own` points into it
       ASSERT_TRUE(it.all_reduce(std::span(buffer)));
       EXPECT_EQ(buffer, sum(n(), 0, count));
     }

@@ -74,9 +74,9 @@ const Ranks::Effect& Ranks::apply(std::uint16_t local, const Event& event, std::
   switch (event.kind) {
     case Event::Kind::Receive:
       if (word == Channel::kEnd) {
-        member.lose(event.other, Fate::Gone);
+        member.lose(static_cast<Rank>(event.other), Fate::Gone);
       } else {
-        member.hear(event.other, words_[word]);
+        member.hear(static_cast<Rank>(event.other), words_[word]);
       }
       break;
     case Event::Kind::Lose:

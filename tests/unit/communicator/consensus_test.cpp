@@ -34,7 +34,8 @@ TEST(ConsensusModel, OneDeathAtAnyStepEndsWithOneSetOfSurvivors) {
 
 TEST(ConsensusModel, TwoDeathsAtAnySteps) {
   for (Set victims = 0; victims < 1U << test::kRanks; ++victims) {
-    if (std::popcount(victims) == 2) EXPECT_EQ(walk({.victims = victims}).refused_ends(), 0u);
+    if (std::popcount(victims) != 2) continue;
+    EXPECT_EQ(walk({.victims = victims}).refused_ends(), 0u);
   }
 }
 

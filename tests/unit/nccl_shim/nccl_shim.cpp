@@ -142,14 +142,14 @@ struct GroupCall {
 };
 
 // What a thread has collected since its first ncclGroupStart.
-struct Group {
+struct Collected {
   int depth = 0;
   ncclResult_t error = ncclSuccess;
   std::vector<GroupCall> calls;
 };
 
-Group& group() {
-  thread_local Group collected;
+Collected& group() {
+  thread_local Collected collected;
   return collected;
 }
 
@@ -191,7 +191,7 @@ ncclResult_t run_calls(const std::vector<GroupCall>& calls) {
 }
 
 ncclResult_t submit(GroupCall call) {
-  Group& open = group();
+  Collected& open = group();
   if (open.depth > 0) {
     open.calls.push_back(std::move(call));
     return ncclSuccess;
@@ -418,10 +418,10 @@ ncclResult_t ncclGroupStart() noexcept {
 
 ncclResult_t ncclGroupEnd() noexcept {
   return guard([] {
-    Group& open = group();
+    Collected& open = group();
     if (open.depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd: not in a group");
     if (--open.depth > 0) return ncclSuccess;
-    const Group ended = std::exchange(open, Group{});
+    const Collected ended = std::exchange(open, Collected{});
     return ended.error != ncclSuccess ? ended.error : run_calls(ended.calls);
   });
 }

@@ -1,0 +1,62 @@
+// `wreath plan simulate`: times rows on a machine of equal links.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/plan.hpp"
+#include "wreath/units.hpp"
+
+namespace wreath {
+namespace {
+
+void print_header(const PlanShape& shape, const FlatModel& model) {
+  fmt::print("{} of float32; links of {} us and {} GB/s, reductions {} GB/s, copies {} GB/s\n\n",
+             format_bytes(shape.bytes), model.latency_us, model.bandwidth_gb_s, model.reduction_gb_s, model.copy_gb_s);
+  fmt::print("{:<14} {:<18} {:<9} {:>6} {:>12} {:>6} {:>12} {:>9}\n", "collective", "algorithm", "order", "ranks",
+             "time us", "steps", "bytes sent", "messages");
+}
+
+void print_row(const Algorithm& row, int ranks, const Simulated& simulated) {
+  fmt::print("{:<14} {:<18} {:<9} {:>6} {:>12.2f} {:>6} {:>12} {:>9}\n", name(row.collective), row.name,
+             name(row.order), ranks, simulated.time_us, simulated.steps, simulated.bytes, simulated.messages);
+}
+
+nlohmann::json to_json(const Algorithm& row, const Problem& problem, const Simulated& simulated) {
+  return {{"collective", name(row.collective)},
+          {"algorithm", row.name},
+          {"order", name(row.order)},
+          {"ranks", problem.ranks},
+          {"root", problem.root},
+          {"time_us", simulated.time_us},
+          {"steps", simulated.steps},
+          {"bytes", simulated.bytes},
+          {"messages", simulated.messages}};
+}
+
+}  // namespace
+
+int run_plan_simulate(const PlanArguments& arguments) {
+  const Result<RankRange> ranks = parse_ranks(arguments.ranks.empty() ? "8" : arguments.ranks);
+  if (!ranks) return report(ranks.error());
+  const Result<std::vector<const Algorithm*>> rows = select_rows(arguments);
+  if (!rows) return report(rows.error());
+  const Result<PlanShape> shape = parse_shape(arguments);
+  if (!shape) return report(shape.error());
+
+  nlohmann::json results = nlohmann::json::array();
+  if (!arguments.json) print_header(*shape, arguments.model);
+  for (const Algorithm* row : *rows) {
+    for (int n = ranks->first; n <= ranks->last; ++n) {
+      for (const Problem& problem : problems_of(*row, n, arguments, false)) {
+        const Result<Simulated> simulated = simulate(*row, problem, point_of(problem, *shape), arguments.model);
+        if (!simulated) return report(simulated.error());
+        if (!arguments.json) print_row(*row, n, *simulated);
+        results.push_back(to_json(*row, problem, *simulated));
+      }
+    }
+  }
+  if (arguments.json) fmt::print("{}\n", nlohmann::json{{"results", results}}.dump(2));
+  return 0;
+}
+
+}  // namespace wreath
