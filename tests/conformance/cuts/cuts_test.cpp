@@ -10,7 +10,7 @@ struct Cutting {
   std::size_t tile_bytes;
   std::uint32_t slots;
 };
-constexpr Cutting kCuttings[] = {{3, 1, 4096, 4}, {4, 2, 4096, 1}, {3, 3, 8192, 2}, {2, 5, 4096, 8}};
+constexpr Cutting kCuttings[] = {{3, 1, 4096, 4}, {4, 2, 4096, 1}, {3, 3, 8192, 2}, {2, 2, 4096, 8}};
 
 class Cuts : public testing::TestWithParam<Way> {};
 
