@@ -1,6 +1,7 @@
 // The control connections of a rank: small messages about offers, state and failure, one stream a peer.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -89,7 +90,7 @@ class ControlPlane {
     std::deque<Frame> outgoing;
     std::vector<std::byte> incoming;
     std::deque<Fd> descriptors;
-    bool lost = false;
+    std::atomic<bool> lost = false;
   };
 
   void enqueue(Peer& peer, Frame frame);

@@ -15,7 +15,6 @@
 #include "src/base/log.hpp"
 #include "src/communicator/shrink.hpp"
 #include "src/communicator/split.hpp"
-#include "src/fifo/access.hpp"
 
 namespace wreath {
 namespace {
@@ -234,16 +233,16 @@ Status Engine::abort() {
   return {};
 }
 
-// Whether peers that map this rank's memory have read all it sent them, but for those who left.
-bool Engine::all_read() const {
-  if (!linked_) return true;
-  return std::all_of(links_->mapped().begin(), links_->mapped().end(), [&](Rank peer) {
-    if (watch_->has_left(peer)) return true;
-    for (std::uint16_t lane = 0; lane < shape_.lanes; ++lane) {
-      if (!drained(links_->link(peer)->send_fifo(lane))) return false;
-    }
-    return true;
-  });
+// A root may be done long before a peer enters the call: what that peer has not read must not go with this rank.
+bool Engine::may_close(Rank peer) const {
+  return peer == rank() || watch_->has_left(peer) || !control_->open(peer) || !links_->link(peer)->closing_loses_data();
+}
+
+void Engine::await_readers(const Deadline& deadline) {
+  for (Rank peer = 0; linked_ && peer < ranks(); ++peer) {
+    while (!may_close(peer) && !failed_ && !deadline.passed())
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 }
 
 void Engine::leave() {
@@ -253,8 +252,7 @@ void Engine::leave() {
     if (!failed_) log_warning("the communicator was destroyed with work in flight for {} ms: aborted", kLeaveMs);
     static_cast<void>(abort());  // after a failure: ends what no driver has ended yet
   }
-  const Deadline reading = Deadline::after_ms(kLeaveMs);
-  while (!failed_ && !all_read() && !reading.passed()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  await_readers(Deadline::after_ms(kLeaveMs));
   for (Rank peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
     ControlMessage message;

@@ -107,6 +107,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::uint64_t first_waiting_for_stream() const;
   std::shared_ptr<Operation> enqueue(std::shared_ptr<Operation> operation);
   void drive_queue(std::size_t left, const Deadline& deadline);
+  void await_readers(const Deadline& deadline);
   std::shared_ptr<Operation> first_queued();
 
   // The driver's side; the token is held.
@@ -122,7 +123,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Advance advance(Operation& operation);
   bool pump(Operation& operation, bool expecting);
   bool wires_idle() const;
-  bool all_read() const;
+  bool may_close(Rank peer) const;
   void wake_peers();
   void finish(Operation& operation, std::optional<Error> error);
   bool finish_all();

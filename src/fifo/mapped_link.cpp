@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "src/base/memory_order.hpp"
+#include "src/fifo/access.hpp"
 
 namespace wreath {
 
@@ -51,6 +53,10 @@ Status MappedLink::prepare(std::uint16_t lane) {
   send.staging_region = staging->name.index;
   send.staging_offset = staging->name.offset;
   return {};
+}
+
+bool MappedLink::closing_loses_data() const {
+  return !own_.offered_descriptors(peer_) && !std::all_of(send_.begin(), send_.end(), drained<SendFifo>);
 }
 
 Status MappedLink::accept_region(std::uint32_t index, Offer offer) {

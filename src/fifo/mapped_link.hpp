@@ -19,6 +19,7 @@ class MappedLink final : public Link {
   SendFifo& send_fifo(std::uint16_t lane) override { return send_[lane]; }
   RecvFifo& recv_fifo(std::uint16_t lane) override { return recv_[lane]; }
   Status prepare(std::uint16_t lane) override;
+  bool closing_loses_data() const override;
   void wake() override { theirs_.wake(); }
   Status accept_region(std::uint32_t index, Offer offer) override;
   const MappedPeer* mapped() const override { return &mapped_; }

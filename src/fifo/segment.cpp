@@ -257,6 +257,11 @@ Result<Offer> OwnSegment::offer(Rank peer, bool descriptors) {
   return offer;
 }
 
+bool OwnSegment::offered_descriptors(Rank peer) const {
+  const std::lock_guard lock(mutex_);
+  return peers_[static_cast<std::size_t>(peer)].by_descriptor;
+}
+
 std::size_t OwnSegment::total_bytes() const {
   const std::lock_guard lock(mutex_);
   return control_->bytes() + staging_bytes_;

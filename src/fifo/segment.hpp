@@ -112,6 +112,8 @@ class OwnSegment {
   // What a peer needs to map this segment: name and size, and with `descriptors` the memory's and the
   // doorbell's (a peer in another process). Announcements to this peer do alike.
   Result<Offer> offer(Rank peer, bool descriptors);
+  // Whether what `peer` was told of stays its own when this segment goes: not in this process, before it looked.
+  bool offered_descriptors(Rank peer) const;
 
   // Memory held: the segment and all staging.
   std::size_t total_bytes() const;

@@ -23,6 +23,7 @@ FaultyLink::FaultyLink(std::unique_ptr<Link> inner, const FifoShape& shape, Rank
                        const FaultRates& rates)
     : inner_(std::move(inner)),
       shape_(shape),
+      self_(self),
       peer_(peer),
       faults_(rates, self, peer),
       lanes_(std::make_unique<Lane[]>(shape.lanes)) {
@@ -85,7 +86,8 @@ Result<std::size_t> FaultyLink::forward(Lane& lane) {
     if (held(lane) || !has_credit(inner)) return moved;
     lane.drawn = false;
     if (lane.fault == LinkFault::Close) {
-      return Error{ErrorCode::PeerLost, fmt::format("faulty link to rank {}: closed", peer_), peer_};
+      return Error{ErrorCode::PeerLost, fmt::format("the faulty link from rank {} to rank {} closed", self_, peer_),
+                   peer_};
     }
     if (lane.fault != LinkFault::Drop) {
       const std::uint32_t bytes = from.bytes - (lane.fault == LinkFault::Truncate && from.bytes > 0 ? 1 : 0);

@@ -24,6 +24,7 @@ class FaultyLink final : public Link {
   int descriptor() const override { return inner_->descriptor(); }
   bool send_blocked() const override { return inner_->send_blocked(); }
   std::size_t in_flight() const override;
+  bool closing_loses_data() const override { return inner_->closing_loses_data(); }
   void wake() override { inner_->wake(); }
   Status accept_region(std::uint32_t index, Offer offer) override {
     return inner_->accept_region(index, std::move(offer));
@@ -52,6 +53,7 @@ class FaultyLink final : public Link {
 
   std::unique_ptr<Link> inner_;
   FifoShape shape_;
+  Rank self_;
   Rank peer_;
   FaultSource faults_;
   std::unique_ptr<Lane[]> lanes_;

@@ -29,16 +29,20 @@ TcpLink::TcpLink(Rank peer, Fd socket, const FifoShape& shape)
 TcpLink::~TcpLink() {
   if (broken_ || send_error_) return;
   ::shutdown(socket_.get(), SHUT_WR);
-  int left = 0;
-  int before = -1;
-  for (int quiet_ms = 0; quiet_ms < kLingerMs && ::ioctl(socket_.get(), SIOCOUTQ, &left) == 0 && left > 0;) {
+  std::size_t left = unacknowledged();
+  for (int quiet_ms = 0; quiet_ms < kLingerMs && left > 0;) {
     std::array<std::byte, 4096> discarded;
     while (::recv(socket_.get(), discarded.data(), discarded.size(), MSG_DONTWAIT) > 0) {
     }
     ::poll(nullptr, 0, 1);
+    const std::size_t before = std::exchange(left, unacknowledged());
     quiet_ms = left == before ? quiet_ms + 1 : 0;
-    before = left;
   }
+}
+
+std::size_t TcpLink::unacknowledged() const {
+  int bytes = 0;
+  return ::ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
 Status TcpLink::prepare(std::uint16_t lane) {

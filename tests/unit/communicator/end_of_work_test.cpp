@@ -60,5 +60,24 @@ TEST_F(EndOfWork, LosesNothingThatWasDropped) {
   for (const auto& values : data) EXPECT_EQ(values, std::vector<std::int32_t>(kCalls, 42));
 }
 
+// A root is done when its data is on the way. Who comes late gets it all the same, over a wire, too.
+TEST_F(EndOfWork, OfARootLeavesItsDataBehind) {
+  for (const std::string transport : {"inproc", "tcp"}) {
+    CommunicatorOptions options;
+    options.transports = {transport};
+    auto communicators = Communicator::create_local(2, options).value();
+    constexpr std::size_t kCount = 450'000;  // more than a socket takes at once, less than the slots
+    std::vector<std::int32_t> theirs(kCount);
+    std::jthread root([&] {
+      Communicator leaving = std::move(communicators[0]);
+      std::vector<std::int32_t> own(kCount, 7);
+      EXPECT_TRUE(leaving.broadcast(std::span(own), 0));
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    EXPECT_TRUE(communicators[1].broadcast(std::span(theirs), 0)) << transport;
+    EXPECT_EQ(theirs, std::vector<std::int32_t>(kCount, 7)) << transport;
+  }
+}
+
 }  // namespace
 }  // namespace wreath::test

@@ -1,0 +1,114 @@
+// Links that delay, close and truncate under every collective: right data or an error that says what, never a hang.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "tests/support/collective_matrix.hpp"
+#include "tests/support/processes.hpp"
+
+namespace wreath::test {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr std::size_t kCount = 3001;
+constexpr int kCalls = 4;
+
+struct Fault {
+  std::string name;
+  std::string rates;
+  bool harmless;  // data arrive all the same
+};
+
+struct Point {
+  std::string transport;
+  Collective collective;
+  Fault fault;
+};
+
+std::vector<Point> points() {
+  const std::vector<Fault> faults{
+      {"delay", "delay=0.5,delay_ms=3", true}, {"close", "close=0.1", false}, {"truncate", "truncate=0.1", false}};
+  std::vector<Point> all;
+  for (const TransportRow& transport : transports()) {
+    for (const Collective collective : all_collectives()) {
+      for (const Fault& fault : faults) all.push_back({std::string(transport.name), collective, fault});
+    }
+  }
+  return all;
+}
+
+CommunicatorOptions options_of(const Point& point, int seed) {
+  CommunicatorOptions options;
+  options.transports = {point.transport};
+  options.faults = fmt::format("{},seed={}", point.fault.rates, seed);
+  options.tile_bytes = 4096;
+  options.timeouts.stall_ms = 2'000 * testing_support::kSlower;
+  options.timeouts.arrival_ms = 4'000 * testing_support::kSlower;
+  return options;
+}
+
+// What the faults of a link may make of a call. Every error names a rank that is in the communicator.
+void expect_named(const Error& error) {
+  const bool known =
+      error.code == ErrorCode::PeerLost || error.code == ErrorCode::Mismatch || error.code == ErrorCode::Timeout;
+  EXPECT_TRUE(known) << error.message;
+  EXPECT_NE(error.message.find("rank "), std::string::npos) << error.message;
+  EXPECT_TRUE(error.failed_rank >= 0 && error.failed_rank < kRanks) << error.message;
+}
+
+// Every rank passes its elements on to the next one.
+Status shift(Communicator& communicator, std::string& wrong) {
+  const Rank me = communicator.rank();
+  const std::vector<std::int32_t> mine(kCount, me);
+  std::vector<std::int32_t> theirs(kCount, -1);
+  const Rank from = (me + kRanks - 1) % kRanks;
+  Group group;
+  WREATH_TRY(communicator.send(std::span<const std::int32_t>(mine), (me + 1) % kRanks));
+  WREATH_TRY(communicator.recv(std::span<std::int32_t>(theirs), from));
+  WREATH_TRY(group.run());
+  if (theirs != std::vector<std::int32_t>(kCount, from)) wrong = "elements of another rank";
+  return {};
+}
+
+// One call of `collective`; `wrong` says what its data are, when it succeeds.
+Status call(Communicator& communicator, const CollectiveCase& work, const CollectiveData& data, std::string& wrong) {
+  if (work.collective == Collective::Barrier) return communicator.barrier();
+  if (work.collective == Collective::Exchange) return shift(communicator, wrong);
+  const CollectiveRun run(work, data, communicator.rank(), {});
+  WREATH_TRY(communicator.run(run.call()));
+  wrong = run.wrong();
+  return {};
+}
+
+class FaultyLinks : public testing::TestWithParam<Point> {};
+
+TEST_P(FaultyLinks, GiveRightDataOrANamedError) {
+  const Point& point = GetParam();
+  const CollectiveCase work{point.collective, DataType::Int32, ReduceOp::Sum, kRanks, 1, kCount, {}, false};
+  const bool has_data = point.collective != Collective::Barrier && point.collective != Collective::Exchange;
+  static DataStore store;
+  const CollectiveData* data = has_data ? &store.get(work, Order::Canonical) : nullptr;
+  static const CollectiveData& unused = store.get({}, Order::Canonical);
+  for (int seed = 1; seed <= testing_support::rounds(1, 5); ++seed) {
+    LocalRanks ranks(kRanks, options_of(point, seed));
+    ranks.run([&](Communicator& communicator) {
+      for (int i = 0; i < kCalls; ++i) {
+        std::string wrong;
+        const Status status = call(communicator, work, has_data ? *data : unused, wrong);
+        if (!status) {
+          EXPECT_FALSE(point.fault.harmless) << status.error().message;
+          return expect_named(status.error());
+        }
+        EXPECT_EQ(wrong, "");
+      }
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, FaultyLinks, testing::ValuesIn(points()), [](const auto& row) {
+  return fmt::format("{}_{}_{}", row.param.transport, name(row.param.collective), row.param.fault.name);
+});
+
+}  // namespace
+}  // namespace wreath::test
