@@ -13,7 +13,14 @@
 namespace wreath {
 namespace {
 
-constexpr int kLingerMs = 200;  // without an acknowledgement the peer is taken for gone
+constexpr int kLingerMs = 200;           // without an acknowledgement the peer is taken for gone
+constexpr std::size_t kEndOfStream = 1;  // unacknowledged() counts it as a byte
+
+void discard_input(int socket) {
+  std::array<std::byte, 4096> discarded;
+  while (::recv(socket, discarded.data(), discarded.size(), MSG_DONTWAIT) > 0) {
+  }
+}
 
 }  // namespace
 
@@ -25,16 +32,16 @@ TcpLink::TcpLink(Rank peer, Fd socket, const FifoShape& shape)
       receiver_(socket_.get(), lanes_) {}
 
 // What the kernel accepted must reach the peer, who may be reading it still. Closing with unread input
-// would reset the connection and discard it: so input is read away until our bytes are acknowledged.
+// would reset the connection and discard it: so input is read away until our bytes are acknowledged. The end
+// of the stream is not waited for: a peer that has nothing to say acknowledges it some 40 ms later.
 TcpLink::~TcpLink() {
   if (broken_ || send_error_) return;
   ::shutdown(socket_.get(), SHUT_WR);
+  discard_input(socket_.get());
   std::size_t left = unacknowledged();
-  for (int quiet_ms = 0; quiet_ms < kLingerMs && left > 0;) {
-    std::array<std::byte, 4096> discarded;
-    while (::recv(socket_.get(), discarded.data(), discarded.size(), MSG_DONTWAIT) > 0) {
-    }
+  for (int quiet_ms = 0; quiet_ms < kLingerMs && left > kEndOfStream;) {
     ::poll(nullptr, 0, 1);
+    discard_input(socket_.get());
     const std::size_t before = std::exchange(left, unacknowledged());
     quiet_ms = left == before ? quiet_ms + 1 : 0;
   }
