@@ -22,6 +22,7 @@ void Engine::on_message(Rank from, ControlMessage message) {
       // A peer of this process that left took its memory along; what this rank still needs of it was read before.
       const bool gone = !accepted && accepted.error().code == ErrorCode::Unavailable;
       if (!accepted && !gone) fail(accepted.error().code, from, accepted.error().message);
+      ring();  // a step may wait for a message there
       return;
     }
     case MessageKind::Query:

@@ -1,0 +1,128 @@
+// What a driver that sleeps is woken by: its peers, never the end of its patience.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "src/base/clock.hpp"
+#include "src/base/cpu.hpp"
+#include "src/communicator/progress.hpp"
+#include "tests/support/local_ranks.hpp"
+#include "wreath/transport.hpp"
+
+namespace {
+
+constexpr int kLongMs = 20;
+std::atomic<int> g_overslept{0};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+}  // namespace
+
+// In front of the C library's, for the whole program: counts the waits that nothing ended.
+extern "C" int poll(pollfd* descriptors, nfds_t count, int timeout_ms) {
+  const auto ready = static_cast<int>(::syscall(SYS_poll, descriptors, count, timeout_ms));
+  if (ready == 0 && timeout_ms >= kLongMs) g_overslept.fetch_add(1);
+  return ready;
+}
+
+namespace wreath::test {
+namespace {
+
+class Waits : public testing::TestWithParam<std::string> {
+ protected:
+  static CommunicatorOptions options() {
+    CommunicatorOptions options;
+    options.transports = {GetParam()};
+    return options;
+  }
+};
+
+// Every call is a chain of waits; one missed bell in it would cost it a whole sleep.
+TEST_P(Waits, AreEndedByPeersWhereRanksShareCores) {
+  constexpr int kCalls = 100;
+  const int ranks = std::min(17, 2 * usable_cores() + 2);
+  LocalRanks all(ranks, options());
+  std::vector<std::vector<float>> data(static_cast<std::size_t>(ranks), std::vector<float>(20'000));
+  const auto call_all = [&](Communicator& communicator) {
+    std::vector<float>& mine = data[static_cast<std::size_t>(communicator.rank())];
+    for (int i = 0; i < kCalls; ++i) {
+      const std::size_t count = i % 2 == 0 ? mine.size() : 10;
+      ASSERT_TRUE(communicator.all_reduce(mine.data(), mine.data(), count, DataType::Float32));
+      ASSERT_TRUE(communicator.broadcast(mine.data(), mine.data(), count, DataType::Float32, i % ranks));
+      ASSERT_TRUE(communicator.barrier());
+    }
+  };
+  g_overslept = 0;
+  all.run(call_all);
+  EXPECT_LT(g_overslept.load(), kCalls / 4);  // not 0: others may have the cores for as long as that
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Waits, testing::Values("inproc", "shm", "tcp"),
+                         [](const auto& row) { return row.param; });
+
+// Keeps the progress thread from its work while it is closed.
+class Gate : public Progress::Client {
+ public:
+  void on_event(std::uint64_t, std::uint32_t) override {}
+  Driven drive() override {
+    entered_ = true;
+    entered_.notify_all();
+    closed_.wait(true);
+    return Driven::Nothing;
+  }
+  void begin_wait(std::vector<int>&) override {}
+  void end_wait() override {}
+  void wait_until_entered() { entered_.wait(false); }
+  void open() {
+    closed_ = false;
+    closed_.notify_all();
+  }
+
+ private:
+  std::atomic<bool> closed_{true};
+  std::atomic<bool> entered_{false};
+};
+
+// From the moment on when rank 1 may learn of the memory that its first message is in, in which it is asleep.
+std::int64_t wakes_after_ns() {
+  CommunicatorOptions options;
+  options.transports = {"shm"};
+  auto communicators = Communicator::create_local(2, options).value();
+  const auto progress = Progress::instance().value();
+  Gate gate;
+  progress->add(gate);
+  progress->kick();
+  gate.wait_until_entered();
+  std::vector<std::vector<float>> data(2, std::vector<float>(20'000));
+  std::int64_t end_ns = 0;
+  std::int64_t open_ns = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        float* const mine = data[rank].data();
+        EXPECT_TRUE(communicators[rank].broadcast(mine, mine, data[rank].size(), DataType::Float32, 0));
+        if (rank == 1) end_ns = now_ns();
+      });
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    open_ns = now_ns();
+    gate.open();
+  }
+  progress->remove(gate);
+  return end_ns - open_ns;
+}
+
+TEST(Announcements, EndTheWaitForTheirMemory) {
+  std::int64_t fastest_ns = std::numeric_limits<std::int64_t>::max();
+  for (int turn = 0; turn < 5; ++turn) fastest_ns = std::min(fastest_ns, wakes_after_ns());
+  EXPECT_LT(fastest_ns, 20'000'000);
+}
+
+}  // namespace
+}  // namespace wreath::test
