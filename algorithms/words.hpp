@@ -52,6 +52,16 @@ struct Taken {
 // Sends and receives in turns, message by message, so that one slot is enough where both ends send first.
 void exchange(Lane& lane, Rank to, const Chunks& sent, const Taken& taken);
 
+// The ranks in a circle around `me`; distances are 0 to `ranks`.
+struct Ring {
+  static Ring of(const Problem& problem, Rank me) { return {problem.ranks, me}; }
+  Rank after(int distance) const { return (me + distance) % ranks; }
+  Rank before(int distance) const { return (me + ranks - distance) % ranks; }
+
+  int ranks;
+  Rank me;
+};
+
 // All ranks but `me`, starting at me + 1.
 inline std::vector<Rank> others(int ranks, Rank me) { return stretch_of_ring(me + 1, ranks - 1, ranks); }
 

@@ -19,48 +19,38 @@ template <typename T>
 struct NarrowFormat {
   static constexpr bool kExists = false;
 };
-template <>
-struct NarrowFormat<Float16> {
+
+// What follows from the widths where the format is as IEEE 754 has it: the largest exponent is infinity's and NaN's.
+template <typename Word, int mantissa_bits>
+struct InterchangeFormat {
   static constexpr bool kExists = true;
-  using Bits = std::uint16_t;
-  static constexpr int kMantissaBits = 10;
-  static constexpr int kBias = 15;
-  static constexpr std::uint32_t kFirstNonFinite = 0x7c00;  // the least magnitude that is no finite number
-  static constexpr std::uint32_t kFromInfinity = 0x7c00;
-  static constexpr std::uint32_t kNan = 0x7e00;
-  static constexpr std::uint32_t kLargestFloat = 0x47800000;  // larger finite floats narrow as this one: 2^16
+  using Bits = Word;
+  static constexpr int kMantissaBits = mantissa_bits;
+  static constexpr int kExponentBits = 8 * static_cast<int>(sizeof(Word)) - 1 - mantissa_bits;
+  static constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
+  static constexpr std::uint32_t kFromInfinity = ((1u << kExponentBits) - 1) << mantissa_bits;
+  static constexpr std::uint32_t kFirstNonFinite = kFromInfinity;  // the least magnitude that is no finite number
+  static constexpr std::uint32_t kNan = kFromInfinity | 1u << (mantissa_bits - 1);
+};
+
+// kLargestFloat: larger finite floats narrow as this one.
+template <>
+struct NarrowFormat<Float16> : InterchangeFormat<std::uint16_t, 10> {
+  static constexpr std::uint32_t kLargestFloat = 0x47800000;  // 2^16, which is infinity's place
 };
 template <>
-struct NarrowFormat<BFloat16> {
-  static constexpr bool kExists = true;
-  using Bits = std::uint16_t;
-  static constexpr int kMantissaBits = 7;
-  static constexpr int kBias = 127;
-  static constexpr std::uint32_t kFirstNonFinite = 0x7f80;
-  static constexpr std::uint32_t kFromInfinity = 0x7f80;
-  static constexpr std::uint32_t kNan = 0x7fc0;
-  static constexpr std::uint32_t kLargestFloat = 0x7f7fffff;
+struct NarrowFormat<BFloat16> : InterchangeFormat<std::uint16_t, 7> {
+  static constexpr std::uint32_t kLargestFloat = 0x7f7fffff;  // the largest of all
 };
 template <>
-struct NarrowFormat<Float8E4M3> {
-  static constexpr bool kExists = true;
-  using Bits = std::uint8_t;
-  static constexpr int kMantissaBits = 3;
-  static constexpr int kBias = 7;
+struct NarrowFormat<Float8E4M3> : InterchangeFormat<std::uint8_t, 3> {  // no infinity, and one NaN
   static constexpr std::uint32_t kFirstNonFinite = 0x7f;
   static constexpr std::uint32_t kFromInfinity = 0x7f;
   static constexpr std::uint32_t kNan = 0x7f;
   static constexpr std::uint32_t kLargestFloat = 0x43e00000;  // 448
 };
 template <>
-struct NarrowFormat<Float8E5M2> {
-  static constexpr bool kExists = true;
-  using Bits = std::uint8_t;
-  static constexpr int kMantissaBits = 2;
-  static constexpr int kBias = 15;
-  static constexpr std::uint32_t kFirstNonFinite = 0x7c;
-  static constexpr std::uint32_t kFromInfinity = 0x7c;
-  static constexpr std::uint32_t kNan = 0x7e;
+struct NarrowFormat<Float8E5M2> : InterchangeFormat<std::uint8_t, 2> {
   static constexpr std::uint32_t kLargestFloat = 0x47600000;  // 57344
 };
 

@@ -9,13 +9,14 @@ namespace wreath {
 
 Schedule bruck_all_gather(const Problem& problem, Rank me) {
   const int n = problem.ranks;
+  const Ring ring = Ring::of(problem, me);
   Schedule schedule(static_cast<std::uint32_t>(n));
   Lane& lane = schedule.lane();
 
   lane.copy(input(me), output(me));
   for (int distance = 1; distance < n; distance *= 2) {
     const int blocks = std::min(distance, n - distance);
-    const Rank to = (me + n - distance) % n, from = (me + distance) % n;
+    const Rank to = ring.before(distance), from = ring.after(distance);
     exchange(lane, to, chunks(Buffer::Output, stretch_of_ring(me, blocks, n)),
              {.from = from, .target = chunks(Buffer::Output, stretch_of_ring(from, blocks, n))});
   }

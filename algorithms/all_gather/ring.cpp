@@ -9,16 +9,16 @@ namespace wreath {
 Schedule ring_all_gather(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   if (n == 1) return copy_only();
-  const Rank next = (me + 1) % n, previous = (me + n - 1) % n;
-  const auto behind = [&](int distance) { return (me + n - distance) % n; };
+  const Ring ring = Ring::of(problem, me);
+  const Rank next = ring.after(1), previous = ring.before(1);
   Schedule schedule(static_cast<std::uint32_t>(n));
   Lane& lane = schedule.lane();
 
   lane.send(next, input(me));
   lane.copy(input(me), output(me));
   for (int k = 1; k < n; ++k) {
-    lane.recv(previous, output(behind(k)));
-    if (k < n - 1) lane.send(next, output(behind(k)));
+    lane.recv(previous, output(ring.before(k)));
+    if (k < n - 1) lane.send(next, output(ring.before(k)));
   }
   return schedule;
 }

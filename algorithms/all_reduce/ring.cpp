@@ -9,20 +9,20 @@ namespace wreath {
 Schedule ring_all_reduce(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   if (n == 1) return copy_only();
-  const Rank next = (me + 1) % n, previous = (me + n - 1) % n;
-  const auto behind = [&](int distance) { return (me + n - distance) % n; };
+  const Ring ring = Ring::of(problem, me);
+  const Rank next = ring.after(1), previous = ring.before(1);
   Schedule schedule(static_cast<std::uint32_t>(n));
   Lane& lane = schedule.lane();
 
-  lane.send(next, input(behind(1)));
+  lane.send(next, input(ring.before(1)));
   for (int k = 2; k <= n; ++k) {  // partial sums travel; the last to arrive completes our own part
-    const Chunk sum = k == n ? output(me) : partial(0, behind(k));
-    lane.recv_reduce(previous, input(behind(k)), sum, k == 2 ? Incoming{} : kPartial);
+    const Chunk sum = k == n ? output(me) : partial(0, ring.before(k));
+    lane.recv_reduce(previous, input(ring.before(k)), sum, k == 2 ? Incoming{} : kPartial);
     lane.send(next, sum);
   }
   for (int k = 1; k < n; ++k) {  // complete parts travel; nobody needs what the next rank made
-    lane.recv(previous, output(behind(k)));
-    if (k < n - 1) lane.send(next, output(behind(k)));
+    lane.recv(previous, output(ring.before(k)));
+    if (k < n - 1) lane.send(next, output(ring.before(k)));
   }
   return schedule;
 }

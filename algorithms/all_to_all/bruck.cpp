@@ -21,13 +21,13 @@ std::vector<int> distances_with(int bit, int n) {
 
 Schedule bruck_all_to_all(const Problem& problem, Rank me) {
   const int n = problem.ranks;
-  const auto after = [&](int distance) { return (me + n + distance) % n; };
+  const Ring ring = Ring::of(problem, me);
   Schedule schedule(static_cast<std::uint32_t>(n));
   Lane& lane = schedule.lane();
 
   lane.copy(input(me), output(me));
   std::vector<Chunk> places;  // by distance: where the block that goes that far in all is now
-  for (int distance = 0; distance < n; ++distance) places.push_back(input(after(distance)));
+  for (int distance = 0; distance < n; ++distance) places.push_back(input(ring.after(distance)));
   int slot = n / 2;  // before it: what is packed for one message; from it on: what came
   for (int bit = 1; bit < n; bit *= 2) {
     const std::vector<int> moving = distances_with(bit, n);
@@ -38,7 +38,7 @@ Schedule bruck_all_to_all(const Problem& problem, Rank me) {
       const int distance = moving[static_cast<std::size_t>(i)];
       Chunk& place = places[static_cast<std::size_t>(distance)];
       // It came (distance mod bit) ranks so far, and comes from (distance mod 2 bit) ranks before us next.
-      const int came_from = after(-(distance % (2 * bit)));
+      const int came_from = ring.before(distance % (2 * bit));
       if (bit > 1) {
         const Chunk packed = scratch(i, static_cast<int>(place.part));
         lane.copy(place, packed);
@@ -48,10 +48,10 @@ Schedule bruck_all_to_all(const Problem& problem, Rank me) {
       place = last ? output(came_from) : scratch(slot + i, came_from);
       received.push_back(place);
     }
-    exchange(lane, after(bit), sent, {.from = after(-bit), .target = received});
+    exchange(lane, ring.after(bit), sent, {.from = ring.before(bit), .target = received});
     for (const int distance : moving) {
       const bool arrived = distance < 2 * bit && !last;
-      if (arrived) lane.copy(places[static_cast<std::size_t>(distance)], output(after(-distance)));
+      if (arrived) lane.copy(places[static_cast<std::size_t>(distance)], output(ring.before(distance)));
     }
     slot += count;
   }

@@ -10,12 +10,13 @@ namespace wreath {
 Schedule direct_all_to_all(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   if (n == 1) return copy_only();
+  const Ring ring = Ring::of(problem, me);
   Schedule schedule(static_cast<std::uint32_t>(n));
   Lane& give = schedule.lane(0);
   Lane& take = schedule.lane(1);
 
   for (int k = 1; k < n; ++k) {
-    const Rank to = (me + k) % n, from = (me + n - k) % n;
+    const Rank to = ring.after(k), from = ring.before(k);
     give.send(to, input(to));
     take.recv(from, output(from), {.lane = give.number()});
   }

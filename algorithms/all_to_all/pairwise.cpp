@@ -9,11 +9,12 @@ namespace wreath {
 
 Schedule pairwise_all_to_all(const Problem& problem, Rank me) {
   const int n = problem.ranks;
+  const Ring ring = Ring::of(problem, me);
   Schedule schedule(static_cast<std::uint32_t>(n));
   Lane& lane = schedule.lane();
 
   for (int k = 1; k < n; ++k) {
-    const Rank to = (me + k) % n, from = (me + n - k) % n;
+    const Rank to = ring.after(k), from = ring.before(k);
     lane.send(to, input(to));
     lane.recv(from, output(from));
   }

@@ -10,14 +10,15 @@ namespace wreath {
 Schedule dissemination_barrier(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   if (n == 1) return copy_only();
+  const Ring ring = Ring::of(problem, me);
   Schedule schedule(1);
   Lane& lane = schedule.lane();
 
   Chunk heard = input(0);
   for (int distance = 1; distance < n; distance *= 2) {
     const Chunk next = 2 * distance >= n ? output(0) : partial(0, 0);
-    lane.send_all_staged({(me + distance) % n}, heard);  // in place the last round replaces the input
-    lane.recv_reduce((me + n - distance) % n, heard, next, distance == 1 ? Incoming{} : kPartial);
+    lane.send_all_staged({ring.after(distance)}, heard);  // in place the last round replaces the input
+    lane.recv_reduce(ring.before(distance), heard, next, distance == 1 ? Incoming{} : kPartial);
     heard = next;
   }
   return schedule;

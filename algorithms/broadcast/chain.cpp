@@ -8,8 +8,8 @@
 namespace wreath {
 
 Schedule chain_broadcast(const Problem& problem, Rank me) {
-  const int n = problem.ranks;
-  const Rank next = (me + 1) % n, previous = (me + n - 1) % n;
+  const Ring ring = Ring::of(problem, me);
+  const Rank next = ring.after(1), previous = ring.before(1);
   const bool root = me == problem.root;
   Schedule schedule(1);
   Lane& lane = schedule.lane();

@@ -10,7 +10,8 @@ namespace wreath {
 Schedule chain_reduce(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   if (n == 1) return copy_only();
-  const Rank next = (me + 1) % n, previous = (me + n - 1) % n;
+  const Ring ring = Ring::of(problem, me);
+  const Rank next = ring.after(1), previous = ring.before(1);
   const Rank first = (problem.root + 1) % n;
   Schedule schedule(1);
   Lane& lane = schedule.lane();

@@ -9,15 +9,15 @@ namespace wreath {
 Schedule ring_reduce_scatter(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   if (n == 1) return copy_only();
-  const Rank next = (me + 1) % n, previous = (me + n - 1) % n;
-  const auto behind = [&](int distance) { return (me + n - distance) % n; };
+  const Ring ring = Ring::of(problem, me);
+  const Rank next = ring.after(1), previous = ring.before(1);
   Schedule schedule(static_cast<std::uint32_t>(n));
   Lane& lane = schedule.lane();
 
-  lane.send(next, input(behind(1)));
+  lane.send(next, input(ring.before(1)));
   for (int k = 2; k < n; ++k) {
-    lane.recv_reduce(previous, input(behind(k)), partial(0, behind(k)), k == 2 ? Incoming{} : kPartial);
-    lane.send(next, partial(0, behind(k)));
+    lane.recv_reduce(previous, input(ring.before(k)), partial(0, ring.before(k)), k == 2 ? Incoming{} : kPartial);
+    lane.send(next, partial(0, ring.before(k)));
   }
   lane.recv_reduce(previous, input(me), output(me), n == 2 ? Incoming{} : kPartial);
   return schedule;

@@ -5,10 +5,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <thread>
 #include <vector>
 
+#include "run_ranks.hpp"
 #include "wreath/wreath.hpp"
 
 namespace {
@@ -46,22 +45,6 @@ void run_rank(wreath::Communicator& communicator) {
   if (communicator.rank() == 0) std::printf("one by one %.1f ms, overlapped %.1f ms\n", one_by_one_ms, overlapped_ms);
 }
 
-void run() {
-  if (std::getenv("RANK") != nullptr) {
-    auto communicator = wreath::Communicator::create_from_environment().value();
-    return run_rank(communicator);
-  }
-  auto communicators = wreath::Communicator::create_local(4).value();
-  std::vector<std::jthread> threads;
-  for (auto& communicator : communicators) threads.emplace_back([&] { run_rank(communicator); });
-}
-
 }  // namespace
 
-int main() try {
-  run();
-  return 0;
-} catch (const wreath::Exception& failure) {
-  std::fprintf(stderr, "wreath: error: %s\n", failure.what());
-  return wreath::exit_code(failure.error().code);
-}
+int main() { return run_ranks(4, run_rank); }

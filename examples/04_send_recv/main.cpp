@@ -3,11 +3,10 @@
 //   04_send_recv                                              four threads of this process
 //   torchrun --nproc-per-node 4 --no-python 04_send_recv      one rank per process
 #include <cstdio>
-#include <cstdlib>
 #include <span>
-#include <thread>
 #include <vector>
 
+#include "run_ranks.hpp"
 #include "wreath/wreath.hpp"
 
 namespace {
@@ -28,22 +27,6 @@ void run_rank(wreath::Communicator& communicator) {
   }
 }
 
-void run() {
-  if (std::getenv("RANK") != nullptr) {
-    auto communicator = wreath::Communicator::create_from_environment().value();
-    return run_rank(communicator);
-  }
-  auto communicators = wreath::Communicator::create_local(4).value();
-  std::vector<std::jthread> threads;
-  for (auto& communicator : communicators) threads.emplace_back([&] { run_rank(communicator); });
-}
-
 }  // namespace
 
-int main() try {
-  run();
-  return 0;
-} catch (const wreath::Exception& failure) {
-  std::fprintf(stderr, "wreath: error: %s\n", failure.what());
-  return wreath::exit_code(failure.error().code);
-}
+int main() { return run_ranks(4, run_rank); }

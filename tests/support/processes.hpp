@@ -31,6 +31,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
 #include "src/base/fd.hpp"
+#include "tests/support/surroundings.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath::testing_support {
@@ -65,25 +66,7 @@ bool eventually(std::int64_t ms, Condition condition) {
   return true;
 }
 
-// A folder that is removed at the end.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "wreath-fault-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using test::Folder;
 
 // Reads lines from a pipe with a deadline.
 class LineReader {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/local_ranks.hpp"
+#include "tests/support/surroundings.hpp"
 
 namespace wreath::test {
 namespace {
@@ -18,14 +20,29 @@ namespace {
 constexpr std::size_t kCount = 10'000;
 constexpr std::size_t kBytes = kCount * sizeof(float);
 
-Call sum_of(const DeviceMemory& input, const DeviceMemory& output, Stream* stream) {
-  Call call;
-  call.input = input.data();
-  call.output = output.data();
-  call.count = kCount;
-  call.stream = stream;
-  return call;
-}
+// A stream of the host device, and the buffers of a sum in it.
+struct Streamed {
+  Call sum() const {
+    Call call;
+    call.input = input.data();
+    call.output = output.data();
+    call.count = kCount;
+    call.stream = stream.get();
+    return call;
+  }
+  // The stream comes to what is put in it later once `go`.
+  void hold_until(const std::atomic<bool>& go) {
+    const auto wait = [&go] {
+      while (!go) std::this_thread::yield();
+      return Status();
+    };
+    stream->run(wait).value();
+  }
+
+  DeviceMemory input = host_device().allocate(kBytes).value();
+  DeviceMemory output = host_device().allocate(kBytes).value();
+  std::unique_ptr<Stream> stream = host_device().make_stream().value();
+};
 
 TEST(CallsInStreams, RunBetweenTheCopiesAroundThem) {
   for (const char* transport : {"inproc", "tcp"}) {
@@ -33,17 +50,15 @@ TEST(CallsInStreams, RunBetweenTheCopiesAroundThem) {
     options.transports = {transport};
     LocalRanks ranks(3, options);
     ranks.run([&](Communicator& communicator) {
-      const DeviceMemory input = host_device().allocate(kBytes).value();
-      const DeviceMemory output = host_device().allocate(kBytes).value();
       const std::vector<float> source(kCount, static_cast<float>(communicator.rank() + 1));
       std::vector<float> target(kCount);
-      const auto stream = host_device().make_stream().value();
+      Streamed device;
       for (int repeat = 0; repeat < 20; ++repeat) {
-        stream->copy(input.data(), source.data(), kBytes).value();
-        communicator.start(sum_of(input, output, stream.get())).value();
-        stream->copy(target.data(), output.data(), kBytes).value();
+        device.stream->copy(device.input.data(), source.data(), kBytes).value();
+        communicator.start(device.sum()).value();
+        device.stream->copy(target.data(), device.output.data(), kBytes).value();
       }
-      stream->synchronize().value();
+      device.stream->synchronize().value();
       EXPECT_EQ(target, std::vector<float>(kCount, 6));
     });
   }
@@ -54,18 +69,9 @@ TEST(CallsInStreams, KeepTheirTurnWhenTheirStreamIsLate) {
   LocalRanks ranks(2, {});
   std::atomic<bool> go = false;
   ranks.run([&](Communicator& communicator) {
-    const DeviceMemory input = host_device().allocate(kBytes).value();
-    const DeviceMemory output = host_device().allocate(kBytes).value();
-    const auto stream = host_device().make_stream().value();
-    if (communicator.rank() == 0) {
-      stream
-          ->run([&] {
-            while (!go) std::this_thread::yield();
-            return Status();
-          })
-          .value();
-    }
-    Work first = communicator.start(sum_of(input, output, stream.get())).value();
+    Streamed device;
+    if (communicator.rank() == 0) device.hold_until(go);
+    Work first = communicator.start(device.sum()).value();
     std::int32_t value = communicator.rank() + 1;
     Work second = communicator.all_reduce_async(&value, &value, 1, DataType::Int32).value();
     EXPECT_EQ(second.wait(50).error().code, ErrorCode::NotReady);
@@ -73,7 +79,7 @@ TEST(CallsInStreams, KeepTheirTurnWhenTheirStreamIsLate) {
     second.wait().value();
     first.wait().value();
     EXPECT_EQ(value, 3);
-    stream->synchronize().value();
+    device.stream->synchronize().value();
   });
 }
 
@@ -85,51 +91,38 @@ TEST(CallsInStreams, AreLateAndNotStalledWhileTheirStreamIsBusy) {
   LocalRanks ranks(2, options);
   std::atomic<bool> over = false;
   ranks.run([&](Communicator& communicator) {
-    const DeviceMemory input = host_device().allocate(kBytes).value();
-    const DeviceMemory output = host_device().allocate(kBytes).value();
-    const auto stream = host_device().make_stream().value();
-    if (communicator.rank() == 0) {
-      stream
-          ->run([&] {
-            while (!over) std::this_thread::yield();
-            return Status();
-          })
-          .value();
-    }
-    Work work = communicator.start(sum_of(input, output, stream.get())).value();
+    Streamed device;
+    if (communicator.rank() == 0) device.hold_until(over);
+    Work work = communicator.start(device.sum()).value();
     const Status status = work.wait();
     over = true;
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, ErrorCode::Timeout);
     EXPECT_NE(status.error().message.find("has not entered the call within 1500 ms"), std::string::npos)
         << status.error().message;
-    EXPECT_FALSE(stream->synchronize());
+    EXPECT_FALSE(device.stream->synchronize());
   });
 }
 
 TEST(CallsInStreams, WorkAlone) {
   LocalRanks ranks(1, {});
   Communicator& communicator = ranks.communicators().front();
-  const DeviceMemory input = host_device().allocate(kBytes).value();
-  const DeviceMemory output = host_device().allocate(kBytes).value();
-  const auto stream = host_device().make_stream().value();
   std::vector<float> values(kCount);
   std::iota(values.begin(), values.end(), 0.0F);
   std::vector<float> target(kCount);
-  stream->copy(input.data(), values.data(), kBytes).value();
-  communicator.start(sum_of(input, output, stream.get())).value();
-  stream->copy(target.data(), output.data(), kBytes).value();
-  stream->synchronize().value();
+  Streamed device;
+  device.stream->copy(device.input.data(), values.data(), kBytes).value();
+  communicator.start(device.sum()).value();
+  device.stream->copy(target.data(), device.output.data(), kBytes).value();
+  device.stream->synchronize().value();
   EXPECT_EQ(target, values);
 }
 
 TEST(Traces, HoldTheCallsAndStepsOfEveryRank) {
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("wreath-trace-test-" + std::to_string(::getpid()));
-  std::filesystem::create_directory(folder);
+  const Folder folder;
   {
     CommunicatorOptions options;
-    options.trace = folder.string();
+    options.trace = folder.path();
     options.algorithm = "ring";
     LocalRanks ranks(3, options);
     ranks.run([](Communicator& communicator) {
@@ -138,7 +131,7 @@ TEST(Traces, HoldTheCallsAndStepsOfEveryRank) {
     });
   }
   std::set<int> seen;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
     std::ifstream file(entry.path());
     const nlohmann::json trace = nlohmann::json::parse(file);
     std::size_t calls = 0;
@@ -155,7 +148,6 @@ TEST(Traces, HoldTheCallsAndStepsOfEveryRank) {
     EXPECT_GE(steps, 5U);  // 2 (n - 1) messages, some fused with what comes before them
   }
   EXPECT_EQ(seen, (std::set<int>{0, 1, 2}));
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

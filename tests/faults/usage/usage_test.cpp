@@ -14,11 +14,7 @@ namespace wreath::testing_support {
 namespace {
 
 CommunicatorOptions quick() {
-  Folder* const folder = [] {
-    static Folder kept;
-    return &kept;
-  }();
-  ::setenv("WREATH_RECORDER_DIR", folder->path().c_str(), 1);
+  static const test::RecordingsFolder kept;
   CommunicatorOptions options;
   options.timeouts = {20'000 * kSlower, 500, 2'000, 2'000};
   return options;

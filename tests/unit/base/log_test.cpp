@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/surroundings.hpp"
+
 namespace wreath {
 namespace {
 
@@ -102,18 +104,15 @@ TEST(Log, KeepsLinesOfManyThreadsWhole) {
 }
 
 TEST(Log, WritesToAFileNamedByHostAndPid) {
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("wreath-log-" + std::to_string(getpid()));
-  std::filesystem::create_directory(folder);
-  EXPECT_EQ(stderr_of("WREATH_DEBUG_FILE", (folder / "%p-100%").string(), [] { log_error("into the file"); }), "");
+  const test::Folder folder;
+  EXPECT_EQ(stderr_of("WREATH_DEBUG_FILE", folder / "%p-100%", [] { log_error("into the file"); }), "");
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) paths.push_back(entry.path());
   ASSERT_EQ(paths.size(), 1u);
   EXPECT_THAT(paths[0].filename().string(), MatchesRegex("[0-9]+-100%"));
   std::ostringstream text;
   text << std::ifstream(paths[0]).rdbuf();
   EXPECT_THAT(text.str(), HasSubstr("into the file"));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Log, FallsBackToStderrWhenTheFileCannotBeOpened) {

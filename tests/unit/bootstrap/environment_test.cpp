@@ -26,7 +26,7 @@ class EnvironmentJobs : public ::testing::Test {
   static Fd occupy(std::uint16_t port) { return std::move(listen_on(SocketAddress::loopback(AF_INET, port)).value()); }
 
   std::uint16_t port_ = free_port();
-  TemporaryFolder home_;
+  Folder home_;
   Environment clean_{{{"HOME", home_.path()},
                       {"WREATH_KEY", ""},
                       {"WREATH_KEY_FILE", ""},

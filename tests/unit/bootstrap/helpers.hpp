@@ -1,8 +1,6 @@
 // What the start-up tests share.
 #pragma once
 
-#include <stdlib.h>
-
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +14,7 @@
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/bootstrap/meeting.hpp"
 #include "src/bootstrap/proof.hpp"
+#include "tests/support/surroundings.hpp"
 
 namespace wreath {
 
@@ -54,48 +53,8 @@ class DescriptorCount {
   std::ptrdiff_t before_ = (wait_for_meetings(0), open_descriptors());
 };
 
-// Sets environment variables (empty: unsets them) and puts the old ones back.
-class Environment {
- public:
-  explicit Environment(const std::vector<std::pair<std::string, std::string>>& variables) {
-    for (const auto& [name, value] : variables) {
-      const char* old = ::getenv(name.c_str());
-      old_.emplace_back(name, old == nullptr ? std::string() : std::string(old));
-      set(name, value);
-    }
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-  ~Environment() {
-    for (auto it = old_.rbegin(); it != old_.rend(); ++it) set(it->first, it->second);
-  }
-
- private:
-  static void set(const std::string& name, const std::string& value) {
-    if (value.empty()) {
-      ::unsetenv(name.c_str());
-    } else {
-      ::setenv(name.c_str(), value.c_str(), 1);
-    }
-  }
-  std::vector<std::pair<std::string, std::string>> old_;
-};
-
-// A folder that is removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "wreath-test-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using test::Environment;
+using test::Folder;
 
 inline std::shared_ptr<const Key> test_key(int seed = 1) {
   std::array<std::byte, kKeyBytes> bytes{};

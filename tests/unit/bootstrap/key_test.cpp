@@ -27,7 +27,7 @@ class KeyFiles : public ::testing::Test {
     EXPECT_EQ(::chmod(path.c_str(), mode), 0);
     return path;
   }
-  TemporaryFolder folder_;
+  Folder folder_;
   Environment environment_{{{"HOME", folder_.path()}, {"WREATH_KEY", ""}, {"WREATH_KEY_FILE", ""}}};
 };
 

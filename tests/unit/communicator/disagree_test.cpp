@@ -1,28 +1,18 @@
 // Ranks that make different calls under one number: both learn what differs.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "tests/support/local_ranks.hpp"
+#include "tests/support/surroundings.hpp"
 
 namespace wreath::test {
 namespace {
 
 class Disagree : public testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override {
-    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
-    ASSERT_EQ(::setenv("WREATH_RECORDER_DIR", folder_.c_str(), 1), 0);
-  }
-  void TearDown() override {
-    ::unsetenv("WREATH_RECORDER_DIR");
-    std::filesystem::remove_all(folder_);
-  }
-
   // All ranks end with a Mismatch; what they say together holds each of `says`.
   void expect(const std::function<Status(Communicator&)>& call, const std::vector<std::string>& says) {
     CommunicatorOptions options;
@@ -43,7 +33,7 @@ class Disagree : public testing::TestWithParam<std::string> {
     }
   }
 
-  std::string folder_ = testing::TempDir() + "wreath-disagree-XXXXXX";
+  RecordingsFolder recordings_;
   std::vector<std::vector<std::int32_t>> input_{2, std::vector<std::int32_t>(1000)};
   std::vector<std::vector<std::int32_t>> output_{2, std::vector<std::int32_t>(1000)};
   const std::int32_t* input(const Communicator& it) { return input_[static_cast<std::size_t>(it.rank())].data(); }

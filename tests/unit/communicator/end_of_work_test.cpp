@@ -2,12 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/support/surroundings.hpp"
 #include "wreath/wreath.hpp"
 
 namespace wreath::test {
@@ -15,15 +14,7 @@ namespace {
 
 class EndOfWork : public testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
-    ASSERT_EQ(::setenv("WREATH_RECORDER_DIR", folder_.c_str(), 1), 0);
-  }
-  void TearDown() override {
-    ::unsetenv("WREATH_RECORDER_DIR");
-    std::filesystem::remove_all(folder_);
-  }
-  std::string folder_ = testing::TempDir() + "wreath-end-of-work-XXXXXX";
+  RecordingsFolder recordings_;
 };
 
 // Whoever destroys a communicator as soon as it failed may be faster than the thread that ends its work.

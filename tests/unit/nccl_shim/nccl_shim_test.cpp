@@ -5,29 +5,26 @@
 
 #include <array>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/support/surroundings.hpp"
 
 namespace {
 
 // Recordings of failed communicators go to a folder of their own.
 class NcclShim : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    folder() = testing::TempDir() + "wreath-nccl-shim-XXXXXX";
-    ASSERT_NE(::mkdtemp(folder().data()), nullptr);
-    ASSERT_EQ(::setenv("WREATH_RECORDER_DIR", folder().c_str(), 1), 0);
-  }
-  static void TearDownTestSuite() { std::filesystem::remove_all(folder()); }
+  static void SetUpTestSuite() { recordings() = std::make_unique<wreath::test::RecordingsFolder>(); }
+  static void TearDownTestSuite() { recordings().reset(); }
 
  private:
-  static std::string& folder() {
-    static std::string path;
-    return path;
+  static std::unique_ptr<wreath::test::RecordingsFolder>& recordings() {
+    static std::unique_ptr<wreath::test::RecordingsFolder> folder;
+    return folder;
   }
 };
 

@@ -5,16 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "src/schedule/show.hpp"
+#include "tests/unit/schedule/words.hpp"
 #include "wreath/algorithm.hpp"
 
 namespace wreath {
 namespace {
-
-constexpr Chunk input(std::uint32_t part) { return {Buffer::Input, part}; }
-constexpr Chunk output(std::uint32_t part) { return {Buffer::Output, part}; }
-constexpr Chunk scratch(std::uint32_t part, std::uint32_t slot = 0) { return {Buffer::Scratch, part, slot}; }
-constexpr Chunk partial(std::uint32_t part, std::uint32_t slot = 0) { return {Buffer::Partial, part, slot}; }
-constexpr Incoming kUnfinished{.lane = -1, .form = Form::Partial};
 
 std::vector<StepOp> ops(const Lowered& program) {
   std::vector<StepOp> list;

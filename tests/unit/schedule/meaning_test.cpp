@@ -9,15 +9,10 @@
 #include <vector>
 
 #include "src/schedule/verify.hpp"
+#include "tests/unit/schedule/words.hpp"
 
 namespace wreath {
 namespace {
-
-constexpr Chunk input(int part) { return {Buffer::Input, static_cast<std::uint32_t>(part)}; }
-constexpr Chunk output(int part) { return {Buffer::Output, static_cast<std::uint32_t>(part)}; }
-constexpr Chunk scratch(int part) { return {Buffer::Scratch, static_cast<std::uint32_t>(part)}; }
-constexpr Chunk partial(int part) { return {Buffer::Partial, static_cast<std::uint32_t>(part)}; }
-constexpr Incoming kUnfinished{.lane = -1, .form = Form::Partial};
 
 using Build = void (*)(Schedule& schedule, Rank me);
 
@@ -81,8 +76,7 @@ const Seeded kPlaces[] = {
      },
      "rank 1 lane 0 step 1 tile 0 (recv_reduce): uses output part 0, which the rank does not have"},
     {"AllGatherOfForeignInput", Collective::AllGather, 2, 2,
-     [](Schedule& s, Rank) { s.lane().copy(input(1), output(1)); },
-     "with output part 0 undefined"},
+     [](Schedule& s, Rank) { s.lane().copy(input(1), output(1)); }, "with output part 0 undefined"},
     {"AllGatherOfSwappedBlocks", Collective::AllGather, 2, 2,
      [](Schedule& s, Rank me) {
        s.lane().send(1 - me, input(me));

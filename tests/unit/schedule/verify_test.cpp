@@ -9,15 +9,10 @@
 
 #include "src/schedule/values.hpp"
 #include "tests/unit/schedule/interpreter.hpp"
+#include "tests/unit/schedule/words.hpp"
 
 namespace wreath {
 namespace {
-
-constexpr Chunk input(int part) { return {Buffer::Input, static_cast<std::uint32_t>(part)}; }
-constexpr Chunk output(int part) { return {Buffer::Output, static_cast<std::uint32_t>(part)}; }
-constexpr Chunk scratch(int part) { return {Buffer::Scratch, static_cast<std::uint32_t>(part)}; }
-constexpr Chunk partial(int part) { return {Buffer::Partial, static_cast<std::uint32_t>(part)}; }
-constexpr Incoming kUnfinished{.lane = -1, .form = Form::Partial};
 
 using Build = std::function<Schedule(int ranks, Rank me)>;
 
