@@ -67,7 +67,7 @@ struct CombineTarget {
   const char* name;
   Arithmetic::Combine combine;
 };
-std::size_t combine_targets(DataType dtype, ReduceOp op, CombineTarget* targets, std::size_t capacity) noexcept;
+std::size_t combine_targets(CombineTarget* targets, std::size_t capacity) noexcept;
 
 // One element at a time, in plain C++: the meaning of the kernels above. An Arithmetic::Combine itself.
 void combine_reference(const Arithmetic& arithmetic, std::byte* target, Form target_form,

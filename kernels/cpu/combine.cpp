@@ -136,8 +136,7 @@ constexpr std::array<Arithmetic::Combine, kTargets> kCombines = combines(std::ma
 
 }  // namespace
 
-std::size_t combine_targets(DataType /*dtype*/, ReduceOp /*op*/, CombineTarget* targets,
-                            std::size_t capacity) noexcept {
+std::size_t combine_targets(CombineTarget* targets, std::size_t capacity) noexcept {
   std::size_t found = 0;
   for (std::size_t i = 0; i < kTargets && found < capacity; ++i) {
     if (runs_here(kTargetTable[i])) targets[found++] = {name_of(kTargetTable[i]), kCombines[i]};
@@ -148,7 +147,7 @@ std::size_t combine_targets(DataType /*dtype*/, ReduceOp /*op*/, CombineTarget* 
 Arithmetic arithmetic(DataType dtype, const Reduction& reduction, int ranks) noexcept {
   static const Arithmetic::Combine best = [] {
     CombineTarget target{};
-    combine_targets(DataType::Float32, ReduceOp::Sum, &target, 1);
+    combine_targets(&target, 1);
     return target.combine;
   }();
   return {best, dtype, reduction, ranks};

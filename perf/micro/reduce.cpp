@@ -44,7 +44,7 @@ void register_row(const std::string& name, const Combination& of, const std::vec
 
 void register_reduce() {
   std::array<CombineTarget, 16> targets{};
-  const std::size_t count = combine_targets(DataType::Float32, ReduceOp::Sum, targets.data(), targets.size());
+  const std::size_t count = combine_targets(targets.data(), targets.size());
   for (std::size_t i = 0; i < count; ++i) {
     Combination sum{arithmetic(DataType::Float32, ReduceOp::Sum, 8)};
     sum.arithmetic.combine = targets[i].combine;

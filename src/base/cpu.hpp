@@ -59,19 +59,4 @@ class TickScale {
 // keeps the other side from running.
 std::int64_t spin_budget_ns(int threads);
 
-// Waits for `ready()` by spinning, at most spin_ns. True when it came.
-template <typename Ready>
-bool spin_until(Ready ready, std::int64_t spin_ns) {
-  if (ready()) return true;
-  if (spin_ns <= 0) return false;
-  const std::int64_t end = TickPair::now().ns + spin_ns;
-  do {
-    for (int i = 0; i < 64; ++i) {
-      if (ready()) return true;
-      pause();
-    }
-  } while (TickPair::now().ns < end);
-  return ready();
-}
-
 }  // namespace wreath

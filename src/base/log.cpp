@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <mutex>
 
@@ -16,8 +15,6 @@
 namespace wreath {
 namespace {
 
-constexpr int kUnread = -1;
-std::atomic<int> g_level{kUnread};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 thread_local int t_rank = -1;       // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 std::string host_name() {
@@ -93,15 +90,9 @@ LogLevel level_from_environment() {
 }  // namespace
 
 LogLevel log_level() {
-  const int level = g_level.load(std::memory_order_relaxed);
-  if (level != kUnread) return static_cast<LogLevel>(level);
-  static const LogLevel from_environment = level_from_environment();
-  int expected = kUnread;
-  g_level.compare_exchange_strong(expected, static_cast<int>(from_environment), std::memory_order_relaxed);
-  return static_cast<LogLevel>(g_level.load(std::memory_order_relaxed));
+  static const LogLevel level = level_from_environment();
+  return level;
 }
-
-void set_log_level(LogLevel level) { g_level.store(static_cast<int>(level), std::memory_order_relaxed); }
 
 void set_log_rank(int rank) { t_rank = rank; }
 

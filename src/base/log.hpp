@@ -17,8 +17,6 @@ enum class LogLevel : int { Error, Warning, Info, Trace };
 
 // From WREATH_DEBUG, read at the first use.
 LogLevel log_level();
-// For tests and tools with a --verbose flag.
-void set_log_level(LogLevel level);
 
 // Whose message it is. Ranks that are threads share a process, so it is per thread; -1 leaves the
 // rank out. Threads that serve several communicators set it around each piece of work (LogRank).

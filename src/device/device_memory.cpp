@@ -103,6 +103,4 @@ std::byte* reachable(const void* data, std::size_t bytes) noexcept {
   return second != nullptr ? second : static_cast<std::byte*>(const_cast<void*>(data));
 }
 
-bool is_device_memory(const void* data, std::size_t bytes) noexcept { return find(data, bytes) != nullptr; }
-
 }  // namespace wreath

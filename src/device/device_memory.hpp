@@ -14,7 +14,5 @@ void unmap_device_memory(std::byte* data, std::size_t bytes);
 // Where the library reaches [data, data + bytes): the second address if it is all host device memory, else `data`
 // itself. Any thread; costs a load where the process has no device memory.
 std::byte* reachable(const void* data, std::size_t bytes) noexcept;
-// Whether the range lies in the host device's memory.
-bool is_device_memory(const void* data, std::size_t bytes) noexcept;
 
 }  // namespace wreath

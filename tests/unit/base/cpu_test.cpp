@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "src/base/clock.hpp"
+#include "tests/support/surroundings.hpp"
 
 namespace wreath {
 namespace {
@@ -17,19 +17,14 @@ namespace {
 // A file tree that stands for / .
 class FakeRoot : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "wreath-root-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
   void file(const std::string& path, const std::string& text) {
     std::filesystem::create_directories((root_ + path).substr(0, (root_ + path).rfind('/')));
     std::ofstream(root_ + path) << text;
   }
   int cores(int affinity) const { return usable_cores(root_.c_str(), affinity); }
 
-  std::string root_;
+  const test::Folder folder_;
+  const std::string& root_ = folder_.path();
 };
 
 TEST_F(FakeRoot, WithoutControlGroupsGivesTheAffinityMask) { EXPECT_EQ(cores(8), 8); }
@@ -100,21 +95,6 @@ TEST(Cpu, CycleCountsBecomeTimes) {
 TEST(Cpu, AScaleOfNoLengthGivesItsStart) {
   const TickScale scale({100, 5}, {100, 5});
   EXPECT_EQ(scale.to_ns(1000), 5);
-}
-
-TEST(SpinUntil, LooksBeforeItGivesUp) {
-  EXPECT_TRUE(spin_until([] { return true; }, 0));
-  EXPECT_FALSE(spin_until([] { return false; }, 0));
-  const std::int64_t start = now_ns();
-  EXPECT_FALSE(spin_until([] { return false; }, 2'000'000));
-  EXPECT_GE(now_ns() - start, 2'000'000);
-}
-
-TEST(SpinUntil, SeesAnotherThread) {
-  std::atomic<bool> flag{false};
-  std::thread other([&] { flag.store(true); });
-  EXPECT_TRUE(spin_until([&] { return flag.load(); }, 10'000'000'000));
-  other.join();
 }
 
 TEST(SpinBudget, FollowsTheSettingElseTheCores) {

@@ -18,9 +18,9 @@
 namespace wreath {
 namespace {
 
-std::vector<CombineTarget> targets_for(DataType dtype, ReduceOp op) {
+std::vector<CombineTarget> all_targets() {
   std::array<CombineTarget, 16> found{};
-  const std::size_t count = combine_targets(dtype, op, found.data(), found.size());
+  const std::size_t count = combine_targets(found.data(), found.size());
   return {found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
@@ -84,7 +84,7 @@ std::vector<std::byte> run(const Case& of, Arithmetic::Combine combine, const In
 void expect_the_reference(const Case& of) {
   const Inputs inputs(of, of.elements % 3 == 0);
   const std::vector<std::byte> expected = run(of, combine_reference, inputs);
-  for (const CombineTarget& target : targets_for(of.arithmetic.dtype, of.arithmetic.reduction.op)) {
+  for (const CombineTarget& target : all_targets()) {
     ASSERT_EQ(run(of, target.combine, inputs), expected) << target.name << " " << text(of);
   }
 }
@@ -92,7 +92,7 @@ void expect_the_reference(const Case& of) {
 void expect_the_reference_in_place(const Case& of, int place) {
   const Inputs inputs(of, false);
   const std::vector<std::byte> expected = run(of, combine_reference, inputs);
-  for (const CombineTarget& target : targets_for(of.arithmetic.dtype, of.arithmetic.reduction.op)) {
+  for (const CombineTarget& target : all_targets()) {
     Inputs changed = inputs;
     std::byte* output = changed.writable(static_cast<std::size_t>(place));
     target.combine(of.arithmetic, output, of.target, changed.sources().data(), of.k, of.operands, of.elements);
@@ -190,11 +190,11 @@ TEST_P(EachReduction, TheTargetMayBeASourceOfManyBlocks) {
 }
 
 TEST_P(EachReduction, ListsNoMoreTargetsThanFitBestFirst) {
-  ASSERT_FALSE(targets_for(dtype(), op()).empty());
-  EXPECT_EQ(with(2, 0).arithmetic.combine, targets_for(dtype(), op()).front().combine);
+  ASSERT_FALSE(all_targets().empty());
+  EXPECT_EQ(with(2, 0).arithmetic.combine, all_targets().front().combine);
   CombineTarget one{};
-  EXPECT_EQ(combine_targets(dtype(), op(), &one, 1), 1u);
-  EXPECT_EQ(combine_targets(dtype(), op(), nullptr, 0), 0u);
+  EXPECT_EQ(combine_targets(&one, 1), 1u);
+  EXPECT_EQ(combine_targets(nullptr, 0), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Reduce, EachReduction,
@@ -217,7 +217,7 @@ class EachNarrowFloat : public testing::TestWithParam<DataType> {
     std::vector<std::byte> expected(one.bytes(one.target));
     const std::byte* sources[] = {bytes.data()};
     combine_reference(one.arithmetic, expected.data(), one.target, sources, 1, one.operands, one.elements);
-    for (const CombineTarget& target : targets_for(dtype, ReduceOp::Sum)) {
+    for (const CombineTarget& target : all_targets()) {
       std::vector<std::byte> actual(expected.size());
       target.combine(one.arithmetic, actual.data(), one.target, sources, 1, one.operands, one.elements);
       const auto differs = std::mismatch(actual.begin(), actual.end(), expected.begin()).first - actual.begin();
