@@ -72,14 +72,15 @@ class Extent {
     const std::size_t most = SIZE_MAX / 2 / element_bytes_;
     if (table_ == nullptr) {
       if (count_ <= most / blocks_) return {};
-      return invalid(fmt::format("count = {} is more than memory holds", count_));
+      return invalid(fmt::format("count = {}: {} blocks of it, with {} bytes an element, are more than memory holds",
+                                 count_, blocks_, element_bytes_));
     }
     std::size_t end = 0;
     for (std::size_t i = 0; i < blocks_; ++i) {
       const std::size_t first = table_->displacements.empty() ? end : table_->displacements[i];
       if (first > most || table_->counts[i] > most - first) {
-        return invalid(fmt::format("{}: block {} of {} elements from {} is more than memory holds", name(), i,
-                                   table_->counts[i], first));
+        return invalid(fmt::format("{}: block {} of {} elements from {}, of {} bytes each, is more than memory holds",
+                                   name(), i, table_->counts[i], first, element_bytes_));
       }
       end = first + table_->counts[i];
     }
@@ -90,7 +91,10 @@ class Extent {
     const Range all = hull();
     if (base_ != 0 || all.empty()) return {};
     if (table_ == nullptr) return invalid(fmt::format("{} = null with count = {}", name(), count_));
-    return invalid(fmt::format("{} = null with blocks of elements", name()));
+    const auto& counts = table_->counts;
+    std::size_t full = 0;
+    while (counts[full] == 0) ++full;
+    return invalid(fmt::format("{} = null with counts[{}] = {}", name(), full, counts[full]));
   }
 
   // Blocks that are written must lie apart.
@@ -190,15 +194,22 @@ Status check_table(std::string_view label, const Blocks& blocks, Place place) {
 // The tables that a v-form has, and no others.
 Status check_tables(const Call& call, Place place) {
   if (name(call.collective, true) == name(call.collective)) {
-    return invalid(fmt::format("counts by rank are given, but {} has none", name(call.collective)));
+    const bool input = !call.input_blocks.counts.empty();
+    return invalid(fmt::format("{}_blocks.counts has {} entries, but {} has no counts by rank",
+                               input ? "input" : "output",
+                               (input ? call.input_blocks : call.output_blocks).counts.size(), name(call.collective)));
   }
   const bool of_input = !holds_one_block(call.collective, Buffer::Input);
   const bool of_output = !holds_one_block(call.collective, Buffer::Output);
   const bool both = of_input && of_output;
   if (of_input) WREATH_TRY(check_table(both ? "sent" : "blocks", call.input_blocks, place));
   if (of_output) WREATH_TRY(check_table(both ? "received" : "blocks", call.output_blocks, place));
-  if ((!of_input && !call.input_blocks.counts.empty()) || (!of_output && !call.output_blocks.counts.empty())) {
-    return invalid("counts by rank are given for the buffer that holds one block");
+  const bool extra_input = !of_input && !call.input_blocks.counts.empty();
+  if (extra_input || (!of_output && !call.output_blocks.counts.empty())) {
+    const std::string_view buffer = extra_input ? "input" : "output";
+    return invalid(fmt::format("{0}_blocks.counts has {1} entries, but the {0} of {2} is one block", buffer,
+                               (extra_input ? call.input_blocks : call.output_blocks).counts.size(),
+                               name(call.collective, true)));
   }
   const auto me = static_cast<std::size_t>(place.me);
   if (both && call.input_blocks.counts[me] != call.output_blocks.counts[me]) {
@@ -214,10 +225,10 @@ Status check_words(const Call& call, Place place) {
     return invalid(fmt::format("collective = {} is not one to call by", static_cast<int>(call.collective)));
   }
   if (static_cast<std::size_t>(call.dtype) >= all_dtypes().size()) {
-    return invalid(fmt::format("dtype = {}", static_cast<int>(call.dtype)));
+    return invalid(fmt::format("dtype = {}: there are {}", static_cast<int>(call.dtype), all_dtypes().size()));
   }
   if (static_cast<std::size_t>(call.reduction.op) >= all_ops().size()) {
-    return invalid(fmt::format("op = {}", static_cast<int>(call.reduction.op)));
+    return invalid(fmt::format("op = {}: there are {}", static_cast<int>(call.reduction.op), all_ops().size()));
   }
   if (call.root < 0 || call.root >= place.ranks) {
     return invalid(fmt::format("root = {}: there are {} ranks", call.root, place.ranks));

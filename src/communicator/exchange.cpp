@@ -38,9 +38,16 @@ Status check_own(const ExchangeMessages& messages, Rank me) {
 }
 
 struct Extent {
-  std::uintptr_t first;
-  std::uintptr_t end;
-  bool received;
+  std::uintptr_t first = 0;
+  std::uintptr_t end = 0;
+  Direction direction = Direction::Send;
+  Rank peer = 0;
+
+  bool received() const { return direction == Direction::Receive; }
+  std::string text() const {
+    return fmt::format("{} rank {} ({} bytes at {:#x})", received() ? "recv from" : "send to", peer, end - first,
+                       first);
+  }
 };
 
 // In the order of addresses, a message that is received must end before the next begins, and begin after all others.
@@ -50,19 +57,20 @@ Status check_overlap(const ExchangeMessages& messages) {
   for (const Direction direction : {Direction::Send, Direction::Receive}) {
     for (const ExchangeMessage& message : messages.of(direction)) {
       if (message.count == 0) continue;
-      extents.push_back({address(message), address(message) + message.bytes(), direction == Direction::Receive});
+      extents.push_back({address(message), address(message) + message.bytes(), direction, message.peer});
     }
   }
   std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.first < b.first; });
-  std::uintptr_t any_end = 0;
-  std::uintptr_t received_end = 0;
+  Extent last;  // the one that ends last so far, of all and of those received
+  Extent last_received;
   for (const Extent& extent : extents) {
-    if (extent.first < (extent.received ? any_end : received_end)) {
+    const Extent& before = extent.received() ? last : last_received;
+    if (extent.first < before.end) {
       return invalid(ErrorCode::InvalidArgument,
-                     "a message is received into memory that another message of the group uses");
+                     fmt::format("{} and {} use the same memory", before.text(), extent.text()));
     }
-    any_end = std::max(any_end, extent.end);
-    if (extent.received) received_end = std::max(received_end, extent.end);
+    if (extent.end > last.end) last = extent;
+    if (extent.received() && extent.end > last_received.end) last_received = extent;
   }
   return {};
 }

@@ -12,13 +12,14 @@ Error invalid(std::string text) { return {ErrorCode::InvalidArgument, std::move(
 Status check_message(Direction direction, const ExchangeMessage& message, const Engine& engine) {
   const bool sends = direction == Direction::Send;
   if (static_cast<std::size_t>(message.dtype) >= all_dtypes().size()) {
-    return invalid(fmt::format("dtype = {}", static_cast<int>(message.dtype)));
+    return invalid(fmt::format("dtype = {}: there are {}", static_cast<int>(message.dtype), all_dtypes().size()));
   }
   if (message.peer < 0 || message.peer >= engine.ranks()) {
-    return invalid(fmt::format("{} = {} of {} ranks", sends ? "to" : "from", message.peer, engine.ranks()));
+    return invalid(fmt::format("{} = {}: there are {} ranks", sends ? "to" : "from", message.peer, engine.ranks()));
   }
   if (message.count > SIZE_MAX / 2 / size_of(message.dtype)) {
-    return invalid(fmt::format("count = {} is more than memory holds", message.count));
+    return invalid(fmt::format("count = {}, with {} bytes an element, is more than memory holds", message.count,
+                               size_of(message.dtype)));
   }
   if (message.count > 0 && message.data == nullptr) {
     return invalid(fmt::format("{} = null with count = {}", sends ? "input" : "output", message.count));

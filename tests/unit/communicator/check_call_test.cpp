@@ -69,10 +69,10 @@ TEST_P(CheckCall, RefusesNullOnlyWhereItIsUsed) {
 TEST_P(CheckCall, RefusesWordsOutOfRange) {
   Call odd = call;
   odd.dtype = static_cast<DataType>(99);
-  refused(odd, "dtype = 99");
+  refused(odd, "dtype = 99: there are 12");
   odd = call;
   odd.reduction.op = static_cast<ReduceOp>(77);
-  refused(odd, "op = 77");
+  refused(odd, "op = 77: there are 6");
   for (const Rank root : {-1, 3}) {
     odd = call;
     odd.root = root;
@@ -83,7 +83,7 @@ TEST_P(CheckCall, RefusesWordsOutOfRange) {
 TEST_P(CheckCall, RefusesCountsBeyondMemory) {
   for (const std::size_t count : {SIZE_MAX, SIZE_MAX / 4, SIZE_MAX / 8 + 1}) {
     call.count = count;
-    refused(call, "count = " + std::to_string(count));
+    refused(call, "count = " + std::to_string(count) + ": ");
   }
 }
 
@@ -146,7 +146,13 @@ TEST(CheckCallBlocks, NeedAnEntryPerRank) {
   refused(both, "sent.counts[1] = 2, received.counts[1] = 9", true);
   Call vector = call_of(Collective::AllReduce, memory.input.data(), memory.output.data(), 0);
   vector.input_blocks = {three};
-  refused(vector, "all_reduce has none", true);
+  refused(vector, "input_blocks.counts has 3 entries, but all_reduce has no counts by rank", true);
+  call.input_blocks = {two};
+  refused(call, "input_blocks.counts has 2 entries, but the input of all_gather_v is one block", true);
+  call = call_of(Collective::Scatter, memory.input.data(), memory.output.data(), 0);
+  call.input_blocks = {three};
+  call.output_blocks = {three};
+  refused(call, "output_blocks.counts has 3 entries, but the output of scatter_v is one block", true);
 }
 
 TEST(CheckCallBlocks, MustNotMeetWhereTheyAreWritten) {
@@ -163,6 +169,19 @@ TEST(CheckCallBlocks, MustNotMeetWhereTheyAreWritten) {
   deal.root = kPlace.me;
   deal.input_blocks = {counts, meeting};  // only read
   taken(deal, true);
+}
+
+TEST(CheckCallBlocks, MustNotBeNull) {
+  Memory memory;
+  const Counts none{0, 0, 0};
+  const Counts some{0, 7, 0};
+  Call call = call_of(Collective::AllGather, nullptr, nullptr, 0);
+  call.output_blocks = {none};
+  taken(call, true);
+  call.output_blocks = {some};
+  refused(call, "input = null with count = 7", true);
+  call.input = reinterpret_cast<const std::byte*>(memory.input.data());
+  refused(call, "output = null with counts[1] = 7", true);
 }
 
 TEST(CheckCallBlocks, MustNotWrap) {

@@ -1,6 +1,7 @@
 // Plans of exchanges: what is refused, and that the real executor ends every group with few slots and few rounds.
 #include "src/communicator/exchange.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -148,6 +149,9 @@ TEST(Exchange, RefusesToReceiveWhereOtherMessagesAre) {
   EXPECT_FALSE(verdict({{message(1, 19, 10)}, {message(1, 10, 10)}}));
   EXPECT_FALSE(verdict({{}, {message(1, 10, 10), message(1, 12, 2)}}));
   EXPECT_TRUE(verdict({{message(1, 12, 0)}, {message(1, 10, 10)}}));
+  EXPECT_THAT(check_messages({{message(1, 0, 20), message(3, 5, 2)}, {message(2, 19, 10)}}, 0).error().message,
+              testing::MatchesRegex("send to rank 1 \\(20 bytes at .*\\) and recv from rank 2 \\(10 bytes at .*\\) "
+                                    "use the same memory"));
 }
 
 TEST(ExchangeLog, NumbersTheMessagesOfAPairAndRemembersTheLast) {
