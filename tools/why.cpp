@@ -102,6 +102,14 @@ std::string duration_text(std::int64_t ns) {
   return seconds >= 1e-3 ? fmt::format("{:.1f} ms", seconds * 1e3) : fmt::format("{:.1f} us", seconds * 1e6);
 }
 
+// The call or exchange that was entered last, or nullptr.
+const CallRecord* last_of(const Recording& recording) {
+  const CallRecord* call = recording.last();
+  if (recording.exchanges.empty()) return call;
+  const CallRecord* exchange = &recording.exchanges.back();
+  return call != nullptr && call->entered_ns > exchange->entered_ns ? call : exchange;
+}
+
 // How long the rank has been in the last call, or out of it.
 std::int64_t state_age_ns(const Recording& recording, const CallRecord& call) {
   return recording.taken_ns - (call.done_ns != 0 ? call.done_ns : call.entered_ns);
@@ -117,7 +125,7 @@ void print_table(const Gathered& gathered, std::uint64_t communicator) {
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Recording* a, const Recording* b) { return a->rank < b->rank; });
   for (const Recording* recording : rows) {
-    const CallRecord* call = recording->last();
+    const CallRecord* call = last_of(*recording);
     fmt::print("{:>6}  {:<16} {:>8}  {:<40} {:<8} {:>10}  {}\n", recording->rank, printable(recording->host),
                recording->pid, call == nullptr ? "none" : describe(*call), call == nullptr ? "" : name(call->state),
                call == nullptr ? "" : duration_text(state_age_ns(*recording, *call)),
@@ -142,7 +150,7 @@ nlohmann::ordered_json rank_to_json(const Recording& recording) {
                                 {"communicator", fmt::format("{:016x}", recording.communicator)},
                                 {"source", recording.source},
                                 {"error", recording.error}};
-  if (const CallRecord* call = recording.last()) {
+  if (const CallRecord* call = last_of(recording)) {
     row["last_call"] = {{"number", call->number},
                         {"text", describe(*call)},
                         {"state", name(call->state)},

@@ -16,6 +16,7 @@
 namespace wreath {
 
 inline constexpr std::size_t kRecordedCalls = 256;  // per communicator
+inline constexpr std::size_t kRecordedMessages = 1024;
 
 enum class CallState : std::uint8_t {
   Entered,  // the caller is in it; it may wait for other ranks
@@ -68,6 +69,19 @@ std::string describe(const CallRecord& call);
 // Whether two ranks' records are of one call: what all ranks must give alike is equal.
 bool same_call(const CallRecord& a, const CallRecord& b) noexcept;
 
+// One message of one rank's sends and receives.
+struct MessageRecord {
+  std::uint64_t exchange = 0;  // the number of the record in Recording::exchanges that it is part of
+  bool sent = false;           // else received
+  Rank peer = 0;
+  DataType dtype = DataType::Uint8;
+  std::uint64_t count = 0;   // elements
+  std::uint64_t number = 0;  // of the messages from its sender to its receiver, from 1; 0: none
+};
+
+// "recv #3 from rank 1 float32 x 100".
+std::string describe(const MessageRecord& message);
+
 // The calls of one rank, oldest first, and who it is.
 struct Recording {
   std::string source;  // the file or "pid 4711" it was read from
@@ -82,6 +96,8 @@ struct Recording {
   // As many of its sends and receives, which no other rank counts. A single one: root is the peer, count and dtype the
   // message's; a group of them: count is bytes.
   std::vector<CallRecord> exchanges;
+  // The messages of exchanges, at most the last kRecordedMessages; none to the own rank.
+  std::vector<MessageRecord> messages;
   std::string error;       // the communicator's first error; empty: alive
   std::string error_kind;  // name(ErrorCode)
   Rank failed_rank = -1;   // the rank that error names; -1: none

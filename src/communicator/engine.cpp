@@ -96,7 +96,7 @@ Status Engine::link(std::uint16_t epoch) {
     fail(all_mapped.error().code, all_mapped.error().failed_rank, all_mapped.error().message);
     return all_mapped.error();
   }
-  plans_ = std::make_unique<Plans>(*links_, rank(), ranks(), kOwnPlanLane);
+  plans_ = std::make_unique<Plans>(*links_, rank(), ranks(), kExchangeLane);
   const auto host = membership_.members[static_cast<std::size_t>(rank())].endpoint.host;
   const auto on_host = std::count_if(membership_.members.begin(), membership_.members.end(),
                                      [&](const Member& member) { return member.endpoint.host == host; });

@@ -42,7 +42,7 @@ const Choice& Engine::choice_of(const Query& query) {
 
 void Engine::enter(Operation& operation) {
   if (operation.own) {
-    operation.record = recorder_.enter(operation.own->enter());
+    operation.record = operation.own->enter(recorder_);
     return;
   }
   Call& call = operation.call;

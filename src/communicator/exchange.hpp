@@ -15,14 +15,12 @@
 
 namespace wreath {
 
-// The lane of every FIFO shape that exchanges use; no algorithm's lane has this number. One FIFO per pair and direction
-// carries all messages of that pair, one after the other.
-inline constexpr std::uint16_t kExchangeLane = 15;
+inline constexpr std::uint16_t kLanes = 16;  // of every FIFO shape
+// The last one is for exchanges; no algorithm's lane has this number. One FIFO per pair and direction carries all
+// messages of that pair, one after the other.
+inline constexpr std::uint16_t kExchangeLane = kLanes - 1;
 
 enum class Direction : std::uint8_t { Send, Receive };
-constexpr Direction opposite(Direction direction) {
-  return direction == Direction::Send ? Direction::Receive : Direction::Send;
-}
 
 // One send or receive.
 struct ExchangeMessage {

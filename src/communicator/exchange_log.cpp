@@ -1,8 +1,6 @@
 // Counting messages by peer and direction.
 #include "src/communicator/exchange_log.hpp"
 
-#include <fmt/format.h>
-
 namespace wreath {
 
 void ExchangeLog::enter(ExchangeMessages& messages, Rank me) {
@@ -43,8 +41,8 @@ bool ExchangeLog::entered(Direction direction, Rank peer, std::uint64_t number) 
 }
 
 std::string describe_message(Direction direction, const CallRecord& message) {
-  return fmt::format("{} #{} {} rank {} {} x {}", direction == Direction::Send ? "send" : "recv", message.number,
-                     direction == Direction::Send ? "to" : "from", message.root, name(message.dtype), message.count);
+  return describe(
+      MessageRecord{0, direction == Direction::Send, message.root, message.dtype, message.count, message.number});
 }
 
 }  // namespace wreath

@@ -24,9 +24,13 @@ std::uint32_t signature_of(const ExchangeMessage& message, const Pair& pair, std
   return static_cast<std::uint32_t>(mix(communicator, message.number, kind, ends, message.count) >> 32);
 }
 
+MessageRecord recorded(Direction direction, const ExchangeMessage& message) {
+  return {0, direction == Direction::Send, message.peer, message.dtype, message.count, message.number};
+}
+
 }  // namespace
 
-CallRecord Exchange::enter() {
+std::uint64_t Exchange::enter(FlightRecorder& recorder) {
   engine_.exchange_log().enter(messages_, engine_.rank());
   CallRecord record;
   record.collective = Collective::Exchange;
@@ -39,7 +43,13 @@ CallRecord Exchange::enter() {
       if (one) record.root = message.peer;
     }
   }
-  return record;
+  const std::uint64_t key = recorder.enter(record);
+  for (const Direction direction : {Direction::Send, Direction::Receive}) {
+    for (const ExchangeMessage& message : messages_.of(direction)) {
+      if (message.peer != engine_.rank()) recorder.message(key, recorded(direction, message));
+    }
+  }
+  return key;
 }
 
 Result<Launch> Exchange::launch() {
@@ -75,13 +85,7 @@ std::string Exchange::describe() const {
   const std::size_t receives = messages_.receives.size();
   if (sends + receives != 1) return fmt::format("a group of {} sends and {} recvs", sends, receives);
   const Direction direction = sends == 1 ? Direction::Send : Direction::Receive;
-  const ExchangeMessage& message = messages_.of(direction).front();
-  CallRecord record;
-  record.number = message.number;
-  record.dtype = message.dtype;
-  record.root = message.peer;
-  record.count = message.count;
-  return describe_message(direction, record);
+  return wreath::describe(recorded(direction, messages_.of(direction).front()));
 }
 
 Question Exchange::question(const Step& step) const {

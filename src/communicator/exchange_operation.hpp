@@ -16,7 +16,7 @@ class Exchange final : public OwnPlan {
   // Checked messages. The engine owns the operation and outlives this.
   Exchange(Engine& engine, ExchangeMessages messages) : engine_(engine), messages_(std::move(messages)) {}
 
-  CallRecord enter() override;
+  std::uint64_t enter(FlightRecorder& recorder) override;
   Result<Launch> launch() override;
   std::string describe() const override;
   std::vector<Question> questions(const LaneScheduler& lanes) const override;

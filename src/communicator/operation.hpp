@@ -19,6 +19,7 @@
 namespace wreath {
 
 class Engine;
+class FlightRecorder;
 class GroupWork;
 
 // What the lanes of an operation start with: LaneScheduler::start's arguments.
@@ -30,13 +31,13 @@ struct Launch {
 };
 
 // A plan that is made for one operation alone: the sends and receives of a group. Such an operation takes its turn
-// among the calls but has no number: peers match its messages by their own. Its FIFOs are of lane kOwnPlanLane.
+// among the calls but has no number: peers match its messages by their own. Its FIFOs are of kExchangeLane.
 class OwnPlan {
  public:
   virtual ~OwnPlan() = default;
-  // The program's thread, once, in the order in which operations take their turns: gives the messages their numbers.
-  // What the flight recorder keeps of it, but for a number.
-  virtual CallRecord enter() = 0;
+  // The program's thread, once, in the order in which operations take their turns: gives the messages their numbers
+  // and writes them down. Returns the flight recorder's key.
+  virtual std::uint64_t enter(FlightRecorder& recorder) = 0;
   // Driver, once, when its turn has come. What it refers to lives until the operation is over.
   virtual Result<Launch> launch() = 0;
   // "send #3 to rank 1 float32 x 100": what messages call it.
@@ -44,9 +45,6 @@ class OwnPlan {
   // Driver, while `lanes` run it: what peers are to be asked when nothing moves.
   virtual std::vector<Question> questions(const LaneScheduler& lanes) const = 0;
 };
-
-inline constexpr std::uint16_t kLanes = 16;  // of every FIFO shape
-inline constexpr std::uint16_t kOwnPlanLane = kLanes - 1;
 
 class Operation {
  public:

@@ -2,27 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "src/recorder/messages.hpp"
 #include "wreath/recording.hpp"
 
 namespace wreath {
 namespace {
-
-using Group = std::vector<const Recording*>;  // of one communicator, by rank, one each
-using Ranks = std::vector<Rank>;
-
-// "rank 3", "ranks 0, 1, 3"; a long list is cut.
-std::string text_of(const Ranks& ranks) {
-  constexpr std::size_t kShown = 16;
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size() && i < kShown; ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
-  if (ranks.size() > kShown) text += fmt::format(" and {} more", ranks.size() - kShown);
-  return text;
-}
 
 bool unfinished(const CallRecord& call) { return call.state == CallState::Entered || call.state == CallState::Running; }
 
@@ -75,15 +64,27 @@ bool find_mismatch(const Group& group, Diagnosis& diagnosis) {
     }
     return true;
   }
-  return false;
+  const MessageFindings messages = find_differing_messages(group);
+  if (messages.sentences.empty()) return false;
+  diagnosis.finding = Finding::Mismatch;
+  diagnosis.sentences = messages.sentences;
+  diagnosis.culprits = messages.culprits;
+  return true;
 }
 
-// The first call that a rank failed in or is still in.
+// The first call that a rank failed in or is still in; else such an exchange.
 const CallRecord* broken_call(const Recording& recording) {
-  for (const CallRecord& call : recording.calls) {
-    if (call.state != CallState::Done) return &call;
+  for (const std::vector<CallRecord>* calls : {&recording.calls, &recording.exchanges}) {
+    for (const CallRecord& call : *calls) {
+      if (call.state != CallState::Done) return &call;
+    }
   }
   return nullptr;
+}
+
+// The number of a call of all ranks; exchanges are each rank's own.
+std::uint64_t common_number(const CallRecord* call) {
+  return call == nullptr || call->collective == Collective::Exchange ? 0 : call->number;
 }
 
 bool find_lost(const Group& group, Diagnosis& diagnosis) {
@@ -101,7 +102,7 @@ bool find_lost(const Group& group, Diagnosis& diagnosis) {
     diagnosis.sentences.push_back(
         fmt::format("rank {} was lost {}: named by {} ({})", lost, during, text_of(names), named_by.front()->error));
     diagnosis.culprits.push_back(lost);
-    if (diagnosis.number == 0 && call != nullptr) diagnosis.number = call->number;
+    if (diagnosis.number == 0) diagnosis.number = common_number(call);
   }
   if (!accusers.empty()) diagnosis.finding = Finding::PeerLost;
   return !accusers.empty();
@@ -131,14 +132,8 @@ const CallRecord* next_call(const Group& group, const Recording& recording) {
 // it so long.
 constexpr std::int64_t kWaitNs = 100'000'000;
 
-// A file may hold any times.
-std::int64_t since(const CallRecord& call, const Recording& recording) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(recording.taken_ns) -
-                                   static_cast<std::uint64_t>(call.entered_ns));
-}
-
-bool find_behind(const Group& group, Diagnosis& diagnosis) {
-  const bool runs = std::all_of(group.begin(), group.end(), [](const Recording* r) { return r->error.empty(); });
+// Ranks that are behind in the calls of all ranks.
+void find_behind_in_calls(const Group& group, bool runs, Diagnosis& diagnosis) {
   const std::uint64_t most = last_number(**std::max_element(group.begin(), group.end(), by_last));
   Group behind;
   std::copy_if(group.begin(), group.end(), std::back_inserter(behind),
@@ -166,8 +161,24 @@ bool find_behind(const Group& group, Diagnosis& diagnosis) {
     diagnosis.culprits.push_back(late->rank);
     if (diagnosis.number == 0) diagnosis.number = last_number(*late) + 1;
   }
-  if (!diagnosis.culprits.empty()) diagnosis.finding = Finding::Behind;
-  return !diagnosis.culprits.empty();
+}
+
+bool find_behind(const Group& group, Diagnosis& diagnosis) {
+  const bool runs = std::all_of(group.begin(), group.end(), [](const Recording* r) { return r->error.empty(); });
+  find_behind_in_calls(group, runs, diagnosis);
+  const MessageFindings messages =
+      find_waiting_messages(group, runs ? kWaitNs : std::numeric_limits<std::int64_t>::min());
+  diagnosis.sentences.insert(diagnosis.sentences.end(), messages.sentences.begin(), messages.sentences.end());
+  // Who is behind because its message waits is so by another's fault.
+  std::erase_if(diagnosis.culprits,
+                [&](Rank rank) { return std::binary_search(messages.waiting.begin(), messages.waiting.end(), rank); });
+  for (const Rank culprit : messages.culprits) {
+    if (std::find(diagnosis.culprits.begin(), diagnosis.culprits.end(), culprit) == diagnosis.culprits.end()) {
+      diagnosis.culprits.push_back(culprit);
+    }
+  }
+  if (!diagnosis.sentences.empty()) diagnosis.finding = Finding::Behind;
+  return !diagnosis.sentences.empty();
 }
 
 bool find_failed(const Group& group, Diagnosis& diagnosis) {
@@ -178,8 +189,7 @@ bool find_failed(const Group& group, Diagnosis& diagnosis) {
     diagnosis.sentences.push_back(
         recording->error.starts_with(who + " ") ? recording->error : fmt::format("{}: {}", who, recording->error));
     if (recording->failed_rank >= 0) diagnosis.culprits.push_back(recording->failed_rank);
-    const CallRecord* call = broken_call(*recording);
-    if (diagnosis.number == 0 && call != nullptr) diagnosis.number = call->number;
+    if (diagnosis.number == 0) diagnosis.number = common_number(broken_call(*recording));
   }
   std::sort(diagnosis.culprits.begin(), diagnosis.culprits.end());
   diagnosis.culprits.erase(std::unique(diagnosis.culprits.begin(), diagnosis.culprits.end()), diagnosis.culprits.end());
@@ -194,7 +204,8 @@ void say_healthy(const Group& group, Diagnosis& diagnosis) {
         fmt::format("ranks move: they were read in calls #{} to #{}, and none has waited {} ms for another",
                     last_number(**least), last_number(**most), kWaitNs / 1'000'000));
   } else if (last == nullptr) {
-    diagnosis.sentences.emplace_back("no rank has entered a call");
+    const bool none = std::all_of(group.begin(), group.end(), [](const Recording* r) { return r->exchanges.empty(); });
+    diagnosis.sentences.emplace_back(none ? "no rank has entered a call" : "no rank is behind in sends and receives");
   } else {
     const bool all_done =
         std::all_of(group.begin(), group.end(), [](const Recording* r) { return r->last()->state == CallState::Done; });

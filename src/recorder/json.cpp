@@ -26,6 +26,8 @@ constexpr std::string_view kFormat = "wreath-recording";
 constexpr std::int64_t kFormatVersion = 1;
 constexpr std::size_t kMaximumFileBytes = 1 << 20;
 constexpr std::size_t kMaximumTextBytes = 4096;
+constexpr std::string_view kSent = "send";
+constexpr std::string_view kReceived = "recv";
 
 std::string communicator_text(std::uint64_t communicator) { return fmt::format("{:016x}", communicator); }
 
@@ -40,6 +42,12 @@ OrderedJson call_to_json(const CallRecord& call) {
           {"state", name(call.state)},
           {"entered_ns", call.entered_ns},
           {"done_ns", call.done_ns}};
+}
+
+OrderedJson message_to_json(const MessageRecord& message) {
+  return {{"exchange", message.exchange}, {"direction", message.sent ? kSent : kReceived},
+          {"peer", message.peer},         {"dtype", name(message.dtype)},
+          {"count", message.count},       {"number", message.number}};
 }
 
 // Takes members of one JSON object with their type and range checked. The first wrong one is kept.
@@ -165,6 +173,36 @@ void calls_from(Reader& reader, const char* key, std::vector<CallRecord>& calls)
   }
 }
 
+Result<MessageRecord> message_from_json(const Json& object, int ranks) {
+  if (!object.is_object()) return Error{ErrorCode::InvalidArgument, "it is not an object"};
+  Reader reader(object);
+  MessageRecord message;
+  message.exchange = static_cast<std::uint64_t>(reader.integer("exchange", 1, kMaximumInt64));
+  const std::string direction = reader.text("direction");
+  message.sent = direction == kSent;
+  if (!message.sent && direction != kReceived) {
+    reader.refuse("direction", fmt::format("is neither '{}' nor '{}'", kSent, kReceived));
+  }
+  message.peer = static_cast<Rank>(reader.integer("peer", 0, ranks - 1));
+  message.dtype = reader.choice<DataType>("dtype", all_dtypes());
+  message.count = static_cast<std::uint64_t>(reader.integer("count", 0, kMaximumInt64));
+  message.number = static_cast<std::uint64_t>(reader.integer("number", 1, kMaximumInt64));
+  if (reader.refusal()) return Error{ErrorCode::InvalidArgument, *reader.refusal()};
+  return message;
+}
+
+void messages_from(Reader& reader, const char* key, Recording& recording) {
+  const Json* objects = reader.array(key, kRecordedMessages);
+  if (objects == nullptr) return;
+  for (const Json& object : *objects) {
+    const Result<MessageRecord> message = message_from_json(object, recording.ranks);
+    if (!message) {
+      return reader.refuse(key, fmt::format("entry {}: {}", recording.messages.size(), message.error().message));
+    }
+    recording.messages.push_back(*message);
+  }
+}
+
 Recording recording_from(Reader& reader) {
   Recording recording;
   if (reader.text("format") != kFormat) reader.refuse("format", fmt::format("is not '{}'", kFormat));
@@ -181,6 +219,7 @@ Recording recording_from(Reader& reader) {
   recording.failed_rank = static_cast<Rank>(reader.integer("failed_rank", -1, recording.ranks - 1));
   calls_from(reader, "calls", recording.calls);
   if (reader.has("exchanges")) calls_from(reader, "exchanges", recording.exchanges);
+  if (reader.has("messages")) messages_from(reader, "messages", recording);
   return recording;
 }
 
@@ -218,9 +257,11 @@ std::string to_json(const Recording& recording) {
                         {"error_kind", recording.error_kind},
                         {"failed_rank", recording.failed_rank},
                         {"calls", OrderedJson::array()},
-                        {"exchanges", OrderedJson::array()}};
+                        {"exchanges", OrderedJson::array()},
+                        {"messages", OrderedJson::array()}};
   for (const CallRecord& call : recording.calls) object["calls"].push_back(call_to_json(call));
   for (const CallRecord& call : recording.exchanges) object["exchanges"].push_back(call_to_json(call));
+  for (const MessageRecord& message : recording.messages) object["messages"].push_back(message_to_json(message));
   return object.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

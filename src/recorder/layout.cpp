@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace wreath {
 namespace {
@@ -28,6 +29,29 @@ bool copy_words(const RecordWords& from, RecordWords& to) {
   to.done = load(from.done, kAcquire);
   for (std::size_t i = 0; i < std::size(from.tail); ++i) to.tail[i] = load(from.tail[i], kAcquire);
   return to.version % 2 == 0 && load(from.version, std::memory_order_relaxed) == to.version;
+}
+
+bool copy_words(const MessageWords& from, MessageWords& to) {
+  constexpr auto kAcquire = std::memory_order_acquire;
+  to.version = load(from.version, kAcquire);
+  to.peer = load(from.peer, kAcquire);
+  to.place = load(from.place, kAcquire);
+  to.exchange = load(from.exchange, kAcquire);
+  to.number = load(from.number, kAcquire);
+  to.count = load(from.count, kAcquire);
+  to.kind = load(from.kind, kAcquire);
+  return to.version % 2 == 0 && load(from.version, std::memory_order_relaxed) == to.version;
+}
+
+// A copy that no writer was in; nullopt when there is none for a while.
+template <typename Words>
+std::optional<Words> still_copy(const Words& from) {
+  Words words{};
+  for (int attempt = 0; !copy_words(from, words); ++attempt) {
+    if (attempt == kAttempts) return std::nullopt;
+    pause();
+  }
+  return words;
 }
 
 struct Tail {
@@ -66,26 +90,23 @@ Status check_header(const RecorderHeader& header) {
 }  // namespace
 
 std::optional<CallRecord> read_record(const RecordRing& ring, std::size_t index, const TickScale& scale) {
-  RecordWords words{};
-  for (int attempt = 0; !copy_words(ring.records[index], words); ++attempt) {
-    if (attempt == kAttempts) return std::nullopt;
-    pause();
-  }
+  const std::optional<RecordWords> words = still_copy(ring.records[index]);
+  if (!words) return std::nullopt;
   Tail tail{};
-  std::memcpy(&tail, words.tail, sizeof tail);
-  if (words.number == 0 || words.number % kRecordedCalls != index || !in_range(tail)) return std::nullopt;
+  std::memcpy(&tail, words->tail, sizeof tail);
+  if (words->number == 0 || words->number % kRecordedCalls != index || !in_range(tail)) return std::nullopt;
   CallRecord call;
-  call.number = words.number;
+  call.number = words->number;
   call.collective = static_cast<Collective>(tail.plain_collective());
   call.varying = tail.varying();
   call.dtype = static_cast<DataType>(tail.dtype);
   call.op = static_cast<ReduceOp>(tail.op);
   call.state = static_cast<CallState>(tail.state);
-  call.root = words.root;
-  call.count = words.count;
+  call.root = words->root;
+  call.count = words->count;
   call.algorithm = std::string_view(tail.algorithm, strnlen(tail.algorithm, sizeof tail.algorithm));
-  call.entered_ns = scale.to_ns(words.entered);
-  if (words.done != 0) call.done_ns = std::max(scale.to_ns(words.done), call.entered_ns);
+  call.entered_ns = scale.to_ns(words->entered);
+  if (words->done != 0) call.done_ns = std::max(scale.to_ns(words->done), call.entered_ns);
   return call;
 }
 
@@ -99,6 +120,24 @@ std::vector<CallRecord> read_ring(const RecordRing& ring, const TickScale& scale
   }
   std::sort(calls.begin(), calls.end(), [](const CallRecord& a, const CallRecord& b) { return a.number < b.number; });
   return calls;
+}
+
+// In the order in which they were entered.
+std::vector<MessageRecord> read_messages(const MessageRing& ring, int ranks) {
+  std::vector<std::pair<std::uint64_t, MessageRecord>> placed;
+  for (std::size_t i = 0; i < kRecordedMessages; ++i) {
+    const std::optional<MessageWords> words = still_copy(ring.messages[i]);
+    if (!words || words->place == 0 || words->place % kRecordedMessages != i) continue;
+    const auto dtype = static_cast<std::uint8_t>(words->kind);
+    if (dtype >= all_dtypes().size() || words->peer < 0 || words->peer >= ranks) continue;
+    if (words->exchange == 0 || words->number == 0) continue;
+    placed.emplace_back(words->place, MessageRecord{words->exchange, (words->kind & kMessageSent) != 0, words->peer,
+                                                    static_cast<DataType>(dtype), words->count, words->number});
+  }
+  std::sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<MessageRecord> messages;
+  for (const auto& [place, message] : placed) messages.push_back(message);
+  return messages;
 }
 
 }  // namespace
@@ -123,6 +162,7 @@ Result<Recording> view(const RecorderMemory& memory, std::string source) {
   const TickScale scale = scale_of(header);
   recording.calls = read_ring(memory.calls, scale);
   recording.exchanges = read_ring(memory.exchanges, scale);
+  recording.messages = read_messages(memory.messages, recording.ranks);
   return recording;
 }
 

@@ -14,7 +14,7 @@
 namespace wreath {
 
 inline constexpr std::uint64_t kRecorderMagic = 0x52464854'41455257;  // "WREATHFR"
-inline constexpr std::uint32_t kRecorderVersion = 3;
+inline constexpr std::uint32_t kRecorderVersion = 4;
 inline constexpr char kRecorderFileName[] = "wreath-recorder";
 
 inline constexpr std::uint8_t kRecordVarying = 0x80;  // in the collective's byte
@@ -52,10 +52,29 @@ struct RecordRing {
   alignas(64) RecordWords records[kRecordedCalls];
 };
 
+// One cache line; as RecordWords.
+struct alignas(64) MessageWords {
+  std::uint32_t version;
+  std::int32_t peer;
+  std::uint64_t place;  // among all messages of this rank, from 1
+  std::uint64_t exchange;
+  std::uint64_t number;
+  std::uint64_t count;
+  std::uint64_t kind;  // dtype, and kMessageSent
+};
+static_assert(sizeof(MessageWords) == 64);
+inline constexpr std::uint64_t kMessageSent = 0x100;
+
+struct MessageRing {
+  alignas(64) std::uint64_t last;  // place of the last one
+  alignas(64) MessageWords messages[kRecordedMessages];
+};
+
 struct RecorderMemory {
   RecorderHeader header;  // never changes
   alignas(4096) RecordRing calls;
   alignas(4096) RecordRing exchanges;
+  alignas(4096) MessageRing messages;
 };
 
 // A consistent copy of record `index`; nullopt when it is empty, holds values out of range, or does not

@@ -29,14 +29,14 @@ void store(T& word, T value) {
 // Holds a record's version odd while it lives.
 class Change {
  public:
-  explicit Change(RecordWords& words) : words_(words), version_(words.version) { store(words_.version, version_ + 1); }
+  explicit Change(std::uint32_t& version) : version_(version), before_(version) { store(version_, before_ + 1); }
   Change(const Change&) = delete;
   Change& operator=(const Change&) = delete;
-  ~Change() { store(words_.version, version_ + 2); }
+  ~Change() { store(version_, before_ + 2); }
 
  private:
-  RecordWords& words_;
-  std::uint32_t version_;
+  std::uint32_t& version_;
+  std::uint32_t before_;
 };
 
 struct TailWords {
@@ -162,7 +162,7 @@ std::uint64_t FlightRecorder::enter(const CallRecord& call) noexcept {
   const std::uint64_t number = call.number != 0 ? call.number : ring.last + 1;
   RecordWords& words = ring.records[number % kRecordedCalls];
   {
-    const Change change(words);
+    const Change change(words.version);
     store(words.root, call.root);
     store(words.number, number);
     store(words.count, call.count);
@@ -175,10 +175,27 @@ std::uint64_t FlightRecorder::enter(const CallRecord& call) noexcept {
   return number | key_bit;
 }
 
+void FlightRecorder::message(std::uint64_t key, MessageRecord message) noexcept {
+  if (memory_ == nullptr) return;
+  MessageRing& ring = memory_->messages;
+  const std::uint64_t place = ring.last + 1;
+  MessageWords& words = ring.messages[place % kRecordedMessages];
+  {
+    const Change change(words.version);
+    store(words.peer, std::int32_t{message.peer});
+    store(words.place, place);
+    store(words.exchange, number_of(key));
+    store(words.number, message.number);
+    store(words.count, message.count);
+    store(words.kind, static_cast<std::uint64_t>(message.dtype) | (message.sent ? kMessageSent : 0));
+  }
+  store(ring.last, place);
+}
+
 void FlightRecorder::running(std::uint64_t key, ShortName algorithm) noexcept {
   RecordWords* const words = record_of(memory_, key);
   if (words == nullptr) return;
-  const Change change(*words);
+  const Change change(words->version);
   change_state(*words, CallState::Running, algorithm.view().empty() ? nullptr : &algorithm);
 }
 
@@ -189,7 +206,7 @@ void FlightRecorder::failed(std::uint64_t key) noexcept { finish(key, CallState:
 void FlightRecorder::finish(std::uint64_t key, CallState state) noexcept {
   RecordWords* const words = record_of(memory_, key);
   if (words == nullptr) return;
-  const Change change(*words);
+  const Change change(words->version);
   store(words->done, cycle_count());
   change_state(*words, state, nullptr);
 }

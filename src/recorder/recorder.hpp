@@ -34,6 +34,8 @@ class FlightRecorder {
   // others: its number, which is call.number, or the one after the last call when that is 0; exchanges are numbered
   // apart and have kExchangeKey in it. The others do nothing for a call that is held no more.
   std::uint64_t enter(const CallRecord& call) noexcept;
+  // A message of the exchange `key`, to or from another rank.
+  void message(std::uint64_t key, MessageRecord message) noexcept;
   void running(std::uint64_t key, ShortName algorithm = {}) noexcept;
   void done(std::uint64_t key) noexcept;
   void failed(std::uint64_t key) noexcept;

@@ -72,6 +72,11 @@ std::string describe(const CallRecord& call) {
   return fmt::format("{} #{} {} x {}", name(call.collective, call.varying), call.number, name(call.dtype), call.count);
 }
 
+std::string describe(const MessageRecord& message) {
+  return fmt::format("{} #{} {} rank {} {} x {}", message.sent ? "send" : "recv", message.number,
+                     message.sent ? "to" : "from", message.peer, name(message.dtype), message.count);
+}
+
 bool same_call(const CallRecord& a, const CallRecord& b) noexcept {
   return a.collective == b.collective && a.varying == b.varying && a.dtype == b.dtype && a.op == b.op &&
          a.root == b.root && (a.count == b.count || !counts_agree(a.collective, a.varying));

@@ -150,6 +150,111 @@ TEST(Diagnose, KeepsCommunicatorsApartAndTakesTheLatestOfARank) {
   EXPECT_EQ(diagnoses[1].communicator, 2u);
 }
 
+// A rank's message, in an exchange of its own.
+void add_message(Recording& recording, CallState state, bool sent, Rank peer, std::uint64_t number,
+                 std::uint64_t count = 100) {
+  CallRecord exchange;
+  exchange.collective = Collective::Exchange;
+  exchange.number = recording.exchanges.size() + 1;
+  exchange.state = state;
+  recording.exchanges.push_back(exchange);
+  recording.messages.push_back({exchange.number, sent, peer, DataType::Float32, count, number});
+}
+
+TEST(DiagnoseMessages, NamesTheSendThatARecvWaitsFor) {
+  std::vector<Recording> ranks{rank_at(0, 3, 0, CallState::Done), rank_at(1, 3, 1, CallState::Running),
+                               rank_at(2, 3, 1, CallState::Running)};
+  add_message(ranks[0], CallState::Done, false, 1, 1);
+  add_message(ranks[0], CallState::Running, false, 1, 2);
+  add_message(ranks[1], CallState::Done, true, 0, 1);
+  const Diagnosis diagnosis = only(ranks);
+  EXPECT_EQ(diagnosis.finding, Finding::Behind);
+  EXPECT_THAT(diagnosis.culprits, ElementsAre(1)) << "rank 0 is behind because its message waits";
+  EXPECT_THAT(diagnosis.sentences,
+              ElementsAre("rank 0 has not entered any call and never entered #1 all_reduce float32 x 1024; "
+                          "ranks 1, 2 wait in it",
+                          "rank 0 waits in recv #2 from rank 1 float32 x 100: rank 1 never entered its send #2 and is "
+                          "in all_reduce #1 float32 x 1024"));
+}
+
+TEST(DiagnoseMessages, NamesTheRecvThatASendWaitsFor) {
+  std::vector<Recording> ranks{rank_at(0, 2, 0, CallState::Done), rank_at(1, 2, 0, CallState::Done)};
+  add_message(ranks[1], CallState::Entered, true, 0, 1, 7);
+  const Diagnosis diagnosis = only(ranks);
+  EXPECT_EQ(diagnosis.finding, Finding::Behind);
+  EXPECT_EQ(diagnosis.number, 0u);
+  EXPECT_THAT(diagnosis.culprits, ElementsAre(0));
+  EXPECT_THAT(diagnosis.sentences,
+              ElementsAre("rank 1 waits in send #1 to rank 0 float32 x 7: rank 0 never entered its "
+                          "recv #1 and is in no call"));
+}
+
+TEST(DiagnoseMessages, SaysWhoWaitsForEachOther) {
+  std::vector<Recording> ranks;
+  for (Rank rank = 0; rank < 4; ++rank) ranks.push_back(rank_at(rank, 4, 0, CallState::Done));
+  for (Rank rank = 0; rank < 3; ++rank)
+    add_message(ranks[static_cast<std::size_t>(rank)], CallState::Running, true, (rank + 1) % 3, 1);
+  add_message(ranks[3], CallState::Running, false, 0, 1);  // waits, but nobody waits for it
+  const Diagnosis diagnosis = only(ranks);
+  EXPECT_EQ(diagnosis.finding, Finding::Behind);
+  EXPECT_THAT(diagnosis.culprits, ElementsAre(0, 1, 2));
+  EXPECT_EQ(diagnosis.sentences.front(),
+            "rank 0 waits in send #1 to rank 1 float32 x 100: rank 1 never entered its recv #1 and waits for a message "
+            "itself");
+  EXPECT_EQ(diagnosis.sentences.back(),
+            "ranks 0, 1, 2 wait for each other: sends and receives that cross belong in one Group");
+}
+
+TEST(DiagnoseMessages, BlamesTheEndOfAChain) {
+  std::vector<Recording> ranks;
+  for (Rank rank = 0; rank < 3; ++rank) ranks.push_back(rank_at(rank, 3, 0, CallState::Done));
+  add_message(ranks[0], CallState::Running, false, 1, 1);
+  add_message(ranks[1], CallState::Running, false, 2, 1);
+  const Diagnosis diagnosis = only(ranks);
+  EXPECT_THAT(diagnosis.culprits, ElementsAre(2));
+  EXPECT_THAT(diagnosis.sentences.back(), HasSubstr("rank 2 never entered its send #1 and is in no call"));
+}
+
+TEST(DiagnoseMessages, SaysWhatDiffers) {
+  std::vector<Recording> ranks{rank_at(0, 2, 0, CallState::Done), rank_at(1, 2, 0, CallState::Done)};
+  add_message(ranks[0], CallState::Running, true, 1, 1, 100);
+  add_message(ranks[1], CallState::Running, false, 0, 1, 200);
+  const Diagnosis diagnosis = only(ranks);
+  EXPECT_EQ(diagnosis.finding, Finding::Mismatch);
+  EXPECT_THAT(diagnosis.culprits, ElementsAre(0, 1));
+  EXPECT_THAT(diagnosis.sentences, ElementsAre("rank 0 called send #1 to rank 1 float32 x 100 where rank 1 called recv "
+                                               "#1 from rank 0 float32 x 200"));
+}
+
+TEST(DiagnoseMessages, ClaimsOnlyWhatTheRecordingsProve) {
+  std::vector<Recording> ranks{rank_at(0, 2, 0, CallState::Done), rank_at(1, 2, 0, CallState::Done)};
+  add_message(ranks[0], CallState::Running, false, 1, 1);
+  EXPECT_EQ(only({ranks[0]}).finding, Finding::Incomplete) << "nothing is known of rank 1";
+  Recording both_in = ranks[1];
+  add_message(both_in, CallState::Running, true, 0, 1);
+  EXPECT_EQ(only({ranks[0], both_in}).finding, Finding::Healthy);
+  Recording without_messages = both_in;
+  without_messages.messages.clear();
+  EXPECT_EQ(only({ranks[0], without_messages}).finding, Finding::Healthy);
+  Recording long_list = ranks[1];
+  for (std::size_t i = 0; i < kRecordedMessages; ++i) add_message(long_list, CallState::Done, true, 1, i + 1);
+  EXPECT_EQ(only({ranks[0], long_list}).finding, Finding::Healthy) << "older ones are not held";
+  Recording just_now = ranks[0];
+  just_now.taken_ns -= 1;
+  EXPECT_EQ(only({just_now, ranks[1]}).finding, Finding::Healthy) << "it waits less than 100 ms";
+  just_now.error = "aborted";
+  EXPECT_EQ(only({just_now, ranks[1]}).finding, Finding::Behind);
+  EXPECT_EQ(only({ranks[1], ranks[1]}).sentences.front(), "no rank has entered a call");
+}
+
+TEST(DiagnoseMessages, CutsALongList) {
+  std::vector<Recording> ranks{rank_at(0, 2, 0, CallState::Done), rank_at(1, 2, 0, CallState::Done)};
+  for (std::uint64_t number = 1; number <= 20; ++number) add_message(ranks[0], CallState::Entered, true, 1, number);
+  const Diagnosis diagnosis = only(ranks);
+  EXPECT_EQ(diagnosis.sentences.size(), 17u);
+  EXPECT_EQ(diagnosis.sentences.back(), "and 4 more messages like these");
+}
+
 TEST(Diagnose, SaysNothingOfNothing) { EXPECT_THAT(diagnose({}), IsEmpty()); }
 
 }  // namespace

@@ -43,6 +43,29 @@ TEST(FlightRecorder, TakesTheNumberItIsGiven) {
   EXPECT_EQ(recorder.enter(float_call(8)), 42u);
 }
 
+TEST(FlightRecorder, KeepsTheLastMessagesInTheirOrder) {
+  FlightRecorder recorder = make_recorder(0, 3);
+  CallRecord exchange;
+  exchange.collective = Collective::Exchange;
+  const std::uint64_t key = recorder.enter(exchange);
+  constexpr std::uint64_t kAll = kRecordedMessages + 10;
+  for (std::uint64_t number = 1; number <= kAll; ++number) {
+    recorder.message(key, {0, number % 2 == 0, 2, DataType::BFloat16, 3 * number, number});
+  }
+  const std::vector<MessageRecord> messages = recorder.snapshot().messages;
+  ASSERT_EQ(messages.size(), kRecordedMessages);
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const std::uint64_t number = kAll - kRecordedMessages + 1 + i;
+    EXPECT_EQ(messages[i].number, number);
+    EXPECT_EQ(messages[i].count, 3 * number);
+    EXPECT_EQ(messages[i].sent, number % 2 == 0);
+    EXPECT_EQ(messages[i].exchange, 1u);
+    EXPECT_EQ(messages[i].dtype, DataType::BFloat16);
+    EXPECT_EQ(messages[i].peer, 2);
+  }
+  EXPECT_EQ(describe(messages.back()), "send #1034 to rank 2 bfloat16 x 3102");
+}
+
 TEST(FlightRecorder, FollowsACallThroughItsStates) {
   FlightRecorder recorder = make_recorder();
   const std::int64_t before = now_ns();

@@ -9,6 +9,7 @@
 
 #include "src/recorder/json.hpp"
 #include "src/recorder/recorder.hpp"
+#include "tests/support/surroundings.hpp"
 
 namespace wreath {
 namespace {
@@ -17,13 +18,6 @@ using ::testing::HasSubstr;
 
 class RecordingFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "wreath-recording-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   static FlightRecorder recorder_with_calls(std::uint64_t communicator, Rank rank = 3) {
     FlightRecorder recorder = FlightRecorder::create(rank, 4, communicator).value();
     CallRecord call;
@@ -41,7 +35,8 @@ class RecordingFile : public ::testing::Test {
     return text.str();
   }
 
-  std::string folder_;
+  const test::Folder temporary_;
+  const std::string& folder_ = temporary_.path();
 };
 
 TEST_F(RecordingFile, ReadsBackWhatWasDumped) {
@@ -102,10 +97,9 @@ TEST_F(RecordingFile, ReplacesAnOlderOneButNotASiblings) {
 }
 
 TEST_F(RecordingFile, GoesWhereTheSettingSays) {
-  setenv("WREATH_RECORDER_DIR", folder_.c_str(), 1);
+  const test::RecordingsFolder recordings;
   Result<std::string> path = recorder_with_calls(1).dump({ErrorCode::Timeout, "x"});
-  unsetenv("WREATH_RECORDER_DIR");
-  EXPECT_EQ(path.value(), folder_ + "/wreath-3.json");
+  EXPECT_EQ(path.value(), recordings.folder / "wreath-3.json");
 }
 
 TEST_F(RecordingFile, NamesAFolderThatIsNotThere) {
@@ -180,6 +174,34 @@ TEST_F(RecordingFile, SaysWhatIsWrongWithAForeignFile) {
     EXPECT_THAT(recording.error().message, HasSubstr("FILE: ")) << hostile.name;
     EXPECT_THAT(recording.error().message, HasSubstr(hostile.complaint)) << hostile.name;
   }
+}
+
+TEST_F(RecordingFile, HoldsTheMessagesOfExchanges) {
+  FlightRecorder recorder = FlightRecorder::create(1, 2, 5).value();
+  CallRecord exchange;
+  exchange.collective = Collective::Exchange;
+  const std::uint64_t key = recorder.enter(exchange);
+  recorder.message(key, {0, true, 0, DataType::Int8, 12, 1});
+  recorder.message(key, {0, false, 0, DataType::Float64, 34, 9});
+  const std::string good = to_json(recorder.snapshot());
+  const Recording read = parse_recording(good, "FILE").value();
+  ASSERT_EQ(read.messages.size(), 2u);
+  EXPECT_EQ(describe(read.messages[0]), "send #1 to rank 0 int8 x 12");
+  EXPECT_EQ(describe(read.messages[1]), "recv #9 from rank 0 float64 x 34");
+  EXPECT_EQ(read.messages[1].exchange, 1u);
+  const auto complaint = [&](const std::string& from, const std::string& to) {
+    return parse_recording(replaced(good, from, to), "FILE").error().message;
+  };
+  EXPECT_THAT(complaint("\"send\"", "\"sent\""), HasSubstr("\"messages\" entry 0: \"direction\" is neither"));
+  EXPECT_THAT(complaint("\"peer\": 0", "\"peer\": 2"), HasSubstr("\"peer\" is not a whole number from 0 to 1"));
+  EXPECT_THAT(complaint("\"number\": 9", "\"number\": 0"), HasSubstr("entry 1: \"number\""));
+  Recording many = read;
+  many.messages.resize(kRecordedMessages + 1, read.messages[0]);
+  EXPECT_THAT(parse_recording(to_json(many), "FILE").error().message,
+              HasSubstr("\"messages\" is not a list of at most"));
+  Recording full = read;
+  full.messages.resize(kRecordedMessages, read.messages[0]);
+  EXPECT_TRUE(parse_recording(to_json(full), "FILE"));
 }
 
 TEST_F(RecordingFile, RefusesMoreCallsThanTheRingHolds) {
