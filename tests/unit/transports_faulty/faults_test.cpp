@@ -18,7 +18,8 @@ TEST(Faults, ReadsWhatIsGivenAndKeepsTheRest) {
 }
 
 TEST(Faults, RefusesWhatItDoesNotKnow) {
-  for (const std::string text : {"lose=1", "drop", "drop=2", "drop=-0.1", "delay=x", "delay_ms=0", "seed=1,,drop=1"}) {
+  for (const std::string text : {"lose=1", "drop", "drop=2", "drop=-0.1", "delay=x", "delay_ms=0", "seed=1,,drop=1",
+                                 "drop=0.5x", "delay_ms=2s", "seed=1.5"}) {
     const auto rates = parse_faults(text);
     ASSERT_FALSE(rates) << text;
     EXPECT_EQ(rates.error().code, ErrorCode::InvalidArgument);
