@@ -1,0 +1,69 @@
+// What the documents say of the tree: docs/algorithms.md is the registry's table, and the paths they name are there.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "tests/style/source_tree.hpp"
+#include "wreath/plan.hpp"
+
+namespace wreath {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t first = 0; first < text.size();) {
+    const std::size_t end = text.find('\n', first);
+    lines.push_back(text.substr(first, end - first));
+    first = end == std::string::npos ? text.size() : end + 1;
+  }
+  return lines;
+}
+
+TEST(Documents, HaveTheAlgorithmsThatTheRegistryHas) {
+  EXPECT_THAT(source_file("docs/algorithms.md").lines,
+              testing::ElementsAreArray(lines_of(cost_table(TableStyle::Markdown))))
+      << "write it again: wreath plan table --markdown > docs/algorithms.md";
+}
+
+std::vector<std::string> documents() {
+  const std::filesystem::path root(WREATH_SOURCE_DIR);
+  std::vector<std::string> paths{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"};
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "docs")) {
+    if (entry.path().extension() == ".md") paths.push_back(std::filesystem::relative(entry.path(), root).string());
+  }
+  return paths;
+}
+
+// Files and folders of this tree in a line of text; of "tests/unit/NAME" and "docs/*.md" the part that is one.
+std::vector<std::string> paths_in(const std::string& line) {
+  static const std::regex kPath(
+      "`((include|algorithms|transports|kernels|src|perf|tools|examples|tests|docs|cmake)/[a-z0-9_./-]*)");
+  std::vector<std::string> paths;
+  for (std::sregex_iterator found(line.begin(), line.end(), kPath), end; found != end; ++found) {
+    const std::string path = (*found)[1].str();
+    const char next = line[static_cast<std::size_t>(found->position() + found->length())];
+    paths.push_back(next == '`' ? path : path.substr(0, path.rfind('/')));
+  }
+  return paths;
+}
+
+TEST(Documents, NamePathsThatExist) {
+  std::size_t named = 0;
+  for (const std::string& document : documents()) {
+    const SourceFile file = source_file(document);
+    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+      for (const std::string& path : paths_in(file.lines[i])) {
+        ++named;
+        EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(WREATH_SOURCE_DIR) / path))
+            << document << ":" << i + 1 << " names " << path;
+      }
+    }
+  }
+  EXPECT_GT(named, 50u);
+}
+
+}  // namespace
+}  // namespace wreath
