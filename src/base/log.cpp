@@ -15,7 +15,7 @@
 namespace wreath {
 namespace {
 
-thread_local int t_rank = -1;       // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+thread_local int t_rank = -1;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 std::string host_name() {
   std::array<char, 256> text{};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "src/base/log.hpp"
 #include "src/fifo/access.hpp"
 #include "src/schedule/lower.hpp"
 
@@ -48,6 +49,8 @@ Result<std::unique_ptr<Plan>> Plans::make(const Choice& choice, Rank root) {
   auto plan = std::make_unique<Plan>();
   plan->lowered = std::move(*lowered);
   WREATH_TRY(bind_fifos(links_, *plan));
+  log_trace("plan of {} {}, root {}: {} lanes, {} steps", name(choice.algorithm->collective), choice.algorithm->name,
+            root, plan->lowered.lanes.size(), plan->lowered.steps.size());
   return plan;
 }
 

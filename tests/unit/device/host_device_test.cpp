@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/device/device_memory.hpp"
 #include "wreath/device.hpp"
 
 namespace wreath {
@@ -41,6 +42,25 @@ TEST(DeviceMemoryDeathTest, CannotBeTouchedByTheHost) {
   EXPECT_DEATH(memory.data()[0] = std::byte{1}, "");
 }
 
+TEST(DeviceMemory, IsReachedWhereARangeIsWhollyInIt) {
+  constexpr std::size_t kBytes = 2 * 65'536;  // whole pages, whatever a page is
+  std::byte* data = nullptr;
+  {
+    const DeviceMemory memory = host_device().allocate(kBytes).value();
+    data = memory.data();
+    std::byte* const first = reachable(data, kBytes);
+    EXPECT_NE(first, data);
+    first[kBytes - 1] = std::byte{7};
+    EXPECT_EQ(reachable(data + 100, kBytes - 100), first + 100);
+    EXPECT_EQ(*reachable(data + kBytes - 1, 1), std::byte{7});
+    EXPECT_EQ(reachable(data, kBytes + 1), data);
+    EXPECT_EQ(reachable(data + 100, kBytes - 99), data + 100);
+    std::byte host{};
+    EXPECT_EQ(reachable(&host, 1), &host);
+  }
+  EXPECT_EQ(reachable(data, 1), data);
+}
+
 TEST(DeviceMemory, RefusesNothingAndNull) {
   EXPECT_EQ(host_device().allocate(0).error().code, ErrorCode::InvalidArgument);
   int value = 0;
@@ -62,11 +82,18 @@ TEST(Stream, WorksInOrder) {
 
 TEST(Stream, SkipsWorkAfterAFailureAndKeepsTheFirstError) {
   const auto stream = host_device().make_stream().value();
+  std::atomic<bool> go{false};
   std::atomic<bool> ran{false};
   const auto event = host_device().make_event().value();
-  stream->run([] { return Status(Error{ErrorCode::System, "first"}); }).value();
-  static_cast<void>(stream->run([&] { return ran = true, Status(); }));
+  stream
+      ->run([&] {
+        while (!go) std::this_thread::yield();
+        return Status(Error{ErrorCode::System, "first"});
+      })
+      .value();
+  stream->run([&] { return ran = true, Status(); }).value();
   stream->record(*event).value();  // events fire all the same: others wait for them
+  go = true;
   event->synchronize(10'000).value();
   EXPECT_EQ(stream->synchronize().error().message, "first");
   EXPECT_EQ(stream->run([] { return Status(); }).error().message, "first");

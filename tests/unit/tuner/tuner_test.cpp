@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "wreath/transport.hpp"
+
 namespace wreath {
 namespace {
 
@@ -91,6 +93,9 @@ TEST(Tuner, NamesThatServeNothingAreRefused) {
 
 TEST(Tuner, SmallMessagesHaveTheStraightCodeWhereItIsRight) {
   EXPECT_TRUE(choose(context(4, true), query(Collective::AllReduce, 8)).small);
+  EXPECT_TRUE(choose(context(4, true), query(Collective::AllReduce, kSmallMessageBytes)).small);
+  EXPECT_FALSE(choose(context(4, true), query(Collective::AllReduce, kSmallMessageBytes + 1)).small);
+  EXPECT_FALSE(choose(context(2, true), query(Collective::AllReduce, kSmallMessageBytes + 1)).small);
   EXPECT_TRUE(choose(context(4, true), query(Collective::Barrier, 1)).small);
   EXPECT_FALSE(choose(context(4, false), query(Collective::AllReduce, 8)).small);
   EXPECT_FALSE(choose(context(4, true), query(Collective::AllGather, 8)).small);
