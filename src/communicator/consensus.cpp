@@ -18,25 +18,33 @@ void Consensus::start() {
 
 void Consensus::hear(Rank from, const Statement& statement) {
   const auto sender = static_cast<std::size_t>(from);
-  // What a failed member said before it failed must not count once this member told others that it failed.
-  if (outcome_ != Outcome::Open || !lives(sender)) return;
+  const bool sized = statement.view.size() == view_.size();
+  if (outcome_ != Outcome::Open || view_[sender] == Fate::Gone) return;
+  if (statement.kind == Statement::Kind::Decided && sized) return decide(statement.view);
+  // What else a failed member said before it failed must not count once this member told others that it failed.
+  if (!lives(sender)) return;
   if (statement.kind == Statement::Kind::Refused) {
     return give_up({statement.code, statement.reason, statement.failed_rank});
   }
-  if (statement.view.size() != view_.size()) return;
-  if (statement.kind == Statement::Kind::Decided) return decide(statement.view);
-  if (statement.view[static_cast<std::size_t>(self_)] != Fate::Alive) return lose(from, Fate::Unreachable);
+  if (statement.kind != Statement::Kind::Holds || !sized) return;
   heard_[sender] = statement;
+  if (left_out_by(sender)) return lose(from, Fate::Unreachable);
   if (merge(statement.view)) say();
   settle();
 }
 
 void Consensus::lose(Rank peer, Fate fate) {
   const auto rank = static_cast<std::size_t>(peer);
+  if (left_out_by(rank)) fate = Fate::Unreachable;  // it may have decided so, and its end does not undo that
   if (outcome_ != Outcome::Open || peer == self_ || view_[rank] >= fate) return;
   view_[rank] = fate;
   say();
   settle();
+}
+
+bool Consensus::left_out_by(std::size_t rank) const {
+  const View& view = heard_[rank].view;
+  return !view.empty() && view[static_cast<std::size_t>(self_)] != Fate::Alive;
 }
 
 void Consensus::joined(const View& view) {

@@ -82,6 +82,7 @@ class Consensus {
  private:
   const Statement& heard(std::size_t rank) const { return heard_[rank]; }
   bool lives(std::size_t rank) const { return view_[rank] == Fate::Alive; }
+  bool left_out_by(std::size_t rank) const;
   bool merge(const View& theirs);
   void say();
   void tell(const Statement& statement, Fate worst);

@@ -26,7 +26,7 @@ enum class MessageKind : std::uint8_t {
   Failed,    // the sender's communicator failed with `error`
   Goodbye,   // the sender leaves, having `done` so much
   Departed,  // the sender aborted: it takes part in nothing any more
-  Shrink,    // of the survivors' agreement `number`: `body` (shrink.hpp)
+  Shrink,    // of the survivors' agreement `number`: `body` (shrink_message.hpp)
   Split,     // of split `number`: `body` (split.hpp)
 };
 

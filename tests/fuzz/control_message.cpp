@@ -5,7 +5,7 @@
 #include <span>
 
 #include "src/communicator/control.hpp"
-#include "src/communicator/shrink.hpp"
+#include "src/communicator/shrink_message.hpp"
 #include "src/communicator/split.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -86,7 +86,8 @@ const Ranks::Effect& Ranks::apply(std::uint16_t local, const Event& event, std::
       break;
     case Event::Kind::Join: member.joined(View(member.view())); break;
     case Event::Kind::Refuse: member.refuse(View(member.view()), {ErrorCode::System, "no memory", event.rank}); break;
-    case Event::Kind::Die: break;
+    case Event::Kind::Die:
+    case Event::Kind::Leave: break;
   }
   return effects_.emplace(key, effect_of(std::move(member))).first->second;
 }
@@ -161,6 +162,10 @@ void Model::push(State& state, int from, int to, std::uint16_t word) {
 void Model::die(State& state, int rank) {
   state.dead = static_cast<std::uint16_t>(state.dead | 1U << rank);
   state.local[at(rank)] = 0;
+  end(state, rank);
+}
+
+void Model::end(State& state, int rank) {
   for (int peer = 0; peer < kRanks; ++peer) {
     if (peer == rank) continue;
     push(state, rank, peer, Channel::kEnd);
@@ -201,7 +206,7 @@ void Model::visit(const State& state) {
 }
 
 void Model::events_of(const State& state, int rank, std::vector<Event>& events) const {
-  if (has(state.dead, rank)) return;
+  if (has(state.dead, rank) || has(state.left, rank)) return;
   const auto add = [&](Event::Kind kind, unsigned other) {
     events.push_back({kind, rank, other, Event::kLives});
     for (int sent = 1; has(setting_.victims, rank) && sent < kMostSaid; ++sent) {
@@ -221,12 +226,19 @@ void Model::events_of(const State& state, int rank, std::vector<Event>& events) 
   if (self.attempting()) add(Event::Kind::Join, 0);
   if (self.attempting() && has(setting_.may_refuse, rank)) add(Event::Kind::Refuse, 0);
   if (has(setting_.victims, rank)) events.push_back({Event::Kind::Die, rank, 0, 0});
+  if (may_leave(state, rank)) events.push_back({Event::Kind::Leave, rank, 0, Event::kLives});
 }
 
 // Whether it may still say something.
 bool Model::may_act(const State& state, int rank) const {
   if (has(state.dead, rank)) return false;
-  return has(setting_.victims, rank) || member(state, rank).outcome() == Consensus::Outcome::Open;
+  return has(setting_.victims, rank) || member(state, rank).outcome() == Consensus::Outcome::Open ||
+         may_leave(state, rank);
+}
+
+bool Model::may_leave(const State& state, int rank) const {
+  return has(setting_.leavers, rank) && !has(state.left, rank) &&
+         member(state, rank).outcome() != Consensus::Outcome::Open;
 }
 
 // `first`, and all who can send into an empty channel to one of the closure.
@@ -287,6 +299,9 @@ void Model::follow(const State& state, const Event& event) {
   }
   if (event.kind == Event::Kind::Die) {
     die(next, event.rank);
+  } else if (event.kind == Event::Kind::Leave) {
+    next.left = static_cast<std::uint16_t>(next.left | 1U << event.rank);
+    end(next, event.rank);
   } else {
     const Ranks::Effect& effect = ranks_.apply(state.local[at(event.rank)], event, word);
     const auto said = static_cast<int>(effect.said.size());
@@ -347,7 +362,7 @@ void Model::check_end(const State& state) {
 }
 
 void Model::blame(const State& state, const std::string& what) {
-  static constexpr std::array<const char*, 5> kNames = {"receives from", "loses", "joins", "refuses", "dies"};
+  static constexpr std::array<const char*, 6> kNames = {"receives from", "loses", "joins", "refuses", "dies", "leaves"};
   if (!wrong_.empty()) return;
   wrong_ = what + "\n";
   for (const Event& event : path_) {

@@ -24,10 +24,11 @@ using Set = unsigned;  // of ranks, a bit each
 struct Setting {
   Set victims = 0;  // each dies at some point
   Set side = 0;     // 0: no partition; else these ranks and the others lose each other
-  // The partition is one moment for all, and a rank loses the whole other side at once. Else each loses each of the
+  // The partition is one moment for all, and a rank loses the whole other side at once. Else each may lose each of the
   // others when it will, and they may go on hearing from it: then nobody promises that the larger side goes on.
   bool at_once = true;
   Set may_refuse = 0;  // whose attempts may fail
+  Set leavers = 0;     // each may leave once it has an outcome: for the others it ends
 };
 
 struct Channel {
@@ -48,11 +49,12 @@ struct State {
   std::array<std::array<Channel, kRanks>, kRanks> channels{};  // [from][to]
   std::uint16_t dead = 0;
   std::uint16_t cut = 0;  // who lost somebody by the partition: what they say stays on their side
+  std::uint16_t left = 0;
 };
 
 struct Event {
   static constexpr int kLives = -1;
-  enum class Kind : std::uint8_t { Receive, Lose, Join, Refuse, Die };
+  enum class Kind : std::uint8_t { Receive, Lose, Join, Refuse, Die, Leave };
   Kind kind;
   int rank;
   unsigned other = 0;       // Receive: the sender; Lose: the set
@@ -113,11 +115,13 @@ class Model {
   void take(State& state, int rank, const Ranks::Effect& effect, int dies_after);
   void push(State& state, int from, int to, std::uint16_t word);
   void die(State& state, int rank);
+  void end(State& state, int rank);
   void forget_ignored(State& state, int rank);
   void check_ignored(const State& state, int from, int to, std::uint16_t word);
   void visit(const State& state);
   void events_of(const State& state, int rank, std::vector<Event>& events) const;
   bool may_act(const State& state, int rank) const;
+  bool may_leave(const State& state, int rank) const;
   Set closure(const State& state, int first) const;
   std::vector<Event> enough(const State& state) const;
   void follow(const State& state, const Event& event);

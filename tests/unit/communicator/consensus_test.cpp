@@ -49,10 +49,21 @@ TEST(ConsensusModel, OnlyTheLargerSideOfAPartitionGoesOn) {
   for (const Set side : sides) EXPECT_GT(walk({.side = side}).refused_ends(), 0u);
 }
 
+TEST(ConsensusModel, WhoLeftAfterTheDecisionIsNotTakenForDead) {
+  EXPECT_EQ(walk({.leavers = 15}).refused_ends(), 0u);
+  EXPECT_EQ(walk({.victims = 1, .leavers = 15}).refused_ends(), 0u);
+  EXPECT_EQ(walk({.victims = 8, .leavers = 15}).refused_ends(), 0u);
+}
+
 TEST(ConsensusModel, WrongSuspicionsNeverLeadToTwoSets) {
   if (!long_run()) GTEST_SKIP() << "minutes: WREATH_TEST_LONG=1";
   walk({.side = 1, .at_once = false});
   walk({.side = 12, .at_once = false});
+}
+
+TEST(ConsensusModel, WrongSuspicionsNeverLeadToTwoSetsWhereRanksLeaveAfterIt) {
+  if (!long_run()) GTEST_SKIP() << "minutes: WREATH_TEST_LONG=1";
+  walk({.side = 8, .at_once = false, .leavers = 4});
 }
 
 // ---- rules ----
@@ -100,6 +111,34 @@ TEST(Consensus, WhomTheOthersLeftOutHearsOfIt) {
   member.hear(0, {Statement::Kind::Decided, view_of({Fate::Alive, Fate::Alive, Fate::Unreachable}), {}, {}, -1, {}});
   EXPECT_EQ(member.outcome(), Consensus::Outcome::Refused);
   EXPECT_EQ(member.error().failed_rank, 2);
+}
+
+Statement holds(View view, View joined = {}) {
+  return {Statement::Kind::Holds, std::move(view), std::move(joined), {}, -1, {}};
+}
+
+TEST(Consensus, ADecisionIsHeardFromARankOutOfReach) {
+  Consensus member(3, 4);
+  member.start();
+  const View without = view_of({Fate::Alive, Fate::Alive, Fate::Alive, Fate::Unreachable});
+  member.hear(0, holds(without));
+  ASSERT_EQ(member.outcome(), Consensus::Outcome::Open);
+  member.hear(0, {Statement::Kind::Decided, without, {}, {}, -1, {}});
+  EXPECT_EQ(member.outcome(), Consensus::Outcome::Refused);
+  EXPECT_EQ(member.error().code, ErrorCode::PeerLost);
+  EXPECT_EQ(member.error().failed_rank, 3);
+}
+
+// Else it would be the last one in the end, and go on beside the others.
+TEST(Consensus, TheEndOfWhoLeftThisMemberOutCountsForNothing) {
+  Consensus member(3, 4);
+  member.start();
+  for (const Rank peer : {0, 1, 2}) {
+    member.hear(peer, holds(view_of({Fate::Alive, Fate::Alive, Fate::Alive, Fate::Unreachable})));
+    member.lose(peer, Fate::Gone);
+  }
+  EXPECT_EQ(member.outcome(), Consensus::Outcome::Refused);
+  EXPECT_EQ(member.error().code, ErrorCode::PeerLost);
 }
 
 TEST(Consensus, AViewOfAnotherSizeIsNotHeard) {
