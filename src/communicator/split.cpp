@@ -55,7 +55,6 @@ Result<SplitMessage> decode_split(const std::string& body) {
 
 Result<std::shared_ptr<Engine>> Split::run(int color, int key) {
   const LogRank log_rank(parent_.rank());
-  WREATH_TRY(parent_.error());
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -63,6 +62,7 @@ Result<std::shared_ptr<Engine>> Split::run(int color, int key) {
     rounds_.erase(rounds_.begin(), rounds_.lower_bound(number));
     interrupt_.clear();
   }
+  WREATH_TRY(parent_.error());  // a later failure interrupts
   const auto group = group_of(number, color, key);
   if (!group) return group.error();
   std::shared_ptr<Engine> child;

@@ -1,6 +1,7 @@
 // Starting engines, and children of engines.
 #include "src/communicator/start.hpp"
 
+#include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -54,8 +55,16 @@ Result<std::shared_ptr<Engine>> join_child(const Engine& parent, const std::vect
       request_of(static_cast<int>(self - members.begin()), static_cast<int>(members.size()), parent.options());
   request.interrupt = interrupt.descriptor();
   auto membership = join(id, request);
-  if (!membership) return membership.error();
-  return make_engine(std::move(*membership), static_cast<std::uint16_t>(parent.shape().epoch + 1));
+  if (!membership) return error_of_child(membership.error(), members);
+  auto engine = make_engine(std::move(*membership), static_cast<std::uint16_t>(parent.shape().epoch + 1));
+  if (!engine) return error_of_child(engine.error(), members);
+  return engine;
+}
+
+Error error_of_child(const Error& error, const std::vector<Rank>& members) {
+  const bool named = error.failed_rank >= 0 && static_cast<std::size_t>(error.failed_rank) < members.size();
+  return {error.code, fmt::format("the new communicator of {} ranks: {}", members.size(), error.message),
+          named ? members[static_cast<std::size_t>(error.failed_rank)] : -1};
 }
 
 }  // namespace wreath

@@ -32,5 +32,8 @@ class Interrupt {
 Result<UniqueId> make_meeting(const Engine& parent, const std::vector<Rank>& members);
 Result<std::shared_ptr<Engine>> join_child(const Engine& parent, const std::vector<Rank>& members, const UniqueId& id,
                                            const Interrupt& interrupt);
+// What such a start ended with: it names ranks of the child, in which `members` are; this one's failed rank is the
+// parent's.
+Error error_of_child(const Error& error, const std::vector<Rank>& members);
 
 }  // namespace wreath
