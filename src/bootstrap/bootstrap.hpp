@@ -51,8 +51,9 @@ struct Membership {
   std::vector<Fd> control;         // one per rank
   // Opens one more authenticated stream to `peer` (both ends call it, in ascending order of peers
   // on each rank; the higher rank connects, the lower accepts). TCP also between processes of one host.
-  // One thread at a time. It owns the listener: reset it when no more streams will be opened.
-  std::function<Result<Fd>(Rank peer, Deadline)> open_stream;
+  // One thread at a time; ends early (NotReady) when `interrupt` (or -1) becomes readable. It owns the listener: reset
+  // it when no more streams will be opened.
+  std::function<Result<Fd>(Rank peer, Deadline, int interrupt)> open_stream;
 };
 
 // Serves and joins the meeting point that `id` names.

@@ -59,7 +59,7 @@ std::vector<Membership> make_members(int ranks, const std::string& settings) {
     for (int peer = 0; peer < ranks; ++peer) {
       one.members.push_back({{peer, process_id(), host_id()}, ::getpid(), host_name(), std::string(library_version())});
     }
-    one.open_stream = [streams, rank](Rank peer, Deadline) { return streams->open(rank, peer); };
+    one.open_stream = [streams, rank](Rank peer, Deadline, int) { return streams->open(rank, peer); };
   }
   return all;
 }

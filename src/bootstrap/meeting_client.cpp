@@ -166,9 +166,9 @@ Membership make_membership(const BootstrapRequest& request, std::shared_ptr<Mesh
   }
   result.control = std::move(control);
   if (!request.need_streams) mesh.reset();
-  result.open_stream = [mesh = std::move(mesh)](Rank peer, Deadline deadline) -> Result<Fd> {
+  result.open_stream = [mesh = std::move(mesh)](Rank peer, Deadline deadline, int interrupt) -> Result<Fd> {
     if (!mesh) return Error{ErrorCode::InvalidUsage, "open_stream: need_streams was not set in the request"};
-    return mesh->open_stream(peer, deadline);
+    return mesh->open_stream(peer, deadline, interrupt);
   };
   return result;
 }

@@ -131,12 +131,13 @@ Result<std::vector<Fd>> Mesh::link_all(Deadline deadline, int watch) {
   return control;
 }
 
-Result<Fd> Mesh::open_stream(Rank peer, Deadline deadline) {
+Result<Fd> Mesh::open_stream(Rank peer, Deadline deadline, int watch) {
   if (peer < 0 || peer >= static_cast<Rank>(table_.rows.size()) || peer == rank_) {
     return Error{ErrorCode::InvalidArgument,
                  fmt::format("peer={} is not another rank of {}", peer, table_.rows.size())};
   }
-  return peer < rank_ ? connect(peer, Purpose::Stream, deadline, -1) : accept(peer, Purpose::Stream, deadline, -1);
+  return peer < rank_ ? connect(peer, Purpose::Stream, deadline, watch)
+                      : accept(peer, Purpose::Stream, deadline, watch);
 }
 
 }  // namespace wreath

@@ -25,8 +25,8 @@ class Mesh {
   // One control connection per peer; ends early (NotReady) when `watch` becomes readable.
   Result<std::vector<Fd>> link_all(Deadline deadline, int watch);
 
-  // One more TCP connection to `peer`.
-  Result<Fd> open_stream(Rank peer, Deadline deadline);
+  // One more TCP connection to `peer`; ends early (NotReady) when `watch` becomes readable.
+  Result<Fd> open_stream(Rank peer, Deadline deadline, int watch);
 
   const Table& table() const { return table_; }
 

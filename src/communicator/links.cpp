@@ -80,6 +80,7 @@ Status Links::on_region(Rank from, std::uint32_t index, Offer offer) {
 void Links::fail(Error error) {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = std::move(error);
+  failed_.set();
   arrived_.notify_all();
 }
 
@@ -241,8 +242,11 @@ Result<std::unique_ptr<Link>> Links::try_candidate(Membership& membership, Rank 
   auto offer = take(peer, static_cast<std::uint32_t>(attempt.at), &Incoming::offers, deadline);
   if (!offer) return offer.error();
   if (transport.needs_stream()) {
-    auto stream = membership.open_stream(peer, deadline);
-    if (!stream) return stream.error();
+    auto stream = membership.open_stream(peer, deadline, failed_.descriptor());
+    if (!stream) {
+      const std::lock_guard lock(mutex_);
+      return failure_.value_or(stream.error());
+    }
     offer->descriptors.push_back(stream->release());
   }
   return transport.connect(members_[static_cast<std::size_t>(peer)].endpoint, std::move(*offer));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/clock.hpp"
+#include "src/base/interrupt.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/control.hpp"
 #include "src/fifo/segment.hpp"
@@ -87,6 +88,7 @@ class Links {
   std::condition_variable arrived_;
   std::vector<Incoming> incoming_;
   std::optional<Error> failure_;
+  Interrupt failed_;  // set with it
 };
 
 }  // namespace wreath

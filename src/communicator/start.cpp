@@ -2,8 +2,6 @@
 #include "src/communicator/start.hpp"
 
 #include <fmt/format.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -26,18 +24,6 @@ Result<std::shared_ptr<Engine>> make_engine(Membership membership, std::uint16_t
   const auto options = decode_options(membership.settings);
   if (!options) return options.error();
   return Engine::create(std::move(membership), *options, epoch);
-}
-
-Interrupt::Interrupt() : event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
-
-void Interrupt::set() {
-  const std::uint64_t one = 1;
-  static_cast<void>(!::write(event_.get(), &one, sizeof one));
-}
-
-void Interrupt::clear() {
-  std::uint64_t value = 0;
-  static_cast<void>(!::read(event_.get(), &value, sizeof value));
 }
 
 Result<UniqueId> make_meeting(const Engine& parent, const std::vector<Rank>& members) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/base/interrupt.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/engine.hpp"
 #include "wreath/communicator.hpp"
@@ -15,20 +16,9 @@ BootstrapRequest request_of(int rank, int ranks, const CommunicatorOptions& opti
 // With the options that the members agreed on.
 Result<std::shared_ptr<Engine>> make_engine(Membership membership, std::uint16_t epoch = 1);
 
-// Ends a child's start from another thread.
-class Interrupt {
- public:
-  Interrupt();
-  void set();
-  void clear();
-  int descriptor() const { return event_.get(); }
-
- private:
-  Fd event_;  // none where descriptors ran out: then only clocks end a start
-};
-
 // A communicator of some ranks of `parent`, with its options and the next epoch: one of them makes the meeting point
-// and gives the id to the others, all of them join. `members` are ranks of the parent in the child's order.
+// and gives the id to the others, all of them join, until `interrupt` is set. `members` are ranks of the parent in the
+// child's order.
 Result<UniqueId> make_meeting(const Engine& parent, const std::vector<Rank>& members);
 Result<std::shared_ptr<Engine>> join_child(const Engine& parent, const std::vector<Rank>& members, const UniqueId& id,
                                            const Interrupt& interrupt);

@@ -2,6 +2,13 @@
 #include "src/communicator/start.hpp"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+
+#include <atomic>
+#include <thread>
+
+#include "src/base/socket.hpp"
+#include "src/communicator/options.hpp"
 
 namespace wreath {
 namespace {
@@ -17,6 +24,29 @@ TEST(Start, AFailureOfAChildNamesTheRankOfTheParent) {
 TEST(Start, AFailureOfAChildThatNamesNobodyNamesNobody) {
   EXPECT_EQ(error_of_child({ErrorCode::System, "no memory", -1}, {1, 2}).failed_rank, -1);
   EXPECT_EQ(error_of_child({ErrorCode::System, "no memory", 2}, {1, 2}).failed_rank, -1);
+}
+
+// A peer that fails while data connections are made is not waited for.
+TEST(Start, AFailureEndsTheWaitForAStream) {
+  CommunicatorOptions options;
+  options.transports = {"tcp"};
+  auto members = join_local(2, encode_options(options));
+  ASSERT_TRUE(members);
+  options.timeouts.bootstrap_ms = 200;
+  (*members)[1].settings = encode_options(options);  // gives up first
+  std::atomic<bool> interrupted = false;
+  (*members)[0].open_stream = [&](Rank, Deadline deadline, int interrupt) -> Result<Fd> {
+    interrupted = wait_for(interrupt, POLLIN, deadline);
+    return Error{ErrorCode::NotReady, "interrupted"};
+  };
+  (*members)[1].open_stream = [](Rank, Deadline, int) -> Result<Fd> {
+    return Error{ErrorCode::StartupFailed, "none today"};
+  };
+  std::thread other([&] { EXPECT_FALSE(make_engine(std::move((*members)[1]))); });
+  const auto engine = make_engine(std::move((*members)[0]));
+  other.join();
+  EXPECT_TRUE(interrupted);
+  EXPECT_FALSE(engine);
 }
 
 }  // namespace
