@@ -9,7 +9,10 @@
 namespace wreath {
 
 Consensus::Consensus(Rank self, int ranks)
-    : self_(self), view_(static_cast<std::size_t>(ranks), Fate::Alive), heard_(static_cast<std::size_t>(ranks)) {}
+    : self_(self),
+      view_(static_cast<std::size_t>(ranks), Fate::Alive),
+      heard_(static_cast<std::size_t>(ranks)),
+      left_out_by_(static_cast<std::size_t>(ranks)) {}
 
 void Consensus::start() {
   say();
@@ -27,24 +30,22 @@ void Consensus::hear(Rank from, const Statement& statement) {
     return give_up({statement.code, statement.reason, statement.failed_rank});
   }
   if (statement.kind != Statement::Kind::Holds || !sized) return;
+  if (statement.view[static_cast<std::size_t>(self_)] != Fate::Alive) {
+    left_out_by_[sender] = true;
+    return lose(from, Fate::Unreachable);
+  }
   heard_[sender] = statement;
-  if (left_out_by(sender)) return lose(from, Fate::Unreachable);
   if (merge(statement.view)) say();
   settle();
 }
 
 void Consensus::lose(Rank peer, Fate fate) {
   const auto rank = static_cast<std::size_t>(peer);
-  if (left_out_by(rank)) fate = Fate::Unreachable;  // it may have decided so, and its end does not undo that
+  if (left_out_by_[rank]) fate = Fate::Unreachable;  // it may have decided so, and its end does not undo that
   if (outcome_ != Outcome::Open || peer == self_ || view_[rank] >= fate) return;
-  view_[rank] = fate;
+  worsen(rank, fate);
   say();
   settle();
-}
-
-bool Consensus::left_out_by(std::size_t rank) const {
-  const View& view = heard_[rank].view;
-  return !view.empty() && view[static_cast<std::size_t>(self_)] != Fate::Alive;
 }
 
 void Consensus::joined(const View& view) {
@@ -68,10 +69,16 @@ bool Consensus::awaits(Rank peer) const {
 bool Consensus::merge(const View& theirs) {
   bool grown = false;
   for (std::size_t rank = 0; rank < view_.size(); ++rank) {
-    grown = grown || theirs[rank] > view_[rank];
-    view_[rank] = std::max(view_[rank], theirs[rank]);
+    if (theirs[rank] <= view_[rank]) continue;
+    worsen(rank, theirs[rank]);
+    grown = true;
   }
   return grown;
+}
+
+void Consensus::worsen(std::size_t rank, Fate fate) {
+  view_[rank] = fate;
+  heard_[rank] = {};
 }
 
 void Consensus::say() {

@@ -82,8 +82,8 @@ class Consensus {
  private:
   const Statement& heard(std::size_t rank) const { return heard_[rank]; }
   bool lives(std::size_t rank) const { return view_[rank] == Fate::Alive; }
-  bool left_out_by(std::size_t rank) const;
   bool merge(const View& theirs);
+  void worsen(std::size_t rank, Fate fate);
   void say();
   void tell(const Statement& statement, Fate worst);
   void settle();
@@ -97,7 +97,8 @@ class Consensus {
   Rank self_;
   View view_;
   View joined_;
-  std::vector<Statement> heard_;  // the last of each member
+  std::vector<Statement> heard_;   // the last of each member that lives
+  std::vector<bool> left_out_by_;  // who told that this member does not live
   bool attempting_ = false;
   Outcome outcome_ = Outcome::Open;
   Statement final_;
