@@ -18,6 +18,7 @@ constexpr int kSleepMs = 50;
 constexpr std::uint32_t kRoundsALook = 64;  // idle rounds between looks at the clock
 constexpr std::uint32_t kCrowdedPauses = 20;
 constexpr std::uint32_t kCrowdedYields = 30;
+constexpr std::uint32_t kLeastYields = 8;  // pumps put off what they owe for some rounds, but not for a sleep
 constexpr std::uint32_t kProgressRounds = 64;
 
 }  // namespace
@@ -157,14 +158,13 @@ Engine::Round Engine::drive_round() {
     }
   }
   const Advance advanced = advance(*operation);
-  const bool pumped = pump(*operation, advanced == Advance::Blocked);
+  const bool pumped = !links_->wired().empty() && pump(*operation, advanced == Advance::Blocked);
   if (advanced == Advance::Failed) on_fault(*operation);
+  if (advanced != Advance::Blocked && !operation->choice.small) wake_peers();
   if (advanced == Advance::Done && wires_idle()) {
-    if (!operation->choice.small) wake_peers();
     finish(*operation, std::nullopt);
     return Round::Moved;
   }
-  if (advanced == Advance::Advanced) wake_peers();
   if (advanced != Advance::Advanced && !pumped) return Round::Blocked;
   operation->moved = true;
   return Round::Moved;
@@ -252,14 +252,21 @@ void Engine::drive_until_over(Operation& operation, const Deadline& deadline) {
   release_token();
 }
 
+// Every wire makes a round dearer.
+void Engine::set_patience() {
+  const auto wires = static_cast<std::uint32_t>(links_->wired().size());
+  pauses_ = kCrowdedPauses / (1 + wires);
+  yields_ = std::max(kCrowdedYields / (1 + wires), kLeastYields);
+}
+
 // With a core for every rank: spin, then sleep. Without: let the others run at once.
 void Engine::idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle_since_ns) {
   const bool look = rounds % kRoundsALook == 0;
-  if (crowded_ && rounds > kCrowdedPauses && rounds <= kCrowdedPauses + kCrowdedYields) {
+  if (crowded_ && rounds > pauses_ && rounds <= pauses_ + yields_) {
     sched_yield();
     return;
   }
-  const bool crowded_out = crowded_ && rounds > kCrowdedPauses + kCrowdedYields;
+  const bool crowded_out = crowded_ && rounds > pauses_ + yields_;
   if (!look && !crowded_out) {
     pause();
     return;
@@ -275,12 +282,12 @@ void Engine::sleep() {
   OwnSegment& segment = links_->segment();
   segment.begin_sleep();
   if (drive_round() == Round::Blocked) {
-    std::vector<pollfd> polled{{segment.doorbell(), POLLIN, 0}};
+    polled_.assign(1, {segment.doorbell(), POLLIN, 0});
     for (const Rank peer : links_->wired()) {
       const Link& link = *links_->link(peer);
-      polled.push_back({link.descriptor(), static_cast<short>(link.send_blocked() ? POLLIN | POLLOUT : POLLIN), 0});
+      polled_.push_back({link.descriptor(), static_cast<short>(link.send_blocked() ? POLLIN | POLLOUT : POLLIN), 0});
     }
-    ::poll(polled.data(), polled.size(), kSleepMs);
+    ::poll(polled_.data(), polled_.size(), kSleepMs);
   }
   segment.end_sleep();
 }

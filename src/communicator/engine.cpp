@@ -102,6 +102,7 @@ Status Engine::link(std::uint16_t epoch) {
                                      [&](const Member& member) { return member.endpoint.host == host; });
   crowded_ = on_host > usable_cores();
   spin_ns_ = spin_budget_ns(static_cast<int>(on_host));
+  set_patience();
   tuning_ = {ranks(),        *all_mapped,         options_.reproducible, options_.algorithm,
              options_.lanes, options_.tile_bytes, shape_.slot_bytes};
   WREATH_TRY(check_tuning(tuning_));

@@ -5,6 +5,8 @@
 // are handled by the progress thread; a failure from there is seen by the driver at its next round.
 #pragma once
 
+#include <poll.h>
+
 #include <array>
 #include <atomic>
 #include <deque>
@@ -112,6 +114,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
 
   // The driver's side; the token is held.
   bool try_token() { return !token_.exchange(true, std::memory_order_acquire); }
+  bool take_idle_token();
   void release_token() { token_.store(false, std::memory_order_release); }
   Operation* front();
   Round drive_round();
@@ -130,6 +133,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void ring();
   void on_fault(Operation& operation);
   void drive_until_over(Operation& operation, const Deadline& deadline);
+  void set_patience();
   void idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle_since_ns);
   void sleep();
   std::optional<Rank> waiting_for(const Operation& operation) const;
@@ -155,6 +159,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::unique_ptr<Links> links_;
   std::unique_ptr<Plans> plans_;
   std::vector<const Counter*> sleeping_;  // of mapped peers, by rank
+  std::vector<pollfd> polled_;            // by the driver that sleeps
   SmallExchange small_;
   LaneScheduler lanes_;  // of the first operation
   FlightRecorder recorder_;
@@ -166,7 +171,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::unique_ptr<Split> split_;
   std::unique_ptr<Trace> trace_;  // null: none is asked for
   std::int64_t spin_ns_ = 0;
-  bool crowded_ = false;  // more ranks than cores on this host
+  bool crowded_ = false;      // more ranks than cores on this host
+  std::uint32_t pauses_ = 0;  // where it is crowded: of a driver that nothing moves for, before it sleeps
+  std::uint32_t yields_ = 0;
 
   std::atomic<bool> token_{false};
   std::atomic<int> waiters_{0};
