@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "src/communicator/impl.hpp"
-#include "src/device/device_memory.hpp"
 
 namespace wreath {
 namespace {
@@ -44,22 +43,14 @@ Call with_output(Call call, const Blocks& blocks) {
   return call;
 }
 
-// Device memory by the address at which this library reaches it.
-Call within_reach(const Call& call) {
-  Call within = call;
-  if (call.input != nullptr) within.input = reachable(call.input, 1);
-  if (call.output != nullptr) within.output = reachable(call.output, 1);
-  return within;
-}
-
 Result<Work> start_call(Engine& engine, const Call& call) {
-  auto operation = engine.start(within_reach(call));
+  auto operation = engine.start(call);
   if (!operation) return operation.error();
   return Work(std::move(*operation));
 }
 
 Status run_call(Engine& engine, const Call& call) {
-  if (call.stream == nullptr) return engine.run(within_reach(call));
+  if (call.stream == nullptr) return engine.run(call);
   auto work = start_call(engine, call);
   return work ? work->wait() : Status(work.error());
 }
@@ -74,7 +65,7 @@ Status Communicator::run(const Call& call, bool varying) {
                      },
                      [&](Engine& engine) -> Status {
                        if (GroupCalls* group = GroupCalls::open()) {
-                         group->keep(impl_->engine, within_reach(call));
+                         group->keep(impl_->engine, call);
                          return {};
                        }
                        return run_call(engine, call);
@@ -89,14 +80,16 @@ Result<Work> Communicator::start(const Call& call, bool varying) {
                      },
                      [&](Engine& engine) -> Result<Work> {
                        if (GroupCalls* group = GroupCalls::open()) {
-                         group->keep(impl_->engine, within_reach(call));
+                         group->keep(impl_->engine, call);
                          return group->work();
                        }
                        return start_call(engine, call);
                      });
 }
 
-Status Communicator::run(const Call& call) { return run(normalized(call), call.varying()); }
+Status Communicator::run(const Call& call) {
+  return is_normalized(call) ? run(call, call.varying()) : run(normalized(call), call.varying());
+}
 Result<Work> Communicator::start(const Call& call) { return start(normalized(call), call.varying()); }
 
 Status Communicator::all_reduce(const void* input, void* output, std::size_t count, DataType dtype,

@@ -1,5 +1,6 @@
 // Entering calls: numbers, signatures, choices, records; and calls that need no peer.
 #include <fmt/format.h>
+#include <sched.h>
 
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
@@ -10,6 +11,7 @@ namespace wreath {
 namespace {
 
 constexpr std::size_t kMaximumQueued = kRecordedCalls / 2;
+constexpr int kTokenTries = 20;
 
 // What one rank alone does: its one block, or the vector, from Input to Output. Sums of one are finished, too.
 void finish_alone(const Call& call) {
@@ -94,9 +96,19 @@ bool Engine::trivial(Operation& operation) {
   return true;
 }
 
+// With nothing queued only a look of the progress thread, or the end of the communicator, can hold the token: waiting
+// for that is cheaper than the queue.
+bool Engine::take_idle_token() {
+  for (int tries = 0; tries < kTokenTries; ++tries) {
+    if (try_token()) return true;
+    sched_yield();
+  }
+  return false;
+}
+
 Status Engine::run(const Call& call) {
   if (failed_.load(std::memory_order_acquire)) return error();
-  if (queued_.load(std::memory_order_acquire) > 0 || !try_token()) {
+  if (queued_.load(std::memory_order_acquire) > 0 || !take_idle_token()) {
     const auto operation = start(call);
     return operation ? wait(**operation, -1) : Status(operation.error());
   }

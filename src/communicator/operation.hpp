@@ -10,6 +10,7 @@
 
 #include "src/communicator/progress.hpp"
 #include "src/communicator/question.hpp"
+#include "src/device/device_memory.hpp"
 #include "src/executor/host.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/call.hpp"
@@ -59,9 +60,12 @@ class Operation {
   }
   // Requires over().
   Status status() const { return error_ ? Status(*error_) : Status(); }
-  // Begins anew, with counts and displacements of its own.
+  // Begins anew, with counts and displacements of its own, and device memory by the address at which this library
+  // reaches it.
   void reset(const Call& next) {
     call = next;
+    if (next.input != nullptr) call.input = reachable(next.input, 1);
+    if (next.output != nullptr) call.output = reachable(next.output, 1);
     if (next.varying()) keep_blocks();
     started = false;
     moved = true;
