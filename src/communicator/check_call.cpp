@@ -191,26 +191,28 @@ Status check_table(std::string_view label, const Blocks& blocks, Place place) {
   return {};
 }
 
+Error extra_table(const Call& call, Buffer buffer, std::string_view reason) {
+  const bool input = buffer == Buffer::Input;
+  return invalid(fmt::format("{}_blocks.counts has {} entries, but {}", input ? "input" : "output",
+                             (input ? call.input_blocks : call.output_blocks).counts.size(), reason));
+}
+
 // The tables that a v-form has, and no others.
 Status check_tables(const Call& call, Place place) {
+  const bool input_given = !call.input_blocks.counts.empty();
+  const bool output_given = !call.output_blocks.counts.empty();
   if (name(call.collective, true) == name(call.collective)) {
-    const bool input = !call.input_blocks.counts.empty();
-    return invalid(fmt::format("{}_blocks.counts has {} entries, but {} has no counts by rank",
-                               input ? "input" : "output",
-                               (input ? call.input_blocks : call.output_blocks).counts.size(), name(call.collective)));
+    return extra_table(call, input_given ? Buffer::Input : Buffer::Output,
+                       fmt::format("{} has no counts by rank", name(call.collective)));
   }
   const bool of_input = !holds_one_block(call.collective, Buffer::Input);
   const bool of_output = !holds_one_block(call.collective, Buffer::Output);
   const bool both = of_input && of_output;
   if (of_input) WREATH_TRY(check_table(both ? "sent" : "blocks", call.input_blocks, place));
   if (of_output) WREATH_TRY(check_table(both ? "received" : "blocks", call.output_blocks, place));
-  const bool extra_input = !of_input && !call.input_blocks.counts.empty();
-  if (extra_input || (!of_output && !call.output_blocks.counts.empty())) {
-    const std::string_view buffer = extra_input ? "input" : "output";
-    return invalid(fmt::format("{0}_blocks.counts has {1} entries, but the {0} of {2} is one block", buffer,
-                               (extra_input ? call.input_blocks : call.output_blocks).counts.size(),
-                               name(call.collective, true)));
-  }
+  const std::string form(name(call.collective, true));
+  if (!of_input && input_given) return extra_table(call, Buffer::Input, "the input of " + form + " is one block");
+  if (!of_output && output_given) return extra_table(call, Buffer::Output, "the output of " + form + " is one block");
   const auto me = static_cast<std::size_t>(place.me);
   if (both && call.input_blocks.counts[me] != call.output_blocks.counts[me]) {
     return invalid(fmt::format("sent.counts[{0}] = {1}, received.counts[{0}] = {2}: both are this rank's own", me,

@@ -67,7 +67,7 @@ struct ExchangePlan {
     int round;
     Direction direction;
     std::uint32_t part;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const Place&) const = default;  // NOLINT(modernize-use-nullptr): a 0 that nobody wrote
     std::pair<int, Direction> lane() const { return {round, direction}; }
   };
 

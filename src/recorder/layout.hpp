@@ -72,9 +72,9 @@ struct MessageRing {
 
 struct RecorderMemory {
   RecorderHeader header;  // never changes
-  alignas(4096) RecordRing calls;
-  alignas(4096) RecordRing exchanges;
-  alignas(4096) MessageRing messages;
+  RecordRing calls;
+  RecordRing exchanges;
+  MessageRing messages;
 };
 
 // A consistent copy of record `index`; nullopt when it is empty, holds values out of range, or does not

@@ -173,7 +173,7 @@ MessageFindings find_waiting_messages(const Group& group, std::int64_t wait_ns) 
         fmt::format("{} wait for each other: sends and receives that cross belong in one Group",
                     text_of({knot.begin(), knot.end()})));
   }
-  if (culprits.empty()) culprits = knot;
+  culprits.insert(knot.begin(), knot.end());
   findings.culprits.assign(culprits.begin(), culprits.end());
   findings.waiting.assign(waiters.begin(), waiters.end());
   return findings;

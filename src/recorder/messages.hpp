@@ -25,9 +25,8 @@ struct MessageFindings {
 // Sends and receives that should be one message, but differ in count or dtype. The culprits are both ends.
 MessageFindings find_differing_messages(const Group& group);
 
-// Sends and receives of which the other end was never entered, by `wait_ns` at least after this one was. The culprits
-// are the ranks that are waited for and wait for no message themselves; where there are none, those that wait for each
-// other.
+// Sends and receives of which the other end was never entered, `wait_ns` at least after this one was. The culprits are
+// the ranks that are waited for and wait for no message themselves, and those that wait for each other.
 MessageFindings find_waiting_messages(const Group& group, std::int64_t wait_ns);
 
 // How long before `recording` was taken the call was entered. A file may hold any times.

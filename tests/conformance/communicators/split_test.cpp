@@ -1,10 +1,12 @@
 // split and duplicate: who is with whom in which order, and what they reduce, as threads and as processes.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <numeric>
 
 #include "tests/support/local_ranks.hpp"
 #include "tests/support/processes.hpp"
+#include "tests/support/resources.hpp"
 
 namespace wreath::test {
 namespace {
@@ -148,6 +150,35 @@ WREATH_ROLE(split) {
   }
   child.report(told);
   return 0;
+}
+
+// Every rank is a group of its own; rank `poor` has no descriptors left to make one.
+WREATH_ROLE(split_poor) {
+  auto parent = child.create();
+  if (!parent) return child.failed(parent.error());
+  if (child.rank() == child.number("poor")) {
+    const rlim_t all = static_cast<rlim_t>(testing_support::resources_of().descriptors);
+    const rlimit both{all, all};
+    ::setrlimit(RLIMIT_NOFILE, &both);
+  }
+  const auto group = parent->split(child.rank());
+  if (!group) return child.failed(group.error());
+  child.report("made");
+  return 0;
+}
+
+TEST(SplitProcess, AnErrorOfOneRankIsAnErrorOfAllThatNamesIt) {
+  constexpr int kRanks = 3;
+  constexpr int kPoor = 1;
+  Job job("split_poor", kRanks, {{"transport", "shm"}, {"poor", std::to_string(kPoor)}});
+  ASSERT_TRUE(job.share_id());
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ASSERT_TRUE(job[rank].join(30'000 * kSlower).has_value()) << job.logs();
+    const auto failure = job[rank].failure();
+    ASSERT_TRUE(failure.has_value()) << job.logs();
+    EXPECT_EQ(failure->failed_rank, kPoor) << failure->message;
+    EXPECT_NE(failure->message.find("split: rank 1: "), std::string::npos) << failure->message;
+  }
 }
 
 class SplitProcesses : public ::testing::TestWithParam<std::string> {};

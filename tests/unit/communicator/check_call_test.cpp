@@ -215,6 +215,13 @@ TEST(CheckCallBlocks, AreInPlaceAtTheirDisplacement) {
   taken(deal, true);
   deal.output = reinterpret_cast<std::byte*>(data + 18);
   refused(deal, "overlaps", true);
+  const Counts apart{20, 8, 0};
+  deal.input_blocks = {counts, apart};
+  deal.output = reinterpret_cast<std::byte*>(data + 8);
+  taken(deal, true);
+  const Counts destroyed{11, 8, 20};  // block 0 begins within rank 1's own, which the output replaces
+  deal.input_blocks = {counts, destroyed};
+  refused(deal, "overlaps", true);
 }
 
 TEST(CheckCallWords, NameNoCollective) {

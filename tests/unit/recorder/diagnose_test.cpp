@@ -205,6 +205,19 @@ TEST(DiagnoseMessages, SaysWhoWaitsForEachOther) {
             "ranks 0, 1, 2 wait for each other: sends and receives that cross belong in one Group");
 }
 
+TEST(DiagnoseMessages, TellsThoseWhoWaitForEachOtherFromThoseTheyAlsoWaitFor) {
+  std::vector<Recording> ranks;
+  for (Rank rank = 0; rank < 4; ++rank) ranks.push_back(rank_at(rank, 4, 0, CallState::Done));
+  add_message(ranks[0], CallState::Running, false, 1, 1);
+  add_message(ranks[1], CallState::Running, false, 0, 1);
+  add_message(ranks[1], CallState::Running, false, 2, 1);
+  add_message(ranks[2], CallState::Running, false, 3, 1);
+  const Diagnosis diagnosis = only(ranks);
+  EXPECT_EQ(diagnosis.sentences.back(),
+            "ranks 0, 1 wait for each other: sends and receives that cross belong in one Group");
+  EXPECT_THAT(diagnosis.culprits, ElementsAre(0, 1, 3)) << "rank 2 waits for 3, who waits for nobody";
+}
+
 TEST(DiagnoseMessages, BlamesTheEndOfAChain) {
   std::vector<Recording> ranks;
   for (Rank rank = 0; rank < 3; ++rank) ranks.push_back(rank_at(rank, 3, 0, CallState::Done));
