@@ -73,7 +73,8 @@ class Link {
   // Bytes, headers included, of published messages that the wire has not taken, be it full or the peer
   // short of slots. Until it is 0 progress() must go on being called, or the peer waits in vain.
   virtual std::size_t in_flight() const { return 0; }
-  // Whether messages published to the peer would be lost if this end closed now. Any thread, while no driver is at work.
+  // Whether messages published to the peer would be lost if this end closed now. Any thread, while no driver is at
+  // work.
   virtual bool closing_loses_data() const { return false; }
   // Wakes the peer's driver if it sleeps, after messages were published or consumed. Wires do so
   // by themselves.

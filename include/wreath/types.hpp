@@ -82,10 +82,12 @@ struct Reduction {
 
   constexpr Reduction() = default;
   constexpr Reduction(ReduceOp of) : op(of) {}  // NOLINT(google-explicit-constructor)
+  // For integer dtypes the factor is truncated, and 0 where it is no 64-bit integer (NaN, infinity, 2^63 and above).
   static constexpr Reduction premultiplied_sum(double factor) {
+    constexpr double kEnd = 9223372036854775808.0;
     Reduction reduction(ReduceOp::PremultipliedSum);
     reduction.factor = factor;
-    reduction.integer_factor = static_cast<std::int64_t>(factor);
+    reduction.integer_factor = factor >= -kEnd && factor < kEnd ? static_cast<std::int64_t>(factor) : 0;
     return reduction;
   }
   static constexpr Reduction premultiplied_sum(std::int64_t factor) {

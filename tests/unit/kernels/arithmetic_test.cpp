@@ -225,5 +225,17 @@ TEST(Factors, AreRoundedToTheAccumulatorFirst) {
   EXPECT_EQ(factor_in<std::int32_t>(Reduction::premultiplied_sum((std::int64_t{1} << 32) + 5)), 5);
 }
 
+// At compile time: a conversion that the language does not define would not compile.
+TEST(Factors, OfNoIntegerAreZeroForIntegers) {
+  constexpr double kEnd = 9223372036854775808.0;
+  static_assert(Reduction::premultiplied_sum(-2.9).integer_factor == -2);
+  static_assert(Reduction::premultiplied_sum(-kEnd).integer_factor == std::numeric_limits<std::int64_t>::min());
+  static_assert(Reduction::premultiplied_sum(kEnd).integer_factor == 0);
+  static_assert(Reduction::premultiplied_sum(1e300).integer_factor == 0);
+  static_assert(Reduction::premultiplied_sum(std::numeric_limits<double>::infinity()).integer_factor == 0);
+  static_assert(Reduction::premultiplied_sum(std::numeric_limits<double>::quiet_NaN()).integer_factor == 0);
+  EXPECT_EQ(factor_in<double>(Reduction::premultiplied_sum(1e300)), 1e300);
+}
+
 }  // namespace
 }  // namespace wreath
