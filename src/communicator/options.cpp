@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "src/base/clock.hpp"
 #include "src/base/config.hpp"
 #include "wreath/algorithm.hpp"
 #include "wreath/transport.hpp"
@@ -17,6 +20,8 @@ namespace {
 
 constexpr std::uint32_t kMaximumSlotCount = 1024;
 constexpr int kMaximumDataLanes = 64;
+constexpr std::array kTimeouts{&Timeouts::bootstrap_ms, &Timeouts::late_warning_ms, &Timeouts::arrival_ms,
+                               &Timeouts::stall_ms};
 
 Error invalid(std::string text) { return {ErrorCode::InvalidArgument, std::move(text), -1}; }
 
@@ -83,6 +88,18 @@ Status check_algorithm(const std::string& wanted) {
   return invalid(fmt::format("algorithm '{}' does not exist; these do: {}", wanted, fmt::join(known, " ")));
 }
 
+// Rank 0 tells its options to the others in JSON.
+Status check_text(std::string_view option, const std::string& value) {
+  const nlohmann::json text(value);
+  try {
+    static_cast<void>(text.dump());
+  } catch (const nlohmann::json::exception&) {
+    const std::string shown = text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return invalid(fmt::format("{} = {}: must be UTF-8", option, shown));
+  }
+  return {};
+}
+
 Status check(const CommunicatorOptions& options) {
   for (const std::string& name : options.transports) {
     if (find_transport(name) != nullptr) continue;
@@ -91,6 +108,8 @@ Status check(const CommunicatorOptions& options) {
     return invalid(fmt::format("transport '{}' does not exist; these do: {}", name, fmt::join(known, " ")));
   }
   WREATH_TRY(check_algorithm(options.algorithm));
+  WREATH_TRY(check_text("trace", options.trace));
+  WREATH_TRY(check_text("faults", options.faults));
   if (!std::has_single_bit(options.slot_count) || options.slot_count > kMaximumSlotCount) {
     return invalid(
         fmt::format("slot_count = {}: must be a power of two, at most {}", options.slot_count, kMaximumSlotCount));
@@ -101,8 +120,8 @@ Status check(const CommunicatorOptions& options) {
   if (options.exchange_rounds < 0) {
     return invalid(fmt::format("exchange_rounds = {}: must be 0 or more", options.exchange_rounds));
   }
-  for (const std::int64_t value : {options.timeouts.bootstrap_ms, options.timeouts.late_warning_ms,
-                                   options.timeouts.arrival_ms, options.timeouts.stall_ms}) {
+  for (const auto timeout : kTimeouts) {
+    const std::int64_t value = options.timeouts.*timeout;
     if (value <= 0) return invalid(fmt::format("a timeout of {} ms: must be positive", value));
   }
   return {};
@@ -115,6 +134,7 @@ Result<CommunicatorOptions> complete_options(const CommunicatorOptions& options)
   CommunicatorOptions complete = options;
   WREATH_TRY(fill_from_environment(complete));
   WREATH_TRY(check(complete));
+  for (const auto timeout : kTimeouts) complete.timeouts.*timeout = std::min(complete.timeouts.*timeout, kLongestMs);
   return complete;
 }
 
