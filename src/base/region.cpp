@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,7 +18,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "src/base/available_memory.hpp"
+#include "src/base/memfd.hpp"
 #include "wreath/memory.hpp"
 
 #ifndef MADV_POPULATE_WRITE
@@ -114,46 +113,9 @@ namespace {
 
 constexpr int kRequiredSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-Error refused(std::string_view what, std::size_t bytes, std::string_view call, int code) {
-  return {ErrorCode::System,
-          fmt::format("cannot get {} bytes of {}: {}: {}", bytes, what, call, std::system_category().message(code))};
-}
-
-// Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ instead of only returning an error: ask first.
-Status check_file_limit(std::size_t bytes, std::string_view what) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
-    return Error{ErrorCode::System, fmt::format("cannot get {} bytes of {}: RLIMIT_FSIZE (ulimit -f) allows {} bytes",
-                                                bytes, what, limit.rlim_cur)};
-  }
-  return {};
-}
-
-// Beyond what there is the kernel kills a process of its choice while it makes the pages: ask first.
-Status check_available(std::size_t bytes, std::string_view what) {
-  const std::uint64_t available = available_memory();
-  if (bytes <= available) return {};
-  return Error{ErrorCode::System,
-               fmt::format("cannot get {} bytes of {}: {} bytes of memory are available", bytes, what, available)};
-}
-
 Status seal(int descriptor, std::size_t bytes, std::string_view what) {
   if (::fcntl(descriptor, F_ADD_SEALS, kRequiredSeals | F_SEAL_SEAL) == 0) return {};
-  return refused(what, bytes, "fcntl(F_ADD_SEALS)", errno);
-}
-
-Result<Fd> make_memfd(std::size_t bytes, std::string_view what) {
-  WREATH_TRY(check_file_limit(bytes, what));
-  Fd descriptor(::memfd_create("wreath", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!descriptor) return refused(what, bytes, "memfd_create", errno);
-  if (::ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0) return refused(what, bytes, "ftruncate", errno);
-  int outcome;
-  do {
-    outcome = ::fallocate(descriptor.get(), 0, 0, static_cast<off_t>(bytes));
-  } while (outcome != 0 && errno == EINTR);
-  if (outcome != 0) return refused(what, bytes, "fallocate", errno);
-  WREATH_TRY(seal(descriptor.get(), bytes, what));
-  return descriptor;
+  return memory_refused(what, bytes, "fcntl(F_ADD_SEALS)", errno);
 }
 
 // What came over the wire must be what it claims before anything of it is mapped.
@@ -194,21 +156,23 @@ Result<std::shared_ptr<Region>> Region::create(std::size_t bytes, bool shareable
     return Error{ErrorCode::InvalidArgument, fmt::format("cannot get {} bytes of {}", bytes, what)};
   }
   bytes = (bytes + page - 1) / page * page;
-  WREATH_TRY(check_available(bytes, what));
   Fd descriptor;
   if (shareable) {
-    Result<Fd> made = make_memfd(bytes, what);
+    Result<Fd> made = make_memfd("wreath", bytes, what);
     if (!made) return made.error();
     descriptor = *std::move(made);
+    WREATH_TRY(seal(descriptor.get(), bytes, what));
+  } else {
+    WREATH_TRY(check_available(bytes, what));
   }
   const int flags = MAP_POPULATE | (shareable ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
   void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, descriptor.get(), 0);
-  if (base == MAP_FAILED) return refused(what, bytes, "mmap", errno);
+  if (base == MAP_FAILED) return memory_refused(what, bytes, "mmap", errno);
   std::shared_ptr<Region> region =
       RegionTable::get().add(random_id(), static_cast<std::byte*>(base), bytes, std::move(descriptor));
   // MAP_POPULATE does not report; this does. EINVAL: a kernel before 5.14.
   if (!shareable && ::madvise(base, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
-    return refused(what, bytes, "madvise(MADV_POPULATE_WRITE)", errno);
+    return memory_refused(what, bytes, "madvise(MADV_POPULATE_WRITE)", errno);
   }
   return region;
 }
@@ -219,7 +183,7 @@ Result<std::shared_ptr<Region>> Region::take_over(std::byte* data, std::size_t b
   Region& region = **made;
   std::memcpy(region.base_, data, bytes);
   if (::mremap(region.base_, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED) {
-    return refused("shareable memory (wreath::register_memory)", bytes, "mremap", errno);
+    return memory_refused("shareable memory (wreath::register_memory)", bytes, "mremap", errno);
   }
   region.base_ = data;
   region.borrowed_ = true;
@@ -245,7 +209,7 @@ Result<std::shared_ptr<Region>> Region::open(std::uint64_t id, std::uint64_t byt
     }
     WREATH_TRY(check_foreign(descriptor.get(), bytes));
     void* const base = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, descriptor.get(), 0);
-    if (base == MAP_FAILED) return refused("a peer's region", bytes, "mmap", errno);
+    if (base == MAP_FAILED) return memory_refused("a peer's region", bytes, "mmap", errno);
     return static_cast<std::byte*>(base);
   };
   Result<std::shared_ptr<Region>> region = RegionTable::get().find_or_map(id, bytes, map, std::move(doorbell));

@@ -7,12 +7,12 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <csignal>
 #include <map>
 #include <optional>
 #include <thread>
 
 #include "src/base/log.hpp"
+#include "src/base/signals.hpp"
 #include "src/bootstrap/acceptor.hpp"
 #include "src/bootstrap/frame.hpp"
 #include "src/bootstrap/host.hpp"
@@ -298,22 +298,16 @@ class Meeting {
 void run_meeting(std::vector<Fd> listeners, Identity self) { Meeting(std::move(listeners), std::move(self)).run(); }
 
 Status serve_meeting(std::vector<Fd> listeners, Identity self) {
-  // The new thread must not run the program's signal handlers.
-  sigset_t all{};
-  sigset_t before{};
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  Status status;
+  const BlockedSignals blocked;
   try {
     std::thread([listeners = std::move(listeners), self = std::move(self)]() mutable {
       (void)::pthread_setname_np(::pthread_self(), "wreath-meet");
       run_meeting(std::move(listeners), std::move(self));
     }).detach();
   } catch (const std::system_error& failure) {
-    status = os_error("start the meeting thread", failure.code().value());
+    return os_error("start the meeting thread", failure.code().value());
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return status;
+  return {};
 }
 
 }  // namespace wreath

@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -14,6 +13,8 @@
 #include <algorithm>
 #include <array>
 #include <system_error>
+
+#include "src/base/signals.hpp"
 
 namespace wreath {
 namespace {
@@ -65,19 +66,14 @@ Status Progress::start() {
     return Error{ErrorCode::System,
                  fmt::format("cannot make the progress thread's descriptors: {}", ::strerror(errno))};
   }
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals belong to the program's own threads
-  Status started;
+  const BlockedSignals blocked;
   try {
     thread_ = std::thread([this] { run(); });
     pthread_setname_np(thread_.native_handle(), "wreath-progress");
   } catch (const std::system_error& refused) {
-    started = Error{ErrorCode::System, fmt::format("cannot start the progress thread: {}", refused.what())};
+    return Error{ErrorCode::System, fmt::format("cannot start the progress thread: {}", refused.what())};
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
+  return {};
 }
 
 Progress::~Progress() {

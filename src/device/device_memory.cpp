@@ -1,8 +1,6 @@
 // Two mappings of one memfd, and the table from the first to the second.
 #include "src/device/device_memory.hpp"
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,9 +8,9 @@
 #include <cerrno>
 #include <map>
 #include <mutex>
-#include <system_error>
+#include <string_view>
 
-#include "src/base/fd.hpp"
+#include "src/base/memfd.hpp"
 
 namespace wreath {
 namespace {
@@ -39,10 +37,7 @@ std::size_t whole_pages(std::size_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-Error refused(std::string_view call, std::size_t bytes, int code) {
-  return {ErrorCode::System, fmt::format("cannot get {} bytes of device memory: {}: {}", bytes, call,
-                                         std::system_category().message(code))};
-}
+constexpr std::string_view kWhat = "device memory";
 
 // The second address, null where the range is not device memory.
 std::byte* find(const void* data, std::size_t bytes) noexcept {
@@ -63,17 +58,15 @@ std::byte* find(const void* data, std::size_t bytes) noexcept {
 
 Result<std::byte*> map_device_memory(std::size_t bytes) {
   const std::size_t size = whole_pages(bytes);
-  const Fd memory(::memfd_create("wreath-device", MFD_CLOEXEC));
-  if (!memory) return refused("memfd_create", bytes, errno);
-  const int allocated = ::posix_fallocate(memory.get(), 0, static_cast<off_t>(size));
-  if (allocated != 0) return refused("posix_fallocate", bytes, allocated);
-  void* reachable = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
-  if (reachable == MAP_FAILED) return refused("mmap", bytes, errno);
-  void* hidden = ::mmap(nullptr, size, PROT_NONE, MAP_SHARED, memory.get(), 0);
+  const auto memory = make_memfd("wreath-device", size, kWhat);
+  if (!memory) return memory.error();
+  void* reachable = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->get(), 0);
+  if (reachable == MAP_FAILED) return memory_refused(kWhat, bytes, "mmap", errno);
+  void* hidden = ::mmap(nullptr, size, PROT_NONE, MAP_SHARED, memory->get(), 0);
   if (hidden == MAP_FAILED) {
     const int code = errno;
     ::munmap(reachable, size);
-    return refused("mmap", bytes, code);
+    return memory_refused(kWhat, bytes, "mmap", code);
   }
   Table& all = table();
   const std::lock_guard lock(all.mutex);

@@ -11,6 +11,7 @@
 
 #include "src/fifo/mapped_link.hpp"
 #include "src/fifo/segment.hpp"
+#include "tests/support/timer.hpp"
 #include "tests/unit/transports_mapped/processes.hpp"
 #include "wreath/memory.hpp"
 
@@ -95,6 +96,14 @@ TEST(SharedMemory, IsZeroedPresentAndSealed) {
   EXPECT_EQ(::ftruncate(descriptor, 1 << 20), -1);
   EXPECT_EQ(::fcntl(descriptor, F_ADD_SEALS, F_SEAL_WRITE), -1);
   EXPECT_NE(::fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0);
+}
+
+// fallocate() gives back what it has made when a signal comes.
+TEST(SharedMemory, IsMadeInSpiteOfSignalsThatComeFaster) {
+  const test::Timer timer(1'000);
+  const auto memory = allocate(std::size_t{256} << 20);
+  ASSERT_TRUE(memory) << memory.error().message;
+  EXPECT_EQ(memory->data()[memory->size() - 1], std::byte{0});
 }
 
 TEST(SharedMemory, IsFreedWithItsOwner) {

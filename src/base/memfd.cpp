@@ -1,0 +1,74 @@
+// Limits are asked for first: the kernel answers some of them with signals.
+#include "src/base/memfd.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "src/base/available_memory.hpp"
+#include "src/base/signals.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{64} << 20;  // signals wait while so much is made present
+
+// Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ instead of only returning an error.
+Status check_file_limit(std::size_t bytes, std::string_view what) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
+    return Error{ErrorCode::System, fmt::format("cannot get {} bytes of {}: RLIMIT_FSIZE (ulimit -f) allows {} bytes",
+                                                bytes, what, limit.rlim_cur)};
+  }
+  return {};
+}
+
+// 0 or an errno value. A signal makes fallocate() begin anew: under a timer that is faster it would never end.
+int make_present(int descriptor, std::size_t bytes) {
+  for (std::size_t done = 0; done < bytes; done += kPieceBytes) {
+    const BlockedSignals blocked;
+    const auto piece = static_cast<off_t>(std::min(kPieceBytes, bytes - done));
+    int outcome;
+    do {
+      outcome = ::fallocate(descriptor, 0, static_cast<off_t>(done), piece);
+    } while (outcome != 0 && errno == EINTR);
+    if (outcome != 0) return errno;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Error memory_refused(std::string_view what, std::size_t bytes, std::string_view call, int code) {
+  return {ErrorCode::System,
+          fmt::format("cannot get {} bytes of {}: {}: {}", bytes, what, call, std::system_category().message(code))};
+}
+
+Status check_available(std::size_t bytes, std::string_view what) {
+  const std::uint64_t available = available_memory();
+  if (bytes <= available) return {};
+  return Error{ErrorCode::System,
+               fmt::format("cannot get {} bytes of {}: {} bytes of memory are available", bytes, what, available)};
+}
+
+Result<Fd> make_memfd(const char* name, std::size_t bytes, std::string_view what) {
+  WREATH_TRY(check_available(bytes, what));
+  WREATH_TRY(check_file_limit(bytes, what));
+  Fd descriptor(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!descriptor) return memory_refused(what, bytes, "memfd_create", errno);
+  if (::ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0) {
+    return memory_refused(what, bytes, "ftruncate", errno);
+  }
+  if (const int code = make_present(descriptor.get(), bytes); code != 0) {
+    return memory_refused(what, bytes, "fallocate", code);
+  }
+  return descriptor;
+}
+
+}  // namespace wreath
