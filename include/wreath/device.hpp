@@ -52,14 +52,15 @@ class Event {
 };
 
 // Work in order. Any thread may add to it; calls return at once. After a failure of its work the rest is skipped and
-// every call returns that first error. Destroying it waits for its work.
+// every call returns that first error; a communicator of which a call was skipped fails. Destroying it waits for its
+// work.
 class Stream {
  public:
   virtual ~Stream() = default;
   virtual Device& device() const = 0;
   // target = source, between any two of host memory and this device's. Both live until it is done.
   virtual Status copy(void* target, const void* source, std::size_t bytes) = 0;
-  // Runs `work` on a host thread. It may not add to this stream.
+  // Runs `work` on a host thread; an exception of it is a failure. It may not add to this stream.
   virtual Status run(std::function<Status()> work) = 0;
   // `event` means this point from now on.
   virtual Status record(Event& event) = 0;

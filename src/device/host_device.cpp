@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <system_error>
 
 #include "src/device/device_memory.hpp"
 #include "src/device/host_stream.hpp"
@@ -21,7 +22,11 @@ class HostDevice final : public Device {
     return DeviceMemory(*this, *data, bytes);
   }
   Result<std::unique_ptr<Stream>> make_stream() override {
-    return std::unique_ptr<Stream>(std::make_unique<HostStream>(*this));
+    try {
+      return std::unique_ptr<Stream>(std::make_unique<HostStream>(*this));
+    } catch (const std::system_error& refused) {
+      return Error{ErrorCode::System, fmt::format("host device: cannot start a stream's thread: {}", refused.what())};
+    }
   }
   Result<std::unique_ptr<Event>> make_event() override { return std::unique_ptr<Event>(std::make_unique<HostEvent>()); }
 

@@ -6,14 +6,18 @@
 
 #include <chrono>
 
+#include "src/base/clock.hpp"
+#include "src/base/signals.hpp"
+
 namespace wreath {
 namespace {
 
-// Waits on `changed` until `ready()`, at most `timeout_ms` (< 0: without end).
+// Waits on `changed` until `ready()`, at most `timeout_ms` (< 0, or beyond what clocks count: without end).
 template <typename Ready>
 bool wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, std::int64_t timeout_ms,
                 Ready ready) {
-  if (timeout_ms >= 0) return changed.wait_for(lock, std::chrono::milliseconds(timeout_ms), ready);
+  if (timeout_ms >= 0 && timeout_ms <= kLongestMs)
+    return changed.wait_for(lock, std::chrono::milliseconds(timeout_ms), ready);
   changed.wait(lock, ready);
   return true;
 }
@@ -25,13 +29,25 @@ Error not_ready(std::string_view what, std::int64_t timeout_ms) {
 // Null for an event of another device.
 HostEvent* own(Event& event) { return dynamic_cast<HostEvent*>(&event); }
 
+// What it throws is its failure.
+Status outcome_of(const std::function<Status()>& work) {
+  try {
+    return work();
+  } catch (const Exception& thrown) {
+    return thrown.error();
+  } catch (const std::exception& thrown) {
+    return Error{ErrorCode::System, fmt::format("host stream: its work threw: {}", thrown.what()), -1};
+  }
+}
+
 Error foreign() { return {ErrorCode::InvalidArgument, "host stream: the event belongs to another device"}; }
 
 }  // namespace
 
 std::uint64_t HostEventState::next() {
   const std::lock_guard lock(mutex_);
-  return ++recorded_;
+  ahead_.insert(++recorded_);
+  return recorded_;
 }
 
 std::uint64_t HostEventState::recorded() const {
@@ -41,13 +57,13 @@ std::uint64_t HostEventState::recorded() const {
 
 void HostEventState::reach(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
-  if (number > passed_) passed_ = number;
+  ahead_.erase(number);
   reached_.notify_all();
 }
 
 bool HostEventState::wait(std::uint64_t number, std::int64_t timeout_ms) {
   std::unique_lock lock(mutex_);
-  return wait_until(reached_, lock, timeout_ms, [&] { return passed_ >= number; });
+  return wait_until(reached_, lock, timeout_ms, [&] { return !ahead_.contains(number); });
 }
 
 bool HostEvent::done() const { return state_->wait(state_->recorded(), 0); }
@@ -57,7 +73,9 @@ Status HostEvent::synchronize(std::int64_t timeout_ms) {
   return not_ready("the event's stream", timeout_ms);
 }
 
-HostStream::HostStream(Device& device) : device_(device), thread_([this] { work(); }) {
+HostStream::HostStream(Device& device) : device_(device) {
+  const BlockedSignals blocked;
+  thread_ = std::thread([this] { work(); });
   static_cast<void>(pthread_setname_np(thread_.native_handle(), "wreath-stream"));
 }
 
@@ -85,12 +103,13 @@ void HostStream::work() {
   while (true) {
     changed_.wait(lock, [&] { return !items_.empty() || stop_; });
     if (items_.empty()) return;
-    const Item item = std::move(items_.front());
+    Item item = std::move(items_.front());
     items_.pop_front();
-    if (failure_ && !item.always) continue;
+    const bool skipped = failure_ && !item.always;
     busy_ = true;
     lock.unlock();
-    const Status done = item.work();
+    const Status done = skipped ? Status() : outcome_of(item.work);
+    item.work = nullptr;  // what it holds may learn from its end that it was skipped
     lock.lock();
     busy_ = false;
     if (!done && !failure_) failure_ = done.error();
@@ -102,7 +121,10 @@ Status HostStream::copy(void* target, const void* source, std::size_t bytes) {
   return run([this, target, source, bytes] { return device_.copy(target, source, bytes); });
 }
 
-Status HostStream::run(std::function<Status()> work) { return add({std::move(work), false}); }
+Status HostStream::run(std::function<Status()> work) {
+  if (!work) return Error{ErrorCode::InvalidArgument, "host stream: work = null", -1};
+  return add({std::move(work), false});
+}
 
 Status HostStream::record(Event& event) {
   HostEvent* const mine = own(event);

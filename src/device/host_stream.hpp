@@ -8,17 +8,19 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "wreath/device.hpp"
 
 namespace wreath {
 
-// What an event and the streams that record it or wait for it share.
+// What an event and the streams that record it or wait for it share. Points are numbered from 1 in the order of
+// record() calls; streams pass them in any order.
 class HostEventState {
  public:
-  // The next point, in the order of record() calls.
   std::uint64_t next();
+  // The last one; 0: never recorded.
   std::uint64_t recorded() const;
   // The point `number` was passed.
   void reach(std::uint64_t number);
@@ -29,7 +31,7 @@ class HostEventState {
   mutable std::mutex mutex_;
   std::condition_variable reached_;
   std::uint64_t recorded_ = 0;
-  std::uint64_t passed_ = 0;
+  std::set<std::uint64_t> ahead_;  // points that no stream has passed yet
 };
 
 class HostEvent final : public Event {
@@ -44,6 +46,7 @@ class HostEvent final : public Event {
 
 class HostStream final : public Stream {
  public:
+  // Throws std::system_error without a thread.
   explicit HostStream(Device& device);
   ~HostStream() override;
   Device& device() const override { return device_; }

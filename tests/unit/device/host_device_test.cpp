@@ -1,12 +1,21 @@
 // The host device keeps the promises that a real one makes: separate memory, order in a stream, events between streams.
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <limits>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "src/device/device_memory.hpp"
+#include "tests/support/timer.hpp"
 #include "wreath/device.hpp"
 
 namespace wreath {
@@ -67,6 +76,21 @@ TEST(DeviceMemory, RefusesNothingAndNull) {
   EXPECT_EQ(host_device().copy(&value, nullptr, 4).error().code, ErrorCode::InvalidArgument);
 }
 
+TEST(DeviceMemory, BeyondTheMachinesIsAnError) {
+  for (const std::size_t bytes : {std::size_t{1} << 46, std::size_t{1} << 62, ~std::size_t{0}}) {
+    const auto memory = host_device().allocate(bytes);
+    ASSERT_FALSE(memory);
+    EXPECT_EQ(memory.error().code, ErrorCode::System);
+    EXPECT_NE(memory.error().message.find("device memory"), std::string::npos) << memory.error().message;
+  }
+}
+
+TEST(DeviceMemory, IsMadeInSpiteOfSignalsThatComeFaster) {
+  const test::Timer timer(1'000);
+  const auto memory = host_device().allocate(std::size_t{128} << 20);
+  ASSERT_TRUE(memory) << memory.error().message;
+}
+
 TEST(Stream, WorksInOrder) {
   const auto stream = host_device().make_stream().value();
   std::vector<int> seen;
@@ -100,6 +124,63 @@ TEST(Stream, SkipsWorkAfterAFailureAndKeepsTheFirstError) {
   EXPECT_FALSE(ran);
 }
 
+TEST(Stream, TakesNoWorkThatIsNone) {
+  const auto stream = host_device().make_stream().value();
+  const Status none = stream->run(nullptr);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::InvalidArgument);
+  stream->synchronize().value();
+}
+
+TEST(Stream, FailsWithWhatItsWorkThrows) {
+  const auto throws = [](const std::function<Status()>& work) {
+    const auto stream = host_device().make_stream().value();
+    stream->run(work).value();
+    return stream->synchronize().error();
+  };
+  const Error own = throws([]() -> Status { throw Exception({ErrorCode::Mismatch, "own", 3}); });
+  EXPECT_EQ(own.code, ErrorCode::Mismatch);
+  EXPECT_EQ(own.message, "own");
+  EXPECT_EQ(own.failed_rank, 3);
+  const Error other = throws([]() -> Status { throw std::runtime_error("other"); });
+  EXPECT_EQ(other.code, ErrorCode::System);
+  EXPECT_NE(other.message.find("other"), std::string::npos) << other.message;
+}
+
+// The program's handlers run on the program's threads.
+TEST(Stream, TakesNoSignals) {
+  const auto stream = host_device().make_stream().value();
+  bool blocked = false;
+  stream
+      ->run([&] {
+        sigset_t mask;
+        pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+        blocked = sigismember(&mask, SIGALRM) == 1 && sigismember(&mask, SIGINT) == 1;
+        return Status();
+      })
+      .value();
+  stream->synchronize().value();
+  EXPECT_TRUE(blocked);
+}
+
+TEST(Stream, SynchronizeWaitsAsLongAsItMay) {
+  const auto stream = host_device().make_stream().value();
+  const auto event = host_device().make_event().value();
+  for (const std::int64_t longest : {std::numeric_limits<std::int64_t>::max(), std::int64_t{1} << 50}) {
+    std::atomic<bool> over{false};
+    stream
+        ->run([&] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          return over = true, Status();
+        })
+        .value();
+    stream->record(*event).value();
+    event->synchronize(longest).value();
+    EXPECT_TRUE(over);
+    stream->synchronize(longest).value();
+  }
+}
+
 TEST(Stream, SynchronizeGivesUpInTimeAndHarmsNothing) {
   const auto stream = host_device().make_stream().value();
   std::atomic<bool> go{false};
@@ -129,6 +210,32 @@ TEST(Event, OrdersTwoStreams) {
     second->synchronize().value();
     EXPECT_EQ(seen, 7);
   }
+}
+
+// Who waits for a point does not go on because a later one was passed first, in another stream.
+TEST(Event, RecordedAgainKeepsWhatEarlierWaitsMeant) {
+  const auto slow = host_device().make_stream().value();
+  const auto quick = host_device().make_stream().value();
+  const auto waiting = host_device().make_stream().value();
+  const auto event = host_device().make_event().value();
+  std::atomic<bool> go{false};
+  std::atomic<bool> over{false};
+  slow->run([&] {
+        while (!go) std::this_thread::yield();
+        return over = true, Status();
+      })
+      .value();
+  slow->record(*event).value();
+  waiting->wait(*event).value();
+  bool in_order = false;
+  waiting->run([&] { return in_order = over, Status(); }).value();
+  quick->record(*event).value();
+  event->synchronize().value();  // the later point
+  EXPECT_TRUE(event->done());
+  EXPECT_EQ(waiting->synchronize(50).error().code, ErrorCode::NotReady);
+  go = true;
+  waiting->synchronize().value();
+  EXPECT_TRUE(in_order);
 }
 
 TEST(Event, NeverRecordedIsDone) {
