@@ -146,6 +146,10 @@ Engine::Round Engine::drive_round() {
   Operation* operation = front();
   if (operation == nullptr) return Round::Nothing;
   if (!operation->ready.load(std::memory_order_acquire)) return Round::Blocked;
+  if (operation->call.stream != nullptr && is_trivial(*operation)) {
+    finish(*operation, finish_alone(*operation));
+    return Round::Moved;
+  }
   if (!operation->started) {
     const auto started = start_operation(*operation);
     if (!started) {

@@ -221,17 +221,24 @@ Status Engine::abort() {
   fail(ErrorCode::Aborted, rank(), fmt::format("by {}", member(rank())));
   shrink_->stop();
   const Deadline deadline = Deadline::after_ms(kAbortMs);
-  while (!try_token()) {
-    if (deadline.passed()) {
-      return Error{ErrorCode::Timeout,
-                   fmt::format("{}: abort: the driving thread did not stop within {} ms", identity_, kAbortMs)};
+  const auto stopped = [&](auto held) {
+    while (!held()) {
+      if (deadline.passed()) return false;
+      ring();
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
-    ring();
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    return true;
+  };
+  bool ended = stopped([&] { return try_token(); });
+  if (ended) {
+    static_cast<void>(finish_all());
+    release_token();
+    std::unique_lock alone(alone_, std::defer_lock);
+    ended = stopped([&] { return alone.try_lock(); });
   }
-  static_cast<void>(finish_all());
-  release_token();
-  return {};
+  if (ended) return {};
+  return Error{ErrorCode::Timeout,
+               fmt::format("{}: abort: the driving thread did not stop within {} ms", identity_, kAbortMs)};
 }
 
 // A root may be done long before a peer enters the call: what that peer has not read must not go with this rank.

@@ -92,6 +92,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
 
  private:
   friend class Watch;
+  friend class StreamTurn;
   enum class Round : std::uint8_t { Nothing, Blocked, Moved };
 
   Engine(Membership membership, const CommunicatorOptions& options);
@@ -104,7 +105,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Result<std::shared_ptr<Operation>> begin_on_stream(std::shared_ptr<Operation> operation);
   bool is_trivial(const Operation& operation) const;
   bool trivial(Operation& operation);
-  void finish_trivial(Operation& operation);
+  std::optional<Error> finish_alone(const Operation& operation);
   void open(Operation& operation);
   std::uint64_t first_waiting_for_stream() const;
   std::shared_ptr<Operation> enqueue(std::shared_ptr<Operation> operation);
@@ -180,6 +181,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::atomic<bool> linked_{false};
   std::atomic<bool> leaving_{false};
   std::atomic<bool> in_call_{false};
+  std::mutex alone_;      // held while buffers of a call are touched without the token
   bool waiting_ = false;  // the progress thread sleeps for this engine
 
   mutable std::mutex mutex_;  // of queue_ and failure_

@@ -5,7 +5,6 @@
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
 #include "src/communicator/exchange_operation.hpp"
-#include "wreath/device.hpp"
 
 namespace wreath {
 namespace {
@@ -14,7 +13,7 @@ constexpr std::size_t kMaximumQueued = kRecordedCalls / 2;
 constexpr int kTokenTries = 20;
 
 // What one rank alone does: its one block, or the vector, from Input to Output. Sums of one are finished, too.
-void finish_alone(const Call& call) {
+void move_alone(const Call& call) {
   std::size_t elements = call.count;
   const std::byte* input = call.input;
   std::byte* output = call.output;
@@ -74,25 +73,26 @@ bool Engine::is_trivial(const Operation& operation) const {
   return nothing || ranks() == 1 || operation.choice.algorithm == nullptr;
 }
 
-// Ends a trivial operation.
-void Engine::finish_trivial(Operation& operation) {
+// Does what a trivial operation does; why not, where it cannot.
+std::optional<Error> Engine::finish_alone(const Operation& operation) {
   const Call& call = operation.call;
   const bool nothing = !call.varying() && call.count == 0;
   if (!nothing && ranks() > 1) {  // not served: alike on all ranks
     const Error error = no_row(tuning_, query_of(call, elements_of(call), ranks()));
-    recorder_.failed(operation.record);
-    operation.finish(Error{error.code, fmt::format("{}: {}: {}", identity_, call_text(), error.message), rank()});
-    return;
+    return Error{error.code, fmt::format("{}: {}: {}", identity_, call_text(), error.message), rank()};
   }
-  if (!nothing && call.collective != Collective::Barrier) finish_alone(call);
-  recorder_.done(operation.record);
-  operation.finish(std::nullopt);
+  if (!nothing && call.collective != Collective::Barrier) move_alone(call);
+  return std::nullopt;
 }
 
-// Calls that need no peer are over at once.
+// Calls that need no peer are over at once. After an abort nobody touches buffers any more.
 bool Engine::trivial(Operation& operation) {
   if (!is_trivial(operation)) return false;
-  finish_trivial(operation);
+  const std::lock_guard lock(alone_);
+  const Status usable = error();
+  std::optional<Error> failure = usable ? finish_alone(operation) : std::optional(usable.error());
+  failure ? recorder_.failed(operation.record) : recorder_.done(operation.record);
+  operation.finish(std::move(failure));
   return true;
 }
 
@@ -141,41 +141,6 @@ Result<std::shared_ptr<Operation>> Engine::begin(std::shared_ptr<Operation> oper
   if (operation->call.stream != nullptr) return begin_on_stream(std::move(operation));
   if (!operation->own && trivial(*operation)) return operation;
   return enqueue(std::move(operation));
-}
-
-Result<std::shared_ptr<Operation>> Engine::begin_on_stream(std::shared_ptr<Operation> operation) {
-  const bool alone = is_trivial(*operation);
-  operation->ready.store(alone, std::memory_order_relaxed);
-  const Status taken = operation->call.stream->run([self = shared_from_this(), operation, alone] {
-    if (alone) {
-      self->finish_trivial(*operation);
-      return operation->status();
-    }
-    self->open(*operation);
-    return self->wait(*operation, -1);
-  });
-  if (!taken) {  // the ranks that enter this call would wait for it
-    fail(taken.error().code, rank(), fmt::format("{}: its stream: {}", identity_, taken.error().message));
-    return taken.error();
-  }
-  return alone ? operation : enqueue(operation);
-}
-
-// The operation's stream has come to it.
-void Engine::open(Operation& operation) {
-  operation.ready.store(true, std::memory_order_release);
-  ring();
-  progress_->kick();
-}
-
-// The number of the first call that has its turn but whose stream has not come to it; 0: none.
-std::uint64_t Engine::first_waiting_for_stream() const {
-  if (queued_.load(std::memory_order_acquire) == 0) return 0;
-  const std::lock_guard lock(mutex_);
-  for (const auto& operation : queue_) {
-    if (!operation->ready.load(std::memory_order_acquire)) return operation->number;
-  }
-  return 0;
 }
 
 std::shared_ptr<Operation> Engine::enqueue(std::shared_ptr<Operation> operation) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -116,6 +117,85 @@ TEST(CallsInStreams, WorkAlone) {
   device.stream->copy(target.data(), device.output.data(), kBytes).value();
   device.stream->synchronize().value();
   EXPECT_EQ(target, values);
+}
+
+// A call that its stream skips, for what stood before it failed, is an error on every rank.
+TEST(CallsInStreams, FailWhereTheirStreamFailsBeforeThem) {
+  LocalRanks ranks(2, {});
+  const RecordingsFolder kept;
+  ranks.run([&](Communicator& communicator) {
+    Streamed device;
+    std::atomic<bool> go = false;
+    device.hold_until(go);
+    device.stream->run([] { return Status(Error{ErrorCode::System, "no luck"}); }).value();
+    Work work = communicator.start(device.sum()).value();
+    go = true;
+    const Status status = work.wait(20'000);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::InvalidUsage) << status.error().message;
+    EXPECT_NE(status.error().message.find("all_reduce #1: its stream failed before it came to the call"),
+              std::string::npos)
+        << status.error().message;
+    EXPECT_FALSE(communicator.error());
+    EXPECT_EQ(device.stream->synchronize().error().message, "no luck");
+  });
+}
+
+// Two communicators of one stream: where one fails, calls of the other are skipped.
+TEST(CallsInStreams, FailWhereACallOfAnotherCommunicatorFailsBeforeThem) {
+  LocalRanks first(2, {});
+  LocalRanks second(2, {});
+  const RecordingsFolder kept;
+  std::vector<std::jthread> threads;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Streamed device;
+      Call sum = device.sum();
+      sum.count -= rank;  // they disagree
+      Work wrong = first.communicators()[rank].start(sum).value();
+      Work skipped = second.communicators()[rank].start(device.sum()).value();
+      EXPECT_FALSE(wrong.wait(20'000));
+      const Status status = skipped.wait(20'000);
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code, ErrorCode::InvalidUsage) << status.error().message;
+    });
+  }
+}
+
+// Also calls that need no peer.
+TEST(CallsInStreams, AloneFailWithTheirStream) {
+  LocalRanks ranks(1, {});
+  Communicator& communicator = ranks.communicators().front();
+  Streamed device;
+  std::atomic<bool> go = false;
+  device.hold_until(go);
+  device.stream->run([] { return Status(Error{ErrorCode::System, "no luck"}); }).value();
+  Work work = communicator.start(device.sum()).value();
+  go = true;
+  EXPECT_FALSE(device.stream->synchronize());
+  EXPECT_EQ(work.wait(20'000).error().code, ErrorCode::InvalidUsage);
+}
+
+// After abort() buffers are the caller's, also of calls that need no peer.
+TEST(CallsInStreams, AloneTouchNothingAfterAnAbort) {
+  LocalRanks ranks(1, {});
+  Communicator& communicator = ranks.communicators().front();
+  const std::vector<float> source(kCount, 1);
+  std::vector<float> target(kCount, 2);
+  Streamed device;
+  std::atomic<bool> go = false;
+  device.hold_until(go);
+  Call sum = device.sum();
+  sum.input = reinterpret_cast<const std::byte*>(source.data());
+  sum.output = reinterpret_cast<std::byte*>(target.data());
+  Work work = communicator.start(sum).value();
+  std::jthread waiting([&] { EXPECT_EQ(work.wait(20'000).error().code, ErrorCode::Aborted); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  communicator.abort().value();
+  waiting.join();
+  go = true;
+  EXPECT_FALSE(device.stream->synchronize());
+  EXPECT_EQ(target, std::vector<float>(kCount, 2));
 }
 
 TEST(Traces, HoldTheCallsAndStepsOfEveryRank) {

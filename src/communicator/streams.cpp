@@ -1,0 +1,64 @@
+// Calls in streams: an operation waits in the communicator's queue until its stream comes to it.
+#include <fmt/format.h>
+
+#include "src/communicator/engine.hpp"
+#include "wreath/device.hpp"
+
+namespace wreath {
+
+// What a stream holds of an operation. A stream that has failed drops it instead of coming to it.
+class StreamTurn {
+ public:
+  StreamTurn(std::shared_ptr<Engine> engine, std::shared_ptr<Operation> operation)
+      : engine_(std::move(engine)), operation_(std::move(operation)) {}
+  StreamTurn(const StreamTurn&) = delete;
+  StreamTurn& operator=(const StreamTurn&) = delete;
+  ~StreamTurn() {
+    if (over_) return;  // else the ranks that enter the call would wait for it
+    const Call& call = operation_->call;
+    engine_->fail(ErrorCode::InvalidUsage, engine_->rank(),
+                  fmt::format("{} #{}: its stream failed before it came to the call",
+                              name(call.collective, call.varying()), operation_->number));
+  }
+  Status come() {
+    over_ = true;
+    engine_->open(*operation_);
+    return engine_->wait(*operation_, -1);
+  }
+  // The stream did not take it: somebody else says so.
+  void refuse() { over_ = true; }
+
+ private:
+  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<Operation> operation_;
+  bool over_ = false;
+};
+
+Result<std::shared_ptr<Operation>> Engine::begin_on_stream(std::shared_ptr<Operation> operation) {
+  operation->ready.store(false, std::memory_order_relaxed);
+  const auto turn = std::make_shared<StreamTurn>(shared_from_this(), operation);
+  const Status taken = operation->call.stream->run([turn] { return turn->come(); });
+  if (taken) return enqueue(operation);
+  turn->refuse();
+  fail(taken.error().code, rank(), fmt::format("{}: its stream: {}", identity_, taken.error().message));
+  return taken.error();
+}
+
+// The operation's stream has come to it.
+void Engine::open(Operation& operation) {
+  operation.ready.store(true, std::memory_order_release);
+  ring();
+  progress_->kick();
+}
+
+// The number of the first call that has its turn but whose stream has not come to it; 0: none.
+std::uint64_t Engine::first_waiting_for_stream() const {
+  if (queued_.load(std::memory_order_acquire) == 0) return 0;
+  const std::lock_guard lock(mutex_);
+  for (const auto& operation : queue_) {
+    if (!operation->ready.load(std::memory_order_acquire)) return operation->number;
+  }
+  return 0;
+}
+
+}  // namespace wreath
