@@ -85,6 +85,8 @@ void GroupCalls::refuse(const Error& error) {
 // What can go wrong goes wrong before anything begins.
 Status GroupCalls::check() const {
   if (refused_) return *refused_;
+  if (handle_->generation != fork_generation()) return inherited();
+  if (inside_ > 0) return misused("launch: a Group inside this one is still open");
   for (const OfEngine& kept : kept_) {
     WREATH_TRY(kept.engine->error());
     if (kept.engine->leaving()) return misused("launch: a communicator of the Group was destroyed");
@@ -132,34 +134,37 @@ Status GroupCalls::launch() {
 // ---- the public face ----
 
 struct Group::Impl {
-  GroupCalls* calls = nullptr;        // the outermost group's; null after launch
-  std::unique_ptr<GroupCalls> owned;  // of the outermost group
+  std::shared_ptr<GroupCalls> calls;  // the outermost group's; null after launch
+  bool outermost = false;
 };
 
 Group::Group() : impl_(std::make_unique<Impl>()) {
-  if (open_calls == nullptr) {
-    impl_->owned = std::make_unique<GroupCalls>();
-    open_calls = impl_->owned.get();
+  impl_->outermost = open_calls == nullptr;
+  if (impl_->outermost) {
+    impl_->calls = std::make_shared<GroupCalls>();
+    open_calls = impl_->calls.get();
+  } else {
+    impl_->calls = open_calls->shared_from_this();
+    impl_->calls->open_inside();
   }
-  impl_->calls = open_calls;
 }
 
 Group::~Group() {
   if (impl_->calls == nullptr) return;
-  const Error dropped = misused("a Group was dropped without launch(): its calls were not begun");
-  impl_->calls->refuse(dropped);
-  if (impl_->owned == nullptr) return;
-  open_calls = nullptr;
-  static_cast<void>(impl_->owned->launch());  // refuses the calls' Works
+  impl_->calls->refuse(misused("a Group was dropped without launch(): its calls were not begun"));
+  static_cast<void>(launch());  // refuses the calls' Works
 }
 
 Result<Work> Group::launch() {
   if (impl_->calls == nullptr) return misused("launch: this Group was launched before");
-  impl_->calls = nullptr;
-  if (impl_->owned == nullptr) return Work(std::make_shared<Operation>());
+  const std::shared_ptr<GroupCalls> calls = std::move(impl_->calls);
+  if (!impl_->outermost) {
+    calls->close_inside();
+    return Work(std::make_shared<Operation>());
+  }
   open_calls = nullptr;
-  WREATH_TRY(impl_->owned->launch());
-  return impl_->owned->work();
+  WREATH_TRY(calls->launch());
+  return calls->work();
 }
 
 Status Group::run() {

@@ -32,7 +32,7 @@ class GroupWork {
   std::optional<Error> error_;
 };
 
-class GroupCalls {
+class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
  public:
   GroupCalls();
 
@@ -44,6 +44,9 @@ class GroupCalls {
   void keep(const std::shared_ptr<Engine>& engine, Direction direction, const ExchangeMessage& message);
   // One of the calls was refused: launch() says so.
   void refuse(const Error& error);
+  // Groups inside the outermost one end before it.
+  void open_inside() { ++inside_; }
+  void close_inside() { --inside_; }
   // A Work of any of the calls.
   Work work() const { return Work(handle_); }
 
@@ -62,6 +65,7 @@ class GroupCalls {
 
   std::vector<OfEngine> kept_;  // in the order of their first calls
   std::optional<Error> refused_;
+  int inside_ = 0;  // groups that are open inside
   std::shared_ptr<GroupWork> work_ = std::make_shared<GroupWork>();
   std::shared_ptr<Operation> handle_;
 };

@@ -1,6 +1,7 @@
 // What groups promise: patterns that would wait for each other, self messages, several communicators, misuse.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -217,6 +218,24 @@ TEST_P(Groups, DroppedWithoutLaunchBeginNothing) {
 }
 
 // Threads have groups of their own.
+TEST_P(Groups, EndBeforeTheOneAroundThem) {
+  LocalRanks job(1, options());
+  Communicator& communicator = job.communicators().front();
+  std::int32_t value = 1;
+  auto outer = std::make_unique<Group>();
+  auto inner = std::make_unique<Group>();
+  Work kept = communicator.all_reduce_async(&value, &value, 1, DataType::Int32).value();
+  const auto launched = outer->launch();
+  ASSERT_FALSE(launched);
+  EXPECT_EQ(launched.error().code, ErrorCode::InvalidUsage);
+  EXPECT_NE(launched.error().message.find("inside this one is still open"), std::string::npos)
+      << launched.error().message;
+  EXPECT_EQ(kept.wait().error().code, ErrorCode::InvalidUsage);
+  outer.reset();
+  inner.reset();  // nothing of the outer one is left to speak to
+  communicator.barrier().value();
+}
+
 TEST_P(Groups, BelongToTheirThread) {
   LocalRanks job(2, options());
   LocalRanks others(2, options());

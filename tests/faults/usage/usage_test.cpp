@@ -4,10 +4,13 @@
 #include <locale.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <limits>
 
 #include "tests/support/processes.hpp"
 #include "tests/support/resources.hpp"
+#include "wreath/group.hpp"
 #include "wreath/recording.hpp"
 
 namespace wreath::testing_support {
@@ -126,6 +129,35 @@ TEST(Usage, SpansOfDifferentSizesAreRefused) {
   const Status status = ranks[0].all_reduce(std::span<const float>(three), std::span<float>(four));
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, ErrorCode::InvalidArgument);
+}
+
+TEST(Usage, TimesWithoutAnEndAreTaken) {
+  CommunicatorOptions options = quick();
+  constexpr std::int64_t kEver = std::numeric_limits<std::int64_t>::max();
+  options.timeouts = {kEver, kEver, kEver, kEver};
+  auto ranks = Communicator::create_local(2, options).value();
+  std::vector<float> buffer(100'000);
+  const auto sum = [](Communicator& it, std::vector<float>& of) {
+    return it.all_reduce_async(of.data(), of.data(), of.size(), DataType::Float32).value();
+  };
+  Work first = sum(ranks[0], buffer);
+  EXPECT_EQ(first.wait(300).error().code, ErrorCode::NotReady);  // looked at by then, and not late
+  std::thread other([&] {
+    std::vector<float> own(buffer.size());
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    sum(ranks[1], own).wait(kEver).value();
+  });
+  first.wait(kEver).value();
+  other.join();
+}
+
+TEST(Usage, OptionsThatOtherRanksCouldNotReadAreRefused) {
+  CommunicatorOptions options = quick();
+  options.trace = "/tmp/\xff";
+  const auto ranks = Communicator::create_local(2, options);
+  ASSERT_FALSE(ranks);
+  EXPECT_EQ(ranks.error().code, ErrorCode::InvalidArgument);
+  EXPECT_NE(ranks.error().message.find("trace = "), std::string::npos) << ranks.error().message;
 }
 
 TEST(Usage, NothingWorksOnWhatWasMovedFrom) {
@@ -295,7 +327,8 @@ TEST(Usage, TheProcessIsLeftAsItWas) {
 
 // ---- fork ----
 
-int use_in_child(Communicator& communicator, Work& work) {
+int use_in_child(Communicator& communicator, Work& work, Group& group) {
+  if (const auto launched = group.launch(); launched || launched.error().code != ErrorCode::InvalidUsage) return 6;
   std::vector<float> buffer(10);
   const Status called = communicator.all_reduce(std::span<float>(buffer));
   if (called || called.error().code != ErrorCode::InvalidUsage) return 1;
@@ -313,16 +346,20 @@ WREATH_ROLE(fork_in_the_middle) {
   if (!communicator) return child.failed(communicator.error());
   std::vector<float> buffer(100'000, 1);
   auto work = communicator->all_reduce_async(buffer.data(), buffer.data(), buffer.size(), DataType::Float32).value();
+  Group group;
+  std::vector<float> grouped(10, 1);
+  communicator->all_reduce(std::span<float>(grouped)).value();  // kept
   const pid_t forked = ::fork();
   if (forked == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::alarm(10);
-    ::_exit(use_in_child(*communicator, work));
+    ::_exit(use_in_child(*communicator, work, group));
   }
   int status = 0;
   ::waitpid(forked, &status, 0);
   child.report("child " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status)));
   if (const Status done = work.wait(); !done) return child.failed(done.error());
+  if (const Status done = group.run(); !done) return child.failed(done.error());
   for (int i = 0; i < 20; ++i) {
     if (const Status done = communicator->all_reduce(std::span<float>(buffer)); !done)
       return child.failed(done.error());
