@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <system_error>
 #include <thread>
 
 #include "src/base/log.hpp"
+#include "src/base/signals.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/impl.hpp"
 #include "src/communicator/options.hpp"
@@ -45,25 +48,50 @@ Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Communicator::~Communicator() = default;
 
+namespace {
+
+// Each on a thread of its own: ranks answer each other while they link.
+Result<std::vector<std::shared_ptr<Engine>>> make_engines(std::vector<Membership> members) {
+  std::vector<Result<std::shared_ptr<Engine>>> made(members.size(), Error{ErrorCode::StartupFailed, "", -1});
+  std::vector<std::jthread> linking;
+  linking.reserve(members.size());
+  std::optional<Error> refused;
+  try {
+    const BlockedSignals blocked;
+    for (std::size_t rank = 0; rank < members.size(); ++rank) {
+      linking.emplace_back([&, rank] { made[rank] = make_engine(std::move(members[rank])); });
+    }
+  } catch (const std::system_error& thrown) {
+    const auto rank = static_cast<Rank>(linking.size());
+    refused = Error{ErrorCode::System,
+                    fmt::format("create_local: cannot start a thread for rank {}: {}", rank, thrown.what()), rank};
+    for (std::size_t i = linking.size(); i < members.size(); ++i) members[i] = Membership();  // ends the others' wait
+  }
+  linking.clear();
+  if (refused) return *refused;
+  const auto system = std::find_if(
+      made.begin(), made.end(), [](const auto& engine) { return !engine && engine.error().code == ErrorCode::System; });
+  if (system != made.end()) return system->error();  // what the others say follows from it
+  std::vector<std::shared_ptr<Engine>> engines;
+  for (const auto& engine : made) {
+    if (!engine) return engine.error();
+    engines.push_back(*engine);
+  }
+  return engines;
+}
+
+}  // namespace
+
 Result<std::vector<Communicator>> Communicator::create_local(int ranks, const CommunicatorOptions& options) {
   if (ranks < 1) return Error{ErrorCode::InvalidArgument, fmt::format("create_local: ranks = {}", ranks), -1};
   const auto complete = complete_options(options);
   if (!complete) return complete.error();
   auto members = join_local(ranks, encode_options(*complete));
   if (!members) return members.error();
-  std::vector<Result<std::shared_ptr<Engine>>> engines(static_cast<std::size_t>(ranks),
-                                                       Error{ErrorCode::StartupFailed, "", -1});
-  {
-    std::vector<std::jthread> linking;  // ranks answer each other while they link
-    for (std::size_t rank = 0; rank < engines.size(); ++rank) {
-      linking.emplace_back([&, rank] { engines[rank] = make_engine(std::move((*members)[rank])); });
-    }
-  }
+  auto engines = make_engines(*std::move(members));
+  if (!engines) return engines.error();
   std::vector<Communicator> communicators;
-  for (const auto& engine : engines) {
-    if (!engine) return engine.error();
-    communicators.push_back(Communicator(std::make_unique<Impl>(*engine)));
-  }
+  for (auto& engine : *engines) communicators.push_back(Communicator(std::make_unique<Impl>(std::move(engine))));
   return communicators;
 }
 

@@ -133,7 +133,7 @@ Result<UniqueId> Split::meeting_of(std::uint64_t number, const std::vector<Rank>
   return Error{ErrorCode::StartupFailed, fmt::format("{} made no meeting point", parent_.member(first)), first};
 }
 
-// The first error in order of rank, alike on all ranks.
+// The first error in order of rank, alike on all ranks; one of the operating system before those that follow from it.
 Status Split::outcome_of_all(std::uint64_t number, std::optional<Error> own) {
   SplitMessage message;
   message.kind = SplitMessage::Kind::Outcome;
@@ -143,11 +143,13 @@ Status Split::outcome_of_all(std::uint64_t number, std::optional<Error> own) {
   WREATH_TRY(wait([&](Rank rank) { return round(number)[static_cast<std::size_t>(rank)].outcome.has_value(); },
                   parent_.options().timeouts.bootstrap_ms + kBesideStartMs, "does not say how split ended"));
   const std::lock_guard lock(mutex_);
+  std::optional<Error> first;
   for (Rank rank = 0; rank < parent_.ranks(); ++rank) {
     const std::optional<Error>& error = round(number)[static_cast<std::size_t>(rank)].outcome->error;
-    if (error) return Error{error->code, fmt::format("rank {}: {}", rank, error->message), error->failed_rank};
+    if (!error || (first && (first->code == ErrorCode::System || error->code != ErrorCode::System))) continue;
+    first = Error{error->code, fmt::format("rank {}: {}", rank, error->message), error->failed_rank};
   }
-  return {};
+  return first ? Status(*first) : Status();
 }
 
 // Until told(rank) of all ranks. The parent's failure ends it; who is late fails the parent.

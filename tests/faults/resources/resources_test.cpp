@@ -108,6 +108,34 @@ TEST(Resources, WithoutDescriptorsIsAnErrorOnEveryRank) {
   }
 }
 
+// Runs `body` in a child that may hold so many descriptors; what it returns.
+int with_descriptors(rlim_t most, const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    limit(RLIMIT_NOFILE, most);
+    ::_exit(body());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+// Whether it is made, or the error is the cause and not what followed from it on another rank.
+template <typename Made>
+bool made_or_told(const Made& made) {
+  if (made) return true;
+  const bool told = made.error().code == ErrorCode::System;
+  if (!told) std::cerr << made.error().message << "\n";
+  return told;
+}
+
+TEST(Resources, WithoutDescriptorsRanksThatAreThreadsTellTheCause) {
+  if (kSanitized) GTEST_SKIP() << "UBSan needs descriptors to look at memory";
+  for (rlim_t most = 16; most < 72; most += 2) {
+    EXPECT_EQ(0, with_descriptors(most, [] { return made_or_told(Communicator::create_local(4)) ? 0 : 1; })) << most;
+  }
+}
+
 TEST(Resources, WithoutSharedMemoryIsAnErrorOnEveryRank) {
   for (int poor = 0; poor < 3; ++poor) EXPECT_FALSE(survives({"shm", "memfd", 0}, poor));
 }
