@@ -36,8 +36,7 @@ std::string names_of(const std::vector<std::string_view>& names) {
   return text;
 }
 
-}  // namespace
-
+// "8", "2..17".
 Result<RankRange> parse_ranks(const std::string& text) {
   const std::size_t dots = text.find("..");
   const std::optional<int> first = parse_number(std::string_view(text).substr(0, dots));
@@ -46,6 +45,15 @@ Result<RankRange> parse_ranks(const std::string& text) {
   if (first && last && *first >= 1 && *first <= *last && *last <= kMaximumRanks) return RankRange{*first, *last};
   return Error{ErrorCode::InvalidArgument,
                fmt::format("--ranks {}: not N or A..B with 1 <= A <= B <= {}", text, kMaximumRanks)};
+}
+
+}  // namespace
+
+Result<RankRange> ranks_of(const PlanArguments& arguments, const std::string& fallback) {
+  const Result<RankRange> ranks = parse_ranks(arguments.ranks.empty() ? fallback : arguments.ranks);
+  if (!ranks || arguments.root < ranks->last) return ranks;
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("--root {}: of {} ranks none is it", arguments.root, range_text(*ranks))};
 }
 
 std::string range_text(RankRange ranks) {
@@ -75,6 +83,7 @@ Result<PlanShape> parse_shape(const PlanArguments& arguments) {
   if (!bytes) return bytes.error();
   const Result<std::uint64_t> tile = parse_bytes(arguments.tile);
   if (!tile) return tile.error();
+  if (*tile == 0) return Error{ErrorCode::InvalidArgument, fmt::format("--tile {}: at least a byte", arguments.tile)};
   return PlanShape{
       .bytes = *bytes, .element_bytes = kPlanElementBytes, .tile_bytes = *tile, .data_lanes = arguments.lanes};
 }
@@ -123,7 +132,7 @@ Status show_row(const Algorithm& row, const Problem& problem, Rank only, const P
 }
 
 int run_show(const PlanArguments& arguments) {
-  const Result<RankRange> ranks = parse_ranks(arguments.ranks.empty() ? "4" : arguments.ranks);
+  const Result<RankRange> ranks = ranks_of(arguments, "4");
   if (!ranks) return report(ranks.error());
   const Result<std::vector<const Algorithm*>> rows = select_rows(arguments);
   if (!rows) return report(rows.error());
@@ -146,6 +155,7 @@ int run_show(const PlanArguments& arguments) {
 void add_common(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--algorithm", arguments.algorithm, "only rows of this name: ring, two_shot, bruck, ...");
   command.add_option("--lanes", arguments.lanes, "data lanes: copies of the schedule that share every part")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command.add_option("--root", arguments.root, "the root of a broadcast, reduce, gather or scatter")
       ->check(CLI::NonNegativeNumber);

@@ -30,8 +30,8 @@ struct RankRange {
   int last = 64;
 };
 
-// "8", "2..17".
-Result<RankRange> parse_ranks(const std::string& text);
+// What --ranks says, or `fallback`; --root must be one of them.
+Result<RankRange> ranks_of(const PlanArguments& arguments, const std::string& fallback);
 std::string range_text(RankRange ranks);
 // The rows the arguments name.
 Result<std::vector<const Algorithm*>> select_rows(const PlanArguments& arguments);

@@ -1,6 +1,7 @@
 // `wreath plan simulate`: times rows on a machine of equal links.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tools/plan.hpp"
@@ -36,12 +37,15 @@ nlohmann::json to_json(const Algorithm& row, const Problem& problem, const Simul
 }  // namespace
 
 int run_plan_simulate(const PlanArguments& arguments) {
-  const Result<RankRange> ranks = parse_ranks(arguments.ranks.empty() ? "8" : arguments.ranks);
+  const Result<RankRange> ranks = ranks_of(arguments, "8");
   if (!ranks) return report(ranks.error());
   const Result<std::vector<const Algorithm*>> rows = select_rows(arguments);
   if (!rows) return report(rows.error());
   const Result<PlanShape> shape = parse_shape(arguments);
   if (!shape) return report(shape.error());
+  if (std::isnan(arguments.model.latency_us) || std::isnan(arguments.model.bandwidth_gb_s)) {
+    return report({ErrorCode::InvalidArgument, "--latency and --bandwidth must be numbers", -1});
+  }
 
   nlohmann::json results = nlohmann::json::array();
   if (!arguments.json) print_header(*shape, arguments.model);

@@ -190,7 +190,7 @@ Result<Prove> choose_proof(const PlanArguments& arguments) {
 }  // namespace
 
 int run_plan_verify(const PlanArguments& arguments) {
-  const Result<RankRange> ranks = parse_ranks(arguments.ranks.empty() ? "1..64" : arguments.ranks);
+  const Result<RankRange> ranks = ranks_of(arguments, "1..64");
   if (!ranks) return report(ranks.error());
   const Result<std::vector<const Algorithm*>> rows = select_rows(arguments);
   if (!rows) return report(rows.error());
@@ -206,6 +206,10 @@ int run_plan_verify(const PlanArguments& arguments) {
     proved = proved && proof.error.empty();
     cases += proof.cases;
     results.push_back(to_json(proof, *ranks));
+  }
+  if (proved && cases == 0) {
+    return report({ErrorCode::InvalidArgument,
+                   fmt::format("nothing to prove: none of these rows serves {} ranks", range_text(*ranks)), -1});
   }
   if (arguments.json) fmt::print("{}\n", nlohmann::json{{"results", results}}.dump(2));
   if (!arguments.json) {

@@ -1,0 +1,71 @@
+// `wreath plan`: what cannot be shown, proved or timed is refused with its name, not passed over.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace wreath {
+namespace {
+
+constexpr int kUsage = 2;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string text;
+};
+
+// Runs `wreath` with these arguments.
+Outcome wreath(const std::string& arguments) {
+  const std::string command = std::string(WREATH_BINARY_DIR "/wreath ") + arguments + " 2>&1";
+  std::FILE* const output = ::popen(command.c_str(), "r");
+  if (output == nullptr) return {};
+  Outcome outcome;
+  std::array<char, 4096> piece{};
+  while (std::fgets(piece.data(), static_cast<int>(piece.size()), output) != nullptr) outcome.text += piece.data();
+  const int status = ::pclose(output);
+  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+  return outcome;
+}
+
+void expect_refused(const std::string& arguments, const std::string& words) {
+  const Outcome outcome = wreath(arguments);
+  EXPECT_EQ(outcome.exit_code, kUsage) << arguments;
+  EXPECT_NE(outcome.text.find(words), std::string::npos) << arguments << ": " << outcome.text;
+}
+
+TEST(PlanCommand, ShowsProvesAndTimes) {
+  EXPECT_EQ(wreath("plan show broadcast 1M --root 3").exit_code, 0);
+  EXPECT_EQ(wreath("plan show gather 1M --root 3 --ranks 2..4").exit_code, 0);
+  EXPECT_EQ(wreath("plan verify broadcast 64K --ranks 3 --root 2").exit_code, 0);
+  EXPECT_EQ(wreath("plan simulate all_reduce 64K --latency 0").exit_code, 0);
+}
+
+TEST(PlanCommand, RefusesARootThatIsNoRank) {
+  for (const std::string command : {"plan show broadcast 1M", "plan verify broadcast 1M", "plan simulate reduce 1M"}) {
+    expect_refused(command + " --ranks 2..4 --root 4", "--root 4");
+  }
+  expect_refused("plan show broadcast 1M --root 4", "--root 4");
+}
+
+TEST(PlanCommand, RefusesTilesAndLanesOfNothing) {
+  for (const std::string command : {"plan show all_reduce 1M", "plan verify all_reduce 1M --ranks 2"}) {
+    expect_refused(command + " --tile 0", "--tile 0");
+    expect_refused(command + " --lanes 0", "--lanes");
+    expect_refused(command + " --lanes -1", "--lanes");
+  }
+}
+
+TEST(PlanCommand, RefusesAMachineThatIsNoNumber) {
+  expect_refused("plan simulate all_reduce 1M --bandwidth nan", "must be numbers");
+  expect_refused("plan simulate all_reduce 1M --latency nan", "must be numbers");
+}
+
+// Proving nothing is no proof.
+TEST(PlanCommand, RefusesToProveNothing) {
+  expect_refused("plan verify all_reduce --algorithm two_shot --ranks 300", "nothing to prove");
+}
+
+}  // namespace
+}  // namespace wreath
