@@ -77,7 +77,11 @@ Result<Launch> Engine::launch_of(Operation& operation) {
   if (operation.own) return operation.own->launch();
   auto plan = plans_->find(operation.choice, operation.call.root);
   if (!plan) return plan.error();
-  return bind(operation, **plan);
+  const Launch launch = bind(operation, **plan);
+  if (launch.state.geometry.tiles < kTooManyTiles) return launch;
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("tiles of {} bytes: {} needs more than {} of them for this call",
+                           operation.choice.tile_bytes, operation.choice.algorithm->name, kTooManyTiles - 1)};
 }
 
 void Engine::start_small(const Operation& operation) {

@@ -2,7 +2,6 @@
 #include "src/schedule/geometry.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace wreath {
 namespace {
@@ -72,8 +71,7 @@ Geometry make_geometry(const CallShape& shape, const Cut& cut) {
   // Any block may pass through Scratch, so all of them count, not only those that Input and Output hold.
   const std::uint64_t most = std::max(largest(geometry.input, cut.parts), largest(geometry.output, cut.parts));
   const std::uint64_t share = cut.data_lanes == 1 ? most : std::min(most, geometry.share(most));
-  const std::uint64_t limit = std::numeric_limits<std::uint32_t>::max();
-  geometry.tiles = static_cast<std::uint32_t>(std::min(limit, divide_up(share, geometry.tile)));
+  geometry.tiles = static_cast<std::uint32_t>(std::min<std::uint64_t>(kTooManyTiles, divide_up(share, geometry.tile)));
   return geometry;
 }
 

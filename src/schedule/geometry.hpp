@@ -29,6 +29,9 @@ struct PartTable {
   }
 };
 
+// As many tiles as a lane cannot count: a call of so many cannot be made.
+inline constexpr std::uint32_t kTooManyTiles = 0xFFFFFFFF;
+
 // One rank's view of one call: made from the call's counts and the plan alone.
 struct Geometry {
   PartTable input;

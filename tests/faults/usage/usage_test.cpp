@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fenv.h>
 #include <locale.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
@@ -158,6 +159,26 @@ TEST(Usage, OptionsThatOtherRanksCouldNotReadAreRefused) {
   ASSERT_FALSE(ranks);
   EXPECT_EQ(ranks.error().code, ErrorCode::InvalidArgument);
   EXPECT_NE(ranks.error().message.find("trace = "), std::string::npos) << ranks.error().message;
+}
+
+TEST(Usage, MoreTilesThanALaneCountsAreRefused) {
+  CommunicatorOptions options = quick();
+  options.tile_bytes = 1;
+  auto ranks = Communicator::create_local(2, options).value();
+  constexpr std::size_t kBytes = std::size_t{1} << 34;
+  void* const buffer = ::mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(buffer, MAP_FAILED);
+  std::vector<std::jthread> threads;
+  for (Communicator& communicator : ranks) {
+    threads.emplace_back([&] {
+      const Status status = communicator.all_reduce(buffer, buffer, kBytes, DataType::Uint8);
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code, ErrorCode::InvalidArgument);
+      EXPECT_NE(status.error().message.find("tiles of 1 bytes"), std::string::npos) << status.error().message;
+    });
+  }
+  threads.clear();
+  ::munmap(buffer, kBytes);
 }
 
 TEST(Usage, NothingWorksOnWhatWasMovedFrom) {
