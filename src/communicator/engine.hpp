@@ -78,6 +78,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   const CommunicatorOptions& options() const { return options_; }
   const std::vector<Member>& members() const { return membership_.members; }
   ControlPlane& control() const { return *control_; }
+  // Whether `peer` has destroyed its communicator.
+  bool has_left(Rank peer) const { return watch_->has_left(peer); }
 
   // For own plans.
   Links& links() const { return *links_; }

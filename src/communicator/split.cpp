@@ -152,20 +152,29 @@ Status Split::outcome_of_all(std::uint64_t number, std::optional<Error> own) {
   return first ? Status(*first) : Status();
 }
 
-// Until told(rank) of all ranks. The parent's failure ends it; who is late fails the parent.
+// Until told(rank) of all ranks. The parent's failure ends it; who is late, or has left, fails the parent.
 template <typename Condition>
 Status Split::wait(Condition told, std::int64_t timeout_ms, std::string_view what) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   Rank late = 0;
+  std::optional<Rank> left;
   {
-    std::unique_lock lock(mutex_);
+    std::unique_lock lock(mutex_);  // what a rank says before it leaves is heard before that
     for (;;) {
       for (late = 0; late < parent_.ranks() && told(late);) ++late;
       if (late == parent_.ranks()) return {};
       if (const Status failed = parent_.error(); !failed) return failed;
-      if (deadline.passed()) break;
+      for (Rank rank = late; rank < parent_.ranks() && !left; ++rank) {
+        if (!told(rank) && parent_.has_left(rank)) left = rank;
+      }
+      if (left || deadline.passed()) break;
       changed_.wait_for(lock, kLook);
     }
+  }
+  if (left) {
+    parent_.fail(ErrorCode::PeerLost, *left,
+                 fmt::format("{} {}: it destroyed its communicator", parent_.member(*left), what));
+    return parent_.error();
   }
   parent_.fail(ErrorCode::Timeout, late, fmt::format("{} {} within {} ms", parent_.member(late), what, timeout_ms));
   return parent_.error();

@@ -7,6 +7,7 @@
 #include "tests/support/local_ranks.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/resources.hpp"
+#include "tests/support/surroundings.hpp"
 
 namespace wreath::test {
 namespace {
@@ -107,6 +108,24 @@ TEST(Split, ThatARankDoesNotCallEndsInTime) {
     EXPECT_EQ(child.error().code, ErrorCode::Timeout) << child.error().message;
     EXPECT_EQ(child.error().failed_rank, 2) << child.error().message;
   });
+}
+
+// Whom nobody can wait for any more ends it at once.
+TEST(Split, ThatARankLeavesInsteadOfCallingIsAnErrorOfTheOthers) {
+  LocalRanks ranks(3, {});
+  const RecordingsFolder kept;
+  std::vector<std::jthread> threads;
+  for (const std::size_t rank : {0U, 1U}) {
+    threads.emplace_back([&, rank] {
+      const auto child = ranks.communicators()[rank].split(0);
+      ASSERT_FALSE(child);
+      EXPECT_EQ(child.error().code, ErrorCode::PeerLost) << child.error().message;
+      EXPECT_EQ(child.error().failed_rank, 2);
+      EXPECT_NE(child.error().message.find("has not called split: it destroyed its communicator"), std::string::npos)
+          << child.error().message;
+    });
+  }
+  { const Communicator left = std::move(ranks.communicators()[2]); }
 }
 
 TEST(Split, OfAFailedCommunicatorReturnsItsError) {
