@@ -29,7 +29,7 @@ Status check_file_limit(std::size_t bytes, std::string_view what) {
   return {};
 }
 
-// 0 or an errno value. A signal makes fallocate() begin anew: under a timer that is faster it would never end.
+// 0 or an errno value. On older kernels a signal makes fallocate() begin anew: under a faster timer it would never end.
 int make_present(int descriptor, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes; done += kPieceBytes) {
     const BlockedSignals blocked;

@@ -98,7 +98,7 @@ TEST(SharedMemory, IsZeroedPresentAndSealed) {
   EXPECT_NE(::fcntl(descriptor, F_GETFD) & FD_CLOEXEC, 0);
 }
 
-// fallocate() gives back what it has made when a signal comes.
+// On older kernels fallocate() gives back what it has made when a signal comes.
 TEST(SharedMemory, IsMadeInSpiteOfSignalsThatComeFaster) {
   const test::Timer timer(1'000);
   const auto memory = allocate(std::size_t{256} << 20);
