@@ -130,6 +130,23 @@ Status Bench::timed(int calls, bool each, Timing& timing, Call call) const {
   return {};
 }
 
+// How many calls are timed: -n, or as many as take --time on the slowest rank. Collective.
+template <typename Call>
+Result<int> Bench::iterations(Call call) const {
+  if (options_.time_ms == 0) return options_.iterations;
+  const double wanted_us = options_.time_ms * 1000;
+  constexpr int kMost = 1 << 22;
+  for (int calls = 1;; calls *= 4) {
+    Timing mine;
+    WREATH_TRY(timed(calls, false, mine, call));
+    const auto all = gather(member_, std::span<const double>(&mine.time_us, 1));
+    if (!all) return all.error();
+    const double slowest_us = *std::max_element(all->begin(), all->end());
+    if (slowest_us < wanted_us / 8 && calls < kMost / 4) continue;
+    return std::clamp(static_cast<int>(calls * wanted_us / slowest_us), 2, kMost);
+  }
+}
+
 // `calls` timed calls that alternate between the inputs; the output is compared at the end.
 Status Bench::time_alternating(int calls, int first_stream, Timing& timing) {
   poison(output());
@@ -184,13 +201,17 @@ Result<Timing> Bench::out_of_place(const Case& work) {
   choose_spots(false);
   Timing timing;
   WREATH_TRY(check_out_of_place(timing));
-  for (int i = 0; i < options_.warmup; ++i) WREATH_TRY(call(input(i & 1).data(), output().data()));
-  const int second = checks() ? options_.iterations / 2 : 0;
-  const int first = options_.iterations - second;
+  const auto one = [&](int i) { return call(input(i & 1).data(), output().data()); };
+  for (int i = 0; i < options_.warmup; ++i) WREATH_TRY(one(i));
+  const auto chosen = iterations(one);
+  if (!chosen) return chosen.error();
+  timing.iterations = *chosen;
+  const int second = checks() ? timing.iterations / 2 : 0;
+  const int first = timing.iterations - second;
   WREATH_TRY(time_alternating(first, 0, timing));
   // The second half ends on the input that the first did not end on.
   if (second > 0) WREATH_TRY(time_alternating(second, (first - second + 1) & 1, timing));
-  timing.time_us /= options_.iterations;
+  timing.time_us /= timing.iterations;
   timing.out_of_bounds = buffers_.output.count_broken_guards(output().size());
   return timing;
 }
@@ -203,15 +224,17 @@ Result<Timing> Bench::in_place(const Case& work) {
   WREATH_TRY(check_in_place(timing));
   fill_in_place();
   std::byte* const base = shared_buffer().data();
-  for (int i = 0; i < options_.warmup; ++i) {
-    WREATH_TRY(call(base + bytes(in_place_.input), base + bytes(in_place_.output)));
-  }
-  const int exact = checks() ? data_->exact_in_place_calls() : options_.iterations;
+  const auto one = [&](int) { return call(base + bytes(in_place_.input), base + bytes(in_place_.output)); };
+  for (int i = 0; i < options_.warmup; ++i) WREATH_TRY(one(i));
+  const auto chosen = iterations(one);
+  if (!chosen) return chosen.error();
+  timing.iterations = *chosen;
+  const int exact = checks() ? data_->exact_in_place_calls() : timing.iterations;
   const int longest = options_.rewrite ? 1 : exact;
-  for (int left = options_.iterations; left > 0; left -= std::min(left, longest)) {
+  for (int left = timing.iterations; left > 0; left -= std::min(left, longest)) {
     WREATH_TRY(time_repeated(std::min(left, longest), timing));
   }
-  timing.time_us /= options_.iterations;
+  timing.time_us /= timing.iterations;
   timing.out_of_bounds = buffers_.output.count_broken_guards(shared_buffer().size());
   return timing;
 }
@@ -222,6 +245,7 @@ Result<Timing> combine(Member& member, const Options& options, const Timing& min
   const auto all = gather(member, numbers);
   if (!all) return all.error();
   Timing result;
+  result.iterations = mine.iterations;
   std::vector<double> times;
   result.iterations_us.resize(mine.iterations_us.size());
   for (int rank = 0; rank < member.ranks(); ++rank) {

@@ -25,6 +25,7 @@ struct Timing {
   std::uint64_t wrong = 0;            // elements (and spoiled bytes that stayed)
   std::uint64_t out_of_bounds = 0;    // guard bytes overwritten
   std::vector<double> iterations_us;  // -I: each timed call
+  int iterations = 0;                 // timed calls
 };
 
 class Bench {
@@ -45,6 +46,8 @@ class Bench {
   void choose_spots(bool in_place);
   Status call(const std::byte* input, std::byte* output) const;
   Status call_spotted(int call_number, int stream, Timing& timing) const;
+  template <typename Call>
+  Result<int> iterations(Call call) const;
   Status check_out_of_place(Timing& timing);
   Status check_in_place(Timing& timing);
   Status time_alternating(int calls, int first_stream, Timing& timing);

@@ -117,7 +117,7 @@ Json result(const Report& report, const ReportRow& row) {
   if (row.in_place && row.in_place->iterations) {
     json["in_place_per_iter"] = per_iteration(*row.in_place, report.options.per_iteration_skip);
   }
-  json["actual_iterations"] = report.options.iterations;
+  json["actual_iterations"] = row.out_of_place.calls;
   json["experiment_name"] = "";
   json["wreath"] = {{"plan", plan_json(row.plan)}};
   json["wreath"]["limit_us"] = row.limit_us ? Json(*row.limit_us) : Json(nullptr);

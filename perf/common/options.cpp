@@ -68,6 +68,15 @@ constexpr std::array kNoSizes{
 
 std::string short_flag(std::string_view flags) { return std::string(flags.substr(0, flags.find(','))); }
 
+double parse_positive(std::string_view flag, const std::string& text, std::string_view unit, double most) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || !(number > 0) || number > most) {
+    refuse(flag, text, fmt::format("not a number of {} above 0", unit));
+  }
+  return number;
+}
+
 // Adds a flag whose text goes through `accept`, which refuses what it does not understand.
 void add(CLI::App& app, const std::string& flags, const std::string& help, const std::string& type,
          const std::function<void(const std::string&)>& accept) {
@@ -79,6 +88,16 @@ void add_size(CLI::App& app, const std::string& flags, const std::string& help, 
     const auto size = parse_size(text);
     if (!size) refuse(short_flag(flags), text, "not a size; a size is a number and K, M or G, such as 64K");
     target = *size;
+  });
+}
+
+void add_size_list(CLI::App& app, SizeRange& sizes) {
+  add(app, "--sizes", "these sizes instead of a range", "SIZE,...", [&sizes](const std::string& text) {
+    for (const std::string& each : CLI::detail::split(text, ',')) {
+      const auto size = parse_size(each);
+      if (!size) refuse("--sizes", text, fmt::format("'{}' is not a size", each));
+      sizes.list.push_back(*size);
+    }
   });
 }
 
@@ -192,12 +211,7 @@ void add_nccl_flags(CLI::App& app, const CollectiveRow& row, Options& o, int& av
   add_number(app, "-a,--average", "time of 0 rank 0, 1 the mean, 2 the fastest, 3 the slowest rank (1)", {0, 3},
              average);
   add(app, "-T,--timeout", "seconds until a rank that is late or stuck is an error", "SECONDS",
-      [&timeout_s](const std::string& text) {
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), timeout_s);
-        if (error != std::errc{} || end != text.data() + text.size() || !(timeout_s > 0) || timeout_s > 1e6) {
-          refuse("-T", text, "not a number of seconds above 0");
-        }
-      });
+      [&timeout_s](const std::string& text) { timeout_s = parse_positive("-T", text, "seconds", 1e6); });
   add_switch(app, "-S,--report_timestamps", "a time at the end of each line (0)", o.timestamps);
   add_switch(app, "-I,--per_iter_timing", "times each call: minimum, maximum, 99th percentile, variation (0)",
              o.per_iteration);
@@ -262,6 +276,11 @@ void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   add_choice(app, "--reproducible", "same inputs, same bits (on)", {"off", "on"}, o.communicator.reproducible);
   add_choice(app, "--memory", "host: ordinary memory; shared: memory that peers map (host)", {"host", "shared"},
              o.shared_memory);
+  if (!row.has(kNoData)) add_size_list(app, o.sizes);
+  add(app, "--time", "as many timed calls of each size as take so long, instead of -n", "MILLISECONDS",
+      [&o](const std::string& text) { o.time_ms = parse_positive("--time", text, "milliseconds", 1e6); });
+  add_choice(app, "--place", "both: out of place and in place; out: the first alone (both)", {"both", "out"},
+             o.only_out_of_place);
   add_size(app, "--offset", "misaligns buffers by this many bytes (0)", o.offset);
   app.add_flag("--rewrite", o.rewrite, "writes inputs anew before each timed call, outside the clock");
   app.add_flag_callback(
@@ -282,6 +301,17 @@ void check_together(const CLI::App& app, Options& o) {
   if (o.sizes.step == 0 && o.sizes.factor == 1 && o.sizes.minimum < o.sizes.maximum) {
     refuse("-i", "0", "the size would never grow");
   }
+  for (const char* range : {"-b", "-e", "-i", "-f"}) {
+    if (!o.sizes.list.empty() && given(range))
+      refuse("--sizes", format_size(o.sizes.list.front()), fmt::format("not together with {}", range));
+  }
+  if (!o.sizes.list.empty()) {
+    const auto [least, most] = std::minmax_element(o.sizes.list.begin(), o.sizes.list.end());
+    o.sizes.minimum = *least;
+    o.sizes.maximum = *most;
+  }
+  if (o.time_ms > 0 && given("-n")) refuse("--time", fmt::format("{}", o.time_ms), "not together with -n");
+  if (o.time_ms > 0 && o.per_iteration) refuse("--time", fmt::format("{}", o.time_ms), "not together with -I");
   if (given("-i") && given("-f")) refuse("-i", format_size(o.sizes.step), "not together with -f");
   if (given("-K") && !o.per_iteration) refuse("-K", std::to_string(o.per_iteration_skip), "needs -I 1");
   if (o.per_iteration && o.per_iteration_skip >= o.iterations) {

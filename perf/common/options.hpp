@@ -18,6 +18,7 @@ struct Options {
   int threads = 1;  // ranks of this process
   SizeRange sizes;
   int iterations = 20;
+  double time_ms = 0;  // not 0: as many timed calls as take so long, instead of `iterations`
   int warmup = 1;
   int cycles = 1;  // 0: for ever
   int check = 1;   // checked calls before the timed ones; 0: nothing is checked
@@ -32,6 +33,7 @@ struct Options {
   int unalign = 0;         // elements
   std::size_t offset = 0;  // bytes
   bool rewrite = false;
+  bool only_out_of_place = false;
   bool shared_memory = false;
   bool pin = true;
   bool limits = false;

@@ -28,12 +28,13 @@ struct Measurement {
   std::optional<std::uint64_t> wrong;    // nothing: not checked
   std::optional<Statistics> iterations;  // -I
   std::vector<double> iterations_us;
+  int calls = 0;  // that were timed
 };
 
 struct ReportRow {
   Case work;
   Measurement out_of_place;
-  std::optional<Measurement> in_place;  // nothing: the collective cannot be
+  std::optional<Measurement> in_place;  // nothing: the collective cannot be, or --place out
   std::string plan;                     // "two_shot lanes=1 tile=256K order=canonical"
   std::string timestamp;
   std::optional<double> limit_us;  // the machine's, for this size

@@ -150,19 +150,26 @@ class Outcome {
   bool echo_ = false;
 };
 
+// Measures as one rank; rank 0 writes the files.
+Status run_member(Member& member, const CollectiveRow& row, const Options& options, const Surroundings& surroundings,
+                  Outcome& outcome) {
+  const auto report = run_rank(member, row, options, surroundings, terminal_display());
+  if (!report) {
+    outcome.report(report.error());
+    return report.error();
+  }
+  if (!report->okay()) outcome.report(1);
+  if (member.rank() == 0) outcome.report(write_files(*report));
+  return {};
+}
+
 void run_thread(Communicator& communicator, const Limits& limits, const CollectiveRow& row, const Options& options,
                 Outcome& outcome) {
   CommunicatorMember member(communicator);
   const bool alone = communicator.ranks() == 1;
   const std::string transport = alone ? "self" : communicator.transport_to(member.rank() == 0 ? 1 : 0);
-  const auto report = run_rank(member, row, options, {transport, limits}, terminal_display());
-  if (!report) {
-    outcome.report(report.error());
-    (void)communicator.abort();
-    return;
-  }
-  if (!report->okay()) outcome.report(1);
-  if (member.rank() == 0) outcome.report(write_files(*report));
+  const Status status = run_member(member, row, options, {transport, limits}, outcome);
+  if (!status) (void)communicator.abort();
 }
 
 int run_ranks(const CollectiveRow& row, const Options& options) {
@@ -182,6 +189,15 @@ int run_ranks(const CollectiveRow& row, const Options& options) {
 }
 
 }  // namespace
+
+int run_peer(Member& member, std::string_view transport, const std::vector<std::string>& command) {
+  const CollectiveRow& row = row_of(command.front());
+  const auto parsed = parse_options(row, command);
+  if (const Stop* what = std::get_if<Stop>(&parsed)) return stop(*what);
+  Outcome outcome;
+  (void)run_member(member, row, std::get<Options>(parsed), {std::string(transport), {}}, outcome);
+  return outcome.code();
+}
 
 int run_tool(std::string_view program, int argc, char** argv) {
   const CollectiveRow& row = row_of(program);

@@ -14,6 +14,10 @@ namespace wreath::perf {
 // The main of every perf tool.
 int run_tool(std::string_view program, int argc, char** argv);
 
+// The same measurement of another library: `member` is its end, connected already. command[0] is the name of a perf
+// tool, the rest its flags, of which those about ranks and transports mean nothing.
+int run_peer(Member& member, std::string_view transport, const std::vector<std::string>& command);
+
 // How a run shows itself while it goes on; rank 0 calls it.
 struct Display {
   std::function<void(const std::string&)> print;     // finished text, for stdout

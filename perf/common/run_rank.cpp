@@ -85,7 +85,7 @@ Result<Report> open_report(Member& member, const CollectiveRow& row, const Optio
 Result<ReportRow> measure(Member& member, Bench& bench, Report& report, const Case& work) {
   ReportRow row{work, {}, {}, member.plan_for(report.collective->collective, work.bytes), {}, {}};
   for (const bool in_place : {false, true}) {
-    if (in_place && report.collective->has(kNothingToReuse)) break;
+    if (in_place && (report.collective->has(kNothingToReuse) || report.options.only_out_of_place)) break;
     auto mine = in_place ? bench.in_place(work) : bench.out_of_place(work);
     if (!mine) return mine.error();
     const auto all = combine(member, report.options, *mine);

@@ -54,10 +54,15 @@ std::string format_size(std::size_t bytes) {
 
 std::vector<std::size_t> sizes_of(const SizeRange& range, std::size_t element_bytes) {
   std::vector<std::size_t> sizes;
-  std::size_t size = range.minimum;
-  while (size <= range.maximum) {
+  const auto append = [&](std::size_t size) {
     const std::size_t whole = size / element_bytes * element_bytes;
     if (sizes.empty() || sizes.back() != whole) sizes.push_back(whole);
+  };
+  for (const std::size_t size : range.list) append(size);
+  if (!range.list.empty()) return sizes;
+  std::size_t size = range.minimum;
+  while (size <= range.maximum) {
+    append(size);
     if (range.factor > 1) {
       if (size > std::numeric_limits<std::size_t>::max() / range.factor) break;
       size = size == 0 ? element_bytes : size * range.factor;

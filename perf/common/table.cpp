@@ -98,6 +98,7 @@ Measurement measurement_of(const Report& report, const Case& work, const Timing&
   const auto skip = static_cast<std::size_t>(report.options.per_iteration_skip);
   if (timing.iterations_us.size() > skip) m.iterations = summarize(std::span(timing.iterations_us).subspan(skip));
   m.iterations_us = timing.iterations_us;
+  m.calls = timing.iterations;
   return m;
 }
 
@@ -119,7 +120,7 @@ std::string table_head(const Report& report) {
       "# nThread {} nGpus 0 minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg iters: 1 validation: "
       "{} graph: 0 unalign: {}\n#\n",
       o.threads, o.sizes.minimum, o.sizes.maximum, factor ? o.sizes.factor : o.sizes.step, factor ? "factor" : "bytes",
-      o.warmup, o.iterations, o.check, o.unalign);
+      o.warmup, o.time_ms > 0 ? fmt::format("{:g} ms", o.time_ms) : std::to_string(o.iterations), o.check, o.unalign);
   text +=
       fmt::format("# Ranks {}  transport {}  memory {}{}{}  clock {:.0f} ns a look, {}\n", report.world,
                   report.transport, o.shared_memory ? "shared" : "host",

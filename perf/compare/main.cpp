@@ -1,0 +1,185 @@
+// compare: this library beside Open MPI, MPICH and Gloo, each at its best setting, in turns.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "perf/common/machine.hpp"
+#include "perf/common/sizes.hpp"
+#include "perf/compare/run.hpp"
+
+namespace wreath::perf {
+namespace {
+
+struct Arguments {
+  RunOptions run;
+  std::vector<std::string> transports{"shm", "tcp"};
+  std::vector<std::string> operations{"all_reduce", "reduce_scatter", "all_gather",
+                                      "broadcast",  "alltoall",       "sendrecv"};
+  std::vector<std::string> sizes{"8", "32K", "256K", "2M", "64M"};
+  bool full = false;
+  bool find_settings = false;
+  std::string settings_file;
+  std::string resume_file;
+  std::string json_file;
+  std::string html_file;
+};
+
+int fail(int code, const std::string& message) {
+  fmt::print(stderr, "wreath: error: {}\n", message);
+  return code;
+}
+
+// The codes kept for a transport and operation; empty: none were kept.
+std::set<std::string> kept_codes(const std::string& path, const std::string& transport, const std::string& operation) {
+  std::ifstream file(path);
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  std::set<std::string> codes;
+  if (!json.is_object() || !json.contains("best")) return codes;
+  for (const auto& each : json["best"]) {
+    if (each.value("transport", "") == transport && each.value("operation", "") == operation) {
+      codes.insert(each.value("setting", ""));
+    }
+  }
+  return codes;
+}
+
+std::vector<Contestants> contestants_of(const Arguments& arguments, std::set<std::string>& lacking) {
+  std::vector<Contestants> list;
+  const bool all = arguments.full || arguments.find_settings || arguments.settings_file.empty();
+  for (const std::string& transport : arguments.transports) {
+    for (const std::string& operation : arguments.operations) {
+      const auto kept = all ? std::set<std::string>{} : kept_codes(arguments.settings_file, transport, operation);
+      Contestants each{transport, operation, {}};
+      for (const Setting& setting : settings()) {
+        const std::string code(setting.code);
+        if (setting.transport != transport) continue;
+        if (setting.starter != Starter::Wreath && !kept.empty() && !kept.contains(code)) continue;
+        const std::string lack = missing(setting, {arguments.run.folder, ""});
+        lack.empty() ? each.settings.push_back(&setting) : void(lacking.insert(lack));
+      }
+      list.push_back(std::move(each));
+    }
+  }
+  return list;
+}
+
+bool write_text(const std::string& path, const std::string& text) {
+  if (path.empty()) return true;
+  std::ofstream file(path + ".part", std::ios::trunc);
+  file << text;
+  file.close();
+  return file && std::rename((path + ".part").c_str(), path.c_str()) == 0;
+}
+
+// Which setting of any peer was fastest in each cell.
+std::string settings_json(const Comparison& comparison) {
+  nlohmann::ordered_json json = {
+      {"machine", comparison.machine}, {"started", comparison.started}, {"ranks", comparison.ranks}};
+  json["best"] = nlohmann::ordered_json::array();
+  for (const auto& [cell, contest] : comparison.cells) {
+    const auto verdict = judge(contest);
+    if (!verdict || verdict->best.empty()) continue;
+    json["best"].push_back({{"transport", cell.transport},
+                            {"operation", cell.operation},
+                            {"bytes", cell.bytes},
+                            {"setting", verdict->best},
+                            {"us", verdict->best_us}});
+  }
+  return json.dump(1) + "\n";
+}
+
+int compare(Arguments& arguments, const std::string& command) {
+  Comparison comparison{command, WREATH_COMMIT, cpu_name(), now_text(), arguments.run.ranks, {}, {}, {}};
+  if (!arguments.resume_file.empty() && std::filesystem::exists(arguments.resume_file)) {
+    auto read = read_comparison(arguments.resume_file);
+    if (!read) return fail(2, "--resume " + read.error().message);
+    comparison = *std::move(read);
+    if (comparison.ranks != arguments.run.ranks) {
+      return fail(2, fmt::format("--resume {}: it has {} ranks", arguments.resume_file, comparison.ranks));
+    }
+  }
+  std::set<std::string> lacking;
+  const auto contestants = contestants_of(arguments, lacking);
+  for (const std::string& each : lacking) fmt::print(stderr, "wreath: warning: left out: {} is not here\n", each);
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  const auto step = [&](int done, int all, const std::string& what) {
+    if (!arguments.resume_file.empty()) write_text(arguments.resume_file, to_json(comparison));
+    if (terminal) fmt::print(stderr, "\r\033[K{} of {}: {}", done, all, what);
+    if (!terminal && done % 20 == 1) fmt::print(stderr, "{} of {}: {}\n", done, all, what);
+    std::fflush(stderr);
+  };
+  const Status status = run_contest(arguments.run, contestants, comparison, step);
+  if (terminal) fmt::print(stderr, "\r\033[K");
+  if (!arguments.resume_file.empty()) write_text(arguments.resume_file, to_json(comparison));
+  if (!status) return fail(1, status.error().message);
+  fmt::print("{}", to_text(comparison));
+  if (arguments.find_settings && !write_text(arguments.settings_file, settings_json(comparison))) {
+    return fail(1, "--settings " + arguments.settings_file + ": not written");
+  }
+  if (!write_text(arguments.json_file, to_json(comparison)))
+    return fail(1, "--json " + arguments.json_file + ": not written");
+  if (!write_text(arguments.html_file, to_html(comparison)))
+    return fail(1, "--html " + arguments.html_file + ": not written");
+  return 0;
+}
+
+void add_flags(CLI::App& app, Arguments& arguments) {
+  app.add_option("--ranks", arguments.run.ranks, "ranks (2)")->check(CLI::Range(2, 256));
+  app.add_option("--transport", arguments.transports, "transports (shm,tcp)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"shm", "tcp"}));
+  app.add_option("--operation", arguments.operations, "operations, by the perf tools' names without _perf (six)")
+      ->delimiter(',')
+      ->check(CLI::IsMember(arguments.operations));
+  app.add_option("--sizes", arguments.sizes, "sizes (8,32K,256K,2M,64M)")->delimiter(',');
+  app.add_option("--rounds", arguments.run.rounds, "rounds (8)")->check(CLI::Range(1, 1000));
+  app.add_option("--time", arguments.run.time_ms, "milliseconds of timed calls of a size in a round (20)")
+      ->check(CLI::Range(0.1, 1e6));
+  app.add_flag("--rewrite", arguments.run.rewrite, "inputs are written anew before each timed call, outside the clock");
+  app.add_flag("--full", arguments.full, "every setting of every peer, not the best ones alone");
+  app.add_flag("--find-settings", arguments.find_settings, "every setting; keeps the best of each cell in --settings");
+  app.add_option("--settings", arguments.settings_file, "where the best settings are kept");
+  app.add_option("--resume", arguments.resume_file, "saved after each start; one that exists is gone on with");
+  app.add_option("--json", arguments.json_file, "all times and ratios");
+  app.add_option("--html", arguments.html_file, "a page with plots");
+  app.footer(
+      "Every library runs the same loop of the perf tools on the same data, out of place, with every timed call "
+      "checked; "
+      "a time is the slowest rank's. In each round each setting is started once for each operation; a ratio is the "
+      "best "
+      "peer's time over this library's in the same round. The interval holds the median with at least 90 %.");
+}
+
+}  // namespace
+}  // namespace wreath::perf
+
+int main(int argc, char** argv) {
+  using namespace wreath::perf;
+  Arguments arguments;
+  CLI::App app("Measures this library beside Open MPI, MPICH and Gloo, each at its best setting, in turns.", "compare");
+  add_flags(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return 0;
+  } catch (const CLI::Error& error) {
+    return fail(2, fmt::format("{}\n`compare --help` explains the flags", error.what()));
+  }
+  for (const std::string& text : arguments.sizes) {
+    const auto size = parse_size(text);
+    if (!size) return fail(2, "--sizes: '" + text + "' is not a size");
+    arguments.run.sizes.push_back(*size);
+  }
+  if (arguments.find_settings && arguments.settings_file.empty()) return fail(2, "--find-settings needs --settings");
+  arguments.run.folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  std::string command;
+  for (int i = 0; i < argc; ++i) command += (i == 0 ? "" : " ") + std::string(argv[i]);
+  return compare(arguments, command);
+}

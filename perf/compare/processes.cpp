@@ -1,0 +1,122 @@
+// Process groups with a deadline.
+#include "perf/compare/processes.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <thread>
+#include <vector>
+
+namespace wreath::perf {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// In the child: becomes the command, or exits with 127.
+[[noreturn]] void become(const std::vector<std::string>& command, const std::vector<std::string>& variables, int log) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::dup2(log, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+  for (const std::string& each : variables) {
+    const std::size_t equals = each.find('=');
+    ::setenv(each.substr(0, equals).c_str(), each.substr(equals + 1).c_str(), 1);
+  }
+  std::vector<char*> arguments;
+  for (const std::string& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
+  arguments.push_back(nullptr);
+  ::execv(arguments.front(), arguments.data());
+  ::_exit(127);
+}
+
+// The end of a log, without empty lines.
+std::string last_lines(const std::string& log) {
+  std::ifstream file(log);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty()) lines.push_back(line);
+  }
+  std::string text;
+  for (std::size_t i = lines.size() > 3 ? lines.size() - 3 : 0; i < lines.size(); ++i) text += "\n  " + lines[i];
+  return text;
+}
+
+// A group of processes, ended when this goes.
+class Processes {
+ public:
+  ~Processes() {
+    if (group_ > 0 && running_ > 0) end();
+  }
+  bool add(const std::vector<std::string>& command, const std::vector<std::string>& variables, int log) {
+    const pid_t child = ::fork();
+    if (child < 0) return false;
+    if (child == 0) {
+      ::setpgid(0, group_);
+      become(command, variables, log);
+    }
+    ::setpgid(child, group_);
+    if (group_ == 0) group_ = child;
+    ++running_;
+    return true;
+  }
+  // Whether all have ended; failure() tells how.
+  bool ended() {
+    int status = 0;
+    while (running_ > 0 && ::waitpid(-group_, &status, WNOHANG) > 0) {
+      --running_;
+      if (status != 0 && failure_.empty()) {
+        failure_ = WIFSIGNALED(status) ? fmt::format("ended by signal {}", WTERMSIG(status))
+                                       : fmt::format("exit code {}", WEXITSTATUS(status));
+      }
+    }
+    return running_ == 0;
+  }
+  const std::string& failure() const { return failure_; }
+
+ private:
+  void end() {
+    ::kill(-group_, SIGTERM);
+    for (int i = 0; i < 20 && !ended(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ::kill(-group_, SIGKILL);
+    while (!ended()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+
+  pid_t group_ = 0;
+  int running_ = 0;
+  std::string failure_;
+};
+
+}  // namespace
+
+Status run_to_end(const Start& start, const std::string& log, std::int64_t timeout_ms) {
+  const int descriptor = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (descriptor < 0) return Error{ErrorCode::System, fmt::format("{}: {}", log, std::strerror(errno))};
+  const std::string& name = start.commands.front().front();
+  Processes processes;
+  bool started = true;
+  for (std::size_t i = 0; i < start.commands.size() && started; ++i) {
+    started = processes.add(start.commands[i], start.variables, descriptor);
+  }
+  ::close(descriptor);
+  if (!started) return Error{ErrorCode::System, fmt::format("{}: fork: {}", name, std::strerror(errno))};
+  const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
+  while (!processes.ended() && processes.failure().empty()) {
+    if (Clock::now() > deadline) {
+      return Error{ErrorCode::Timeout, fmt::format("{}: not done within {} ms{}", name, timeout_ms, last_lines(log))};
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  if (processes.failure().empty()) return {};
+  return Error{ErrorCode::System, fmt::format("{}: {}{}", name, processes.failure(), last_lines(log))};
+}
+
+}  // namespace wreath::perf

@@ -1,0 +1,70 @@
+// Medians, their intervals, and who won.
+#include "perf/compare/results.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace wreath::perf {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+Interval median_interval(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  constexpr double kOutside = 0.1;
+  double probability = std::pow(0.5, static_cast<double>(n));  // that exactly `left_out` values lie below the median
+  double below = probability;                                  // that at most so many do
+  std::size_t left_out = 0;
+  for (std::size_t next = 1; 2 * (next + 1) <= n; ++next) {
+    probability *= static_cast<double>(n - next + 1) / static_cast<double>(next);
+    below += probability;
+    if (2 * below > kOutside) break;
+    left_out = next;
+  }
+  return {values[left_out], values[n - 1 - left_out]};
+}
+
+std::optional<Verdict> judge(const Contest& contest) {
+  const auto ours = contest.find("wreath");
+  if (ours == contest.end() || ours->second.us.empty()) return std::nullopt;
+  const auto values = [](const Times& times) {
+    std::vector<double> list;
+    for (const auto& [round, us] : times.us) list.push_back(us);
+    return list;
+  };
+  Verdict verdict;
+  verdict.wreath_us = median(values(ours->second));
+  const Times* best = nullptr;
+  for (const auto& [code, times] : contest) {
+    if (code == "wreath" || times.wrong > 0 || times.us.empty()) continue;
+    const double us = median(values(times));
+    if (best != nullptr && us >= verdict.best_us) continue;
+    best = &times;
+    verdict.best = code;
+    verdict.best_us = us;
+  }
+  if (best == nullptr) return verdict;
+  std::vector<double> ratios;
+  for (const auto& [round, us] : best->us) {
+    const auto same = ours->second.us.find(round);
+    if (same != ours->second.us.end()) ratios.push_back(us / same->second);
+  }
+  verdict.rounds = static_cast<int>(ratios.size());
+  verdict.ratio = median(ratios);
+  verdict.interval = median_interval(ratios);
+  return verdict;
+}
+
+double geometric_mean(const std::vector<double>& values) {
+  double logs = 0;
+  for (const double value : values) logs += std::log(value);
+  return values.empty() ? 0 : std::exp(logs / static_cast<double>(values.size()));
+}
+
+}  // namespace wreath::perf

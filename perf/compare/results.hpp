@@ -1,0 +1,54 @@
+// Times of an interleaved run, and what they say: ratios with intervals.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace wreath::perf {
+
+// One thing that is timed: a perf tool's operation at one size over one transport.
+struct Cell {
+  std::string transport;
+  std::string operation;  // "all_reduce"
+  std::size_t bytes = 0;
+  auto operator<=>(const Cell&) const = default;
+};
+
+// One call's time by round, where it was measured and right.
+struct Times {
+  std::map<int, double> us;  // by round
+  int wrong = 0;             // rounds whose results were wrong
+};
+
+// By setting's code; "wreath" is this library.
+using Contest = std::map<std::string, Times>;
+
+double median(std::vector<double> values);
+
+// The middle of a sample's sorted values that holds its median with at least 90 % probability, whatever the
+// distribution (order statistics; binomial with 1/2). The whole range for fewer than 8.
+struct Interval {
+  double low = 0;
+  double high = 0;
+};
+Interval median_interval(std::vector<double> values);
+
+// How a cell ended: the best setting of any peer by its median, against this library.
+struct Verdict {
+  std::string best;      // code; empty: no peer did it right
+  double wreath_us = 0;  // medians
+  double best_us = 0;
+  double ratio = 0;  // best / wreath, median over rounds in which both were measured
+  Interval interval;
+  int rounds = 0;
+  bool slower() const { return !best.empty() && interval.high < 0.95; }
+};
+// Nothing where this library was not measured.
+std::optional<Verdict> judge(const Contest& contest);
+
+double geometric_mean(const std::vector<double>& values);
+
+}  // namespace wreath::perf

@@ -1,0 +1,47 @@
+// Who is compared, and how each is started: one row for each setting of each library and transport.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace wreath::perf {
+
+// What starts the ranks of a library.
+enum class Starter { Wreath, OpenMpi, Mpich, Gloo };
+
+struct Setting {
+  std::string_view code;   // "On"; "wreath" for this library
+  std::string_view shown;  // "Open MPI without CMA"
+  Starter starter;
+  std::string_view transport;  // "shm" or "tcp"
+  std::string_view arguments;  // of the starter, separated by spaces
+  std::string_view variables;  // NAME=VALUE, separated by spaces
+};
+
+// This library's rows come first.
+std::span<const Setting> settings() noexcept;
+// Null when there is none.
+const Setting* find_setting(std::string_view transport, std::string_view code) noexcept;
+
+// One start of a library's ranks.
+struct Start {
+  std::vector<std::vector<std::string>> commands;  // one process each: of the starter, or of each rank
+  std::vector<std::string> variables;              // NAME=VALUE beyond this process's
+};
+
+// `folder` holds the programs, `scratch` is an empty folder for the run's files.
+struct Places {
+  std::string folder;
+  std::string scratch;
+};
+
+// How `ranks` ranks run perf tool `program` with `flags`.
+Start start_of(const Setting& setting, int ranks, const Places& places, const std::string& program,
+               const std::vector<std::string>& flags);
+
+// Whether the programs of a setting are here; what lacks, else empty.
+std::string missing(const Setting& setting, const Places& places);
+
+}  // namespace wreath::perf

@@ -1,0 +1,178 @@
+// What a comparison makes of its times, how it starts the others, and that it never waits for ever.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "perf/compare/processes.hpp"
+#include "perf/compare/report.hpp"
+#include "perf/compare/settings.hpp"
+#include "tests/support/surroundings.hpp"
+
+namespace wreath::perf {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsSupersetOf;
+using testing::Not;
+
+Times times_of(std::vector<double> us) {
+  Times times;
+  for (std::size_t i = 0; i < us.size(); ++i) times.us[static_cast<int>(i)] = us[i];
+  return times;
+}
+
+TEST(Median, IsTheMiddleOrBetweenTheTwo) {
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
+  EXPECT_EQ(median({}), 0);
+}
+
+// P(a median lies outside the k-th values from both ends) = 2 P(Binomial(n, 1/2) < k) <= 0.1.
+TEST(MedianInterval, LeavesOutAsManyAsNinetyPercentAllow) {
+  const auto of = [](int n) {
+    std::vector<double> values;
+    for (int i = n; i > 0; --i) values.push_back(i);
+    const Interval interval = median_interval(values);
+    return std::pair(interval.low, interval.high);
+  };
+  EXPECT_EQ(of(1), std::pair(1.0, 1.0));
+  EXPECT_EQ(of(7), std::pair(1.0, 7.0));
+  EXPECT_EQ(of(8), std::pair(2.0, 7.0));
+  EXPECT_EQ(of(10), std::pair(2.0, 9.0));
+  EXPECT_EQ(of(11), std::pair(3.0, 9.0));
+  EXPECT_EQ(of(20), std::pair(6.0, 15.0));
+}
+
+TEST(Judge, TakesTheBestPeerThatIsRight) {
+  Contest contest{{"wreath", times_of({2, 2, 4})}, {"slow", times_of({9, 9, 9})}, {"good", times_of({3, 4, 8})}};
+  contest["wrong"] = times_of({1, 1, 1});
+  contest["wrong"].wrong = 1;
+  const auto verdict = judge(contest);
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->best, "good");
+  EXPECT_EQ(verdict->wreath_us, 2);
+  EXPECT_EQ(verdict->best_us, 4);
+  EXPECT_EQ(verdict->ratio, 2);  // of 1.5, 2, 2
+  EXPECT_EQ(verdict->rounds, 3);
+}
+
+TEST(Judge, ComparesOnlyRoundsThatBothHave) {
+  Contest contest{{"wreath", times_of({1, 1, 100})}, {"peer", times_of({2, 2})}};
+  const auto verdict = judge(contest);
+  EXPECT_EQ(verdict->ratio, 2);
+  EXPECT_EQ(verdict->rounds, 2);
+  EXPECT_FALSE(judge({{"peer", times_of({1})}}));
+  EXPECT_EQ(judge({{"wreath", times_of({1})}})->best, "");
+}
+
+TEST(Judge, CallsSlowerOnlyWhatIsSoThroughout) {
+  EXPECT_TRUE((Verdict{"peer", 2, 1, 0.5, {0.4, 0.94}, 8}.slower()));
+  EXPECT_FALSE((Verdict{"peer", 2, 1, 0.5, {0.4, 0.96}, 8}.slower()));
+  EXPECT_FALSE((Verdict{"", 2, 0, 0, {0, 0}, 0}.slower()));
+}
+
+TEST(Settings, HaveCodesOfTheirOwn) {
+  for (const Setting& row : settings()) EXPECT_EQ(find_setting(row.transport, row.code), &row) << row.shown;
+  EXPECT_EQ(find_setting("shm", "nobody"), nullptr);
+}
+
+TEST(Settings, StartOneProcessOfAStarterOrOneARank) {
+  const Places places{"/bin", "/scratch"};
+  const auto mpi = start_of(*find_setting("shm", "On"), 2, places, "all_reduce_perf", {"--sizes", "8"});
+  ASSERT_EQ(mpi.commands.size(), 1u);
+  EXPECT_THAT(mpi.commands[0], IsSupersetOf({"-n", "2", "btl_vader_single_copy_mechanism", "none"}));
+  const auto ours = start_of(*find_setting("tcp", "wreath"), 4, places, "barrier_perf", {"-a", "3"});
+  EXPECT_THAT(ours.commands,
+              ElementsAre(ElementsAre("/bin/barrier_perf", "--ranks", "4", "--transport", "tcp", "-a", "3")));
+  const auto gloo = start_of(*find_setting("tcp", "G"), 2, places, "all_reduce_perf", {});
+  ASSERT_EQ(gloo.commands.size(), 2u);
+  EXPECT_THAT(gloo.commands[1], ElementsAre("/bin/peer_gloo", "1", "2", "/scratch", "all_reduce_perf", "--no-pin"));
+  EXPECT_THAT(start_of(*find_setting("tcp", "M"), 2, places, "all_reduce_perf", {}).variables,
+              IsSupersetOf({"UCX_TLS=tcp,self"}));
+}
+
+TEST(Settings, NameTheProgramThatIsMissing) {
+  EXPECT_EQ(missing(*find_setting("tcp", "G"), {"/nowhere", ""}), "/nowhere/peer_gloo");
+}
+
+class Runs : public testing::Test {
+ protected:
+  Status run(const std::string& script, std::int64_t timeout_ms, int processes = 1) {
+    Start start;
+    start.commands.assign(static_cast<std::size_t>(processes), {"/bin/sh", "-c", script});
+    start.variables = {"WORD=from here"};
+    return run_to_end(start, log(), timeout_ms);
+  }
+  std::string log() const { return folder_ / "log"; }
+  wreath::test::Folder folder_;
+};
+
+TEST_F(Runs, EndWellAndKeepTheOutput) {
+  EXPECT_TRUE(run("echo $WORD", 10'000));
+  std::ifstream file(log());
+  std::string line;
+  std::getline(file, line);
+  EXPECT_EQ(line, "from here");
+}
+
+TEST_F(Runs, SayHowTheyFailed) {
+  const Status failed = run("echo first; echo why >&2; exit 7", 10'000);
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().message, HasSubstr("exit code 7"));
+  EXPECT_THAT(failed.error().message, HasSubstr("why"));
+  EXPECT_THAT(run("kill -9 $$", 10'000).error().message, HasSubstr("signal 9"));
+}
+
+TEST_F(Runs, AreEndedWhenTheyTakeTooLong) {
+  const Status late = run("sleep 100", 200, 2);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::Timeout);
+}
+
+// One fails, the other would go on.
+TEST_F(Runs, AreEndedTogether) {
+  EXPECT_FALSE(run("if mkdir " + log() + ".d 2>/dev/null; then exit 1; fi; sleep 100", 30'000, 2));
+}
+
+Comparison example() {
+  Comparison comparison{"compare", "abc", "a machine", "today", 2, {}, {{0, {60, 61}}}, {"a remark"}};
+  comparison.cells[{"shm", "all_reduce", 8}] = {{"wreath", times_of({1, 1})}, {"O", times_of({3, 3})}};
+  comparison.cells[{"tcp", "broadcast", 65536}] = {{"wreath", times_of({4, 4})}, {"G", times_of({2, 2})}};
+  return comparison;
+}
+
+TEST(Comparisons, AreReadAsTheyWereWritten) {
+  const wreath::test::Folder folder;
+  const std::string path = folder / "file.json";
+  std::ofstream(path) << to_json(example());
+  const auto read = read_comparison(path);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(to_json(*read), to_json(example()));
+}
+
+TEST(Comparisons, RefuseOtherFiles) {
+  const wreath::test::Folder folder;
+  const std::string path = folder / "file.json";
+  EXPECT_EQ(read_comparison(path).error().code, ErrorCode::System);
+  std::ofstream(path) << to_json(example()).substr(0, 200);
+  const auto cut = read_comparison(path);
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().code, ErrorCode::Mismatch);
+  EXPECT_THAT(cut.error().message, HasSubstr("file.json"));
+}
+
+TEST(Comparisons, ShowRatiosMeansAndWhatIsSlower) {
+  const std::string text = to_text(example());
+  EXPECT_THAT(text, HasSubstr("3.00"));
+  EXPECT_THAT(text, HasSubstr("slower (whole interval below 0.95): 1 of 1 cells:\n  broadcast 64K"));
+  EXPECT_THAT(text, HasSubstr("note: a remark"));
+  const std::string html = to_html(example());
+  EXPECT_THAT(html, HasSubstr("<svg"));
+  EXPECT_THAT(html, Not(HasSubstr("src=")));
+}
+
+}  // namespace
+}  // namespace wreath::perf
