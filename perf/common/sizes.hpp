@@ -19,11 +19,11 @@ std::string format_size(std::size_t bytes);
 // The sizes of a run in bytes: those of `list` where there are any, else from `minimum` to `maximum`, times `factor`
 // where that is above 1, else plus `step`; each rounded down to whole elements, without repeats.
 struct SizeRange {
-  std::vector<std::size_t> list;
   std::size_t minimum = std::size_t{32} << 20;
   std::size_t maximum = std::size_t{32} << 20;
   std::size_t step = std::size_t{1} << 20;
   std::size_t factor = 1;
+  std::vector<std::size_t> list = {};
 };
 std::vector<std::size_t> sizes_of(const SizeRange& range, std::size_t element_bytes);
 

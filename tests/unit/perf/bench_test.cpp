@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "kernels/kernels.hpp"
 #include "perf/common/reference.hpp"
 #include "perf/common/run.hpp"
@@ -45,6 +47,24 @@ Outcome measure(const CollectiveRow& row, int ranks, const Options& options, con
 
 Outcome measure(int ranks, const Options& options, const Fault& fault = {}) {
   return measure(row_of("all_reduce_perf"), ranks, options, {options.dtypes[0], ReduceOp::Sum, 0}, kCount, fault);
+}
+
+TEST(Bench, TimesAsManyCallsAsTakeTheTimeOnEveryRank) {
+  Options options = options_of(DataType::Float32, 20);
+  options.time_ms = 5;
+  const CollectiveRow& row = row_of("all_reduce_perf");
+  const Case work = make_case(row, 2, 4096, {DataType::Float32, ReduceOp::Sum, 0});
+  std::array<Timing, 2> timings;
+  on_ranks(2, {}, work.count, [&](Member& member) {
+    auto buffers = Buffers::make(work.bytes, 0, false);
+    ASSERT_TRUE(buffers);
+    Bench bench(member, row, options, *buffers);
+    timings[static_cast<std::size_t>(member.rank())] = bench.out_of_place(work).value();
+  });
+  EXPECT_EQ(timings[0].iterations, timings[1].iterations);
+  EXPECT_GT(timings[0].iterations, 1);
+  EXPECT_GT(timings[0].time_us * timings[0].iterations, 200);  // microseconds: others may have slowed the look at it
+  EXPECT_EQ(timings[0].wrong + timings[1].wrong, 0U);
 }
 
 class EveryRow : public testing::TestWithParam<CollectiveRow> {};

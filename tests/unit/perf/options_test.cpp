@@ -54,6 +54,7 @@ TEST(Sizes, GrowByFactorOrStepInWholeElements) {
   EXPECT_THAT(sizes_of({8, 100, 1, 2}, 4), ElementsAre(8, 16, 32, 64));
   EXPECT_THAT(sizes_of({4, 16, 4, 1}, 4), ElementsAre(4, 8, 12, 16));
   EXPECT_THAT(sizes_of({5, 23, 6, 1}, 4), ElementsAre(4, 8, 16, 20));
+  EXPECT_THAT(sizes_of({1, 2, 3, 4, {8, 100, 102, 64}}, 4), ElementsAre(8, 100, 64));
   EXPECT_THAT(sizes_of({0, 8, 1, 2}, 4), ElementsAre(0, 4, 8));
   EXPECT_THAT(sizes_of({7, 7, 0, 1}, 4), ElementsAre(4));
 }
@@ -133,12 +134,24 @@ TEST(CommandLine, RefusesNamingFlagAndValue) {
       {{"-i", "4", "-f", "2"}, "not together with -f"},
       {{"--nosuch"}, "--nosuch"},
       {{"-S", "yes"}, "-S yes: give 0 or 1"},
+      {{"--sizes", "8,x"}, "--sizes 8,x: 'x' is not a size"},
+      {{"--sizes", "8", "-b", "8"}, "--sizes 8: not together with -b"},
+      {{"--time", "0"}, "--time 0: not a number of milliseconds above 0"},
+      {{"--time", "5", "-n", "5"}, "--time 5: not together with -n"},
+      {{"--place", "in"}, "--place in: give both or out"},
   };
   for (const Bad& each : bad) {
     const Stop stop = refused(each.arguments);
     EXPECT_EQ(stop.exit_code, 2) << each.message;
     EXPECT_THAT(stop.text, HasSubstr(each.message));
   }
+}
+
+TEST(CommandLine, TakesAListOfSizes) {
+  const Options o = accepted({"--sizes", "64K,8,1M"});
+  EXPECT_THAT(o.sizes.list, ElementsAre(65536, 8, 1 << 20));
+  EXPECT_EQ(o.sizes.minimum, 8U);
+  EXPECT_EQ(o.sizes.maximum, 1U << 20);
 }
 
 TEST(CommandLine, RefusesEveryFlagThatMakesNoSenseHere) {
