@@ -271,7 +271,7 @@ void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
     }
     o.communicator.algorithm = text;
   });
-  add_number(app, "--lanes", "data lanes", {1, 64}, o.communicator.lanes);
+  add_number(app, "--lanes", "data lanes", {1, 15}, o.communicator.lanes);
   add_size(app, "--tile", "bytes of a tile", o.communicator.tile_bytes);
   add_choice(app, "--reproducible", "same inputs, same bits (on)", {"off", "on"}, o.communicator.reproducible);
   add_choice(app, "--memory", "host: ordinary memory; shared: memory that peers map (host)", {"host", "shared"},

@@ -12,6 +12,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
+#include "src/communicator/exchange.hpp"
 #include "wreath/algorithm.hpp"
 #include "wreath/transport.hpp"
 
@@ -19,7 +20,7 @@ namespace wreath {
 namespace {
 
 constexpr std::uint32_t kMaximumSlotCount = 1024;
-constexpr int kMaximumDataLanes = 64;
+constexpr int kMaximumDataLanes = kExchangeLane;  // each is a lane at least
 constexpr std::array kTimeouts{&Timeouts::bootstrap_ms, &Timeouts::late_warning_ms, &Timeouts::arrival_ms,
                                &Timeouts::stall_ms};
 

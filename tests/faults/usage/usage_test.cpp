@@ -161,6 +161,16 @@ TEST(Usage, OptionsThatOtherRanksCouldNotReadAreRefused) {
   EXPECT_NE(ranks.error().message.find("trace = "), std::string::npos) << ranks.error().message;
 }
 
+TEST(Usage, MoreLanesThanThereAreAreRefusedAtOnce) {
+  CommunicatorOptions options = quick();
+  options.lanes = 16;
+  const auto ranks = Communicator::create_local(2, options);
+  ASSERT_FALSE(ranks);
+  EXPECT_EQ(ranks.error().code, ErrorCode::InvalidArgument);
+  EXPECT_NE(ranks.error().message.find("lanes = 16: must be between 0 and 15"), std::string::npos)
+      << ranks.error().message;
+}
+
 TEST(Usage, MoreTilesThanALaneCountsAreRefused) {
   CommunicatorOptions options = quick();
   options.tile_bytes = 1;
