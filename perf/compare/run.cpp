@@ -70,7 +70,8 @@ Status keep(const std::string& path, const Contestants& contestants, const Setti
             Comparison& comparison) {
   std::ifstream file(path);
   try {
-    for (const auto& row : nlohmann::json::parse(file).at("results")) {
+    const auto report = nlohmann::json::parse(file);
+    for (const auto& row : report.at("results")) {
       const auto& measured = row.at("out_of_place");
       Times& times =
           comparison.cells[{contestants.transport, contestants.operation, row.at("size")}][std::string(setting.code)];

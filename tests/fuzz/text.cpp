@@ -1,5 +1,6 @@
 // libFuzzer target: the small texts people and launchers give: ids, keys, sizes, addresses, faults. The first byte
 // chooses.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -24,9 +25,13 @@ void read_id(std::string_view text) {
   if (id) require(UniqueId::parse(id->to_string()).value().bytes == id->bytes);
 }
 
+// A key is never shown: of another text of that length the error is the same.
 void read_key(std::string_view text) {
   const auto key = Key::parse(text, "the fuzzer");
-  if (!key && text.size() > 8) require(key.error().message.find(text) == std::string::npos);  // never shown
+  std::string other(text);
+  std::replace_if(
+      other.begin(), other.end(), [](char c) { return c != ' ' && c != '\n' && c != '\r'; }, 'z');
+  if (!key) require(key.error().message == Key::parse(other, "the fuzzer").error().message);
 }
 
 void read_bytes(std::string_view text) {
