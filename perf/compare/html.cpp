@@ -1,7 +1,6 @@
-// Comparisons as a page: times over size of this library and of each peer's best setting.
+// Comparisons as a page: ratios over size, and the table.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 
 #include "perf/common/page.hpp"
@@ -13,43 +12,36 @@
 namespace wreath::perf {
 namespace {
 
-using Group = std::pair<std::string, std::string>;  // transport and operation
-
-double median_of(const Times& times) {
-  std::vector<double> values;
-  for (const auto& [round, us] : times.us) values.push_back(us);
-  return median(std::move(values));
-}
-
-bool in(const Cell& cell, const Group& group) {
-  return cell.transport == group.first && cell.operation == group.second;
-}
-
-// Time by size of one setting.
-PlotSeries series_of(const Comparison& comparison, const Group& group, const std::string& code) {
-  const Setting* setting = find_setting(group.first, code);
+// Ratios by size of one operation.
+PlotSeries series_of(const Comparison& comparison, const std::string& transport, const std::string& operation) {
   PlotSeries series;
-  series.name = setting == nullptr ? code : std::string(setting->shown);
+  series.name = operation;
   for (const auto& [cell, contest] : comparison.cells) {
-    const auto found = contest.find(code);
-    if (!in(cell, group) || found == contest.end() || found->second.wrong > 0) continue;
-    const double us = median_of(found->second);
-    series.points.push_back({static_cast<double>(cell.bytes), us,
-                             fmt::format("{}: {} us at {}", series.name, us, format_size(cell.bytes))});
+    const auto verdict = judge(contest);
+    if (cell.transport != transport || cell.operation != operation || !verdict || verdict->best.empty()) continue;
+    series.points.push_back(
+        {static_cast<double>(cell.bytes), verdict->ratio,
+         fmt::format("{} of {}: {:.2f}, between {:.2f} and {:.2f}", operation, format_size(cell.bytes), verdict->ratio,
+                     verdict->interval.low, verdict->interval.high)});
   }
   return series;
 }
 
-std::string plot_of(const Comparison& comparison, const Group& group) {
-  std::set<std::string> codes;
+// One line an operation, and where both are equally fast.
+std::string plot_of(const Comparison& comparison, const std::string& transport) {
+  Plot plot{"Over " + transport, "best peer's time / Wreath's, by size; above 1 Wreath is faster", {}};
+  std::set<std::string> operations;
   for (const auto& [cell, contest] : comparison.cells) {
-    if (!in(cell, group)) continue;
-    for (const auto& [code, times] : contest) codes.insert(code);
+    if (cell.transport == transport) operations.insert(cell.operation);
   }
-  Plot plot{group.second + " over " + group.first, "us over size", {series_of(comparison, group, "wreath")}};
-  for (const std::string& code : codes) {
-    if (code != "wreath") plot.series.push_back(series_of(comparison, group, code));
+  PlotSeries even{"equally fast", {}, true};
+  for (const std::string& operation : operations) {
+    plot.series.push_back(series_of(comparison, transport, operation));
+    const auto& points = plot.series.back().points;
+    if (points.size() > even.points.size()) even.points = points;
   }
+  for (PlotPoint& point : even.points) point.value = 1;
+  plot.series.push_back(even);
   std::erase_if(plot.series, [](const PlotSeries& series) { return series.points.empty(); });
   return fmt::format("<div class=\"card\">{}</div>\n", plot_svg(plot));
 }
@@ -70,14 +62,14 @@ std::string row_of(const Cell& cell, const Contest& contest) {
 }  // namespace
 
 std::string to_html(const Comparison& comparison) {
-  std::set<Group> groups;
+  std::set<std::string> transports;
   std::string rows;
   for (const auto& [cell, contest] : comparison.cells) {
-    groups.insert({cell.transport, cell.operation});
+    transports.insert(cell.transport);
     rows += row_of(cell, contest);
   }
   std::string body = "<div class=\"plots\">\n";
-  for (const Group& group : groups) body += plot_of(comparison, group);
+  for (const std::string& transport : transports) body += plot_of(comparison, transport);
   body +=
       "</div>\n<div class=\"card scroll\"><table>\n<thead><tr><th class=\"text\">transport</th><th class=\"text\">"
       "operation</th><th>size</th><th>Wreath us</th><th>best peer us</th><th>ratio</th><th>90 % interval</th>"
