@@ -126,7 +126,7 @@ int compare(Arguments& arguments, const std::string& command) {
     return fail(1, "--json " + arguments.json_file + ": not written");
   if (!write_text(arguments.html_file, to_html(comparison)))
     return fail(1, "--html " + arguments.html_file + ": not written");
-  return 0;
+  return wrong_results(comparison.cells) > 0 ? 1 : 0;
 }
 
 void add_flags(CLI::App& app, Arguments& arguments) {

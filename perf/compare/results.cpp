@@ -61,6 +61,15 @@ std::optional<Verdict> judge(const Contest& contest) {
   return verdict;
 }
 
+int wrong_results(const std::map<Cell, Contest>& cells) {
+  int wrong = 0;
+  for (const auto& [cell, contest] : cells) {
+    const auto ours = contest.find("wreath");
+    if (ours != contest.end()) wrong += ours->second.wrong;
+  }
+  return wrong;
+}
+
 double geometric_mean(const std::vector<double>& values) {
   double logs = 0;
   for (const double value : values) logs += std::log(value);

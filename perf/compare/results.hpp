@@ -28,8 +28,10 @@ using Contest = std::map<std::string, Times>;
 
 double median(std::vector<double> values);
 
+inline constexpr int kRoundsOfAnInterval = 5;  // fewer give none of 90 %
+
 // The middle of a sample's sorted values that holds its median with at least 90 % probability, whatever the
-// distribution (order statistics; binomial with 1/2). The whole range for fewer than 8.
+// distribution (order statistics; binomial with 1/2). The whole range for fewer than 8 values.
 struct Interval {
   double low = 0;
   double high = 0;
@@ -48,6 +50,9 @@ struct Verdict {
 };
 // Nothing where this library was not measured.
 std::optional<Verdict> judge(const Contest& contest);
+
+// Rounds in which this library's results were wrong.
+int wrong_results(const std::map<Cell, Contest>& cells);
 
 double geometric_mean(const std::vector<double>& values);
 

@@ -1,6 +1,8 @@
 // Comparisons as tables.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "perf/common/sizes.hpp"
 #include "perf/compare/report.hpp"
 #include "perf/compare/settings.hpp"
@@ -70,7 +72,10 @@ std::string table_of(const Comparison& comparison, const std::string& transport)
 std::string to_text(const Comparison& comparison) {
   std::string text;
   std::string last;
+  int fewest = kRoundsOfAnInterval;
   for (const auto& [cell, contest] : comparison.cells) {
+    const auto verdict = judge(contest);
+    if (verdict && !verdict->best.empty()) fewest = std::min(fewest, verdict->rounds);
     if (cell.transport != last) text += table_of(comparison, cell.transport);
     last = cell.transport;
   }
@@ -79,6 +84,10 @@ std::string to_text(const Comparison& comparison) {
     for (const auto& [round, probe] : comparison.probes)
       text += fmt::format(" {:.0f}/{:.0f}", probe.before_ns, probe.after_ns);
     text += "\n";
+  }
+  if (fewest < kRoundsOfAnInterval) {
+    text += fmt::format("note: {} rounds: the intervals are their range, and hold the median with less than 90 %\n",
+                        fewest);
   }
   for (const std::string& remark : comparison.remarks) text += "note: " + remark + "\n";
   return text;

@@ -42,6 +42,7 @@ struct Streamed {
 
   DeviceMemory input = host_device().allocate(kBytes).value();
   DeviceMemory output = host_device().allocate(kBytes).value();
+  std::atomic<bool> released = false;  // what hold_until() may wait for as long as the stream has work
   std::unique_ptr<Stream> stream = host_device().make_stream().value();
 };
 
@@ -119,17 +120,22 @@ TEST(CallsInStreams, WorkAlone) {
   EXPECT_EQ(target, values);
 }
 
+// A call that is in the stream before the work in front of it fails.
+Work start_behind_a_failure(Communicator& communicator, Streamed& device) {
+  device.hold_until(device.released);
+  device.stream->run([] { return Status(Error{ErrorCode::System, "no luck"}); }).value();
+  Work work = communicator.start(device.sum()).value();
+  device.released = true;
+  return work;
+}
+
 // A call that its stream skips, for what stood before it failed, is an error on every rank.
 TEST(CallsInStreams, FailWhereTheirStreamFailsBeforeThem) {
   LocalRanks ranks(2, {});
   const RecordingsFolder kept;
   ranks.run([&](Communicator& communicator) {
     Streamed device;
-    std::atomic<bool> go = false;
-    device.hold_until(go);
-    device.stream->run([] { return Status(Error{ErrorCode::System, "no luck"}); }).value();
-    Work work = communicator.start(device.sum()).value();
-    go = true;
+    Work work = start_behind_a_failure(communicator, device);
     const Status status = work.wait(20'000);
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, ErrorCode::InvalidUsage) << status.error().message;
@@ -167,11 +173,7 @@ TEST(CallsInStreams, AloneFailWithTheirStream) {
   LocalRanks ranks(1, {});
   Communicator& communicator = ranks.communicators().front();
   Streamed device;
-  std::atomic<bool> go = false;
-  device.hold_until(go);
-  device.stream->run([] { return Status(Error{ErrorCode::System, "no luck"}); }).value();
-  Work work = communicator.start(device.sum()).value();
-  go = true;
+  Work work = start_behind_a_failure(communicator, device);
   EXPECT_FALSE(device.stream->synchronize());
   EXPECT_EQ(work.wait(20'000).error().code, ErrorCode::InvalidUsage);
 }

@@ -153,6 +153,24 @@ TEST(Comparisons, AreReadAsTheyWereWritten) {
   EXPECT_EQ(to_json(*read), to_json(example()));
 }
 
+TEST(Comparisons, CountWhatThisLibraryDidWrong) {
+  Comparison comparison = example();
+  comparison.cells.begin()->second["O"].wrong = 5;
+  EXPECT_EQ(wrong_results(comparison.cells), 0);
+  comparison.cells.begin()->second["wreath"].wrong = 2;
+  EXPECT_EQ(wrong_results(comparison.cells), 2);
+  EXPECT_THAT(to_text(comparison), HasSubstr("WRONG in 2 rounds"));
+}
+
+TEST(Comparisons, SayWhereTheIntervalHoldsLess) {
+  EXPECT_THAT(to_text(example()), HasSubstr("note: 2 rounds: the intervals are their range"));
+  Comparison comparison = example();
+  for (auto& [cell, contest] : comparison.cells) {
+    for (auto& [code, times] : contest) times = times_of({1, 2, 3, 4, 5});
+  }
+  EXPECT_THAT(to_text(comparison), Not(HasSubstr("are their range")));
+}
+
 TEST(Comparisons, RefuseOtherFiles) {
   const wreath::test::Folder folder;
   const std::string path = folder / "file.json";
