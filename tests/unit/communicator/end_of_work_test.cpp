@@ -1,6 +1,7 @@
 // What becomes of work in flight when its communicator fails and is destroyed.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -57,14 +58,23 @@ TEST_F(EndOfWork, OfARootLeavesItsDataBehind) {
     CommunicatorOptions options;
     options.transports = {transport};
     auto communicators = Communicator::create_local(2, options).value();
-    constexpr std::size_t kCount = 450'000;  // more than a socket takes at once, less than the slots
+    constexpr std::size_t kCount = 100'000;  // fits the slots, and not what the peer's machine takes unread
     std::vector<std::int32_t> theirs(kCount);
+    std::atomic<bool> done = false;
+    std::atomic<bool> left = false;
     std::jthread root([&] {
-      Communicator leaving = std::move(communicators[0]);
-      std::vector<std::int32_t> own(kCount, 7);
-      EXPECT_TRUE(leaving.broadcast(std::span(own), 0));
+      {
+        Communicator leaving = std::move(communicators[0]);
+        std::vector<std::int32_t> own(kCount, 7);
+        EXPECT_TRUE(leaving.broadcast(std::span(own), 0));
+        done = true;
+      }
+      left = true;
     });
+    for (int i = 0; i < 10'000 && !done; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(done) << transport;
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    EXPECT_FALSE(left) << transport << ": its data is not with its peer";
     EXPECT_TRUE(communicators[1].broadcast(std::span(theirs), 0)) << transport;
     EXPECT_EQ(theirs, std::vector<std::int32_t>(kCount, 7)) << transport;
   }
