@@ -220,6 +220,26 @@ void add_simulate(CLI::App& plan, PlanArguments& arguments) {
       "  wreath plan simulate broadcast 64M --latency 20 --bandwidth 3 --json");
 }
 
+void add_explain(CLI::App& plan, PlanArguments& arguments) {
+  CLI::App* explain = plan.add_subcommand("explain", "say which plan a call gets, and why not another");
+  explain->add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...")->required();
+  explain->add_option("SIZE", arguments.size, kSizeHelp)->required();
+  explain->add_option("--ranks", arguments.ranks, "N (default 2)");
+  explain->add_option("--transport", arguments.transport, "shm (ranks map each other's memory) or tcp (a wire)")
+      ->check(CLI::IsMember({"shm", "tcp"}))
+      ->capture_default_str();
+  explain->add_option("--tuning", arguments.tuning, "a file of `wreath tune`, or none (default: this machine's)");
+  explain->add_flag("--any-order", arguments.any_order, "sums in any order, as with WREATH_REPRODUCIBLE=0");
+  explain->add_flag("--json", arguments.json, "print JSON");
+  explain->footer(
+      "predicted: the schedule, simulated with constants of a kind of link, which were measured on another machine.\n"
+      "measured: by `wreath tune` on this machine. limit: what its memory, cores and loopback allow.\n"
+      "A row is chosen by measurement where there is one, else by the library's rules (docs/decisions/0003).\n\n"
+      "Examples:\n"
+      "  wreath plan explain all_reduce 64MiB\n"
+      "  wreath plan explain reduce_scatter 1M --ranks 8 --transport tcp --tuning none");
+}
+
 void add_table(CLI::App& plan, PlanArguments& arguments) {
   CLI::App* table = plan.add_subcommand("table", "print what every algorithm costs");
   table->add_flag("--markdown", arguments.markdown, "as a page of Markdown");
@@ -238,13 +258,15 @@ std::function<int()> add_plan(CLI::App& command) {
   add_show(command, *arguments);
   add_verify(command, *arguments);
   add_simulate(command, *arguments);
+  add_explain(command, *arguments);
   add_table(command, *arguments);
   command.footer(
       "Examples:\n  wreath plan show all_reduce 1M --ranks 4\n  wreath plan verify --all --ranks 1..64\n"
-      "  wreath plan simulate all_to_all 64K\n  wreath plan table");
+      "  wreath plan simulate all_to_all 64K\n  wreath plan explain all_reduce 64M\n  wreath plan table");
   return [&command, arguments] {
     if (command.got_subcommand("show")) return run_show(*arguments);
     if (command.got_subcommand("simulate")) return run_plan_simulate(*arguments);
+    if (command.got_subcommand("explain")) return run_plan_explain(*arguments);
     if (command.got_subcommand("table")) return run_table(*arguments);
     return run_plan_verify(*arguments);
   };

@@ -22,6 +22,9 @@ struct PlanArguments {
   bool all = false;
   bool json = false;
   bool markdown = false;
+  std::string transport = "shm";
+  std::string tuning;      // a file, none, or empty: this machine's
+  bool any_order = false;  // not only canonical sums
   FlatModel model;
 };
 
@@ -45,5 +48,6 @@ int report(const Error& error);
 // Exit codes of the subcommands.
 int run_plan_verify(const PlanArguments& arguments);
 int run_plan_simulate(const PlanArguments& arguments);
+int run_plan_explain(const PlanArguments& arguments);
 
 }  // namespace wreath

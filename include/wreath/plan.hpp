@@ -50,6 +50,9 @@ struct FlatModel {
   double bandwidth_gb_s = 10;  // 1e9 bytes a second
   double reduction_gb_s = 20;  // of sources read
   double copy_gb_s = 20;
+  double message_us = 0;  // of each end's time, for a message
+  bool staged = false;    // what is sent is copied first, by the sender
+  bool one_core = false;  // copies and reductions of a rank's lanes wait for each other
 };
 
 struct Simulated {

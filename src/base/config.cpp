@@ -2,6 +2,7 @@
 #include "src/base/config.hpp"
 
 #include <fmt/format.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -126,6 +127,15 @@ Result<bool> setting_boolean(Setting setting) {
     if (text == no) return false;
   }
   return bad_setting(setting, setting_text(setting), "1 or 0");
+}
+
+std::string home_directory() {
+  if (std::string home = setting_text(Setting::Home); !home.empty()) return home;
+  passwd entry{};
+  passwd* found = nullptr;
+  std::vector<char> buffer(16 * 1024);
+  if (::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) return {};
+  return found->pw_dir;
 }
 
 std::vector<std::string> unknown_settings() {

@@ -32,12 +32,14 @@ enum class Setting : std::uint8_t {
   RecorderDir,
   Faults,
   Trace,
+  Tuning,
   TestLong,
   SpinUs,
   JobRank,
   WorldSize,
   MasterAddr,
   MasterPort,
+  CacheHome,
   Home,
 };
 
@@ -90,6 +92,8 @@ inline constexpr std::array kSettings{
                "faults of links, for tests: delay, drop, close, truncate = probability per message, delay_ms, seed"},
     SettingRow{Setting::Trace, "WREATH_TRACE", "",
                "folder where every rank leaves a trace of its calls and steps, for `wreath trace`"},
+    SettingRow{Setting::Tuning, "WREATH_TUNING", "",
+               "file of `wreath tune`; none: only the library's own rules; empty: this machine's in the user's cache"},
     SettingRow{Setting::TestLong, "WREATH_TEST_LONG", "0", "1: tests run their long matrices"},
     SettingRow{Setting::SpinUs, "WREATH_SPIN_US", "-1",
                "how long a waiter spins before it sleeps; -1: 50 with a core for each rank, else 0", -1, 1'000'000},
@@ -98,6 +102,7 @@ inline constexpr std::array kSettings{
     SettingRow{Setting::MasterAddr, "MASTER_ADDR", "", "host or address of rank 0 (torchrun's name)"},
     SettingRow{Setting::MasterPort, "MASTER_PORT", "", "port of the launcher's store (torchrun's name)", 1,
                kMaximumPort},
+    SettingRow{Setting::CacheHome, "XDG_CACHE_HOME", "", "the user's cache; empty: .cache in HOME"},
     SettingRow{Setting::Home, "HOME", "",
                "the user's folder; .config/wreath/key below it holds a key made by `wreath key`"},
 };
@@ -114,6 +119,9 @@ std::string setting_text(Setting setting);
 Result<std::int64_t> setting_integer(Setting setting);
 Result<std::uint64_t> setting_bytes(Setting setting);
 Result<bool> setting_boolean(Setting setting);
+
+// HOME, or the user's folder as the system knows it; empty: there is none.
+std::string home_directory();
 
 // A sentence for each WREATH_* variable of the environment that is not in the table, with the nearest
 // name of the table where one is near.

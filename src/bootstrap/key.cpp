@@ -54,15 +54,6 @@ Status check_owner(const struct stat& status, const std::string& path) {
   return {};
 }
 
-std::string home_directory() {
-  if (std::string home = setting_text(Setting::Home); !home.empty()) return home;
-  passwd entry{};
-  passwd* found = nullptr;
-  std::vector<char> buffer(16 * 1024);
-  if (::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) return {};
-  return found->pw_dir;
-}
-
 }  // namespace
 
 Key::~Key() { sodium_memzero(bytes_.data(), bytes_.size()); }

@@ -56,8 +56,6 @@ constexpr std::size_t kPurposeOffset = kMagic.size() + 8;
 
 }  // namespace
 
-std::string_view library_version() { return WREATH_VERSION; }
-
 Handshake::Handshake(Fd fd, Identity self, bool connects)
     : fd_(std::move(fd)), self_(std::move(self)), connects_(connects), mine_(write_greeting(self_.greeting)) {
   if (connects_) state_ = State::Sending;

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "src/base/socket.hpp"
+#include "src/base/version.hpp"
 #include "src/bootstrap/key.hpp"
 #include "wreath/result.hpp"
 
@@ -35,9 +36,6 @@ struct Greeting {
   Purpose purpose = Purpose::Meet;
   std::string version;  // of the library, at most 15 bytes
 };
-
-// The version of this library.
-std::string_view library_version();
 
 // Who an end is and what it proves.
 struct Identity {

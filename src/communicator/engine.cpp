@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t kStrands = 2;  // lanes of one data lane that fill slots, in most rows
 constexpr std::uint64_t kMinimumSlotBytes = 4 * 1024;
-constexpr std::uint64_t kMaximumSlotBytes = 512 * 1024;
+constexpr std::uint64_t kMaximumSlotBytes = kLargestTile;
 constexpr std::int64_t kLeaveMs = 5'000;
 constexpr std::int64_t kAbortMs = 1'000;
 constexpr int kYields = 100;  // of a thread that waits for another one's driving, before it sleeps

@@ -1,20 +1,14 @@
 // Writing recordings, and a bounded decoder that takes any text.
 #include "src/recorder/json.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 
-#include "src/base/fd.hpp"
-#include "src/base/io.hpp"
+#include "src/base/json_reader.hpp"
+#include "src/base/text_file.hpp"
 
 namespace wreath {
 namespace {
@@ -25,7 +19,6 @@ using OrderedJson = nlohmann::ordered_json;  // written: members in our order
 constexpr std::string_view kFormat = "wreath-recording";
 constexpr std::int64_t kFormatVersion = 1;
 constexpr std::size_t kMaximumFileBytes = 1 << 20;
-constexpr std::size_t kMaximumTextBytes = 4096;
 constexpr std::string_view kSent = "send";
 constexpr std::string_view kReceived = "recv";
 
@@ -50,71 +43,7 @@ OrderedJson message_to_json(const MessageRecord& message) {
           {"count", message.count},       {"number", message.number}};
 }
 
-// Takes members of one JSON object with their type and range checked. The first wrong one is kept.
-class Reader {
- public:
-  explicit Reader(const Json& object) : object_(object) {}
-
-  std::int64_t integer(const char* key, std::int64_t minimum, std::int64_t maximum) {
-    const Json* value = member(key);
-    if (value == nullptr) return minimum;
-    const bool small = value->is_number_integer() &&
-                       !(value->is_number_unsigned() &&
-                         value->get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()});
-    if (!small || value->get<std::int64_t>() < minimum || value->get<std::int64_t>() > maximum) {
-      refuse(key, fmt::format("is not a whole number from {} to {}", minimum, maximum));
-      return minimum;
-    }
-    return value->get<std::int64_t>();
-  }
-
-  std::string text(const char* key) {
-    const Json* value = member(key);
-    if (value == nullptr) return {};
-    if (!value->is_string() || value->get_ref<const std::string&>().size() > kMaximumTextBytes) {
-      refuse(key, fmt::format("is not a text of at most {} bytes", kMaximumTextBytes));
-      return {};
-    }
-    return value->get<std::string>();
-  }
-
-  // The candidate whose name() is the member's text.
-  template <typename T, typename Candidates>
-  T choice(const char* key, const Candidates& candidates) {
-    const std::string wanted = text(key);
-    for (const T candidate : candidates) {
-      if (name(candidate) == wanted) return candidate;
-    }
-    refuse(key, fmt::format("is '{}', which this program does not know", wanted.substr(0, 40)));
-    return T{};
-  }
-
-  bool has(const char* key) const { return object_.contains(key); }
-
-  const Json* array(const char* key, std::size_t maximum_size) {
-    const Json* value = member(key);
-    if (value == nullptr) return nullptr;
-    if (value->is_array() && value->size() <= maximum_size) return value;
-    refuse(key, fmt::format("is not a list of at most {} entries", maximum_size));
-    return nullptr;
-  }
-
-  void refuse(const char* key, const std::string& reason) {
-    if (!refusal_) refusal_ = fmt::format("\"{}\" {}", key, reason);
-  }
-  const std::optional<std::string>& refusal() const { return refusal_; }
-
- private:
-  const Json* member(const char* key) {
-    const auto found = object_.find(key);
-    if (found != object_.end()) return &*found;
-    refuse(key, "is missing");
-    return nullptr;
-  }
-
-  const Json& object_;
-  std::optional<std::string> refusal_;
-};
+using Reader = JsonReader;
 
 constexpr std::int64_t kMaximumInt = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaximumInt64 = std::numeric_limits<std::int64_t>::max();
@@ -223,22 +152,11 @@ Recording recording_from(Reader& reader) {
   return recording;
 }
 
-Error system_error(std::string_view what, const std::string& path) {
-  return {ErrorCode::System, fmt::format("{} {}: {}", what, path, std::strerror(errno))};
-}
-
 // Whether `path` holds the recording of another communicator of the same process.
 bool taken_by_sibling(const std::string& path, const Recording& recording) {
   const Result<Recording> there = read_recording(path);
   return there && there->pid == recording.pid && there->host == recording.host &&
          there->communicator != recording.communicator;
-}
-
-Status write_file(const std::string& path, std::string_view text) {
-  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
-  if (!file) return system_error("cannot create", path);
-  if (fchmod(file.get(), 0644) != 0 || !write_all(file.get(), text)) return system_error("cannot write", path);
-  return {};
 }
 
 }  // namespace
@@ -253,7 +171,7 @@ std::string to_json(const Recording& recording) {
                         {"communicator", communicator_text(recording.communicator)},
                         {"clock_offset_ns", recording.clock_offset_ns},
                         {"taken_ns", recording.taken_ns},
-                        {"error", recording.error.substr(0, kMaximumTextBytes)},
+                        {"error", recording.error.substr(0, JsonReader::kMaximumTextBytes)},
                         {"error_kind", recording.error_kind},
                         {"failed_rank", recording.failed_rank},
                         {"calls", OrderedJson::array()},
@@ -271,14 +189,7 @@ Result<std::string> write_recording(const Recording& recording, const std::strin
   if (taken_by_sibling(path, recording)) {
     path = fmt::format("{}-{}.json", stem, communicator_text(recording.communicator));
   }
-  const std::string unfinished = fmt::format("{}.{}-{:x}.tmp", path, recording.pid, recording.communicator);
-  ::unlink(unfinished.c_str());
-  const Status written = write_file(unfinished, to_json(recording));
-  if (!written || ::rename(unfinished.c_str(), path.c_str()) != 0) {
-    const Error error = written ? system_error("cannot rename to", path) : written.error();
-    ::unlink(unfinished.c_str());
-    return error;
-  }
+  WREATH_TRY(replace_file(path, fmt::format("{}-{:x}", recording.pid, recording.communicator), to_json(recording)));
   return path;
 }
 
@@ -298,23 +209,9 @@ Result<Recording> parse_recording(std::string_view text, std::string_view source
 }
 
 Result<Recording> read_recording(const std::string& path) {
-  // O_NONBLOCK: a FIFO of that name must not hold us.
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return system_error("cannot open", path);
-  struct stat status {};
-  if (fstat(file.get(), &status) != 0) return system_error("cannot read", path);
-  if (!S_ISREG(status.st_mode)) return Error{ErrorCode::InvalidArgument, path + ": it is not a regular file"};
-  std::string text(kMaximumFileBytes + 1, '\0');
-  std::size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_error("cannot read", path);
-    if (got == 0) break;
-    size += static_cast<std::size_t>(got);
-  }
-  text.resize(size);
-  return parse_recording(text, path);
+  const Result<std::string> text = read_file(path, kMaximumFileBytes);
+  if (!text) return text.error();
+  return parse_recording(*text, path);
 }
 
 }  // namespace wreath

@@ -45,11 +45,13 @@ class Timing : public RunHooks {
 
   bool receive(std::uint32_t id, const MachineStep& step, std::uint32_t tile) {
     Lane& lane = lanes_[id];
+    RankState& rank = ranks_[static_cast<std::size_t>(machine_.lanes()[id].rank)];
     lane.time = start_of_receive(id, step);
     const std::uint64_t bytes = bytes_of(id, step.step, tile);
     const unsigned sources =
         step.step.in_count + (reads_source(step.step.op) ? 1U : 0U) + (step.step.op == StepOp::Reduce ? 1U : 0U);
-    lane.time += sources == 1 ? time_of(bytes, model_.copy_gb_s) : time_of(bytes * sources, model_.reduction_gb_s);
+    work(lane, rank, model_.message_us * step.step.in_count);
+    work(lane, rank, sources == 1 ? time_of(bytes, model_.copy_gb_s) : time_of(bytes * sources, model_.reduction_gb_s));
     for (std::uint32_t i = 0; i < step.step.in_count; ++i) {
       Fifo& fifo = fifos_[machine_.fifo_of(step.in_first + i)];
       lane.depth = std::max(lane.depth, fifo.sent[fifo.taken.size()].depth);
@@ -64,8 +66,9 @@ class Timing : public RunHooks {
     RankState& rank = ranks_[static_cast<std::size_t>(machine_.lanes()[id].rank)];
     const std::uint64_t bytes = bytes_of(id, step.step, tile);
     lane.time = start_of_send(id, step);
-    if ((step.step.flags & kStaged) != 0) lane.time += time_of(bytes, model_.copy_gb_s);
+    if (model_.staged || (step.step.flags & kStaged) != 0) work(lane, rank, time_of(bytes, model_.copy_gb_s));
     for (std::uint32_t i = 0; i < step.step.out_count; ++i) {
+      work(lane, rank, model_.message_us);
       rank.link_free = std::max(rank.link_free, lane.time) + time_of(bytes, model_.bandwidth_gb_s);
       Fifo& fifo = fifos_[machine_.fifo_of(step.out_first + i)];
       fifo.sent.push_back({rank.link_free + model_.latency_us, lane.depth + 1});
@@ -101,9 +104,17 @@ class Timing : public RunHooks {
   };
   struct RankState {
     double link_free = 0;
+    double core_free = 0;
     std::uint64_t bytes = 0;
     std::uint64_t messages = 0;
   };
+
+  // The rank's core does what takes `us`.
+  void work(Lane& lane, RankState& rank, double us) {
+    if (model_.one_core) lane.time = std::max(lane.time, rank.core_free);
+    lane.time += us;
+    rank.core_free = lane.time;
+  }
 
   // Of all chunks of a step together.
   std::uint64_t bytes_of(std::uint32_t id, const Step& step, std::uint32_t tile) const {

@@ -41,6 +41,13 @@ const Algorithm* row_of(const TunerContext& context, const Query& query, std::st
   return nullptr;
 }
 
+// What was measured for such calls; null where nothing was, or a row is named.
+const MeasuredRule* measured_rule(const TunerContext& context, const Query& query) {
+  if (context.measured.empty() || !context.algorithm.empty()) return nullptr;
+  const MeasuredRule* rule = context.measured.find(query.collective, context.ranks, context.all_mapped, query.bytes);
+  return rule != nullptr && eligible(context, *rule->algorithm, query) ? rule : nullptr;
+}
+
 // The straight code does what one_shot does; a barrier is an all_reduce of one byte.
 bool serves_small(const TunerContext& context, const Query& query, const Algorithm* row) {
   const bool plain = context.data_lanes == 0 && context.tile_bytes == 0 && !query.premultiplied;
@@ -50,6 +57,15 @@ bool serves_small(const TunerContext& context, const Query& query, const Algorit
 }
 
 }  // namespace
+
+TunerContext plain_context(int ranks, bool all_mapped, bool reproducible) {
+  TunerContext context;
+  context.ranks = ranks;
+  context.all_mapped = all_mapped;
+  context.reproducible = reproducible;
+  context.slot_bytes = kLargestTile;
+  return context;
+}
 
 Status check_tuning(const TunerContext& context) {
   if (context.algorithm.empty()) return {};
@@ -64,13 +80,23 @@ Status check_tuning(const TunerContext& context) {
 
 Choice choose(const TunerContext& context, const Query& query) {
   const Rule& rule = rule_of({query.collective, context.ranks, context.all_mapped}, query.bytes);
+  const MeasuredRule* measured = measured_rule(context, query);
   Choice choice;
-  choice.algorithm = row_of(context, query, rule.algorithm);
+  choice.algorithm = measured != nullptr ? measured->algorithm : row_of(context, query, rule.algorithm);
   choice.data_lanes = context.data_lanes > 0 ? context.data_lanes : 1;
-  choice.tile_bytes = std::min(context.tile_bytes > 0 ? context.tile_bytes : rule.tile_bytes, context.slot_bytes);
+  std::size_t tile = measured != nullptr ? measured->tile_bytes : rule.tile_bytes;
+  if (context.tile_bytes > 0) tile = context.tile_bytes;
+  choice.tile_bytes = tile > 0 ? std::min(tile, context.slot_bytes) : context.slot_bytes;
   choice.small = serves_small(context, query, choice.algorithm);
   if (choice.small) choice.algorithm = find_algorithm(Collective::AllReduce, "one_shot");
   return choice;
+}
+
+std::string why_not(const TunerContext& context, const Algorithm& row, const Query& query) {
+  if (!row.supports({query.collective, context.ranks, 0})) return fmt::format("does not serve {} ranks", context.ranks);
+  if (!serves(context, row, query)) return "blocks must not vary in size";
+  if (!eligible(context, row, query)) return fmt::format("sums in {} order, not the canonical one", name(row.order));
+  return {};
 }
 
 Error no_row(const TunerContext& context, const Query& query) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "src/tuner/measured.hpp"
 #include "wreath/algorithm.hpp"
 #include "wreath/result.hpp"
 
@@ -13,13 +14,19 @@ namespace wreath {
 // What a communicator's choices depend on. Equal on all ranks.
 struct TunerContext {
   int ranks = 1;
-  bool all_mapped = true;      // every pair of ranks maps each other's memory
-  bool reproducible = true;    // only canonical rows, unless one is named
-  std::string algorithm;       // a named row, for the collectives that have it; empty: choose
-  int data_lanes = 0;          // 0: choose
-  std::size_t tile_bytes = 0;  // 0: choose
-  std::size_t slot_bytes = 0;  // the largest tile
+  bool all_mapped = true;       // every pair of ranks maps each other's memory
+  bool reproducible = true;     // only canonical rows, unless one is named
+  std::string algorithm;        // a named row, for the collectives that have it; empty: choose
+  int data_lanes = 0;           // 0: choose
+  std::size_t tile_bytes = 0;   // 0: choose
+  std::size_t slot_bytes = 0;   // the largest tile
+  MeasuredRules measured = {};  // before the library's own rules
 };
+
+inline constexpr std::size_t kLargestTile = std::size_t{512} << 10;  // of communicators that have the room
+
+// Of a communicator without settings of its own that has room for the largest tile.
+TunerContext plain_context(int ranks, bool all_mapped, bool reproducible);
 
 inline constexpr std::size_t kUnknownBytes = std::numeric_limits<std::size_t>::max();
 
@@ -44,6 +51,9 @@ struct Choice {
 Status check_tuning(const TunerContext& context);
 
 Choice choose(const TunerContext& context, const Query& query);
+
+// Why choose() may not take `row`, one of the query's collective; empty: it may.
+std::string why_not(const TunerContext& context, const Algorithm& row, const Query& query);
 
 // Why choose() found no row: Unavailable.
 Error no_row(const TunerContext& context, const Query& query);

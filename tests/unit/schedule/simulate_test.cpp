@@ -50,13 +50,14 @@ INSTANTIATE_TEST_SUITE_P(Registry, Costs, testing::ValuesIn(algorithms().begin()
 constexpr FlatModel kModel{.latency_us = 3, .bandwidth_gb_s = 1, .reduction_gb_s = 2, .copy_gb_s = 4};
 
 Simulated time_of(Collective collective, std::string_view algorithm, int ranks, std::uint64_t bytes,
-                  std::uint64_t tile_bytes = 1 << 30, std::uint32_t slots = kUnlimited) {
+                  std::uint64_t tile_bytes = 1 << 30, std::uint32_t slots = kUnlimited,
+                  const FlatModel& model = kModel) {
   VerifyOptions shape;
   shape.element_bytes = 1;
   shape.count = bytes;
   shape.tile_bytes = tile_bytes;
   shape.slots = slots;
-  return simulate(*find_algorithm(collective, algorithm), {collective, ranks}, shape, kModel).value();
+  return simulate(*find_algorithm(collective, algorithm), {collective, ranks}, shape, model).value();
 }
 
 TEST(Simulate, AddsLatencyTransferAndCopyOfAMessage) {
@@ -90,6 +91,34 @@ TEST(Simulate, RefusesWhatTheRowDoesNotSupport) {
   EXPECT_FALSE(simulate(*find_algorithm(Collective::AllReduce, "ring"), {Collective::AllReduce, 0}, shape));
   shape.element_bytes = 0;
   EXPECT_FALSE(simulate(*find_algorithm(Collective::AllReduce, "ring"), {Collective::AllReduce, 2}, shape));
+}
+
+TEST(Simulate, CopiesWhatIsSentWhereMessagesAreStaged) {
+  FlatModel staged = kModel;
+  staged.staged = true;
+  EXPECT_NEAR(time_of(Collective::Broadcast, "chain", 2, 1000, 1 << 30, kUnlimited, staged).time_us,
+              0.25 + 1 + 3 + 0.25, 1e-9);
+}
+
+TEST(Simulate, TakesBothEndsTimeForEachMessage) {
+  FlatModel busy = kModel;
+  busy.message_us = 2;  // more than the 1 us on the wire, so that the link waits for the sender
+  EXPECT_NEAR(time_of(Collective::Broadcast, "direct", 4, 1000, 1 << 30, kUnlimited, busy).time_us,
+              3 * 2 + 1 + 3 + 2 + 0.25, 1e-9);
+}
+
+// The root's copy into its own output and its messages: at once, or one after the other.
+TEST(Simulate, LanesOfARankShareItsCore) {
+  FlatModel machine = kModel;
+  machine.staged = true;
+  machine.latency_us = 0;
+  machine.bandwidth_gb_s = 1e9;
+  const double apart = time_of(Collective::AllReduce, "two_shot", 2, 8000, 1000, kUnlimited, machine).time_us;
+  machine.one_core = true;
+  const double shared = time_of(Collective::AllReduce, "two_shot", 2, 8000, 1000, kUnlimited, machine).time_us;
+  // Of half the elements each: staged, summed of two sources, staged again, and the other half copied out.
+  EXPECT_NEAR(shared, 4000 * (1 / 4e3 + 2 / 2e3 + 1 / 4e3 + 1 / 4e3), 0.1);
+  EXPECT_LT(apart, 0.8 * shared);
 }
 
 }  // namespace

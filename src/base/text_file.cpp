@@ -1,0 +1,62 @@
+// Reading and replacing small files.
+#include "src/base/text_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "src/base/fd.hpp"
+#include "src/base/io.hpp"
+
+namespace wreath {
+namespace {
+
+Error system_error(std::string_view what, const std::string& path) {
+  return {ErrorCode::System, fmt::format("{} {}: {}", what, path, std::strerror(errno))};
+}
+
+Status write_new(const std::string& path, std::string_view text) {
+  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!file) return system_error("cannot create", path);
+  if (fchmod(file.get(), 0644) != 0 || !write_all(file.get(), text)) return system_error("cannot write", path);
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, std::size_t maximum_bytes) {
+  // O_NONBLOCK: a FIFO of that name must not hold us.
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return system_error("cannot open", path);
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0) return system_error("cannot read", path);
+  if (!S_ISREG(status.st_mode)) return Error{ErrorCode::InvalidArgument, path + ": it is not a regular file"};
+  std::string text(maximum_bytes + 1, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error("cannot read", path);
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  text.resize(size);
+  return text;
+}
+
+Status replace_file(const std::string& path, std::string_view draft, std::string_view text) {
+  const std::string unfinished = fmt::format("{}.{}.tmp", path, draft);
+  ::unlink(unfinished.c_str());
+  const Status written = write_new(unfinished, text);
+  if (written && std::rename(unfinished.c_str(), path.c_str()) == 0) return {};
+  const Error error = written ? system_error("cannot rename to", path) : written.error();
+  ::unlink(unfinished.c_str());
+  return error;
+}
+
+}  // namespace wreath

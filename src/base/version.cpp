@@ -1,0 +1,8 @@
+// The version of the project.
+#include "src/base/version.hpp"
+
+namespace wreath {
+
+std::string_view library_version() { return WREATH_VERSION; }
+
+}  // namespace wreath

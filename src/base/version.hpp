@@ -1,0 +1,10 @@
+// The version of this library.
+#pragma once
+
+#include <string_view>
+
+namespace wreath {
+
+std::string_view library_version();
+
+}  // namespace wreath

@@ -1,0 +1,143 @@
+// Why a call gets its plan: what is chosen, what else there is, and how long each takes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "src/base/cpu.hpp"
+#include "src/tuner/model.hpp"
+#include "src/tuner/tuner.hpp"
+#include "wreath/tuning.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::array<std::size_t, 4> kTiles{16 << 10, 64 << 10, 256 << 10, 512 << 10};
+
+struct Point {
+  double bytes;
+  double time_us;
+};
+
+// The line through the neighbours of `bytes`, both axes by ratio; nothing beyond the points.
+std::optional<double> time_at(std::vector<Point> points, std::size_t bytes) {
+  const auto at = static_cast<double>(std::max<std::size_t>(1, bytes));
+  std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.bytes < b.bytes; });
+  const auto after =
+      std::lower_bound(points.begin(), points.end(), at, [](const Point& p, double b) { return p.bytes < b; });
+  if (after == points.end()) return std::nullopt;
+  if (after->bytes == at) return after->time_us;
+  if (after == points.begin()) return std::nullopt;
+  const Point& before = *std::prev(after);
+  const double way = std::log(at / before.bytes) / std::log(after->bytes / before.bytes);
+  return before.time_us * std::pow(after->time_us / before.time_us, way);
+}
+
+// The entries of a tuning that are about such calls.
+template <typename Entry>
+bool about(const Entry& entry, const PlanQuestion& question) {
+  return entry.collective == question.collective && entry.ranks == question.ranks && entry.mapped == question.mapped;
+}
+
+// Tiles that a message fits into are one.
+bool same_tile(std::size_t a, std::size_t b, std::size_t bytes) {
+  const auto whole = [&](std::size_t tile) { return tile == 0 || tile >= bytes; };
+  return a == b || (whole(a) && whole(b));
+}
+
+std::optional<double> measured_us(const PlanQuestion& question, const Tuning& tuning, std::string_view row,
+                                  std::size_t tile_bytes) {
+  std::vector<Point> points;
+  for (const TuningTime& time : tuning.times) {
+    if (about(time, question) && time.algorithm == row && same_tile(time.tile_bytes, tile_bytes, time.bytes)) {
+      points.push_back({static_cast<double>(time.bytes), time.time_us});
+    }
+  }
+  return time_at(std::move(points), question.bytes);
+}
+
+std::optional<double> limit_us(const PlanQuestion& question, const Tuning& tuning) {
+  std::vector<Point> points;
+  for (const TuningLimit& limit : tuning.limits) {
+    if (about(limit, question)) points.push_back({static_cast<double>(limit.bytes), limit.time_us});
+  }
+  return time_at(std::move(points), question.bytes);
+}
+
+class Explainer {
+ public:
+  Explainer(const PlanQuestion& question, const Tuning& tuning)
+      : question_(question),
+        tuning_(tuning),
+        model_(link_model(question.mapped, question.ranks, usable_cores(), question.bytes)) {}
+
+  PlanCandidate candidate(const Choice& choice) const {
+    PlanCandidate candidate;
+    candidate.algorithm = choice.algorithm;
+    candidate.tile_bytes = choice.tile_bytes;
+    candidate.data_lanes = choice.data_lanes;
+    candidate.straight = choice.small;
+    if (const auto us = predict_us(choice, question_.ranks, question_.bytes, model_)) candidate.predicted_us = *us;
+    candidate.measured_us = measured_us(question_, tuning_, choice.algorithm->name, choice.tile_bytes);
+    return candidate;
+  }
+
+  // With its best tile: by measurement where there is one, else by prediction.
+  PlanCandidate best_tile(const Algorithm& row) const {
+    const auto time = [](const PlanCandidate& c) { return c.measured_us.value_or(c.predicted_us.value_or(INFINITY)); };
+    std::optional<PlanCandidate> best;
+    for (const std::size_t tile : kTiles) {
+      const PlanCandidate next = candidate({.algorithm = &row, .tile_bytes = tile});
+      const bool first = !best || (next.measured_us && !best->measured_us);
+      const bool comparable = next.measured_us.has_value() == (best && best->measured_us.has_value());
+      if (first || (comparable && time(next) < time(*best))) best = next;
+    }
+    return *best;
+  }
+
+ private:
+  const PlanQuestion& question_;
+  const Tuning& tuning_;
+  FlatModel model_;
+};
+
+Status check(const PlanQuestion& question) {
+  if (question.ranks >= 1 && question.collective != Collective::Exchange) return {};
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("{} of {} ranks has no plan", name(question.collective), question.ranks)};
+}
+
+}  // namespace
+
+Result<PlanExplanation> explain_plan(const PlanQuestion& question, const Tuning* tuning) {
+  WREATH_TRY(check(question));
+  TunerContext context = plain_context(question.ranks, question.mapped, question.reproducible);
+  const Tuning nothing;
+  const Tuning& known = tuning != nullptr ? *tuning : nothing;
+  auto measured = MeasuredRules::of(known, question.reproducible);
+  if (!measured) return measured.error();
+  context.measured = *std::move(measured);
+  const Query query{.collective = question.collective, .bytes = question.bytes};
+  const Choice choice = choose(context, query);
+  if (choice.algorithm == nullptr) return no_row(context, query);
+  const Explainer explainer(question, known);
+  PlanExplanation explanation;
+  explanation.chosen = explainer.candidate(choice);
+  explanation.tuned =
+      context.measured.find(question.collective, question.ranks, question.mapped, question.bytes) != nullptr;
+  explanation.limit_us = limit_us(question, known);
+  for (const Algorithm& row : algorithms()) {
+    if (row.collective != question.collective || &row == choice.algorithm) continue;
+    std::string refusal = why_not(context, row, query);
+    const bool serves = row.supports({row.collective, question.ranks, 0});
+    PlanCandidate other;
+    other.algorithm = &row;
+    if (serves) other = explainer.best_tile(row);
+    other.refusal = std::move(refusal);
+    explanation.others.push_back(std::move(other));
+  }
+  return explanation;
+}
+
+}  // namespace wreath

@@ -1,0 +1,180 @@
+// From times to rules, and rules as text.
+#include "src/tuner/measured.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <tuple>
+
+#include "src/tuner/tuner.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+constexpr double kClearly = 0.95;  // of the own rules' time: less is faster in more than one run
+constexpr std::size_t kMaximumTile = std::size_t{1} << 30;
+constexpr int kMaximumRanks = 4096;
+
+auto place_of(const MeasuredRule& rule) { return std::tuple(rule.collective, rule.ranks, rule.mapped, rule.bytes); }
+auto kind_of(const MeasuredRule& rule) { return std::tuple(rule.collective, rule.ranks, rule.mapped); }
+auto kind_of(const TuningTime& time) { return std::tuple(time.collective, time.ranks, time.mapped); }
+
+// Where one size's choice gives way to the next one's.
+std::size_t between(std::size_t bytes, std::size_t next) {
+  return static_cast<std::size_t>(std::sqrt(static_cast<double>(bytes) * static_cast<double>(next)));
+}
+
+using Times = std::vector<const TuningTime*>;
+
+// Those of one size; null: none may be used.
+const TuningTime* fastest(const Times& times, std::size_t bytes, bool reproducible) {
+  const TuningTime* best = nullptr;
+  const TuningTime* own = nullptr;
+  const TuningTime& any = *times.front();
+  const TunerContext plain = plain_context(any.ranks, any.mapped, reproducible);
+  const Choice rules = choose(plain, {.collective = any.collective, .bytes = bytes});
+  for (const TuningTime* time : times) {
+    const Algorithm* row = find_algorithm(time->collective, time->algorithm);
+    if (time->bytes != bytes || row == nullptr || !why_not(plain, *row, {.collective = any.collective}).empty())
+      continue;
+    if (best == nullptr || time->time_us < best->time_us) best = time;
+    const bool same_tile =
+        time->tile_bytes == rules.tile_bytes || bytes <= std::min(time->tile_bytes, rules.tile_bytes);
+    if (row == rules.algorithm && (rules.small || time->tile_bytes == 0 || same_tile)) own = time;
+  }
+  if (own != nullptr && best->time_us > kClearly * own->time_us) return own;
+  return best;
+}
+
+// The rules of one kind of calls.
+void append_rules(const Times& times, bool reproducible, std::vector<MeasuredRule>& rules) {
+  std::vector<std::size_t> sizes;
+  for (const TuningTime* time : times) sizes.push_back(time->bytes);
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  const std::size_t first = rules.size();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const TuningTime* best = fastest(times, sizes[i], reproducible);
+    if (best == nullptr) continue;
+    const std::size_t end = i + 1 < sizes.size() ? between(sizes[i], sizes[i + 1]) : kNoLimit;
+    const MeasuredRule rule{
+        best->collective, best->ranks, best->mapped, end, find_algorithm(best->collective, best->algorithm),
+        best->tile_bytes};
+    MeasuredRule* const last = rules.size() > first ? &rules.back() : nullptr;
+    if (last != nullptr && last->algorithm == rule.algorithm && last->tile_bytes == rule.tile_bytes) {
+      last->bytes = end;
+    } else {
+      rules.push_back(rule);
+    }
+  }
+  if (rules.size() > first) rules.back().bytes = kNoLimit;
+}
+
+Error too_many() {
+  return {ErrorCode::InvalidArgument,
+          fmt::format("its times make more than {} rules: tune fewer numbers of ranks", MeasuredRules::kMaximum)};
+}
+
+// The words of a line, taken one after the other; the first that is wrong ends it.
+class Words {
+ public:
+  explicit Words(std::string_view line) : rest_(line) {}
+  std::string_view text() {
+    const std::size_t end = std::min(rest_.find(' '), rest_.size());
+    const std::string_view word = rest_.substr(0, end);
+    rest_.remove_prefix(std::min(end + 1, rest_.size()));
+    return word;
+  }
+  std::size_t number(std::size_t minimum, std::size_t maximum) {
+    const std::string_view word = text();
+    std::size_t value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    fine_ = fine_ && error == std::errc() && end == word.data() + word.size() && value >= minimum && value <= maximum;
+    return value;
+  }
+  bool complete() const { return fine_ && rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+  bool fine_ = true;
+};
+
+std::optional<MeasuredRule> rule_from(std::string_view line) {
+  Words words(line);
+  MeasuredRule rule;
+  const std::optional<Collective> collective = parse_collective(words.text());
+  if (!collective) return std::nullopt;
+  rule.collective = *collective;
+  rule.ranks = static_cast<int>(words.number(1, kMaximumRanks));
+  rule.mapped = words.number(0, 1) == 1;
+  rule.bytes = words.number(0, kNoLimit);
+  rule.algorithm = find_algorithm(rule.collective, words.text());
+  rule.tile_bytes = words.number(0, kMaximumTile);
+  return words.complete() && rule.algorithm != nullptr ? std::optional(rule) : std::nullopt;
+}
+
+}  // namespace
+
+Result<MeasuredRules> MeasuredRules::of(const Tuning& tuning, bool reproducible) {
+  Times all;
+  for (const TuningTime& time : tuning.times) all.push_back(&time);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const TuningTime* a, const TuningTime* b) { return kind_of(*a) < kind_of(*b); });
+  MeasuredRules rules;
+  for (auto first = all.begin(); first != all.end();) {
+    const auto end =
+        std::find_if(first, all.end(), [&](const TuningTime* time) { return kind_of(*time) != kind_of(**first); });
+    append_rules(Times(first, end), reproducible, rules.rules_);
+    first = end;
+  }
+  if (rules.rules_.size() > kMaximum) return too_many();
+  return rules;
+}
+
+std::string MeasuredRules::to_text() const {
+  std::string text;
+  for (const MeasuredRule& rule : rules_) {
+    fmt::format_to(std::back_inserter(text), "{} {} {} {} {} {}\n", name(rule.collective), rule.ranks,
+                   rule.mapped ? 1 : 0, rule.bytes, rule.algorithm->name, rule.tile_bytes);
+  }
+  return text;
+}
+
+Result<MeasuredRules> MeasuredRules::parse(std::string_view text) {
+  MeasuredRules rules;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::optional<MeasuredRule> rule = rule_from(text.substr(0, end));
+    const bool in_order = rule && (rules.empty() || place_of(rules.rules_.back()) < place_of(*rule));
+    if (!in_order) {
+      return Error{ErrorCode::InvalidArgument, fmt::format("'{}' is no measured rule, or not in order",
+                                                           text.substr(0, std::min<std::size_t>(end, 80)))};
+    }
+    rules.rules_.push_back(*rule);
+    if (rules.rules_.size() > kMaximum) return too_many();
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return rules;
+}
+
+const MeasuredRule* MeasuredRules::find(Collective collective, int ranks, bool mapped,
+                                        std::size_t bytes) const noexcept {
+  MeasuredRule wanted;
+  wanted.collective = collective;
+  wanted.ranks = ranks;
+  wanted.mapped = mapped;
+  wanted.bytes = bytes;
+  const auto found =
+      std::lower_bound(rules_.begin(), rules_.end(), wanted,
+                       [](const MeasuredRule& a, const MeasuredRule& b) { return place_of(a) < place_of(b); });
+  return found != rules_.end() && kind_of(*found) == kind_of(wanted) ? &*found : nullptr;
+}
+
+}  // namespace wreath

@@ -1,0 +1,44 @@
+// What a tuning chooses: for each collective, number of ranks and kind of links, the fastest row and tile by size.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wreath/algorithm.hpp"
+#include "wreath/tuning.hpp"
+
+namespace wreath {
+
+// For calls of up to `bytes` bytes; the last of its kind takes all.
+struct MeasuredRule {
+  Collective collective = Collective::AllReduce;
+  int ranks = 2;
+  bool mapped = true;
+  std::size_t bytes = 0;
+  const Algorithm* algorithm = nullptr;
+  std::size_t tile_bytes = 0;  // 0: one tile
+};
+
+class MeasuredRules {
+ public:
+  static constexpr std::size_t kMaximum = 500;  // what the settings of rank 0 have room for
+
+  // Of rows that `reproducible` communicators may use, or of all. Sizes in between follow the nearer one (by ratio).
+  // What the library's own rules choose stays where nothing is clearly faster. InvalidArgument beyond kMaximum.
+  static Result<MeasuredRules> of(const Tuning& tuning, bool reproducible);
+
+  // One rule a line, and back: InvalidArgument where the text is no such table.
+  std::string to_text() const;
+  static Result<MeasuredRules> parse(std::string_view text);
+
+  // Null: nothing was measured for such a call.
+  const MeasuredRule* find(Collective collective, int ranks, bool mapped, std::size_t bytes) const noexcept;
+  bool empty() const noexcept { return rules_.empty(); }
+
+ private:
+  std::vector<MeasuredRule> rules_;  // sorted by all but the last two
+};
+
+}  // namespace wreath

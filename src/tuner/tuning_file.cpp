@@ -1,0 +1,196 @@
+// The file of `wreath tune`: where it is, written, and read with a bounded decoder that takes any text.
+#include <fmt/format.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "src/base/config.hpp"
+#include "src/base/hash.hpp"
+#include "src/base/json_reader.hpp"
+#include "src/base/text_file.hpp"
+#include "src/base/version.hpp"
+#include "wreath/tuning.hpp"
+
+namespace wreath {
+namespace {
+
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr std::string_view kFormat = "wreath-tuning";
+constexpr std::int64_t kFormatVersion = 1;
+constexpr std::size_t kMaximumFileBytes = std::size_t{4} << 20;
+constexpr std::size_t kMaximumTimes = 20'000;
+constexpr std::size_t kMaximumLimits = 2'000;
+constexpr std::int64_t kMaximumRanks = 4096;
+constexpr std::int64_t kMaximumTile = std::int64_t{1} << 30;
+constexpr double kShortestUs = 1e-3;
+constexpr double kLongestUs = 1e10;
+constexpr std::string_view kMapped = "mapped";
+constexpr std::string_view kWire = "wire";
+
+// The value of a line "KEY : VALUE" of /proc/cpuinfo; empty: there is none.
+std::string cpu_field(std::string_view key) {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with(key) && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return {};
+}
+
+template <typename Entry>
+OrderedJson call_to_json(const Entry& entry) {
+  return {{"collective", name(entry.collective)},
+          {"ranks", entry.ranks},
+          {"links", entry.mapped ? kMapped : kWire},
+          {"bytes", entry.bytes}};
+}
+
+// What a time and a limit have in common.
+template <typename Entry>
+void call_from(JsonReader& reader, Entry& entry) {
+  entry.collective = reader.choice<Collective>("collective", all_collectives());
+  entry.ranks = static_cast<int>(reader.integer("ranks", 1, kMaximumRanks));
+  const std::string links = reader.text("links");
+  entry.mapped = links == kMapped;
+  if (!entry.mapped && links != kWire) reader.refuse("links", fmt::format("is neither '{}' nor '{}'", kMapped, kWire));
+  entry.bytes = static_cast<std::size_t>(reader.integer("bytes", 1, std::numeric_limits<std::int64_t>::max()));
+  entry.time_us = reader.number("time_us", kShortestUs, kLongestUs);
+}
+
+void read_entry(JsonReader& reader, TuningTime& time) {
+  call_from(reader, time);
+  time.algorithm = reader.text("algorithm");
+  if (find_algorithm(time.collective, time.algorithm) == nullptr) {
+    reader.refuse("algorithm", fmt::format("is '{}', which this library does not have for {}",
+                                           time.algorithm.substr(0, 40), name(time.collective)));
+  }
+  time.tile_bytes = static_cast<std::size_t>(reader.integer("tile_bytes", 0, kMaximumTile));
+}
+
+void read_entry(JsonReader& reader, TuningLimit& limit) { call_from(reader, limit); }
+
+template <typename Entry>
+void entries_from(JsonReader& reader, const char* key, std::size_t most, std::vector<Entry>& entries) {
+  const Json* objects = reader.array(key, most);
+  if (objects == nullptr) return;
+  for (const Json& object : *objects) {
+    const std::string place = fmt::format("entry {}: ", entries.size());
+    if (!object.is_object()) return reader.refuse(key, place + "it is not an object");
+    JsonReader each(object);
+    read_entry(each, entries.emplace_back());
+    if (each.refusal()) return reader.refuse(key, place + *each.refusal());
+  }
+}
+
+}  // namespace
+
+std::string machine_name() {
+  std::string cpu = cpu_field("model name");
+  if (cpu.empty()) cpu = fmt::format("{}{}", cpu_field("CPU implementer"), cpu_field("CPU part"));
+  if (cpu.empty()) {
+    utsname system{};
+    cpu = ::uname(&system) == 0 ? system.machine : "unknown";
+  }
+  return fmt::format("{}, {} processors", cpu, ::sysconf(_SC_NPROCESSORS_CONF));
+}
+
+std::string default_tuning_path() {
+  std::string cache = setting_text(Setting::CacheHome);
+  if (!cache.starts_with('/')) {  // relative ones are invalid, says the XDG base directory specification
+    const std::string home = home_directory();
+    if (home.empty()) return {};
+    cache = home + "/.cache";
+  }
+  std::uint64_t hash = 0;
+  for (const char c : machine_name()) hash = mix(hash, static_cast<unsigned char>(c));
+  return fmt::format("{}/wreath/tuning-{:016x}.json", cache, hash);
+}
+
+Tuning empty_tuning() {
+  Tuning tuning;
+  tuning.machine = machine_name();
+  tuning.library = library_version();
+  return tuning;
+}
+
+std::string to_json(const Tuning& tuning) {
+  OrderedJson object = {{"format", kFormat},
+                        {"version", kFormatVersion},
+                        {"library", tuning.library},
+                        {"machine", tuning.machine},
+                        {"flag_ns", tuning.flag_ns},
+                        {"limits", OrderedJson::array()},
+                        {"times", OrderedJson::array()}};
+  for (const TuningLimit& limit : tuning.limits) {
+    OrderedJson each = call_to_json(limit);
+    each["time_us"] = limit.time_us;
+    object["limits"].push_back(std::move(each));
+  }
+  for (const TuningTime& time : tuning.times) {
+    OrderedJson each = call_to_json(time);
+    each["algorithm"] = time.algorithm;
+    each["tile_bytes"] = time.tile_bytes;
+    each["time_us"] = time.time_us;
+    object["times"].push_back(std::move(each));
+  }
+  return object.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<Tuning> parse_tuning(std::string_view text, std::string_view source) {
+  const auto wrong = [&](std::string_view reason) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("{}: {}", source, reason)};
+  };
+  if (text.size() > kMaximumFileBytes) return wrong(fmt::format("it is longer than {} bytes", kMaximumFileBytes));
+  const Json object = Json::parse(text, nullptr, false);
+  if (object.is_discarded()) return wrong("it is not JSON, or cut short");
+  if (!object.is_object()) return wrong("it is not a JSON object");
+  JsonReader reader(object);
+  if (reader.text("format") != kFormat) reader.refuse("format", fmt::format("is not '{}'", kFormat));
+  reader.integer("version", kFormatVersion, kFormatVersion);
+  Tuning tuning;
+  tuning.library = reader.text("library");
+  tuning.machine = reader.text("machine");
+  tuning.flag_ns = reader.number("flag_ns", 0, kLongestUs);
+  entries_from(reader, "limits", kMaximumLimits, tuning.limits);
+  entries_from(reader, "times", kMaximumTimes, tuning.times);
+  if (reader.refusal()) return wrong(*reader.refusal());
+  return tuning;
+}
+
+Result<Tuning> read_tuning(const std::string& path) {
+  const Result<std::string> text = read_file(path, kMaximumFileBytes);
+  if (!text) return text.error();
+  return parse_tuning(*text, path);
+}
+
+Status check_origin(const Tuning& tuning, std::string_view source) {
+  const auto other = [&](std::string_view what, std::string_view there, std::string_view here) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{}: it is of another {} ('{}', this is '{}'): run `wreath tune`", source, what,
+                             there.substr(0, 120), here)};
+  };
+  if (tuning.library != library_version()) return other("version of the library", tuning.library, library_version());
+  if (tuning.machine != machine_name()) return other("machine", tuning.machine, machine_name());
+  return {};
+}
+
+Status write_tuning(const Tuning& tuning, const std::string& path) {
+  std::error_code failed;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, failed);
+  if (failed) {
+    return Error{ErrorCode::System, fmt::format("cannot make the folder {}: {}", folder.string(), failed.message())};
+  }
+  return replace_file(path, std::to_string(::getpid()), to_json(tuning));
+}
+
+}  // namespace wreath

@@ -1,0 +1,160 @@
+// Explanations: they name what communicators choose, every other row with its reason, and times that are known.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "src/tuner/model.hpp"
+#include "src/tuner/tuner.hpp"
+#include "wreath/tuning.hpp"
+
+namespace wreath {
+namespace {
+
+using testing::HasSubstr;
+
+PlanQuestion question(Collective collective, std::size_t bytes, int ranks = 2, bool mapped = true) {
+  return {.collective = collective, .bytes = bytes, .ranks = ranks, .mapped = mapped};
+}
+
+TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
+  for (const Collective collective : all_collectives()) {
+    if (collective == Collective::Exchange) continue;
+    for (const int ranks : {2, 3, 8}) {
+      for (const std::size_t bytes : {std::size_t{1}, std::size_t{40'000}, std::size_t{64} << 20}) {
+        const PlanQuestion asked = question(collective, bytes, ranks, ranks != 8);
+        const PlanExplanation explained = explain_plan(asked, nullptr).value();
+        const Choice choice = choose(plain_context(ranks, asked.mapped, true), {collective, bytes});
+        EXPECT_EQ(explained.chosen.algorithm, choice.algorithm);
+        EXPECT_EQ(explained.chosen.tile_bytes, choice.tile_bytes);
+        EXPECT_EQ(explained.chosen.straight, choice.small);
+        EXPECT_GT(explained.chosen.predicted_us.value_or(0), 0);
+        EXPECT_FALSE(explained.tuned);
+        EXPECT_FALSE(explained.chosen.measured_us || explained.limit_us);
+        std::size_t rows = 1;
+        for (const PlanCandidate& other : explained.others) {
+          ++rows;
+          EXPECT_NE(other.algorithm, choice.algorithm);
+          EXPECT_EQ(other.algorithm->collective, collective);
+          const bool canonical = other.algorithm->order == Order::Canonical || ranks == 2;
+          const bool serves = other.algorithm->supports({collective, ranks});
+          EXPECT_EQ(other.refusal.empty(), canonical && serves) << other.algorithm->name << ": " << other.refusal;
+        }
+        const auto all = std::count_if(algorithms().begin(), algorithms().end(),
+                                       [&](const Algorithm& row) { return row.collective == collective; });
+        const bool borrowed = choice.algorithm->collective != collective;  // a barrier's straight code
+        EXPECT_EQ(static_cast<std::ptrdiff_t>(rows), all + (borrowed ? 1 : 0));
+      }
+    }
+  }
+}
+
+TEST(Explain, RefusesWhatHasNoPlan) {
+  EXPECT_FALSE(explain_plan(question(Collective::Exchange, 8), nullptr));
+  EXPECT_FALSE(explain_plan(question(Collective::AllReduce, 8, 0), nullptr));
+}
+
+// What perf/results/2026-11-21-compare-2-ranks.json says.
+struct Measured {
+  bool mapped;
+  Collective collective;
+  std::size_t bytes;
+  double time_us;
+};
+constexpr Measured kMeasured[] = {{true, Collective::AllGather, 8, 0.6},
+                                  {true, Collective::AllGather, 32768, 3.65},
+                                  {true, Collective::AllGather, 262144, 17.4},
+                                  {true, Collective::AllGather, 67108864, 10884},
+                                  {true, Collective::AllReduce, 32768, 7.6},
+                                  {true, Collective::AllReduce, 262144, 28.6},
+                                  {true, Collective::AllReduce, 2097152, 310},
+                                  {true, Collective::AllReduce, 67108864, 17742},
+                                  {true, Collective::Broadcast, 8, 0.42},
+                                  {true, Collective::Broadcast, 262144, 19.3},
+                                  {true, Collective::Broadcast, 67108864, 15207},
+                                  {true, Collective::ReduceScatter, 2097152, 185},
+                                  {true, Collective::ReduceScatter, 67108864, 9408},
+                                  {false, Collective::AllGather, 8, 4.22},
+                                  {false, Collective::AllGather, 262144, 29.8},
+                                  {false, Collective::AllGather, 67108864, 14367},
+                                  {false, Collective::AllReduce, 32768, 12.1},
+                                  {false, Collective::AllReduce, 2097152, 494},
+                                  {false, Collective::AllReduce, 67108864, 23616},
+                                  {false, Collective::Broadcast, 262144, 35.8},
+                                  {false, Collective::Broadcast, 67108864, 18236},
+                                  {false, Collective::ReduceScatter, 262144, 32.4}};
+
+TEST(Model, IsWithinTwiceOfWhatWasMeasured) {
+  double sum = 0;
+  for (const Measured& each : kMeasured) {
+    const Choice choice = choose(plain_context(2, each.mapped, true), {each.collective, each.bytes});
+    const double us = predict_us(choice, 2, each.bytes, link_model(each.mapped, 2, 2, each.bytes)).value();
+    EXPECT_LT(us, 2 * each.time_us) << name(each.collective) << " of " << each.bytes;
+    EXPECT_GT(us, each.time_us / 2) << name(each.collective) << " of " << each.bytes;
+    sum += std::log(us / each.time_us);
+  }
+  EXPECT_NEAR(sum / std::size(kMeasured), 0, 0.15);
+}
+
+TEST(Model, ExtendsWhatItSimulatesAlongALine) {
+  const Choice choice{.algorithm = find_algorithm(Collective::AllReduce, "two_shot"), .tile_bytes = 16 * 1024};
+  const FlatModel model = link_model(true, 2, 2, std::size_t{64} << 20);
+  const double one = predict_us(choice, 2, std::size_t{64} << 20, model).value();
+  const double two = predict_us(choice, 2, std::size_t{128} << 20, model).value();
+  EXPECT_NEAR(two / one, 2, 0.02);
+}
+
+TEST(Model, LetsRanksShareCores) {
+  const FlatModel alone = link_model(true, 4, 4, 1 << 20);
+  const FlatModel crowded = link_model(true, 4, 2, 1 << 20);
+  EXPECT_DOUBLE_EQ(crowded.copy_gb_s, alone.copy_gb_s / 2);
+  EXPECT_GT(crowded.latency_us, 2 * alone.latency_us);
+}
+
+// The rules hold what was measured, so they may differ from the prior; but not without bounds.
+TEST(Model, AgreesWithTheRulesWithinBounds) {
+  for (const Collective collective : all_collectives()) {
+    if (collective == Collective::Exchange) continue;
+    for (const int ranks : {2, 4, 8}) {
+      for (const bool mapped : {false, true}) {
+        for (std::size_t bytes = 8; bytes <= std::size_t{64} << 20; bytes *= 8) {
+          const PlanExplanation explained = explain_plan(question(collective, bytes, ranks, mapped), nullptr).value();
+          for (const PlanCandidate& other : explained.others) {
+            if (!other.refusal.empty()) continue;
+            EXPECT_LT(*explained.chosen.predicted_us, 3 * *other.predicted_us)
+                << name(collective) << " of " << bytes << " on " << ranks << (mapped ? " mapped" : " wired")
+                << " ranks: " << explained.chosen.algorithm->name << " against " << other.algorithm->name;
+          }
+        }
+      }
+    }
+  }
+}
+
+TuningTime time_of(std::size_t bytes, std::string algorithm, std::size_t tile_bytes, double time_us) {
+  return {Collective::AllReduce, 2, true, bytes, std::move(algorithm), tile_bytes, time_us};
+}
+
+TEST(Explain, ShowsWhatATuningMeasured) {
+  Tuning tuning = empty_tuning();
+  constexpr std::size_t kMiB = 1 << 20;
+  tuning.times = {time_of(kMiB, "ring", 65536, 100), time_of(kMiB, "two_shot", 262144, 200),
+                  time_of(4 * kMiB, "ring", 65536, 400), time_of(4 * kMiB, "two_shot", 262144, 800)};
+  tuning.limits = {{Collective::AllReduce, 2, true, kMiB, 50}, {Collective::AllReduce, 2, true, 4 * kMiB, 200}};
+  const PlanExplanation explained = explain_plan(question(Collective::AllReduce, 2 * kMiB), &tuning).value();
+  EXPECT_TRUE(explained.tuned);
+  EXPECT_EQ(explained.chosen.algorithm->name, "ring");
+  EXPECT_EQ(explained.chosen.tile_bytes, 65536u);
+  EXPECT_NEAR(*explained.chosen.measured_us, 200, 1e-6);
+  EXPECT_NEAR(*explained.limit_us, 100, 1e-6);
+  for (const PlanCandidate& other : explained.others) {
+    EXPECT_EQ(other.measured_us.has_value(), other.algorithm->name == "two_shot");
+    if (other.measured_us) {
+      EXPECT_NEAR(*other.measured_us, 400, 1e-6);
+    }
+  }
+  const PlanExplanation elsewhere = explain_plan(question(Collective::AllReduce, 2 * kMiB, 3), &tuning).value();
+  EXPECT_FALSE(elsewhere.tuned || elsewhere.chosen.measured_us || elsewhere.limit_us);
+}
+
+}  // namespace
+}  // namespace wreath

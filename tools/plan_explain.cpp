@@ -1,0 +1,157 @@
+// `wreath plan explain`: what a call gets, how long that takes, what the machine allows, and why not another row.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "tools/plan.hpp"
+#include "wreath/transport.hpp"
+#include "wreath/tuning.hpp"
+#include "wreath/units.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::string_view kNotMeasured = "not measured on this machine: run `wreath tune`";
+
+std::string us_text(const std::optional<double>& us) {
+  if (!us) return "-";
+  return fmt::format("{:.{}f}", *us, *us < 100 ? 2 : 0);
+}
+
+std::string tile_text(const PlanCandidate& candidate) {
+  if (candidate.straight) return "straight";
+  return candidate.tile_bytes == 0 ? "-" : format_bytes(candidate.tile_bytes);
+}
+
+// Beside the chosen one.
+std::string why_not(const PlanCandidate& other, const PlanCandidate& chosen) {
+  if (!other.refusal.empty()) return other.refusal;
+  if (other.measured_us && chosen.measured_us) {
+    const double ratio = *other.measured_us / *chosen.measured_us;
+    return ratio < 1 ? "measured as fast, within a run's noise" : fmt::format("measured: {:.2f} times as long", ratio);
+  }
+  if (!other.predicted_us || !chosen.predicted_us) return "no prediction";
+  const double ratio = *other.predicted_us / *chosen.predicted_us;
+  if (ratio > 1.02) return fmt::format("predicted: {:.2f} times as long", ratio);
+  if (ratio > 0.98) return "predicted: as long";
+  return fmt::format("predicted: {:.2f} times as long, which counts once it is measured: run `wreath tune`", ratio);
+}
+
+struct Answer {
+  PlanQuestion question;
+  std::string transport;
+  PlanExplanation explanation;
+  std::string source;  // the tuning file; empty: none
+};
+
+void print_row(const PlanCandidate& row, const std::string& remark) {
+  const bool known = row.predicted_us.has_value();
+  fmt::print("{:<19} {:<10} {:>5} {:>9} {:>13} {:>12}  {}\n", row.algorithm->name, name(row.algorithm->order),
+             known ? std::to_string(row.data_lanes) : "-", tile_text(row), us_text(row.predicted_us),
+             us_text(row.measured_us), remark);
+}
+
+void print(const Answer& answer) {
+  const PlanQuestion& question = answer.question;
+  const PlanCandidate& chosen = answer.explanation.chosen;
+  const std::optional<double>& limit = answer.explanation.limit_us;
+  fmt::print("{} of {} on {} ranks over {}{}\n", name(question.collective), format_bytes(question.bytes),
+             question.ranks, answer.transport, question.reproducible ? "" : ", sums in any order");
+  fmt::print("  algorithm  {}, {} data lane{}, {}\n", chosen.algorithm->name, chosen.data_lanes,
+             chosen.data_lanes == 1 ? "" : "s",
+             chosen.straight ? "straight code without steps" : fmt::format("tiles of {}", tile_text(chosen)));
+  fmt::print("  chosen by  {}\n", answer.explanation.tuned ? "measurement: " + answer.source : "the library's rules");
+  fmt::print("  predicted  {} us, by the simulator with the constants of a reference machine\n",
+             us_text(chosen.predicted_us));
+  fmt::print("  measured   {}\n", chosen.measured_us ? us_text(chosen.measured_us) + " us" : std::string(kNotMeasured));
+  if (limit && chosen.measured_us) {
+    fmt::print("  limit      {} us: this reaches {:.0f} % of it\n", us_text(limit), *limit / *chosen.measured_us * 100);
+  } else {
+    fmt::print("  limit      {}\n", limit ? us_text(limit) + " us" : std::string(kNotMeasured));
+  }
+  fmt::print("\n{:<19} {:<10} {:>5} {:>9} {:>13} {:>12}  {}\n", "algorithm", "order", "lanes", "tile", "predicted us",
+             "measured us", "why not");
+  print_row(chosen, "chosen");
+  for (const PlanCandidate& other : answer.explanation.others) print_row(other, why_not(other, chosen));
+}
+
+nlohmann::json number(const std::optional<double>& value) { return value ? nlohmann::json(*value) : nlohmann::json(); }
+
+nlohmann::json to_json(const PlanCandidate& candidate, const std::string& remark) {
+  return {{"algorithm", candidate.algorithm->name},
+          {"order", name(candidate.algorithm->order)},
+          {"data_lanes", candidate.data_lanes},
+          {"tile_bytes", candidate.tile_bytes},
+          {"straight", candidate.straight},
+          {"predicted_us", number(candidate.predicted_us)},
+          {"measured_us", number(candidate.measured_us)},
+          {"why_not", remark}};
+}
+
+void print_json(const Answer& answer) {
+  nlohmann::json others = nlohmann::json::array();
+  const PlanCandidate& chosen = answer.explanation.chosen;
+  for (const PlanCandidate& other : answer.explanation.others) others.push_back(to_json(other, why_not(other, chosen)));
+  const nlohmann::json object{{"collective", name(answer.question.collective)},
+                              {"bytes", answer.question.bytes},
+                              {"ranks", answer.question.ranks},
+                              {"transport", answer.transport},
+                              {"reproducible", answer.question.reproducible},
+                              {"tuning", answer.source},
+                              {"tuned", answer.explanation.tuned},
+                              {"limit_us", number(answer.explanation.limit_us)},
+                              {"chosen", to_json(chosen, "")},
+                              {"others", others}};
+  fmt::print("{}\n", object.dump(2));
+}
+
+Result<PlanQuestion> question_of(const PlanArguments& arguments) {
+  const std::optional<Collective> collective = parse_collective(arguments.collective);
+  const Result<std::vector<const Algorithm*>> rows = select_rows(arguments);  // names the collectives that have plans
+  if (!collective || !rows) return rows ? Error{ErrorCode::InvalidArgument, arguments.collective} : rows.error();
+  const Result<std::uint64_t> bytes = parse_bytes(arguments.size);
+  if (!bytes) return bytes.error();
+  const Result<RankRange> ranks = ranks_of(arguments, "2");
+  if (!ranks) return ranks.error();
+  if (ranks->first != ranks->last) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("--ranks {}: one number", arguments.ranks)};
+  }
+  return PlanQuestion{.collective = *collective,
+                      .bytes = *bytes,
+                      .ranks = ranks->first,
+                      .mapped = arguments.transport != "tcp",
+                      .reproducible = !arguments.any_order};
+}
+
+// The file that was named, or this machine's where there is one.
+Result<std::optional<Tuning>> tuning_of(const PlanArguments& arguments, std::string& source) {
+  const bool named = !arguments.tuning.empty();
+  source = named ? arguments.tuning : default_tuning_path();
+  if (source == "none" || source.empty() || (!named && !std::filesystem::exists(source))) {
+    source.clear();
+    return std::optional<Tuning>();
+  }
+  Result<Tuning> tuning = read_tuning(source);
+  if (!tuning) return tuning.error();
+  WREATH_TRY(check_origin(*tuning, source));
+  return std::optional(*std::move(tuning));
+}
+
+}  // namespace
+
+int run_plan_explain(const PlanArguments& arguments) {
+  const Result<PlanQuestion> question = question_of(arguments);
+  if (!question) return report(question.error());
+  Answer answer{*question, arguments.transport, {}, {}};
+  const Result<std::optional<Tuning>> tuning = tuning_of(arguments, answer.source);
+  if (!tuning) return report(tuning.error());
+  Result<PlanExplanation> explanation = explain_plan(*question, *tuning ? &**tuning : nullptr);
+  if (!explanation) return report(explanation.error());
+  answer.explanation = *std::move(explanation);
+  arguments.json ? print_json(answer) : print(answer);
+  return 0;
+}
+
+}  // namespace wreath
