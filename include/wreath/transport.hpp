@@ -52,7 +52,7 @@ struct MappedPeer {
   const Counter* aborted = nullptr;       // non-zero: data of the peer's slots may have been changed
 };
 inline constexpr std::size_t kSmallMessageBytes = 16 * 1024;  // largest message of the small protocols
-inline constexpr std::size_t kSmallAreaBytes = 8 * (kSmallMessageBytes + 4096);
+inline constexpr std::size_t kSmallAreaBytes = 9 * (kSmallMessageBytes + 2048);
 
 // A link to one peer. Driven by one thread at a time (the holder of the communicator's token).
 class Link {

@@ -86,9 +86,11 @@ Result<Launch> Engine::launch_of(Operation& operation) {
 
 void Engine::start_small(const Operation& operation) {
   const Call& call = operation.call;
-  small_.start({call.input, call.output, call.count, call.count * size_of(call.dtype),
-                arithmetic(call.dtype, call.reduction, ranks()), operation.signature});
-  wake_peers();
+  SmallCall small{
+      call.collective,    call.root, call.input, call.output, call.count, call.count * size_of(call.dtype), {},
+      operation.signature};
+  if (reduces(call.collective)) small.arithmetic = arithmetic(call.dtype, call.reduction, ranks());
+  small_.start(small);
 }
 
 // False: must wait for readers of an earlier operation.
@@ -111,8 +113,10 @@ Result<bool> Engine::start_operation(Operation& operation) {
 }
 
 Advance Engine::advance(Operation& operation) {
-  if (operation.choice.small) return small_.run();
-  return lanes_.run(kStepsARound);
+  if (!operation.choice.small) return lanes_.run(kStepsARound);
+  const Advance advanced = small_.run();
+  if (small_.take_told()) wake_peers();
+  return advanced;
 }
 
 bool Engine::pump(Operation& operation, bool expecting) {

@@ -125,7 +125,7 @@ void Engine::prepare_small() {
   for (int peer = 0; peer < ranks(); ++peer) {
     areas[static_cast<std::size_t>(peer)] = peer == rank() ? own : links_->link(peer)->mapped()->small_area;
   }
-  small_ = SmallExchange(rank(), std::move(areas), own);
+  small_ = SmallExchange(rank(), std::move(areas), own, options_.first_sequence);
 }
 
 Engine::~Engine() {

@@ -1,9 +1,10 @@
-// The two small-message protocols.
+// The two small-message protocols, and what each collective makes of them.
 #include "src/executor/small.hpp"
 
 #include <algorithm>
-#include <atomic>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "src/base/memory_order.hpp"
 #include "src/schedule/geometry.hpp"
@@ -12,93 +13,221 @@ namespace wreath {
 namespace {
 
 constexpr std::size_t kLine = 64;
-constexpr std::size_t kLineBuffers = 2;
+constexpr std::uint32_t kSmallBuffers = 8;
 constexpr std::size_t kLineBufferBytes = 20 * kLine;  // 1 KiB of data at 56 a line
-constexpr std::size_t kBlockBuffers = 4;
 constexpr std::size_t kBlockBytes = kLine + kSmallMessageBytes;
-constexpr std::size_t kBlocksOffset = kLineBuffers * kLineBufferBytes;
-static_assert(kBlocksOffset + kBlockBuffers * kBlockBytes <= kSmallAreaBytes);
+constexpr std::size_t kBlocksOffset = kSmallBuffers * kLineBufferBytes;
+constexpr std::size_t kPastOffset = kBlocksOffset + kSmallBuffers * kBlockBytes;  // a Counter: calls this rank is past
+static_assert(kPastOffset + kLine <= kSmallAreaBytes);
 
-std::size_t line_offset(std::uint32_t sequence) { return sequence % kLineBuffers * kLineBufferBytes; }
-std::size_t block_offset(std::uint32_t sequence) { return kBlocksOffset + sequence % kBlockBuffers * kBlockBytes; }
+// Who speaks: all ranks to all, the root to all others, or all others to the root.
+enum class Direction : std::uint8_t { All, FromRoot, ToRoot };
 
-// Sequence 0 is never sent: a zeroed area holds no message.
+struct Pattern {
+  Direction direction;
+  bool combines;        // a result is the sum (...) of all messages
+  bool block_for_each;  // a message holds a block for each rank, which takes its own
+  bool block_of_each;   // a result holds a block of each rank
+};
+
+const Pattern& pattern_of(Collective collective) {
+  static constexpr auto kPatterns = [] {
+    std::array<Pattern, static_cast<std::size_t>(Collective::Exchange)> patterns{};
+    const auto set = [&](Collective of, Pattern pattern) { patterns[static_cast<std::size_t>(of)] = pattern; };
+    set(Collective::AllReduce, {Direction::All, true, false, false});
+    set(Collective::ReduceScatter, {Direction::All, true, true, false});
+    set(Collective::AllGather, {Direction::All, false, false, true});
+    set(Collective::Broadcast, {Direction::FromRoot, false, false, false});
+    set(Collective::Reduce, {Direction::ToRoot, true, false, false});
+    set(Collective::AllToAll, {Direction::All, false, true, true});
+    set(Collective::Gather, {Direction::ToRoot, false, false, true});
+    set(Collective::Scatter, {Direction::FromRoot, false, true, false});
+    set(Collective::Barrier, {Direction::All, false, false, false});
+    return patterns;
+  }();
+  return kPatterns[static_cast<std::size_t>(collective)];
+}
+
+std::size_t line_offset(std::uint32_t number) { return number % kSmallBuffers * kLineBufferBytes; }
+std::size_t block_offset(std::uint32_t number) { return kBlocksOffset + number % kSmallBuffers * kBlockBytes; }
+
+// Never 0: a zeroed area holds no message.
 std::uint64_t flag_of(std::uint32_t sequence, std::uint32_t signature) {
-  return (static_cast<std::uint64_t>(signature) << 32) | sequence;
+  return (std::uint64_t{signature == 0 ? 1U : signature} << 32) | sequence;
 }
 
 std::uint64_t load_flag(const std::byte* place) { return load_acquire(*reinterpret_cast<const std::uint64_t*>(place)); }
 
 void store_flag(std::byte* place, std::uint64_t flag) { store_release(*reinterpret_cast<std::uint64_t*>(place), flag); }
 
+// Advanced: the message is there.
+Advance look(const std::byte* place, std::uint64_t expected) {
+  const std::uint64_t flag = load_flag(place);
+  if (flag == expected) return Advance::Advanced;
+  const bool other_call = flag != 0 && static_cast<std::uint32_t>(flag) == static_cast<std::uint32_t>(expected);
+  return other_call ? Advance::Failed : Advance::Blocked;
+}
+
+// How many calls `other` lies before `number`; none if it is ahead. Both wrap.
+std::uint32_t behind(std::uint32_t number, std::uint32_t other) {
+  return static_cast<std::int32_t>(number - other) > 0 ? number - other : 0;
+}
+
 }  // namespace
 
-SmallExchange::SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own)
+SmallExchange::SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own,
+                             std::uint32_t first_sequence)
     : rank_(rank),
       areas_(std::move(areas)),
       own_(own),
       sources_(areas_.size()),
-      gathered_(areas_.size() * kLineMessageBytes) {}
+      gathered_(areas_.size() * kLineMessageBytes),
+      first_sequence_(first_sequence) {}
+
+SmallExchange::Part SmallExchange::part_of_call() const {
+  const int ranks = static_cast<int>(areas_.size());
+  const bool root = rank_ == call_.root;
+  switch (pattern_of(call_.collective).direction) {
+    case Direction::FromRoot: return {root, root, call_.root, root ? call_.root : call_.root + 1};
+    case Direction::ToRoot: return {!root, root, 0, root ? ranks : 0};
+    default: return {true, true, 0, ranks};
+  }
+}
+
+std::size_t SmallExchange::own_offset() const {
+  return pattern_of(call_.collective).block_for_each ? static_cast<std::size_t>(rank_) * call_.bytes : 0;
+}
+
+std::byte* SmallExchange::place_of(int rank) const {
+  return call_.output + (pattern_of(call_.collective).block_of_each ? static_cast<std::size_t>(rank) * call_.bytes : 0);
+}
+
+std::uint64_t SmallExchange::flag() const { return flag_of(first_sequence_ + number_, call_.signature); }
 
 void SmallExchange::start(const SmallCall& call) {
   call_ = call;
-  if (++sequence_ == 0) sequence_ = 4;  // keeps the buffers' turn
-  peer_ = 0;
+  ++number_;
+  part_ = part_of_call();
+  const Pattern& pattern = pattern_of(call.collective);
+  combines_ = pattern.combines;
+  message_bytes_ = pattern.block_for_each ? call.bytes * areas_.size() : call.bytes;
+  published_ = !part_.publishes;
+  peer_ = part_.first_source;
   line_ = 0;
-  sources_[static_cast<std::size_t>(rank_)] = call.input;
-  const std::uint64_t flag = flag_of(sequence_, call.signature);
-  if (lines()) {
-    std::byte* line = own_ + line_offset(sequence_);
-    std::size_t done = 0;
-    do {
-      const std::size_t bytes = std::min(kLineData, call.bytes - done);
-      std::memcpy(line, call.input + done, bytes);
-      store_flag(line + kLineData, flag);
-      done += bytes;
-      line += kLine;
-    } while (done < call.bytes);
-    return;
+  if (!published_ && has_free_buffer()) publish();
+}
+
+// Whether every rank is past the call that used this one's buffers; if not, peer_ is the one furthest behind.
+bool SmallExchange::has_free_buffer() {
+  if (behind(number_, all_past_) <= kSmallBuffers) return true;
+  std::uint32_t furthest = 0;
+  for (int peer = 0; peer < static_cast<int>(areas_.size()); ++peer) {
+    if (peer == rank_) continue;
+    const Counter& past = *reinterpret_cast<const Counter*>(areas_[static_cast<std::size_t>(peer)] + kPastOffset);
+    const std::uint32_t calls = behind(number_, load_acquire(past.value));
+    if (calls <= furthest) continue;
+    furthest = calls;
+    peer_ = peer;
   }
-  std::byte* block = own_ + block_offset(sequence_);
-  copy_kernels().fill(block + kLine, call.input, call.bytes);
-  store_flag(block, flag);
+  if (furthest > kSmallBuffers) return false;
+  all_past_ = number_ - furthest;
+  peer_ = part_.first_source;
+  return true;
+}
+
+void SmallExchange::publish() {
+  if (lines()) {
+    publish_lines();
+  } else {
+    std::byte* block = own_ + block_offset(number_);
+    copy_kernels().fill(block + kLine, call_.input, message_bytes_);
+    store_flag(block, flag());
+  }
+  told_ = true;
+  published_ = true;
+}
+
+void SmallExchange::publish_lines() {
+  std::byte* line = own_ + line_offset(number_);
+  std::size_t done = 0;
+  do {
+    const std::size_t bytes = std::min(kLineData, message_bytes_ - done);
+    std::memcpy(line, call_.input + done, bytes);
+    store_flag(line + kLineData, flag());
+    done += bytes;
+    line += kLine;
+  } while (done < message_bytes_);
 }
 
 Advance SmallExchange::run() {
-  const int ranks = static_cast<int>(areas_.size());
-  for (; peer_ < ranks; ++peer_, line_ = 0) {
+  if (!published_) {
+    if (!has_free_buffer()) return Advance::Blocked;
+    publish();
+  }
+  for (; peer_ < part_.end_source; ++peer_, line_ = 0) {
     if (peer_ == rank_) continue;
-    const Advance gathered = lines() ? gather_lines(peer_) : gather_block(peer_);
-    if (gathered != Advance::Done) return gathered;
+    const Advance taken = lines() ? take_lines(peer_) : take_block(peer_);
+    if (taken != Advance::Advanced) return taken;
   }
-  call_.arithmetic.combine(call_.arithmetic, call_.output, Form::Data, sources_.data(), ranks,
-                           {Form::Data, rank_, Form::Data}, call_.elements);
+  finish();
   return Advance::Done;
 }
 
-Advance SmallExchange::gather_lines(int peer) {
-  const std::byte* first = areas_[static_cast<std::size_t>(peer)] + line_offset(sequence_);
-  const std::size_t count = call_.bytes <= kLineData ? 1 : divide_up(call_.bytes, kLineData);
-  std::byte* gathered = gathered_.data() + static_cast<std::size_t>(peer) * kLineMessageBytes;
+// One line that holds all is combined where it lies.
+Advance SmallExchange::take_lines(int peer) {
+  const std::size_t begin = own_offset();
+  const std::size_t end = begin + call_.bytes;
+  const std::size_t first = begin / kLineData;
+  const std::size_t count = call_.bytes == 0 ? 1 : divide_up(end, kLineData) - first;
+  const bool in_place = combines_ && count == 1;
+  const std::byte* lines = areas_[static_cast<std::size_t>(peer)] + line_offset(number_);
+  std::byte* target =
+      combines_ ? gathered_.data() + static_cast<std::size_t>(peer) * kLineMessageBytes : place_of(peer);
   for (; line_ < count; ++line_) {
-    const std::byte* line = first + line_ * kLine;
-    const std::uint64_t flag = load_flag(line + kLineData);
-    if (static_cast<std::uint32_t>(flag) != sequence_) return Advance::Blocked;
-    if (static_cast<std::uint32_t>(flag >> 32) != call_.signature) return Advance::Failed;
-    const std::size_t done = line_ * kLineData;
-    if (count > 1) std::memcpy(gathered + done, line, std::min(kLineData, call_.bytes - done));
+    const std::size_t index = first + line_;
+    const std::byte* line = lines + index * kLine;
+    if (const Advance found = look(line + kLineData, flag()); found != Advance::Advanced) return found;
+    if (in_place || call_.bytes == 0) continue;
+    const std::size_t from = std::max(begin, index * kLineData);
+    const std::size_t to = std::min(end, (index + 1) * kLineData);
+    std::memcpy(target + (from - begin), line + (from - index * kLineData), to - from);
   }
-  sources_[static_cast<std::size_t>(peer)] = count > 1 ? gathered : first;
-  return Advance::Done;
+  sources_[static_cast<std::size_t>(peer)] = in_place ? lines + first * kLine + (begin - first * kLineData) : target;
+  return Advance::Advanced;
 }
 
-Advance SmallExchange::gather_block(int peer) {
-  const std::byte* block = areas_[static_cast<std::size_t>(peer)] + block_offset(sequence_);
-  const std::uint64_t flag = load_flag(block);
-  if (static_cast<std::uint32_t>(flag) != sequence_) return Advance::Blocked;
-  if (static_cast<std::uint32_t>(flag >> 32) != call_.signature) return Advance::Failed;
-  sources_[static_cast<std::size_t>(peer)] = block + kLine;
-  return Advance::Done;
+Advance SmallExchange::take_block(int peer) {
+  const std::byte* block = areas_[static_cast<std::size_t>(peer)] + block_offset(number_);
+  if (const Advance found = look(block, flag()); found != Advance::Advanced) return found;
+  const std::byte* data = block + kLine + own_offset();
+  sources_[static_cast<std::size_t>(peer)] = data;
+  if (!combines_) copy_kernels().plain(place_of(peer), data, call_.bytes);
+  return Advance::Advanced;
+}
+
+void SmallExchange::finish() {
+  const std::byte* own = call_.input + own_offset();
+  if (combines_ && part_.has_result) {
+    sources_[static_cast<std::size_t>(rank_)] = own;
+    call_.arithmetic.combine(call_.arithmetic, call_.output, Form::Data, sources_.data(),
+                             static_cast<int>(areas_.size()), {Form::Data, rank_, Form::Data}, call_.elements);
+  } else if (part_.has_result && call_.bytes > 0 && place_of(rank_) != own) {
+    copy_kernels().plain(place_of(rank_), own, call_.bytes);
+  }
+  tell_past();
+}
+
+// Where all heard all, all are past the calls before this one and know it of this rank.
+void SmallExchange::tell_past() {
+  if (pattern_of(call_.collective).direction == Direction::All) {
+    all_past_ = number_ - 1;
+    heard_past_ = number_ - 1;
+    return;
+  }
+  if (behind(number_, heard_past_) < kSmallBuffers / 2) return;
+  store_release(reinterpret_cast<Counter*>(own_ + kPastOffset)->value, number_);
+  heard_past_ = number_;
+  told_ = true;
 }
 
 }  // namespace wreath

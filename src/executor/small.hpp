@@ -1,13 +1,15 @@
-// Small messages without FIFOs: the one_shot schedule as straight code over peers' small areas.
+// Small messages without FIFOs: the collectives as straight code over peers' small areas.
 //
-// Every rank writes its data once, into its own area, and reads all peers' areas. Up to 1 KiB the
-// flag is in the data's cache line (56 bytes of data and 8 of {sequence, signature}); above, one
-// header line and a block. There is no exit barrier: receiving every peer's message i proves that
-// they have read mine of i-1, so the buffers of message i-2 are free.
+// A rank that has something to say writes it once, into its own area; those it is for read it there. Up to 1 KiB the
+// flag is in the data's cache line (56 bytes of data and 8 of {sequence, signature}); above, one header line and a
+// block. All ranks number these calls alike, and call i uses buffer i mod kSmallBuffers of each area. A buffer is free
+// again when every rank is past the call that used it: whoever was heard in call i is past all calls before it; ranks
+// that nobody need hear for a while say so in a counter of their own.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernels/kernels.hpp"
@@ -16,13 +18,14 @@
 
 namespace wreath {
 
-// A call as the small protocols see it: all ranks' inputs are combined into `output`. Not for premultiplied sums, whose
-// inputs are multiplied by their own ranks.
+// A call as the small protocols see it. Not for premultiplied sums, whose inputs are multiplied by their own ranks.
 struct SmallCall {
+  Collective collective;
+  Rank root;
   const std::byte* input;
   std::byte* output;
-  std::size_t elements;
-  std::size_t bytes;  // <= kSmallMessageBytes
+  std::size_t elements;  // of the vector; of one rank's block where the collective moves blocks
+  std::size_t bytes;     // of these
   Arithmetic arithmetic;
   std::uint32_t signature;
 };
@@ -30,21 +33,41 @@ struct SmallCall {
 class SmallExchange {
  public:
   SmallExchange() = default;
-  // `areas[r]`: rank r's small area as this process sees it; areas[rank] is `own`, writable.
-  SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own);
+  // `areas[r]`: rank r's small area as this process sees it, zeroed before the first call; areas[rank] is `own`,
+  // writable. `first_sequence`: any number, the same on all ranks.
+  SmallExchange(int rank, std::vector<const std::byte*> areas, std::byte* own, std::uint32_t first_sequence);
 
-  // Publishes this rank's data. The sequence advances: calls are numbered alike on all ranks.
+  // Begins a call, which run() ends.
   void start(const SmallCall& call);
-  // Done once every peer's data was there and the output is written; never waits.
+  // Done once this rank's part in the call is over; never waits. Failed: a peer is in another call.
   Advance run();
+  // Whether start() or run() has stored something that a sleeping peer may wait for, since the last time.
+  bool take_told() { return std::exchange(told_, false); }
 
-  // The peer whose message is missing, or whose signature differs after Failed.
+  // The peer whose message, or whose counter, is missing, or whose signature differs after Failed.
   int waiting_for() const { return peer_; }
 
  private:
-  bool lines() const { return call_.bytes <= kLineMessageBytes; }
-  Advance gather_lines(int peer);
-  Advance gather_block(int peer);
+  // What this rank does in a call.
+  struct Part {
+    bool publishes;
+    bool has_result;   // one that is, or begins with, what it has itself
+    int first_source;  // the ranks it takes from
+    int end_source;
+  };
+
+  Part part_of_call() const;
+  std::size_t own_offset() const;       // of what this rank takes, in every message
+  std::byte* place_of(int rank) const;  // of what comes from `rank`, in the output
+  std::uint64_t flag() const;
+  bool lines() const { return message_bytes_ <= kLineMessageBytes; }
+  bool has_free_buffer();
+  void publish();
+  void publish_lines();
+  Advance take_lines(int peer);
+  Advance take_block(int peer);
+  void finish();
+  void tell_past();
 
   static constexpr std::size_t kLineData = 56;
   static constexpr std::size_t kLineMessageBytes = 1024;
@@ -54,8 +77,17 @@ class SmallExchange {
   std::byte* own_ = nullptr;
   std::vector<const std::byte*> sources_;  // per rank: where its data is
   std::vector<std::byte> gathered_;        // lines without their flags, kLineMessageBytes per rank
+  std::uint32_t first_sequence_ = 0;
+
   SmallCall call_{};
-  std::uint32_t sequence_ = 0;
+  Part part_{};
+  bool combines_ = false;
+  std::size_t message_bytes_ = 0;
+  bool published_ = true;
+  bool told_ = false;
+  std::uint32_t number_ = 0;      // of the call; wraps
+  std::uint32_t all_past_ = 0;    // all ranks are past this call
+  std::uint32_t heard_past_ = 0;  // all ranks can know that this one is past this call
   int peer_ = 0;
   std::size_t line_ = 0;
 };

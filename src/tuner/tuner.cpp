@@ -48,12 +48,19 @@ const MeasuredRule* measured_rule(const TunerContext& context, const Query& quer
   return rule != nullptr && eligible(context, *rule->algorithm, query) ? rule : nullptr;
 }
 
-// The straight code does what one_shot does; a barrier is an all_reduce of one byte.
+// What a rank tells the others in the straight code: its block, or all that it has.
+std::size_t small_bytes(const TunerContext& context, const Query& query) {
+  const bool one_block = query.collective == Collective::AllGather || query.collective == Collective::Gather;
+  return one_block ? query.bytes / static_cast<std::size_t>(context.ranks) : query.bytes;
+}
+
+// The straight code does what one_shot and direct do; a barrier is an all_reduce of one byte.
 bool serves_small(const TunerContext& context, const Query& query, const Algorithm* row) {
-  const bool plain = context.data_lanes == 0 && context.tile_bytes == 0 && !query.premultiplied;
-  if (!plain || !context.all_mapped || query.bytes > kSmallMessageBytes) return false;
+  const bool plain = context.data_lanes == 0 && context.tile_bytes == 0 && !query.premultiplied && !query.varying;
+  if (!plain || !context.all_mapped || query.bytes == kUnknownBytes) return false;
   if (query.collective == Collective::Barrier) return named_row(context, query) == nullptr;
-  return query.collective == Collective::AllReduce && row != nullptr && row->name == "one_shot";
+  const std::string_view straight = query.collective == Collective::AllReduce ? "one_shot" : "direct";
+  return row != nullptr && row->name == straight && small_bytes(context, query) <= kSmallMessageBytes;
 }
 
 }  // namespace
@@ -88,7 +95,9 @@ Choice choose(const TunerContext& context, const Query& query) {
   if (context.tile_bytes > 0) tile = context.tile_bytes;
   choice.tile_bytes = tile > 0 ? std::min(tile, context.slot_bytes) : context.slot_bytes;
   choice.small = serves_small(context, query, choice.algorithm);
-  if (choice.small) choice.algorithm = find_algorithm(Collective::AllReduce, "one_shot");
+  if (query.collective == Collective::Barrier && choice.small) {
+    choice.algorithm = find_algorithm(Collective::AllReduce, "one_shot");
+  }
   return choice;
 }
 

@@ -43,7 +43,7 @@ struct Choice {
   const Algorithm* algorithm = nullptr;  // null: no row serves the query
   int data_lanes = 1;
   std::size_t tile_bytes = 0;
-  bool small = false;  // the straight small-message code of one_shot
+  bool small = false;  // the straight small-message code
 };
 
 // InvalidArgument when the named row does not serve so many ranks in any collective: the message lists the rows that

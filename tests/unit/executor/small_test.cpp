@@ -3,19 +3,22 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
 namespace wreath {
 namespace {
 
+constexpr std::uint32_t kBeforeTheWrap = 0xFFFF'FFFBU;
+
 struct Small {
-  explicit Small(int ranks) {
+  explicit Small(int ranks, std::uint32_t first_sequence = 0) {
     for (int rank = 0; rank < ranks; ++rank) areas.emplace_back(kSmallAreaBytes + 64);
     for (int rank = 0; rank < ranks; ++rank) {
       std::vector<const std::byte*> seen;
       for (auto& area : areas) seen.push_back(aligned(area));
-      exchanges.emplace_back(rank, seen, aligned(areas[static_cast<std::size_t>(rank)]));
+      exchanges.emplace_back(rank, seen, aligned(areas[static_cast<std::size_t>(rank)]), first_sequence);
     }
   }
   static std::byte* aligned(std::vector<std::byte>& area) {
@@ -25,50 +28,211 @@ struct Small {
   std::vector<SmallExchange> exchanges;
 };
 
-SmallCall call_of(const std::vector<float>& input, std::vector<float>& output, std::uint32_t signature) {
-  return {reinterpret_cast<const std::byte*>(input.data()),
-          reinterpret_cast<std::byte*>(output.data()),
-          input.size(),
-          input.size() * sizeof(float),
-          arithmetic(DataType::Float32, ReduceOp::Sum, 3),
-          signature};
+struct Case {
+  Collective collective;
+  Rank root;
+  std::size_t count;  // of the vector, or of a block
+};
+
+bool gives_blocks(Collective collective) {
+  return collective == Collective::ReduceScatter || collective == Collective::AllToAll ||
+         collective == Collective::Scatter;
+}
+bool gets_blocks(Collective collective) {
+  return collective == Collective::AllGather || collective == Collective::AllToAll || collective == Collective::Gather;
 }
 
-TEST(SmallExchange, SumsEverySizeWhileRanksRunAhead) {
-  constexpr int kRanks = 3;
-  Small small(kRanks);
-  std::mt19937_64 random(3);
-  std::vector<std::size_t> sizes;
-  for (std::size_t size = 1; size <= 40; ++size) sizes.push_back(size);
-  for (const std::size_t size : {255U, 256U, 257U, 1000U, 4096U}) sizes.push_back(size);
-  std::vector<std::size_t> at(kRanks, 0);
-  std::vector<std::vector<float>> inputs(kRanks);
-  std::vector<std::vector<float>> outputs(kRanks);
-  const auto begin = [&](std::size_t rank) {
-    inputs[rank].assign(sizes[at[rank]], static_cast<float>(rank + 1 + 10 * at[rank]));
-    outputs[rank].assign(sizes[at[rank]], -1.0F);
-    small.exchanges[rank].start(call_of(inputs[rank], outputs[rank], static_cast<std::uint32_t>(at[rank])));
+// What rank `rank` puts at `index` in call `call`: small integers, so that sums are exact.
+float value_of(std::size_t call, int rank, std::size_t index) {
+  return static_cast<float>((call * 7 + static_cast<std::size_t>(rank) * 31 + index * 3) % 101);
+}
+
+std::vector<float> input_of(const Case& test, std::size_t call, int rank, int ranks) {
+  std::vector<float> input(test.count * (gives_blocks(test.collective) ? static_cast<std::size_t>(ranks) : 1));
+  for (std::size_t i = 0; i < input.size(); ++i) input[i] = value_of(call, rank, i);
+  return input;
+}
+
+bool has_result(const Case& test, int rank) {
+  const bool to_root = test.collective == Collective::Reduce || test.collective == Collective::Gather;
+  return !to_root || rank == test.root;
+}
+
+// By the meaning of the collective alone.
+float expected(const Case& test, std::size_t call, int rank, int ranks, std::size_t i) {
+  const std::size_t own = static_cast<std::size_t>(rank) * test.count;
+  const auto sum = [&](std::size_t index) {
+    float total = 0;
+    for (int r = 0; r < ranks; ++r) total += value_of(call, r, index);
+    return total;
   };
-  for (std::size_t rank = 0; rank < kRanks; ++rank) begin(rank);
-  for (int turn = 0; *std::min_element(at.begin(), at.end()) < sizes.size(); ++turn) {
-    ASSERT_LT(turn, 100'000) << "a message was lost";
-    const std::size_t rank = random() % kRanks;
-    if (at[rank] == sizes.size() || small.exchanges[rank].run() != Advance::Done) continue;
-    const auto sum = static_cast<float>(1 + 2 + 3 + 3 * 10 * at[rank]);
-    for (const float value : outputs[rank]) ASSERT_EQ(value, sum) << "call " << at[rank] << " of " << sizes[at[rank]];
-    if (++at[rank] < sizes.size()) begin(rank);
+  switch (test.collective) {
+    case Collective::AllReduce:
+    case Collective::Reduce: return sum(i);
+    case Collective::ReduceScatter: return sum(own + i);
+    case Collective::Broadcast: return value_of(call, test.root, i);
+    case Collective::Scatter: return value_of(call, test.root, own + i);
+    case Collective::AllToAll: return value_of(call, static_cast<int>(i / test.count), own + i % test.count);
+    default: return value_of(call, static_cast<int>(i / test.count), i % test.count);  // all_gather, gather
   }
+}
+
+// Ranks advance in a random order through `cases`, each as far ahead of the others as the protocol lets it.
+class Walk {
+ public:
+  Walk(int ranks, std::vector<Case> cases, std::uint32_t first_sequence)
+      : cases_(std::move(cases)), small_(ranks, first_sequence), ranks_(static_cast<std::size_t>(ranks)) {}
+
+  void run(std::uint32_t seed) {
+    std::mt19937 random(seed);
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) begin(rank);
+    for (int turn = 0; !over(); ++turn) {
+      ASSERT_LT(turn, 3'000'000) << "a message was lost";
+      const std::size_t rank = random() % ranks_.size();
+      if (ranks_[rank].at == cases_.size() || small_.exchanges[rank].run() != Advance::Done) continue;
+      check(rank);
+      if (testing::Test::HasFatalFailure()) return;
+      ++ranks_[rank].at;
+      begin(rank);
+    }
+  }
+  std::size_t furthest_apart() const { return apart_; }
+
+ private:
+  struct OneRank {
+    std::size_t at = 0;
+    std::vector<float> input;
+    std::vector<float> output;
+  };
+
+  int count() const { return static_cast<int>(ranks_.size()); }
+  bool over() const {
+    return std::all_of(ranks_.begin(), ranks_.end(), [&](const OneRank& rank) { return rank.at == cases_.size(); });
+  }
+  void begin(std::size_t index) {
+    OneRank& rank = ranks_[index];
+    for (const OneRank& other : ranks_)
+      apart_ = std::max(apart_, std::max(rank.at, other.at) - std::min(rank.at, other.at));
+    if (rank.at == cases_.size()) return;
+    const Case& test = cases_[rank.at];
+    rank.input = input_of(test, rank.at, static_cast<int>(index), count());
+    rank.output.assign(test.count * (gets_blocks(test.collective) ? ranks_.size() : 1), -1.0F);
+    small_.exchanges[index].start({test.collective, test.root, reinterpret_cast<const std::byte*>(rank.input.data()),
+                                   reinterpret_cast<std::byte*>(rank.output.data()), test.count,
+                                   test.count * sizeof(float), arithmetic(DataType::Float32, ReduceOp::Sum, count()),
+                                   static_cast<std::uint32_t>(rank.at)});
+  }
+  void check(std::size_t index) {
+    const OneRank& rank = ranks_[index];
+    const Case& test = cases_[rank.at];
+    const int me = static_cast<int>(index);
+    for (std::size_t i = 0; i < rank.output.size(); ++i) {
+      const float right = has_result(test, me) ? expected(test, rank.at, me, count(), i) : -1.0F;
+      ASSERT_EQ(rank.output[i], right) << name(test.collective) << " #" << rank.at << " of " << test.count
+                                       << " elements, root " << test.root << ", rank " << me << ", element " << i;
+    }
+  }
+
+  std::vector<Case> cases_;
+  Small small_;
+  std::vector<OneRank> ranks_;
+  std::size_t apart_ = 0;
+};
+
+constexpr Collective kAll[] = {Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather,
+                               Collective::Broadcast, Collective::Reduce,        Collective::AllToAll,
+                               Collective::Gather,    Collective::Scatter};
+
+// As many calls of one collective as there are buffers and more, then another one; every size at the lines' ends.
+std::vector<Case> mixed_cases(int ranks, std::mt19937& random) {
+  std::vector<Case> cases;
+  constexpr std::size_t kCounts[] = {1, 2, 13, 14, 15, 27, 28, 29, 64, 85, 86, 255, 256, 257, 700, 1365};
+  while (cases.size() < 1500) {
+    const Collective collective = kAll[random() % std::size(kAll)];
+    const std::size_t repeats = 1 + random() % 20;
+    for (std::size_t i = 0; i < repeats; ++i) {
+      const std::size_t most = kSmallMessageBytes / sizeof(float) / static_cast<std::size_t>(ranks);
+      const std::size_t count = std::min(kCounts[random() % std::size(kCounts)], most);
+      cases.push_back({collective, static_cast<Rank>(random() % static_cast<unsigned>(ranks)), count});
+    }
+  }
+  return cases;
+}
+
+TEST(SmallExchange, EveryCollectiveMeansWhatItSays) {
+  std::mt19937 random(3);
+  for (const int ranks : {2, 3, 5, 8}) {
+    Walk walk(ranks, mixed_cases(ranks, random), kBeforeTheWrap);
+    walk.run(static_cast<std::uint32_t>(ranks));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(SmallExchange, RootsRunAheadButNotOverWhatIsUnread) {
+  for (const Collective collective : {Collective::Broadcast, Collective::Reduce, Collective::Scatter}) {
+    std::vector<Case> cases(500, Case{collective, 1, 3});
+    Walk walk(3, cases, 0);
+    walk.run(11);
+    if (HasFatalFailure()) return;
+    EXPECT_GE(walk.furthest_apart(), 4U) << name(collective);
+    EXPECT_LE(walk.furthest_apart(), 9U) << name(collective);
+  }
+}
+
+TEST(SmallExchange, WaitsForTheRankThatIsFurthestBehind) {
+  Small small(3);
+  std::vector<float> data(4, 1.0F);
+  const SmallCall call{Collective::Broadcast,
+                       0,
+                       reinterpret_cast<const std::byte*>(data.data()),
+                       reinterpret_cast<std::byte*>(data.data()),
+                       data.size(),
+                       data.size() * sizeof(float),
+                       {},
+                       5};
+  int calls = 0;
+  for (; calls < 100; ++calls) {
+    small.exchanges[0].start(call);
+    if (small.exchanges[0].run() != Advance::Done) break;
+  }
+  EXPECT_EQ(calls, 8);
+  std::vector<float> got(4);
+  SmallCall taken = call;
+  taken.output = reinterpret_cast<std::byte*>(got.data());
+  for (int i = 0; i < calls; ++i) {
+    small.exchanges[1].start(taken);
+    ASSERT_EQ(small.exchanges[1].run(), Advance::Done);
+  }
+  EXPECT_EQ(small.exchanges[0].run(), Advance::Blocked);
+  EXPECT_EQ(small.exchanges[0].waiting_for(), 2);
+  bool told = false;
+  for (int i = 0; i < calls; ++i) {
+    small.exchanges[2].start(taken);
+    ASSERT_EQ(small.exchanges[2].run(), Advance::Done);
+    told = small.exchanges[2].take_told() || told;
+  }
+  EXPECT_TRUE(told) << "the root may sleep until it hears of it";
+  EXPECT_EQ(small.exchanges[0].run(), Advance::Done);
 }
 
 TEST(SmallExchange, NamesThePeerInAnotherCall) {
   Small small(3);
   const std::vector<float> input(5, 1.0F);
   std::vector<float> output(5);
-  small.exchanges[0].start(call_of(input, output, 17));
-  small.exchanges[1].start(call_of(input, output, 17));
+  SmallCall call{Collective::AllReduce,
+                 0,
+                 reinterpret_cast<const std::byte*>(input.data()),
+                 reinterpret_cast<std::byte*>(output.data()),
+                 input.size(),
+                 input.size() * sizeof(float),
+                 arithmetic(DataType::Float32, ReduceOp::Sum, 3),
+                 17};
+  small.exchanges[0].start(call);
+  small.exchanges[1].start(call);
   EXPECT_EQ(small.exchanges[0].run(), Advance::Blocked);
   EXPECT_EQ(small.exchanges[0].waiting_for(), 2);
-  small.exchanges[2].start(call_of(input, output, 18));
+  call.signature = 18;
+  small.exchanges[2].start(call);
   EXPECT_EQ(small.exchanges[0].run(), Advance::Failed);
   EXPECT_EQ(small.exchanges[0].waiting_for(), 2);
 }

@@ -98,7 +98,17 @@ TEST(Tuner, SmallMessagesHaveTheStraightCodeWhereItIsRight) {
   EXPECT_FALSE(choose(context(2, true), query(Collective::AllReduce, kSmallMessageBytes + 1)).small);
   EXPECT_TRUE(choose(context(4, true), query(Collective::Barrier, 1)).small);
   EXPECT_FALSE(choose(context(4, false), query(Collective::AllReduce, 8)).small);
-  EXPECT_FALSE(choose(context(4, true), query(Collective::AllGather, 8)).small);
+  for (const Collective collective : {Collective::AllGather, Collective::Gather}) {  // each tells one block only
+    EXPECT_TRUE(choose(context(4, true), query(collective, 4 * kSmallMessageBytes)).small) << name(collective);
+    EXPECT_FALSE(choose(context(4, true), query(collective, 4 * kSmallMessageBytes + 4)).small) << name(collective);
+  }
+  for (const Collective collective : {Collective::ReduceScatter, Collective::Broadcast, Collective::Reduce,
+                                      Collective::AllToAll, Collective::Scatter}) {
+    EXPECT_TRUE(choose(context(4, true), query(collective, kSmallMessageBytes)).small) << name(collective);
+    EXPECT_FALSE(choose(context(4, true), query(collective, kSmallMessageBytes + 4)).small) << name(collective);
+    EXPECT_FALSE(choose(context(4, true), query(collective, 8, true)).small) << name(collective);
+    EXPECT_FALSE(choose(context(4, true), query(collective, kUnknownBytes)).small) << name(collective);
+  }
   Query multiplied = query(Collective::AllReduce, 8);
   multiplied.premultiplied = true;
   EXPECT_FALSE(choose(context(4, true), multiplied).small);
