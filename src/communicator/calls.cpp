@@ -59,6 +59,9 @@ Status run_call(Engine& engine, const Call& call) {
 
 Status Communicator::run(const Call& call, bool varying) {
   if (!impl_) return not_made();
+  if (!varying) {
+    if (const auto done = impl_->run_again(call)) return *done;
+  }
   return impl_->make([&] { return text_of(call.collective, varying); },
                      [&] {
                        return check_call(call, varying, {ranks(), rank()});

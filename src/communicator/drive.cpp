@@ -112,11 +112,14 @@ Result<bool> Engine::start_operation(Operation& operation) {
   return true;
 }
 
-Advance Engine::advance(Operation& operation) {
-  if (!operation.choice.small) return lanes_.run(kStepsARound);
+Advance Engine::advance_small() {
   const Advance advanced = small_.run();
   if (small_.take_told()) wake_peers();
   return advanced;
+}
+
+Advance Engine::advance(Operation& operation) {
+  return operation.choice.small ? advance_small() : lanes_.run(kStepsARound);
 }
 
 bool Engine::pump(Operation& operation, bool expecting) {
@@ -280,7 +283,7 @@ void Engine::idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle
   }
   const bool crowded_out = crowded_ && rounds > pauses_ + yields_;
   if (!look && !crowded_out) {
-    pause();
+    if (crowded_ || rounds > kRoundsALook) pause();
     return;
   }
   const std::int64_t now = now_ns();

@@ -23,6 +23,7 @@
 #include "src/communicator/operation.hpp"
 #include "src/communicator/plans.hpp"
 #include "src/communicator/progress.hpp"
+#include "src/communicator/repeated_call.hpp"
 #include "src/communicator/trace.hpp"
 #include "src/communicator/watch.hpp"
 #include "src/executor/small.hpp"
@@ -48,6 +49,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
 
   // Runs a checked call to its end.
   Status run(const Call& call);
+  // Runs a call that needs no check, for it is the last one of its collective again, on whatever buffers; nullopt: it
+  // is not, or something is in flight.
+  std::optional<Status> run_again(const Call& call);
   // Starts it: at once, or when call.stream has come to it; its turn among the calls is taken now.
   Result<std::shared_ptr<Operation>> start(const Call& call) { return begin(prepare(call)); }
   // Starts sends and receives as one operation: it takes its turn, but no number of the calls.
@@ -123,6 +127,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Round drive_round();
   Result<bool> start_operation(Operation& operation);
   void start_small(const Operation& operation);
+  Advance advance_small();
+  Advance spin_small();
   Result<Launch> launch_of(Operation& operation);
   Launch bind(const Operation& operation, Plan& plan);
   void name_regions(OperationState& state, const Call& call, std::uint32_t parts);
@@ -198,9 +204,10 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   };
   std::array<Chosen, static_cast<std::size_t>(Collective::Exchange)> chosen_;  // of the last call of each, often the
                                                                                // next one's
-  std::array<std::byte, 2> barrier_bytes_{};                                   // what a barrier sends, and what it gets
-  Operation inline_operation_;   // of blocking calls that find nothing in flight
-  Operation* inline_ = nullptr;  // it, while it runs; guarded by the token
+  std::array<RepeatedCall, static_cast<std::size_t>(Collective::Exchange)> repeated_;  // the last small ones
+  std::array<std::byte, 2> barrier_bytes_{};  // what a barrier sends, and what it gets
+  Operation inline_operation_;                // of blocking calls that find nothing in flight
+  Operation* inline_ = nullptr;               // it, while it runs; guarded by the token
 };
 
 }  // namespace wreath

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kMaximumQueued = kRecordedCalls / 2;
 constexpr int kTokenTries = 20;
+constexpr int kSmallLooks = 200;  // for a small call's messages, before it waits like any other
 
 // What one rank alone does: its one block, or the vector, from Input to Output. Sums of one are finished, too.
 void move_alone(const Call& call) {
@@ -31,6 +32,19 @@ void move_alone(const Call& call) {
   } else if (input != output) {
     copy_kernels().plain(output, input, elements * size_of(call.dtype));
   }
+}
+
+CallRecord record_of(const Call& call, std::uint64_t number, std::uint64_t elements, const Choice& choice) {
+  CallRecord record;
+  record.number = number;
+  record.collective = call.collective;
+  record.varying = call.varying();
+  record.dtype = call.dtype;
+  record.op = call.reduction.op;
+  record.root = call.root;
+  record.count = elements;
+  if (choice.algorithm != nullptr) record.algorithm = choice.algorithm->name;
+  return record;
 }
 
 }  // namespace
@@ -55,16 +69,11 @@ void Engine::enter(Operation& operation) {
   operation.number = ++entered_;
   operation.signature = signature_of(call, elements, membership_.communicator, operation.number);
   operation.choice = choice_of(query_of(call, elements, ranks()));
-  CallRecord record;
-  record.number = operation.number;
-  record.collective = call.collective;
-  record.varying = call.varying();
-  record.dtype = call.dtype;
-  record.op = call.reduction.op;
-  record.root = call.root;
-  record.count = elements;
-  if (operation.choice.algorithm != nullptr) record.algorithm = operation.choice.algorithm->name;
+  const CallRecord record = record_of(call, operation.number, elements, operation.choice);
   operation.record = recorder_.enter(record);
+  if (operation.choice.small && !is_trivial(operation)) {
+    repeated_[static_cast<std::size_t>(call.collective)].remember(call, {ranks(), rank()}, operation.choice, record);
+  }
 }
 
 // Whether it needs no peer: alone, without elements, or with no algorithm to serve it.
@@ -121,6 +130,45 @@ Status Engine::run(const Call& call) {
     drive_until_over(inline_operation_, Deadline::after_ms(-1));
   }
   return inline_operation_.status();
+}
+
+Advance Engine::spin_small() {
+  Advance advanced = advance_small();
+  for (int looks = crowded_ ? 0 : kSmallLooks; looks > 0 && advanced == Advance::Blocked; --looks) {
+    advanced = advance_small();
+  }
+  return advanced;
+}
+
+std::optional<Status> Engine::run_again(const Call& call) {
+  const auto index = static_cast<std::size_t>(call.collective);
+  if (index >= repeated_.size() || !repeated_[index].is(call)) return std::nullopt;
+  const bool free = queued_.load(std::memory_order_acquire) == 0 && !failed_.load(std::memory_order_acquire);
+  if (!free || trace_ != nullptr || !try_token()) return std::nullopt;
+  const RepeatedCall& last = repeated_[index];
+  const std::uint64_t number = ++entered_;
+  const std::uint32_t signature = signature_of(call, call.count, membership_.communicator, number);
+  const std::uint64_t record = recorder_.enter(last.record(number));
+  SmallCall small = last.small();
+  small.input = call.input == nullptr ? barrier_bytes_.data() : reachable(call.input, 1);
+  small.output = call.output == nullptr ? barrier_bytes_.data() + 1 : reachable(call.output, 1);
+  small.signature = signature;
+  small_.start(small);
+  if (spin_small() == Advance::Done) {
+    recorder_.done(record);
+    release_token();
+    return Status();
+  }
+  Operation& operation = inline_operation_;
+  operation.reset(call);
+  operation.number = number;
+  operation.signature = signature;
+  operation.record = record;
+  operation.choice = last.choice();
+  operation.started = true;
+  inline_ = &operation;
+  drive_until_over(operation, Deadline::after_ms(-1));
+  return operation.status();
 }
 
 std::shared_ptr<Operation> Engine::prepare(const Call& call) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -59,6 +60,12 @@ struct Communicator::Impl {
     }
     if (const Status checked = check(); !checked) return told(refuse(*engine, name(), checked.error()));
     return body(*engine);
+  }
+  // A call like the one before; nullopt: it is not, or something stands in its way, which make() will find.
+  std::optional<Status> run_again(const Call& call) {
+    const CallGuard guard(engine->in_call());
+    if (!guard.entered() || inherited() || GroupCalls::open() != nullptr) return std::nullopt;
+    return engine->run_again(call);
   }
   // One message, now or with the thread's open Group.
   Status run(Direction direction, const ExchangeMessage& message);
