@@ -52,6 +52,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // Runs a call that needs no check, for it is the last one of its collective again, on whatever buffers; nullopt: it
   // is not, or something is in flight.
   std::optional<Status> run_again(const Call& call);
+  // Runs checked sends and receives to their end. `messages` comes back as some other one, to be filled anew.
+  Status run(ExchangeMessages& messages);
   // Starts it: at once, or when call.stream has come to it; its turn among the calls is taken now.
   Result<std::shared_ptr<Operation>> start(const Call& call) { return begin(prepare(call)); }
   // Starts sends and receives as one operation: it takes its turn, but no number of the calls.
@@ -207,7 +209,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::array<RepeatedCall, static_cast<std::size_t>(Collective::Exchange)> repeated_;  // the last small ones
   std::array<std::byte, 2> barrier_bytes_{};  // what a barrier sends, and what it gets
   Operation inline_operation_;                // of blocking calls that find nothing in flight
-  Operation* inline_ = nullptr;               // it, while it runs; guarded by the token
+  Operation inline_exchange_;                 // of such sends and receives; its own plan is made by the first ones
+  Operation* inline_ = nullptr;               // either, while it runs; guarded by the token
 };
 
 }  // namespace wreath

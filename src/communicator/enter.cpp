@@ -171,6 +171,22 @@ std::optional<Status> Engine::run_again(const Call& call) {
   return operation.status();
 }
 
+Status Engine::run(ExchangeMessages& messages) {
+  if (failed_.load(std::memory_order_acquire)) return error();
+  if (queued_.load(std::memory_order_acquire) > 0 || !take_idle_token()) {
+    const auto operation = start(std::move(messages));
+    return operation ? wait(**operation, -1) : Status(operation.error());
+  }
+  Operation& operation = inline_exchange_;
+  operation.reset(Call{});
+  if (!operation.own) operation.own = std::make_unique<Exchange>(*this, ExchangeMessages{});
+  static_cast<Exchange&>(*operation.own).exchange(messages);
+  enter(operation);
+  inline_ = &operation;
+  drive_until_over(operation, Deadline::after_ms(-1));
+  return operation.status();
+}
+
 std::shared_ptr<Operation> Engine::prepare(const Call& call) {
   auto operation = std::make_shared<Operation>(shared_from_this());
   operation->reset(call);

@@ -159,7 +159,19 @@ void MessageTable::assign(const std::vector<ExchangeMessage>& messages) {
   }
 }
 
-void plan_exchange(const ExchangeMessages& messages, Rank me, int ranks, std::uint64_t tile_bytes, ExchangePlan& plan) {
+namespace {
+
+// Lanes and steps depend on the messages' peers, and on which are empty, alone.
+void list_peers(const ExchangeMessages& messages, std::vector<Rank>& peers) {
+  peers.clear();
+  for (const Direction direction : {Direction::Send, Direction::Receive}) {
+    peers.push_back(-1);
+    for (const ExchangeMessage& message : messages.of(direction))
+      peers.push_back(message.count > 0 ? message.peer : -2);
+  }
+}
+
+void plan_lanes(const ExchangeMessages& messages, Rank me, int ranks, ExchangePlan& plan) {
   Lowered& lowered = plan.bound.lowered;
   lowered.steps.clear();
   lowered.lanes.clear();
@@ -186,6 +198,17 @@ void plan_exchange(const ExchangeMessages& messages, Rank me, int ranks, std::ui
       first += receives.size();
     }
   }
+}
+
+}  // namespace
+
+bool plan_exchange(const ExchangeMessages& messages, Rank me, int ranks, std::uint64_t tile_bytes, ExchangePlan& plan) {
+  list_peers(messages, plan.next_peers);
+  const bool again = plan.next_peers == plan.peers;
+  if (!again) {
+    plan_lanes(messages, me, ranks, plan);
+    std::swap(plan.peers, plan.next_peers);
+  }
   plan.input.assign(messages.sends);
   plan.output.assign(messages.receives);
   Geometry& geometry = plan.geometry;
@@ -198,6 +221,7 @@ void plan_exchange(const ExchangeMessages& messages, Rank me, int ranks, std::ui
       geometry.tiles = std::max(geometry.tiles, static_cast<std::uint32_t>(divide_up(bytes, tile_bytes)));
     }
   }
+  return !again;
 }
 
 }  // namespace wreath

@@ -76,6 +76,8 @@ struct ExchangePlan {
   MessageTable input;
   MessageTable output;
   std::vector<Place> places;
+  std::vector<Rank> peers;       // what the lanes were made for
+  std::vector<Rank> next_peers;  // ... and will be, where that differs
 };
 
 // The plan of `messages` (checked) on rank `me` of `ranks`, with messages of `tile_bytes` at most.
@@ -91,6 +93,9 @@ struct ExchangePlan {
 // one slot such a pair comes to its end. This takes both ends to have matching messages in matching
 // operations; ranks that split them differently (one calls in a group what the other calls one by one) must be able to
 // run with all rounds resident.
-void plan_exchange(const ExchangeMessages& messages, Rank me, int ranks, std::uint64_t tile_bytes, ExchangePlan& plan);
+//
+// Lanes are made anew only where the peers differ from those of the last messages in `plan`: true then, and `bound` is
+// to be bound to FIFOs.
+bool plan_exchange(const ExchangeMessages& messages, Rank me, int ranks, std::uint64_t tile_bytes, ExchangePlan& plan);
 
 }  // namespace wreath

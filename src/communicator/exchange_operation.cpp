@@ -54,8 +54,9 @@ std::uint64_t Exchange::enter(FlightRecorder& recorder) {
 
 Result<Launch> Exchange::launch() {
   const FifoShape& shape = engine_.shape();
-  plan_exchange(messages_, engine_.rank(), engine_.ranks(), shape.slot_bytes, plan_);
-  WREATH_TRY(bind_fifos(engine_.links(), plan_.bound));
+  if (plan_exchange(messages_, engine_.rank(), engine_.ranks(), shape.slot_bytes, plan_)) {
+    WREATH_TRY(bind_fifos(engine_.links(), plan_.bound));
+  }
   for (const Direction direction : {Direction::Send, Direction::Receive}) {
     std::vector<std::uint32_t>& signatures = signatures_[static_cast<std::size_t>(direction)];
     signatures.clear();

@@ -16,6 +16,9 @@ class Exchange final : public OwnPlan {
   // Checked messages. The engine owns the operation and outlives this.
   Exchange(Engine& engine, ExchangeMessages messages) : engine_(engine), messages_(std::move(messages)) {}
 
+  // The next messages, where those before are over; in exchange for these.
+  void exchange(ExchangeMessages& messages) { std::swap(messages_, messages); }
+
   std::uint64_t enter(FlightRecorder& recorder) override;
   Result<Launch> launch() override;
   std::string describe() const override;
@@ -26,7 +29,7 @@ class Exchange final : public OwnPlan {
 
   Engine& engine_;
   ExchangeMessages messages_;
-  ExchangePlan plan_;
+  ExchangePlan plan_;                                     // of the last messages
   std::array<std::vector<std::uint32_t>, 2> signatures_;  // by Direction
 };
 

@@ -58,15 +58,16 @@ Status GroupWork::wait(std::int64_t timeout_ms) {
 
 // ---- the calls of a group ----
 
-GroupCalls::GroupCalls() : handle_(std::make_shared<Operation>()) { handle_->group = work_; }
-
 GroupCalls* GroupCalls::open() noexcept { return open_calls; }
 
 GroupCalls::OfEngine& GroupCalls::of(const std::shared_ptr<Engine>& engine) {
-  for (OfEngine& kept : kept_) {
+  for (OfEngine& kept : kept()) {
     if (kept.engine == engine) return kept;
   }
-  return kept_.emplace_back(OfEngine{engine, {}, {}});
+  if (count_ == kept_.size()) kept_.emplace_back();
+  OfEngine& next = kept_[count_++];
+  next.engine = engine;
+  return next;
 }
 
 void GroupCalls::keep(const std::shared_ptr<Engine>& engine, const Call& call) {
@@ -78,6 +79,26 @@ void GroupCalls::keep(const std::shared_ptr<Engine>& engine, Direction direction
   (direction == Direction::Send ? messages.sends : messages.receives).push_back(message);
 }
 
+Work GroupCalls::work() {
+  if (handle_ == nullptr) {
+    work_ = std::make_shared<GroupWork>();
+    handle_ = std::make_shared<Operation>();
+    handle_->group = work_;
+  }
+  return Work(handle_);
+}
+
+void GroupCalls::clear() {
+  for (OfEngine& each : kept()) {
+    each.engine.reset();
+    each.messages.sends.clear();
+    each.messages.receives.clear();
+    each.operations.clear();
+  }
+  count_ = 0;
+  refused_.reset();
+}
+
 void GroupCalls::refuse(const Error& error) {
   if (!refused_) refused_ = error;
 }
@@ -85,9 +106,9 @@ void GroupCalls::refuse(const Error& error) {
 // What can go wrong goes wrong before anything begins.
 Status GroupCalls::check() const {
   if (refused_) return *refused_;
-  if (handle_->generation != fork_generation()) return inherited();
+  if (!usable()) return inherited();
   if (inside_ > 0) return misused("launch: a Group inside this one is still open");
-  for (const OfEngine& kept : kept_) {
+  for (const OfEngine& kept : kept()) {
     WREATH_TRY(kept.engine->error());
     if (kept.engine->leaving()) return misused("launch: a communicator of the Group was destroyed");
     const Status checked = check_messages(kept.messages, kept.engine->rank());
@@ -101,7 +122,7 @@ Status GroupCalls::check() const {
 Status GroupCalls::begin() {
   std::deque<CallGuard> guards;
   std::size_t most = 0;
-  for (OfEngine& kept : kept_) {
+  for (OfEngine& kept : kept()) {
     if (!guards.emplace_back(kept.engine->in_call()).entered()) {
       return complaint(*kept.engine, "launch", ErrorCode::InvalidUsage, kTwoAtOnce);
     }
@@ -113,7 +134,7 @@ Status GroupCalls::begin() {
   }
   std::vector<std::shared_ptr<Operation>> begun;
   for (std::size_t i = 0; i < most; ++i) {
-    for (const OfEngine& kept : kept_) {
+    for (const OfEngine& kept : kept()) {
       if (i >= kept.operations.size()) continue;
       begun.push_back(kept.operations[i]);
       const auto started = kept.engine->begin(kept.operations[i]);
@@ -125,10 +146,25 @@ Status GroupCalls::begin() {
 }
 
 Status GroupCalls::launch() {
+  static_cast<void>(work());
   Status status = check();
   if (status) status = begin();
   if (!status) work_->refused(status.error());
   return status;
+}
+
+// The sends and receives of one communicator are run by this thread at once.
+Status GroupCalls::run() {
+  const bool one_exchange = count_ == 1 && kept_.front().operations.empty() && !kept_.front().messages.empty();
+  if (!one_exchange || gave_work()) {
+    WREATH_TRY(launch());
+    return work_->wait(-1);
+  }
+  WREATH_TRY(check());
+  OfEngine& only = kept_.front();
+  const CallGuard guard(only.engine->in_call());
+  if (!guard.entered()) return complaint(*only.engine, "launch", ErrorCode::InvalidUsage, kTwoAtOnce);
+  return only.engine->run(only.messages);
 }
 
 // ---- the public face ----
@@ -136,12 +172,34 @@ Status GroupCalls::launch() {
 struct Group::Impl {
   std::shared_ptr<GroupCalls> calls;  // the outermost group's; null after launch
   bool outermost = false;
+
+  // Ends the group's keeping. Null: it was launched before.
+  std::shared_ptr<GroupCalls> close() {
+    std::shared_ptr<GroupCalls> closed = std::move(calls);
+    if (closed != nullptr && outermost) open_calls = nullptr;
+    if (closed != nullptr && !outermost) closed->close_inside();
+    return closed;
+  }
 };
+
+namespace {
+
+// One group's memory for the thread's next one.
+thread_local std::shared_ptr<GroupCalls> spare_calls;
+
+std::shared_ptr<GroupCalls> new_calls() {
+  if (spare_calls != nullptr && spare_calls->usable()) return std::move(spare_calls);
+  return std::make_shared<GroupCalls>();
+}
+
+Error launched_before() { return misused("launch: this Group was launched before"); }
+
+}  // namespace
 
 Group::Group() : impl_(std::make_unique<Impl>()) {
   impl_->outermost = open_calls == nullptr;
   if (impl_->outermost) {
-    impl_->calls = std::make_shared<GroupCalls>();
+    impl_->calls = new_calls();
     open_calls = impl_->calls.get();
   } else {
     impl_->calls = open_calls->shared_from_this();
@@ -156,21 +214,23 @@ Group::~Group() {
 }
 
 Result<Work> Group::launch() {
-  if (impl_->calls == nullptr) return misused("launch: this Group was launched before");
-  const std::shared_ptr<GroupCalls> calls = std::move(impl_->calls);
-  if (!impl_->outermost) {
-    calls->close_inside();
-    return Work(std::make_shared<Operation>());
-  }
-  open_calls = nullptr;
+  const std::shared_ptr<GroupCalls> calls = impl_->close();
+  if (calls == nullptr) return launched_before();
+  if (!impl_->outermost) return Work(std::make_shared<Operation>());
   WREATH_TRY(calls->launch());
   return calls->work();
 }
 
 Status Group::run() {
-  auto work = launch();
-  if (!work) return work.error();
-  return work->wait();
+  std::shared_ptr<GroupCalls> calls = impl_->close();
+  if (calls == nullptr) return launched_before();
+  if (!impl_->outermost) return {};
+  Status status = calls->run();
+  if (!calls->gave_work()) {
+    calls->clear();
+    spare_calls = std::move(calls);
+  }
+  return status;
 }
 
 }  // namespace wreath

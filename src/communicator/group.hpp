@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "src/communicator/engine.hpp"
@@ -34,8 +35,6 @@ class GroupWork {
 
 class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
  public:
-  GroupCalls();
-
   // Of this thread; null: no Group is open.
   static GroupCalls* open() noexcept;
 
@@ -48,10 +47,16 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
   void open_inside() { ++inside_; }
   void close_inside() { --inside_; }
   // A Work of any of the calls.
-  Work work() const { return Work(handle_); }
+  Work work();
 
   // Begins all, or none.
   Status launch();
+  // launch(), and waits for all.
+  Status run();
+  // As new, with the memory of before. Only where no Work was given away.
+  void clear();
+  bool gave_work() const { return handle_ != nullptr; }
+  bool usable() const { return generation_ == fork_generation(); }
 
  private:
   struct OfEngine {
@@ -59,14 +64,18 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
     ExchangeMessages messages;
     std::vector<std::shared_ptr<Operation>> operations;
   };
+  std::span<OfEngine> kept() { return {kept_.data(), count_}; }
+  std::span<const OfEngine> kept() const { return {kept_.data(), count_}; }
   OfEngine& of(const std::shared_ptr<Engine>& engine);
   Status check() const;
   Status begin();
 
-  std::vector<OfEngine> kept_;  // in the order of their first calls
+  std::vector<OfEngine> kept_;  // the first count_: in the order of their first calls
+  std::size_t count_ = 0;
   std::optional<Error> refused_;
-  int inside_ = 0;  // groups that are open inside
-  std::shared_ptr<GroupWork> work_ = std::make_shared<GroupWork>();
+  int inside_ = 0;                                      // groups that are open inside
+  const std::uint32_t generation_ = fork_generation();  // another one: this is the child of a fork
+  std::shared_ptr<GroupWork> work_;                     // both: once a Work was asked for
   std::shared_ptr<Operation> handle_;
 };
 

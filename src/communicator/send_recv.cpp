@@ -54,8 +54,8 @@ Status Communicator::Impl::run(Direction direction, const ExchangeMessage& messa
                   group->keep(engine, direction, message);
                   return {};
                 }
-                const auto operation = own.start(alone(direction, message));
-                return operation ? own.wait(**operation, -1) : Status(operation.error());
+                ExchangeMessages messages = alone(direction, message);
+                return own.run(messages);
               });
 }
 
