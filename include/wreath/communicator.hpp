@@ -26,8 +26,8 @@ struct Timeouts {
 };
 
 // Everything has a working default. Fields that shape schedules (algorithm, lanes, tile_bytes,
-// reproducible, slot_count, buffer_bytes, first_sequence) must be equal on all ranks: rank 0's are broadcast at
-// start and win.
+// reproducible, tuning, slot_count, buffer_bytes, first_sequence) must be equal on all ranks: rank 0's are broadcast at
+// start and win; of a tuning that is what it chooses, so that no other rank needs the file.
 struct CommunicatorOptions {
   std::vector<std::string> transports;  // allowed names; empty: all of this build
   std::string algorithm;                // a registry name; empty: the tuner chooses
@@ -40,6 +40,10 @@ struct CommunicatorOptions {
   std::uint32_t first_sequence = 0;     // for tests of the wrap at 2^32
   std::string faults;  // for tests: what goes wrong on links, "delay=0.1,close=0.001,seed=7"; see WREATH_FAULTS
   std::string trace;   // a folder: every rank leaves there what its lanes did (`wreath trace`); empty: WREATH_TRACE
+  // A file of `wreath tune` (tuning.hpp), which rank 0 reads; "none": only the library's own rules. Empty:
+  // WREATH_TUNING, else this machine's in the user's cache, where a file that cannot be used is passed over with a
+  // warning.
+  std::string tuning;
   Timeouts timeouts;
 };
 

@@ -84,8 +84,9 @@ Result<std::vector<std::shared_ptr<Engine>>> make_engines(std::vector<Membership
 
 Result<std::vector<Communicator>> Communicator::create_local(int ranks, const CommunicatorOptions& options) {
   if (ranks < 1) return Error{ErrorCode::InvalidArgument, fmt::format("create_local: ranks = {}", ranks), -1};
-  const auto complete = complete_options(options);
+  auto complete = complete_options(options);
   if (!complete) return complete.error();
+  WREATH_TRY(read_rules(*complete));
   auto members = join_local(ranks, encode_options(*complete));
   if (!members) return members.error();
   auto engines = make_engines(*std::move(members));
@@ -96,8 +97,9 @@ Result<std::vector<Communicator>> Communicator::create_local(int ranks, const Co
 }
 
 Result<Communicator> Communicator::create(const UniqueId& id, int rank, int ranks, const CommunicatorOptions& options) {
-  const auto complete = complete_options(options);
+  auto complete = complete_options(options);
   if (!complete) return complete.error();
+  if (rank == 0) WREATH_TRY(read_rules(*complete));
   auto membership = join(id, request_of(rank, ranks, *complete));
   if (!membership) return membership.error();
   auto engine = make_engine(std::move(*membership));
@@ -106,10 +108,11 @@ Result<Communicator> Communicator::create(const UniqueId& id, int rank, int rank
 }
 
 Result<Communicator> Communicator::create_from_environment(const CommunicatorOptions& options) {
-  const auto complete = complete_options(options);
+  auto complete = complete_options(options);
   if (!complete) return complete.error();
   const auto job = environment_job();
   if (!job) return job.error();
+  if (job->rank == 0) WREATH_TRY(read_rules(*complete));
   log_info("rank {} of {} by {}", job->rank, job->ranks, job->source);
   auto membership = join_environment(*job, request_of(job->rank, job->ranks, *complete));
   if (!membership) return membership.error();

@@ -55,13 +55,13 @@ void give_way(int tries) {
 
 }  // namespace
 
-Engine::Engine(Membership membership, const CommunicatorOptions& options)
+Engine::Engine(Membership membership, const AgreedOptions& options)
     : membership_(std::move(membership)),
       options_(options),
       identity_(log_identity(membership_.rank)),
       exchange_log_(membership_.ranks) {}
 
-Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const CommunicatorOptions& options,
+Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const AgreedOptions& options,
                                                std::uint16_t epoch) {
   auto engine = std::shared_ptr<Engine>(new Engine(std::move(membership), options));
   const LogRank log_rank(engine->rank());
@@ -104,7 +104,7 @@ Status Engine::link(std::uint16_t epoch) {
   spin_ns_ = spin_budget_ns(static_cast<int>(on_host));
   set_patience();
   tuning_ = {ranks(),        *all_mapped,         options_.reproducible, options_.algorithm,
-             options_.lanes, options_.tile_bytes, shape_.slot_bytes};
+             options_.lanes, options_.tile_bytes, shape_.slot_bytes,     options_.measured};
   WREATH_TRY(check_tuning(tuning_));
   prepare_small();
   sleeping_.resize(static_cast<std::size_t>(ranks()));

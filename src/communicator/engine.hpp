@@ -21,6 +21,7 @@
 #include "src/communicator/exchange_log.hpp"
 #include "src/communicator/links.hpp"
 #include "src/communicator/operation.hpp"
+#include "src/communicator/options.hpp"
 #include "src/communicator/plans.hpp"
 #include "src/communicator/progress.hpp"
 #include "src/communicator/repeated_call.hpp"
@@ -39,7 +40,7 @@ class Split;
 class Engine final : public std::enable_shared_from_this<Engine>, public Progress::Client, public ControlHandler {
  public:
   // Links the members of `membership`. `options`: as agreed by all ranks.
-  static Result<std::shared_ptr<Engine>> create(Membership membership, const CommunicatorOptions& options,
+  static Result<std::shared_ptr<Engine>> create(Membership membership, const AgreedOptions& options,
                                                 std::uint16_t epoch = 1);
   ~Engine() override;
 
@@ -81,7 +82,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // Communicators out of this one: see shrink.hpp and split.hpp.
   Shrink& shrink() { return *shrink_; }
   Split& split() { return *split_; }
-  const CommunicatorOptions& options() const { return options_; }
+  const AgreedOptions& options() const { return options_; }
   const std::vector<Member>& members() const { return membership_.members; }
   ControlPlane& control() const { return *control_; }
   // Whether `peer` has destroyed its communicator.
@@ -103,7 +104,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   friend class StreamTurn;
   enum class Round : std::uint8_t { Nothing, Blocked, Moved };
 
-  Engine(Membership membership, const CommunicatorOptions& options);
+  Engine(Membership membership, const AgreedOptions& options);
   Status link(std::uint16_t epoch);
   void prepare_small();
 
@@ -163,7 +164,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::string call_text() const;
 
   Membership membership_;
-  CommunicatorOptions options_;
+  AgreedOptions options_;
   std::string identity_;
   TunerContext tuning_;
   FifoShape shape_{};

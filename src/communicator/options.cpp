@@ -7,18 +7,24 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <filesystem>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <system_error>
 
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
+#include "src/base/log.hpp"
 #include "src/communicator/exchange.hpp"
 #include "wreath/algorithm.hpp"
 #include "wreath/transport.hpp"
+#include "wreath/tuning.hpp"
 
 namespace wreath {
 namespace {
 
+constexpr std::string_view kNoTuning = "none";
 constexpr std::uint32_t kMaximumSlotCount = 1024;
 constexpr int kMaximumDataLanes = kExchangeLane;  // each is a lane at least
 constexpr std::array kTimeouts{&Timeouts::bootstrap_ms, &Timeouts::late_warning_ms, &Timeouts::arrival_ms,
@@ -68,6 +74,7 @@ Status fill_from_environment(CommunicatorOptions& options) {
   if (options.algorithm.empty()) options.algorithm = setting_text(Setting::AlgorithmName);
   if (options.faults.empty()) options.faults = setting_text(Setting::Faults);
   if (options.trace.empty()) options.trace = setting_text(Setting::Trace);
+  if (options.tuning.empty()) options.tuning = setting_text(Setting::Tuning);
   WREATH_TRY(fill_integer(options.lanes, untouched.lanes, Setting::Lanes));
   WREATH_TRY(fill_integer(options.slot_count, untouched.slot_count, Setting::Slots));
   WREATH_TRY(fill_from_environment(options.timeouts));
@@ -128,18 +135,57 @@ Status check(const CommunicatorOptions& options) {
   return {};
 }
 
+// Once per process for each file.
+void warn_once(const std::string& path, const Error& reason) {
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  const std::lock_guard lock(mutex);
+  if (told.insert(path).second) log_warning("this machine's tuning is not used: {}", reason.message);
+}
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// What communicators take from a file.
+Result<MeasuredRules> rules_of(const std::string& path, bool reproducible) {
+  const Result<Tuning> tuning = read_tuning(path);
+  if (!tuning) return tuning.error();
+  WREATH_TRY(check_origin(*tuning, path));
+  auto rules = MeasuredRules::of(*tuning, reproducible);
+  if (!rules) return invalid(fmt::format("{}: {}", path, rules.error().message));
+  return rules;
+}
+
 }  // namespace
 
-Result<CommunicatorOptions> complete_options(const CommunicatorOptions& options) {
+Result<AgreedOptions> complete_options(const CommunicatorOptions& options) {
   warn_unknown_settings();
-  CommunicatorOptions complete = options;
+  AgreedOptions complete = options;
   WREATH_TRY(fill_from_environment(complete));
   WREATH_TRY(check(complete));
   for (const auto timeout : kTimeouts) complete.timeouts.*timeout = std::min(complete.timeouts.*timeout, kLongestMs);
   return complete;
 }
 
-std::string encode_options(const CommunicatorOptions& options) {
+Status read_rules(AgreedOptions& options) {
+  if (options.tuning == kNoTuning) return {};
+  const bool named = !options.tuning.empty();
+  const std::string path = named ? options.tuning : default_tuning_path();
+  if (!named && (path.empty() || !exists(path))) return {};
+  Result<MeasuredRules> rules = rules_of(path, options.reproducible);
+  if (!rules && named) return invalid(fmt::format("tuning: {}", rules.error().message));
+  if (!rules) {
+    warn_once(path, rules.error());
+    return {};
+  }
+  options.measured = *std::move(rules);
+  log_info("choices by measurement: {}", path);
+  return {};
+}
+
+std::string encode_options(const AgreedOptions& options) {
   const nlohmann::json text{{"transports", options.transports},
                             {"algorithm", options.algorithm},
                             {"lanes", options.lanes},
@@ -151,6 +197,7 @@ std::string encode_options(const CommunicatorOptions& options) {
                             {"exchange_rounds", options.exchange_rounds},
                             {"faults", options.faults},
                             {"trace", options.trace},
+                            {"measured", options.measured.to_text()},
                             {"bootstrap_ms", options.timeouts.bootstrap_ms},
                             {"late_warning_ms", options.timeouts.late_warning_ms},
                             {"arrival_ms", options.timeouts.arrival_ms},
@@ -158,8 +205,9 @@ std::string encode_options(const CommunicatorOptions& options) {
   return text.dump();
 }
 
-Result<CommunicatorOptions> decode_options(const std::string& text) {
-  CommunicatorOptions options;
+Result<AgreedOptions> decode_options(const std::string& text) {
+  AgreedOptions options;
+  std::string measured;
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
     options.transports = json.at("transports").get<std::vector<std::string>>();
@@ -173,6 +221,7 @@ Result<CommunicatorOptions> decode_options(const std::string& text) {
     options.exchange_rounds = json.at("exchange_rounds").get<int>();
     options.faults = json.at("faults").get<std::string>();
     options.trace = json.at("trace").get<std::string>();
+    measured = json.at("measured").get<std::string>();
     options.timeouts.bootstrap_ms = json.at("bootstrap_ms").get<std::int64_t>();
     options.timeouts.late_warning_ms = json.at("late_warning_ms").get<std::int64_t>();
     options.timeouts.arrival_ms = json.at("arrival_ms").get<std::int64_t>();
@@ -181,6 +230,9 @@ Result<CommunicatorOptions> decode_options(const std::string& text) {
     return Error{ErrorCode::StartupFailed, fmt::format("rank 0's settings cannot be read: {}", failure.what()), 0};
   }
   WREATH_TRY(check(options));
+  auto rules = MeasuredRules::parse(measured);
+  if (!rules) return Error{ErrorCode::StartupFailed, fmt::format("rank 0's tuning: {}", rules.error().message), 0};
+  options.measured = *std::move(rules);
   return options;
 }
 

@@ -9,7 +9,7 @@
 
 namespace wreath {
 
-BootstrapRequest request_of(int rank, int ranks, const CommunicatorOptions& options) {
+BootstrapRequest request_of(int rank, int ranks, const AgreedOptions& options) {
   BootstrapRequest request{};
   request.rank = rank;
   request.ranks = ranks;

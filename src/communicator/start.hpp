@@ -8,11 +8,12 @@
 #include "src/base/interrupt.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/engine.hpp"
+#include "src/communicator/options.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath {
 
-BootstrapRequest request_of(int rank, int ranks, const CommunicatorOptions& options);
+BootstrapRequest request_of(int rank, int ranks, const AgreedOptions& options);
 // With the options that the members agreed on.
 Result<std::shared_ptr<Engine>> make_engine(Membership membership, std::uint16_t epoch = 1);
 

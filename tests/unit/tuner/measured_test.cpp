@@ -1,0 +1,130 @@
+// Rules out of measured times: the fastest row that may be used, near each measured size, as text and in choices.
+#include "src/tuner/measured.hpp"
+
+#include <gmock/gmock.h>
+
+#include "src/bootstrap/codec.hpp"
+#include "src/tuner/tuner.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::size_t kKiB = 1024;
+
+TuningTime time_of(std::size_t bytes, std::string algorithm, std::size_t tile_bytes, double time_us, int ranks = 4) {
+  return {Collective::AllReduce, ranks, true, bytes, std::move(algorithm), tile_bytes, time_us};
+}
+
+MeasuredRules rules_of(std::vector<TuningTime> times, bool reproducible = true) {
+  Tuning tuning;
+  tuning.times = std::move(times);
+  return MeasuredRules::of(tuning, reproducible).value();
+}
+
+std::string at(const MeasuredRules& rules, std::size_t bytes, int ranks = 4) {
+  const MeasuredRule* rule = rules.find(Collective::AllReduce, ranks, true, bytes);
+  return rule == nullptr ? "none" : std::string(rule->algorithm->name) + " " + std::to_string(rule->tile_bytes / kKiB);
+}
+
+TEST(MeasuredRules, TakeTheFastestNearEachSize) {
+  const MeasuredRules rules = rules_of(
+      {time_of(64 * kKiB, "one_shot", 64 * kKiB, 10), time_of(64 * kKiB, "recursive_doubling", 16 * kKiB, 5),
+       time_of(256 * kKiB, "recursive_doubling", 16 * kKiB, 20), time_of(1024 * kKiB, "rabenseifner", 256 * kKiB, 50),
+       time_of(1024 * kKiB, "recursive_doubling", 16 * kKiB, 90)});
+  EXPECT_EQ(at(rules, 1), "recursive_doubling 16");
+  EXPECT_EQ(at(rules, 511 * kKiB), "recursive_doubling 16");
+  EXPECT_EQ(at(rules, 513 * kKiB), "rabenseifner 256");
+  EXPECT_EQ(at(rules, kUnknownBytes), "rabenseifner 256");
+  EXPECT_EQ(at(rules, 64 * kKiB, 3), "none");
+  EXPECT_EQ(rules.find(Collective::AllReduce, 4, false, 64 * kKiB), nullptr);
+  EXPECT_EQ(rules.find(Collective::Reduce, 4, true, 64 * kKiB), nullptr);
+}
+
+// At 1 MiB the library's rules say two_shot in tiles of 256 KiB.
+TEST(MeasuredRules, LeaveTheLibrarysChoiceWhereNothingIsClearlyFaster) {
+  const auto with = [](double other_us) {
+    return rules_of(
+        {time_of(1024 * kKiB, "two_shot", 256 * kKiB, 100), time_of(1024 * kKiB, "one_shot", 64 * kKiB, other_us)});
+  };
+  EXPECT_EQ(at(with(97), kKiB), "two_shot 256");
+  EXPECT_EQ(at(with(93), kKiB), "one_shot 64");
+}
+
+TEST(MeasuredRules, HoldReproducibleSumsToTheirOrder) {
+  const std::vector<TuningTime> times = {time_of(1024 * kKiB, "ring", 256 * kKiB, 10),
+                                         time_of(1024 * kKiB, "one_shot", 64 * kKiB, 50)};
+  EXPECT_EQ(at(rules_of(times), kKiB), "one_shot 64");
+  EXPECT_EQ(at(rules_of(times, false), kKiB), "ring 256");
+  EXPECT_EQ(at(rules_of({time_of(1024, "ring", 0, 10, 2)}), kKiB, 2), "ring 0") << "two ranks have one order";
+  EXPECT_EQ(at(rules_of({time_of(1024, "ring", 0, 10)}), kKiB), "none");
+}
+
+TEST(MeasuredRules, AreTextAndBack) {
+  const MeasuredRules rules =
+      rules_of({time_of(64 * kKiB, "one_shot", 16 * kKiB, 10), time_of(1024 * kKiB, "rabenseifner", 0, 50),
+                time_of(64 * kKiB, "one_shot", 16 * kKiB, 10, 2)});
+  const std::string text = rules.to_text();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+  const MeasuredRules again = MeasuredRules::parse(text).value();
+  EXPECT_EQ(again.to_text(), text);
+  EXPECT_EQ(at(again, 300 * kKiB), at(rules, 300 * kKiB));
+  EXPECT_TRUE(MeasuredRules::parse("").value().empty());
+  for (const std::string wrong :
+       {"all_reduce 2 1 8 one_shot", "all_reduce 2 1 8 one_shot 0 0", "all_reduce 2 1 8 nothing 0",
+        "nothing 2 1 8 one_shot 0", "all_reduce 0 1 8 one_shot 0", "all_reduce -2 1 8 one_shot 0",
+        "all_reduce 2 2 8 one_shot 0", "all_reduce 2 1 x one_shot 0", "all_reduce 2 1 8 one_shot 99999999999999", "\n",
+        " ", "all_reduce 2 1 8 one_shot 0\nall_reduce 2 1 8 ring 0"}) {
+    EXPECT_FALSE(MeasuredRules::parse(wrong)) << wrong;
+  }
+}
+
+// The longest table fits beside the other settings that rank 0 tells.
+TEST(MeasuredRules, OfTheLargestTableFitIntoTheSettings) {
+  std::string text;
+  for (std::size_t i = 0; i < MeasuredRules::kMaximum; ++i) {
+    text += "all_reduce 4096 1 " + std::to_string(kUnknownBytes - 1000 + i) + " recursive_doubling 1073741824\n";
+  }
+  EXPECT_TRUE(MeasuredRules::parse(text));
+  EXPECT_LT(text.size() * 11 / 10, kMaxSettingsBytes - 16 * kKiB);
+  EXPECT_FALSE(MeasuredRules::parse(text + "all_reduce 4096 1 18446744073709551615 ring 0\n"));
+  Tuning tuning;
+  for (std::size_t i = 0; i <= MeasuredRules::kMaximum; ++i) {
+    tuning.times.push_back(time_of(1000 + 10 * i, i % 2 == 0 ? "two_shot" : "one_shot", 4 * kKiB, 1));
+  }
+  EXPECT_FALSE(MeasuredRules::of(tuning, true));
+}
+
+TEST(MeasuredRules, ComeBeforeTheLibrarysOwnUnlessARowIsNamed) {
+  TunerContext context = plain_context(4, true, true);
+  context.measured = rules_of({time_of(1024 * kKiB, "recursive_doubling", 64 * kKiB, 10)});
+  const Query query{Collective::AllReduce, 1024 * kKiB};
+  EXPECT_EQ(describe(choose(context, query)), "recursive_doubling lanes=1 tile=64K order=canonical");
+  EXPECT_EQ(choose(context, {Collective::Reduce, 1024 * kKiB}).algorithm->name, "direct");
+  context.slot_bytes = 32 * kKiB;
+  EXPECT_EQ(choose(context, query).tile_bytes, 32 * kKiB);
+  context.tile_bytes = 16 * kKiB;
+  EXPECT_EQ(choose(context, query).tile_bytes, 16 * kKiB);
+  context.algorithm = "ring";
+  EXPECT_EQ(choose(context, query).algorithm->name, "ring");
+}
+
+// Of several blocks a row may serve only equal ones.
+TEST(MeasuredRules, GiveWayWhereTheirRowDoesNotServe) {
+  Tuning tuning;
+  tuning.times = {{Collective::AllToAll, 4, true, 1024 * kKiB, "bruck", 64 * kKiB, 10}};
+  TunerContext context = plain_context(4, true, true);
+  context.measured = MeasuredRules::of(tuning, true).value();
+  EXPECT_EQ(choose(context, {Collective::AllToAll, 1024 * kKiB}).algorithm->name, "bruck");
+  EXPECT_EQ(choose(context, {Collective::AllToAll, kUnknownBytes, true}).algorithm->name, "direct");
+}
+
+// The straight code is one_shot's, whatever tile was measured.
+TEST(MeasuredRules, LeaveSmallMessagesTheirStraightCode) {
+  TunerContext context = plain_context(4, true, true);
+  context.measured = rules_of({time_of(8 * kKiB, "one_shot", 0, 10), time_of(128 * kKiB, "two_shot", 16 * kKiB, 10)});
+  EXPECT_TRUE(choose(context, {Collective::AllReduce, 8}).small);
+  EXPECT_EQ(choose(context, {Collective::AllReduce, 20 * kKiB}).tile_bytes, context.slot_bytes) << "one tile";
+}
+
+}  // namespace
+}  // namespace wreath
