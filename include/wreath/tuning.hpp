@@ -23,7 +23,7 @@ struct TuningTime {
   bool mapped = true;     // all ranks map each other's memory; else a wire links them
   std::size_t bytes = 0;  // of the vector, or of all ranks' blocks together (of one rank's input, for all_to_all)
   std::string algorithm;
-  std::size_t tile_bytes = 0;  // 0: the message is one tile
+  std::size_t tile_bytes = 0;  // 0: the library's own, as in the straight code of small messages
   double time_us = 0;
 };
 

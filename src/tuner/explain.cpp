@@ -79,7 +79,8 @@ class Explainer {
     candidate.data_lanes = choice.data_lanes;
     candidate.straight = choice.small;
     if (const auto us = predict_us(choice, question_.ranks, question_.bytes, model_)) candidate.predicted_us = *us;
-    candidate.measured_us = measured_us(question_, tuning_, choice.algorithm->name, choice.tile_bytes);
+    candidate.measured_us =
+        measured_us(question_, tuning_, choice.algorithm->name, choice.small ? 0 : choice.tile_bytes);
     return candidate;
   }
 

@@ -18,7 +18,7 @@ struct MeasuredRule {
   bool mapped = true;
   std::size_t bytes = 0;
   const Algorithm* algorithm = nullptr;
-  std::size_t tile_bytes = 0;  // 0: one tile
+  std::size_t tile_bytes = 0;  // 0: the library's own
 };
 
 class MeasuredRules {

@@ -91,9 +91,9 @@ Choice choose(const TunerContext& context, const Query& query) {
   Choice choice;
   choice.algorithm = measured != nullptr ? measured->algorithm : row_of(context, query, rule.algorithm);
   choice.data_lanes = context.data_lanes > 0 ? context.data_lanes : 1;
-  std::size_t tile = measured != nullptr ? measured->tile_bytes : rule.tile_bytes;
+  std::size_t tile = measured != nullptr && measured->tile_bytes > 0 ? measured->tile_bytes : rule.tile_bytes;
   if (context.tile_bytes > 0) tile = context.tile_bytes;
-  choice.tile_bytes = tile > 0 ? std::min(tile, context.slot_bytes) : context.slot_bytes;
+  choice.tile_bytes = std::min(tile, context.slot_bytes);
   choice.small = serves_small(context, query, choice.algorithm);
   if (query.collective == Collective::Barrier && choice.small) {
     choice.algorithm = find_algorithm(Collective::AllReduce, "one_shot");
