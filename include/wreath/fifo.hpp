@@ -11,7 +11,7 @@
 
 namespace wreath {
 
-// One cache line. Says where a message's data is and which call it belongs to.
+// One cache line. Says where a message's data is and which call it belongs to; or holds it, if it is tiny.
 struct alignas(64) SlotHeader {
   std::uint32_t sequence;   // written last; the slot holds message `sequence` once this says so
   std::uint16_t epoch;      // of the communicator; a slot of another epoch is dropped
@@ -21,12 +21,14 @@ struct alignas(64) SlotHeader {
   std::uint32_t flags;      // SlotFlag bits
   std::uint32_t region;     // index in the producer's region table, or kLocalAddress
   std::uint64_t offset;     // into the region; with kLocalAddress the address itself
-  std::uint8_t reserved[32];
+  std::byte data[32];       // of the message itself, with kSlotInline
 };
 static_assert(sizeof(SlotHeader) == 64);
 
 // The data is user memory, not a copy: the reader checks the owner's `aborted` counter afterwards.
 inline constexpr std::uint32_t kSlotReference = 1;
+// The data is in the header.
+inline constexpr std::uint32_t kSlotInline = 2;
 
 // The data is at an address of the consumer's own process (same process, or a pump put it there).
 inline constexpr std::uint32_t kLocalAddress = 0;
@@ -56,6 +58,7 @@ struct SendFifo {
   SlotHeader* slots = nullptr;        // slot_count headers; the consumer (or pump) reads them
   const Counter* consumed = nullptr;  // messages the consumer (or pump) is done with
   std::uint32_t next = 0;             // sequence of the next message
+  std::uint32_t credits = 0;          // slots that are known to be free
   std::uint32_t slot_count = 0;       // K, a power of two
   std::uint32_t slot_bytes = 0;       // largest message
   std::uint16_t lane = 0;

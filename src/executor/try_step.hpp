@@ -228,8 +228,8 @@ class StepRunner {
     return !read_is_valid(*in(i).owner_aborted);
   }
 
-  WREATH_HOST_DEVICE static std::byte* staging_slot(const SendFifo& fifo) {
-    return fifo.staging + std::size_t{fifo.next & (fifo.slot_count - 1)} * fifo.slot_bytes;
+  WREATH_HOST_DEVICE static std::byte* staging_slot(const SendFifo& fifo, std::uint64_t bytes) {
+    return fifo.staging + staging_place(fifo, bytes);
   }
 
   // Lets a pump put the message where the step would copy it.
@@ -268,7 +268,7 @@ class StepRunner {
   // A staging slot to fill while the target is computed; null: the sending half comes later.
   WREATH_HOST_DEVICE std::byte* fused_slot() const {
     if (!sends() || by_reference(step_.target_buffer) || !credit()) return nullptr;
-    return staging_slot(stager());
+    return staging_slot(stager(), lane_.elements * bytes_of(form_of(step_.target_buffer)));
   }
 
   // target, and `slot` if there is one, = sum or copy of the messages, each `bytes` long.
@@ -376,7 +376,7 @@ class StepRunner {
 
   WREATH_HOST_DEVICE Advance publish_staged(std::uint64_t bytes) {
     const SendFifo& fifo = stager();
-    const std::byte* slot = staging_slot(fifo);
+    const std::byte* slot = staging_slot(fifo, bytes);
     const auto offset = static_cast<std::uint64_t>(slot - fifo.staging);
     return publish_all(slot, bytes, {fifo.staging_region, fifo.staging_offset + offset, 0});
   }
@@ -385,8 +385,9 @@ class StepRunner {
     if (!credit()) return Advance::Blocked;
     const Side from = sent();
     if (!by_reference(from.buffer)) {
-      stage_pieces(from, staging_slot(stager()));
-      return publish_staged(lane_.elements * bytes_of(outgoing_form(from.buffer)));
+      const std::uint64_t bytes = lane_.elements * bytes_of(outgoing_form(from.buffer));
+      stage_pieces(from, staging_slot(stager(), bytes));
+      return publish_staged(bytes);
     }
     const Piece whole = piece(from, 0);
     const int index = static_cast<int>(from.buffer);

@@ -13,10 +13,13 @@ namespace wreath {
 
 // ---- the producing end ----
 
-// Whether the next message has a free slot.
+// Whether the next message has a free slot. Looks at the consumer's counter only when all that were known to be free
+// are used.
 template <typename Send>
-WREATH_HOST_DEVICE inline bool has_credit(const Send& fifo) {
-  return static_cast<std::uint32_t>(fifo.next - load_acquire(fifo.consumed->value)) < fifo.slot_count;
+WREATH_HOST_DEVICE inline bool has_credit(Send& fifo) {
+  if (fifo.credits > 0) return true;
+  fifo.credits = fifo.slot_count - static_cast<std::uint32_t>(fifo.next - load_acquire(fifo.consumed->value));
+  return fifo.credits > 0;
 }
 
 // Whether the consumer is done with every published message.
@@ -30,6 +33,19 @@ WREATH_HOST_DEVICE inline bool drained(const Send& fifo) {
 template <typename Send>
 WREATH_HOST_DEVICE inline auto& next_slot(Send& fifo) {
   return fifo.slots[fifo.next & (fifo.slot_count - 1)];
+}
+
+// Where in its staging a message of `bytes` bytes is put: in its slot, of which small messages use one part after the
+// other, until kSpreadBytes of all slots were used. Lines that the consumer read lately are dear to fill again.
+inline constexpr std::size_t kSpreadBytes = 256 * 1024;
+WREATH_HOST_DEVICE inline std::size_t staging_place(const SendFifo& fifo, std::size_t bytes) {
+  const std::size_t slot = fifo.next & (fifo.slot_count - 1);
+  const std::size_t share = kSpreadBytes / fifo.slot_count;
+  std::size_t part = 64;
+  while (part < bytes) part *= 2;
+  std::size_t parts = (share < fifo.slot_bytes ? share : fifo.slot_bytes) / part;
+  if (parts == 0) parts = 1;
+  return slot * fifo.slot_bytes + (fifo.next / fifo.slot_count & (parts - 1)) * part;
 }
 
 // Points the next header at its own staging slot and returns that memory (slot_bytes). Requires
@@ -50,6 +66,7 @@ WREATH_HOST_DEVICE inline void publish(Send& fifo) {
   slot.lane = fifo.lane;
   store_release(slot.sequence, fifo.next);
   ++fifo.next;
+  if (fifo.credits > 0) --fifo.credits;
 }
 
 // ---- the consuming end ----
@@ -87,6 +104,10 @@ struct Located {
 
 // Where the data of a peeked slot is in this process, checked against the region's size.
 WREATH_HOST_DEVICE inline Located locate(const RecvFifo& fifo, const SlotHeader& slot) {
+  if ((slot.flags & kSlotInline) != 0) {
+    if (slot.bytes > sizeof slot.data) return {Locating::Invalid, nullptr};
+    return {Locating::Found, slot.data};
+  }
   if (slot.region == kLocalAddress) {
     // NOLINTNEXTLINE(performance-no-int-to-ptr)
     return {Locating::Found, reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset))};

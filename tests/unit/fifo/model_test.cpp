@@ -34,6 +34,7 @@ struct ModelSend {
   ModelSlot* slots;
   const ModelCounter* consumed;
   std::uint32_t next, slot_count, lane;
+  std::uint32_t credits = 0;
 };
 struct ModelRecv {
   ModelSlot* slots;
@@ -88,6 +89,7 @@ class FifoModel : public testing::TestWithParam<std::tuple<std::uint32_t, std::u
     ModelSend fifo{slots_.data(), &counter_, first_, slot_count_, kLane};
     for (std::uint32_t i = 0; i < kMessages; ++i) {
       const std::uint32_t next = fifo.next;
+      fifo.credits = 0;  // looks each time: what an earlier look saw is older, and `consumed` only grows
       recording_.where = "has_credit";
       recording_.answer = next;
       EXPECT_TRUE(has_credit(fifo));
