@@ -9,6 +9,7 @@ namespace wreath {
 // Adds options to `command` and returns what runs it; that returns the exit code.
 using AddCommand = std::function<int()> (*)(CLI::App& command);
 
+std::function<int()> add_doctor(CLI::App& command);
 std::function<int()> add_key(CLI::App& command);
 std::function<int()> add_plan(CLI::App& command);
 std::function<int()> add_trace(CLI::App& command);

@@ -19,6 +19,7 @@ struct Subcommand {
 
 // A new subcommand is its own file and one row here.
 constexpr std::array kSubcommands{
+    Subcommand{"doctor", "say what the library needs of this machine", add_doctor},
     Subcommand{"key", "make the key that ranks of several hosts share", add_key},
     Subcommand{"plan", "look at the schedules of collectives, and prove them", add_plan},
     Subcommand{"trace", "join the traces of ranks for a viewer", add_trace},

@@ -208,7 +208,8 @@ Result<std::shared_ptr<Region>> Region::open(std::uint64_t id, std::uint64_t byt
       return Error{ErrorCode::Unavailable, fmt::format("region {:016x} is not of this process", id)};
     }
     WREATH_TRY(check_foreign(descriptor.get(), bytes));
-    void* const base = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, descriptor.get(), 0);
+    // Its pages are present with the owner, and come when they are read: of a peer of many ranks that is little.
+    void* const base = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor.get(), 0);
     if (base == MAP_FAILED) return memory_refused("a peer's region", bytes, "mmap", errno);
     return static_cast<std::byte*>(base);
   };

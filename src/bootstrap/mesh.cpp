@@ -60,12 +60,10 @@ std::string Mesh::describe(Rank peer) const {
 std::vector<SocketAddress> Mesh::addresses_of(Rank peer, Purpose purpose) const {
   const TableRow& mine = table_.rows[static_cast<std::size_t>(rank_)];
   const TableRow& theirs = table_.rows[static_cast<std::size_t>(peer)];
-  std::vector<SocketAddress> addresses;
-  if (purpose == Purpose::Control && mine.host == theirs.host) {
-    addresses.push_back(SocketAddress::abstract_unix(theirs.unix_name));
-  }
-  if (theirs.tcp.family != 0) addresses.push_back(to_socket_address(theirs.tcp));
-  return addresses;
+  // Between ranks of one host descriptors travel with messages, which TCP would lose.
+  if (purpose == Purpose::Control && mine.host == theirs.host) return {SocketAddress::abstract_unix(theirs.unix_name)};
+  if (theirs.tcp.family == 0) return {};
+  return {to_socket_address(theirs.tcp)};
 }
 
 // Tries the peer's addresses in order until one leads to it. A handshake can be dropped when strangers

@@ -140,7 +140,8 @@ bool ControlPlane::flush(Peer& peer) {
     const ssize_t sent = send_some(peer.connection.get(), frame.bytes.data() + frame.sent,
                                    frame.bytes.size() - frame.sent, frame.descriptors);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && errno == EAGAIN) return true;
+    // ETOOMANYREFS: a user's descriptors that nobody has received yet are limited by RLIMIT_NOFILE; peers receive them.
+    if (sent < 0 && (errno == EAGAIN || errno == ETOOMANYREFS)) return true;
     if (sent < 0) {
       peer.outgoing.clear();
       return false;

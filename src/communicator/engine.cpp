@@ -6,36 +6,30 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <map>
 #include <thread>
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
+#include "src/communicator/buffers.hpp"
 #include "src/communicator/shrink.hpp"
 #include "src/communicator/split.hpp"
 
 namespace wreath {
 namespace {
 
-constexpr std::uint64_t kStrands = 2;  // lanes of one data lane that fill slots, in most rows
-constexpr std::uint64_t kMinimumSlotBytes = 4 * 1024;
-constexpr std::uint64_t kMaximumSlotBytes = kLargestTile;
 constexpr std::int64_t kLeaveMs = 5'000;
 constexpr std::int64_t kAbortMs = 1'000;
 constexpr int kYields = 100;  // of a thread that waits for another one's driving, before it sleeps
 
 // Equal on all ranks: the process with the most ranks decides. Lanes get their slots when they are first used, so the
 // budget is for those that calls use, and for own plans'.
-std::uint32_t slot_bytes_of(const Membership& membership, const CommunicatorOptions& options) {
+std::uint64_t most_in_a_process(const Membership& membership) {
   std::map<std::uint64_t, std::uint64_t> ranks_in_process;
   std::uint64_t most = 1;
   for (const Member& member : membership.members) most = std::max(most, ++ranks_in_process[member.endpoint.process]);
-  const auto peers = static_cast<std::uint64_t>(std::max(1, membership.ranks - 1));
-  const std::uint64_t lanes = kStrands * static_cast<std::uint64_t>(std::max(1, options.lanes)) + 1;
-  const std::uint64_t share = options.buffer_bytes / most / (peers * lanes * options.slot_count);
-  return static_cast<std::uint32_t>(std::clamp(std::bit_floor(share), kMinimumSlotBytes, kMaximumSlotBytes));
+  return most;
 }
 
 std::string text_of(const Operation& operation) {
@@ -70,7 +64,8 @@ Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const Agre
 }
 
 Status Engine::link(std::uint16_t epoch) {
-  shape_ = {kLanes, options_.slot_count, slot_bytes_of(membership_, options_), options_.first_sequence, epoch};
+  shape_ = {kLanes, options_.slot_count, slot_bytes_of(ranks(), most_in_a_process(membership_), options_),
+            options_.first_sequence, epoch};
   auto links = Links::create(membership_, shape_, options_.transports, options_.faults);
   if (!links) return links.error();
   links_ = std::move(*links);

@@ -16,6 +16,7 @@ constexpr std::int64_t kLookNs = kMs;
 constexpr std::int64_t kFirstAskNs = 100 * kMs;
 constexpr std::int64_t kAskAgainNs = 500 * kMs;
 constexpr std::int64_t kFreshNs = 2'000 * kMs;      // an answer is news for so long
+constexpr std::int64_t kAskingRanks = 64;           // may all ask each other so often; more of them less often
 constexpr std::int64_t kSuspicionNs = 1'000 * kMs;  // how long a peer may take to explain itself
 
 // With what describe() leaves out, where the two differ in it.
@@ -49,7 +50,11 @@ std::string describe(const CallRecord& call, Subject subject) {
 }  // namespace
 
 Watch::Watch(Engine& engine, int rank, int ranks, const Timeouts& timeouts)
-    : engine_(engine), rank_(rank), timeouts_(timeouts), peers_(static_cast<std::size_t>(ranks)) {}
+    : engine_(engine),
+      rank_(rank),
+      timeouts_(timeouts),
+      crowd_(std::max<std::int64_t>(1, static_cast<std::int64_t>(ranks) * ranks / (kAskingRanks * kAskingRanks))),
+      peers_(static_cast<std::size_t>(ranks)) {}
 
 void Watch::look(Operation& operation, std::int64_t now_ns) {
   if (!operation.ready.load(std::memory_order_acquire)) return;  // its clocks start when its stream comes to it
@@ -65,9 +70,9 @@ void Watch::look(Operation& operation, std::int64_t now_ns) {
     engine_.fail(suspicion_->error.code, suspicion_->peer, suspicion_->error.message);
     return;
   }
-  const std::int64_t ask_ns = std::min(kFirstAskNs, timeouts_.stall_ms * kMs / 4);
+  const std::int64_t ask_ns = std::min(crowd_ * kFirstAskNs, timeouts_.stall_ms * kMs / 4);
   if (now_ns - operation.moved_ns < ask_ns && !operation.late) return;
-  if (now_ns - asked_ns_ > std::min(kAskAgainNs, timeouts_.stall_ms * kMs / 4)) ask(operation, now_ns);
+  if (now_ns - asked_ns_ > std::min(crowd_ * kAskAgainNs, timeouts_.stall_ms * kMs / 4)) ask(operation, now_ns);
   if (look_for_leavers() || look_for_late(operation, now_ns)) return;
   look_for_stall(operation, now_ns);
 }
@@ -144,7 +149,7 @@ bool Watch::look_for_late(Operation& operation, std::int64_t now_ns) {
     const std::lock_guard lock(mutex_);
     late = find_open([&](const Peer& peer, Subject subject) {
       const Asked& asked = peer.asked[static_cast<std::size_t>(subject)];
-      return !asked.entered && now_ns - asked.answered_ns <= kFreshNs;
+      return !asked.entered && now_ns - asked.answered_ns <= crowd_ * kFreshNs;
     });
     if (late) last = peers_[static_cast<std::size_t>(late->peer)].last;
   }
@@ -171,7 +176,7 @@ void Watch::look_for_stall(const Operation& operation, std::int64_t now_ns) {
   std::optional<Question> silent;
   {
     const std::lock_guard lock(mutex_);
-    const std::int64_t fresh_ns = std::min(kFreshNs, timeouts_.stall_ms * kMs);
+    const std::int64_t fresh_ns = std::min(crowd_ * kFreshNs, timeouts_.stall_ms * kMs);
     silent = find_open([&](const Peer& peer, Subject subject) {
       const Asked& asked = peer.asked[static_cast<std::size_t>(subject)];
       return !peer.left_after && now_ns - std::max(asked.answered_ns, asked.asked_ns) > fresh_ns / 2;

@@ -68,6 +68,7 @@ class Watch {
   Engine& engine_;
   int rank_;
   Timeouts timeouts_;
+  std::int64_t crowd_;  // how much longer many ranks wait between questions: all of them may ask all others
   std::int64_t looked_ns_ = 0;
   std::int64_t asked_ns_ = 0;
   std::optional<Suspicion> suspicion_;

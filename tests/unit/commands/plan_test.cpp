@@ -1,45 +1,29 @@
 // `wreath plan`: what cannot be shown, proved or timed is refused with its name, not passed over.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <string>
+
+#include "tests/unit/commands/command.hpp"
 
 namespace wreath {
 namespace {
 
 constexpr int kUsage = 2;
 
-struct Outcome {
-  int exit_code = -1;
-  std::string text;
-};
-
-// Runs `wreath` with these arguments.
-Outcome wreath(const std::string& arguments) {
-  const std::string command = std::string(WREATH_BINARY_DIR "/wreath ") + arguments + " 2>&1";
-  std::FILE* const output = ::popen(command.c_str(), "r");
-  if (output == nullptr) return {};
-  Outcome outcome;
-  std::array<char, 4096> piece{};
-  while (std::fgets(piece.data(), static_cast<int>(piece.size()), output) != nullptr) outcome.text += piece.data();
-  const int status = ::pclose(output);
-  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
-  return outcome;
-}
+using testing_support::Outcome;
+using testing_support::run_command;
 
 void expect_refused(const std::string& arguments, const std::string& words) {
-  const Outcome outcome = wreath(arguments);
+  const Outcome outcome = run_command(arguments);
   EXPECT_EQ(outcome.exit_code, kUsage) << arguments;
   EXPECT_NE(outcome.text.find(words), std::string::npos) << arguments << ": " << outcome.text;
 }
 
 TEST(PlanCommand, ShowsProvesAndTimes) {
-  EXPECT_EQ(wreath("plan show broadcast 1M --root 3").exit_code, 0);
-  EXPECT_EQ(wreath("plan show gather 1M --root 3 --ranks 2..4").exit_code, 0);
-  EXPECT_EQ(wreath("plan verify broadcast 64K --ranks 3 --root 2").exit_code, 0);
-  EXPECT_EQ(wreath("plan simulate all_reduce 64K --latency 0").exit_code, 0);
+  EXPECT_EQ(run_command("plan show broadcast 1M --root 3").exit_code, 0);
+  EXPECT_EQ(run_command("plan show gather 1M --root 3 --ranks 2..4").exit_code, 0);
+  EXPECT_EQ(run_command("plan verify broadcast 64K --ranks 3 --root 2").exit_code, 0);
+  EXPECT_EQ(run_command("plan simulate all_reduce 64K --latency 0").exit_code, 0);
 }
 
 TEST(PlanCommand, RefusesARootThatIsNoRank) {

@@ -1,0 +1,170 @@
+// start_perf: how long a job takes from making its communicators to its first result, with ranks as processes.
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "perf/common/launch.hpp"
+#include "perf/common/machine.hpp"
+#include "perf/common/statistics.hpp"
+#include "wreath/communicator.hpp"
+
+namespace wreath::perf {
+namespace {
+
+struct Options {
+  std::vector<int> ranks{4, 64};
+  int rounds = 7;
+  std::string transport;
+  std::string json_path;
+  int start_descriptor = -1;  // of a process that launch() started
+  int times_descriptor = -1;  // a file with one Times for each rank
+};
+
+// The host's monotonic clock.
+struct Times {
+  std::int64_t begun_ns = 0;  // the communicator's making
+  std::int64_t made_ns = 0;
+  std::int64_t first_ns = 0;  // the first result
+};
+
+struct Row {
+  int ranks = 0;
+  Statistics made_ms;   // the slowest rank's
+  Statistics first_ms;  // the slowest rank's
+  Statistics job_ms;    // from the first rank's begin to the last one's result
+};
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+int fail(int code, const std::string& message) {
+  fmt::print(stderr, "wreath: error: {}\n", message);
+  return code;
+}
+
+int run_rank(const Options& options) {
+  const auto place = read_place(options.start_descriptor);
+  if (!place) return fail(exit_code(place.error().code), place.error().message);
+  CommunicatorOptions wanted;
+  if (!options.transport.empty()) wanted.transports = {options.transport};
+  Times times;
+  times.begun_ns = now_ns();
+  auto communicator = Communicator::create(place->id, place->process, place->processes, wanted);
+  if (!communicator) return fail(exit_code(communicator.error().code), communicator.error().message);
+  times.made_ns = now_ns();
+  float values[2] = {1, 2};
+  const Status summed = communicator->all_reduce(values, values, 2, DataType::Float32);
+  times.first_ns = now_ns();
+  if (!summed) return fail(exit_code(summed.error().code), summed.error().message);
+  if (values[1] != 2 * static_cast<float>(place->processes)) return fail(1, "the first result is wrong");
+  const auto at = static_cast<off_t>(sizeof times) * place->process;
+  const bool written = ::pwrite(options.times_descriptor, &times, sizeof times, at) == sizeof times;
+  return written ? 0 : fail(1, "cannot write the times");
+}
+
+double ms(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
+
+struct Samples {
+  std::vector<double> made, first, job;
+};
+
+// One start; its exit code.
+int start_once(int ranks, const std::vector<std::string>& command, int file, Samples& samples) {
+  const int code = launch(ranks, 1, command);
+  if (code != 0) return code;
+  std::vector<Times> all(static_cast<std::size_t>(ranks));
+  const std::size_t bytes = all.size() * sizeof(Times);
+  if (::pread(file, all.data(), bytes, 0) != static_cast<ssize_t>(bytes)) return fail(1, "ranks told no times");
+  std::int64_t made = 0;
+  std::int64_t first = 0;
+  std::int64_t begin = all.front().begun_ns;
+  std::int64_t end = 0;
+  for (const Times& times : all) {
+    made = std::max(made, times.made_ns - times.begun_ns);
+    first = std::max(first, times.first_ns - times.begun_ns);
+    begin = std::min(begin, times.begun_ns);
+    end = std::max(end, times.first_ns);
+  }
+  samples.made.push_back(ms(made));
+  samples.first.push_back(ms(first));
+  samples.job.push_back(ms(end - begin));
+  return 0;
+}
+
+nlohmann::json json_of(const Statistics& times) {
+  return {{"median", times.p50}, {"minimum", times.minimum}, {"maximum", times.maximum}};
+}
+
+bool write_json(const Options& options, const std::vector<Row>& rows) {
+  nlohmann::json report{
+      {"cpu", cpu_name()},        {"cores", allowed_cores().size()}, {"commit", WREATH_COMMIT},
+      {"rounds", options.rounds}, {"transport", options.transport},  {"rows", nlohmann::json::array()}};
+  for (const Row& row : rows) {
+    report["rows"].push_back({{"ranks", row.ranks},
+                              {"made_ms", json_of(row.made_ms)},
+                              {"first_result_ms", json_of(row.first_ms)},
+                              {"job_ms", json_of(row.job_ms)}});
+  }
+  std::ofstream file(options.json_path);
+  file << report.dump(2) << '\n';
+  return static_cast<bool>(file.flush());
+}
+
+int measure(const Options& options, const std::string& program) {
+  const int file = ::memfd_create("times", 0);  // the started processes inherit it
+  if (file < 0) return fail(6, "cannot make a file for the times");
+  std::vector<std::string> command{program, "--times-descriptor", std::to_string(file)};
+  if (!options.transport.empty()) command.insert(command.end(), {"--transport", options.transport});
+  fmt::print("# from making the communicator to the first result (8 bytes, all_reduce), ms; ranks are processes\n");
+  fmt::print("# median of {} starts, the slowest rank of each; {} cores\n", options.rounds, allowed_cores().size());
+  fmt::print("{:>6} {:>10} {:>14} {:>10} {:>10} {:>12}\n", "ranks", "made", "first result", "fastest", "slowest",
+             "whole job");
+  std::vector<Row> rows;
+  for (const int ranks : options.ranks) {
+    Samples samples;
+    for (int round = 0; round < options.rounds; ++round) {
+      const int code = start_once(ranks, command, file, samples);
+      if (code != 0) return code;
+    }
+    rows.push_back({ranks, summarize(samples.made), summarize(samples.first), summarize(samples.job)});
+    const Row& row = rows.back();
+    fmt::print("{:>6} {:>10.1f} {:>14.1f} {:>10.1f} {:>10.1f} {:>12.1f}\n", ranks, row.made_ms.p50, row.first_ms.p50,
+               row.first_ms.minimum, row.first_ms.maximum, row.job_ms.p50);
+    std::fflush(stdout);
+  }
+  ::close(file);
+  if (!options.json_path.empty() && !write_json(options, rows)) return fail(2, "cannot write " + options.json_path);
+  return 0;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Measures how long a job takes to start.", "start_perf"};
+  Options options;
+  app.add_option("--ranks", options.ranks, "numbers of ranks")->delimiter(',')->check(CLI::Range(1, 4096));
+  app.add_option("--rounds", options.rounds, "starts of each (7)")->check(CLI::Range(1, 1000));
+  app.add_option("--transport", options.transport, "the allowed transport; all when left out");
+  app.add_option("-J,--json", options.json_path, "numbers");
+  app.add_option("--start-descriptor", options.start_descriptor)->group("");
+  app.add_option("--times-descriptor", options.times_descriptor)->group("");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return error.get_exit_code() == 0 ? app.exit(error) : fail(2, error.what());
+  }
+  return options.start_descriptor >= 0 ? run_rank(options) : measure(options, argv[0]);
+}
+
+}  // namespace
+}  // namespace wreath::perf
+
+int main(int argc, char** argv) { return wreath::perf::run(argc, argv); }

@@ -1,0 +1,17 @@
+// How the slots of a communicator share the memory that its process allows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "wreath/communicator.hpp"
+
+namespace wreath {
+
+// Lanes that have slots: those that most algorithms fill, and own plans'.
+std::uint32_t lanes_with_slots(const CommunicatorOptions& options);
+
+// Bytes of a slot, where no process holds more than `ranks_in_process` of the ranks.
+std::uint32_t slot_bytes_of(int ranks, std::uint64_t ranks_in_process, const CommunicatorOptions& options);
+
+}  // namespace wreath

@@ -1,0 +1,30 @@
+// Runs the `wreath` command as a user would.
+#pragma once
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace wreath::testing_support {
+
+struct Outcome {
+  int exit_code = -1;
+  std::string text;
+};
+
+// Runs `wreath` with these arguments; a shell reads them. The text is all that it prints.
+inline Outcome run_command(const std::string& arguments) {
+  const std::string command = std::string(WREATH_BINARY_DIR "/wreath ") + arguments + " 2>&1";
+  std::FILE* const output = ::popen(command.c_str(), "r");
+  if (output == nullptr) return {};
+  Outcome outcome;
+  std::array<char, 4096> piece{};
+  while (std::fgets(piece.data(), static_cast<int>(piece.size()), output) != nullptr) outcome.text += piece.data();
+  const int status = ::pclose(output);
+  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+  return outcome;
+}
+
+}  // namespace wreath::testing_support
