@@ -47,18 +47,19 @@ TEST(PlanCommand, RefusesAMachineThatIsNoNumber) {
 }
 
 TEST(PlanCommand, ExplainsWhatIsChosenAndWhyNotTheOthers) {
-  const Outcome text = wreath("plan explain all_reduce 64MiB --ranks 4 --tuning none");
+  const Outcome text = run_command("plan explain all_reduce 64MiB --ranks 4 --tuning none");
   EXPECT_EQ(text.exit_code, 0);
   for (const std::string word :
        {"algorithm  two_shot, 1 data lane, tiles of 256K", "chosen by  the library's rules", "sums in ring order",
         "sums in tree order", "run `wreath tune`", "predicted", "rabenseifner", "times as long"}) {
     EXPECT_NE(text.text.find(word), std::string::npos) << word << " is not in\n" << text.text;
   }
-  EXPECT_NE(wreath("plan explain all_gather 1M --ranks 3 --tuning none").text.find("does not serve 3 ranks"),
+  EXPECT_NE(run_command("plan explain all_gather 1M --ranks 3 --tuning none").text.find("does not serve 3 ranks"),
             std::string::npos);
-  EXPECT_EQ(wreath("plan explain all_reduce 1M --ranks 4 --tuning none --any-order").text.find("sums in ring order"),
-            std::string::npos);
-  const Outcome json = wreath("plan explain broadcast 1M --ranks 8 --transport tcp --tuning none --json");
+  EXPECT_EQ(
+      run_command("plan explain all_reduce 1M --ranks 4 --tuning none --any-order").text.find("sums in ring order"),
+      std::string::npos);
+  const Outcome json = run_command("plan explain broadcast 1M --ranks 8 --transport tcp --tuning none --json");
   EXPECT_EQ(json.exit_code, 0);
   EXPECT_NE(json.text.find("\"algorithm\": \"chain\""), std::string::npos) << json.text;
 }
@@ -68,7 +69,7 @@ TEST(PlanCommand, RefusesWhatItCannotExplain) {
   expect_refused("plan explain all_reduce 1Q", "1Q");
   expect_refused("plan explain all_reduce 1M --ranks 2..3", "--ranks 2..3");
   expect_refused("plan explain all_reduce 1M --transport pigeon", "pigeon");
-  EXPECT_NE(wreath("plan explain all_reduce 1M --tuning no/such/file").exit_code, 0);
+  EXPECT_NE(run_command("plan explain all_reduce 1M --tuning no/such/file").exit_code, 0);
 }
 
 // Proving nothing is no proof.

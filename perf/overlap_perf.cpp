@@ -1,0 +1,223 @@
+// overlap_perf: how much of an all_reduce is hidden behind a computation that takes as long.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "perf/common/launch.hpp"
+#include "perf/common/machine.hpp"
+#include "perf/common/member.hpp"
+#include "perf/common/sizes.hpp"
+#include "perf/common/statistics.hpp"
+#include "wreath/units.hpp"
+#include "wreath/wreath.hpp"
+
+namespace wreath::perf {
+namespace {
+
+struct Options {
+  int ranks = 0;  // 0: as the environment says
+  int rounds = 11;
+  std::string size = "16M";
+  std::string transport;
+  std::string json_path;
+  int start_descriptor = -1;  // of a process that launch() started
+};
+
+struct Buffers {
+  std::vector<float> input;
+  std::vector<float> output;
+};
+
+// Milliseconds of one round; of all rounds, the slowest rank's of each.
+struct Times {
+  double alone = 0;    // the call, blocking
+  double compute = 0;  // the computation
+  double both = 0;     // started, computed, waited for
+};
+
+int fail(const Error& error) {
+  fmt::print(stderr, "wreath: error: {}\n", error.message);
+  return exit_code(error.code);
+}
+
+template <typename Action>
+double time_ms(Action action) {
+  const auto start = std::chrono::steady_clock::now();
+  action();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Where a computation begins and ends, so that the compiler leaves it between two looks at the clock.
+volatile double g_value = 1;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+// Keeps one core busy and touches no memory.
+void compute(std::int64_t steps) {
+  double value = g_value;
+  for (std::int64_t i = 0; i < steps; ++i) value = value * 0.999999 + 1e-6;
+  g_value = value;
+}
+
+double compute_ms(std::int64_t steps) {
+  return time_ms([&] { compute(steps); });
+}
+
+// The computation that takes `wanted_ms` on a core of its own.
+std::int64_t steps_for(double wanted_ms) {
+  std::int64_t steps = 100'000;
+  double best_ms = compute_ms(steps);
+  for (int i = 0; i < 10; ++i) best_ms = std::min(best_ms, compute_ms(steps));
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(steps) * wanted_ms / best_ms));
+}
+
+Result<double> call_ms(Communicator& communicator, Buffers& buffers) {
+  WREATH_TRY(communicator.barrier());
+  Status status;
+  const double ms = time_ms([&] {
+    status =
+        communicator.all_reduce(buffers.input.data(), buffers.output.data(), buffers.input.size(), DataType::Float32);
+  });
+  if (!status) return status.error();
+  return ms;
+}
+
+Result<double> both_ms(Communicator& communicator, Buffers& buffers, std::int64_t steps) {
+  WREATH_TRY(communicator.barrier());
+  Status status;
+  const double ms = time_ms([&] {
+    auto work = communicator.all_reduce_async(buffers.input.data(), buffers.output.data(), buffers.input.size(),
+                                              DataType::Float32);
+    compute(steps);
+    status = work ? work->wait() : Status(work.error());
+  });
+  if (!status) return status.error();
+  return ms;
+}
+
+// The slowest rank's of each number.
+Result<Times> slowest(Member& member, const Times& mine) {
+  const std::array<double, 3> numbers{mine.alone, mine.compute, mine.both};
+  const auto all = gather(member, numbers);
+  if (!all) return all.error();
+  Times times;
+  for (std::size_t at = 0; at + 2 < all->size(); at += 3) {
+    times.alone = std::max(times.alone, (*all)[at]);
+    times.compute = std::max(times.compute, (*all)[at + 1]);
+    times.both = std::max(times.both, (*all)[at + 2]);
+  }
+  return times;
+}
+
+// One that is equally long on all ranks.
+Result<std::int64_t> calibrate(Communicator& communicator, Member& member, Buffers& buffers) {
+  std::vector<double> samples;
+  for (int i = 0; i < 5; ++i) {
+    const auto ms = call_ms(communicator, buffers);
+    if (!ms) return ms.error();
+    const auto all = slowest(member, {*ms, 0, 0});
+    if (!all) return all.error();
+    samples.push_back(all->alone);
+  }
+  WREATH_TRY(communicator.barrier());
+  return steps_for(summarize(samples).p50);
+}
+
+Result<std::vector<Times>> measure(Communicator& communicator, const Options& options, std::size_t bytes) {
+  CommunicatorMember member(communicator);
+  Buffers buffers{std::vector<float>(bytes / sizeof(float), 1.0F), std::vector<float>(bytes / sizeof(float))};
+  const auto first = call_ms(communicator, buffers);
+  if (!first) return first.error();
+  const auto steps = calibrate(communicator, member, buffers);
+  if (!steps) return steps.error();
+  std::vector<Times> rounds;
+  for (int round = 0; round < options.rounds; ++round) {
+    const auto alone = call_ms(communicator, buffers);
+    if (!alone) return alone.error();
+    WREATH_TRY(communicator.barrier());
+    const double computed = compute_ms(*steps);
+    const auto both = both_ms(communicator, buffers, *steps);
+    if (!both) return both.error();
+    const auto all = slowest(member, {*alone, computed, *both});
+    if (!all) return all.error();
+    rounds.push_back(*all);
+  }
+  return rounds;
+}
+
+double median(const std::vector<Times>& rounds, double Times::*field) {
+  std::vector<double> samples;
+  for (const Times& times : rounds) samples.push_back(times.*field);
+  return summarize(samples).p50;
+}
+
+int report(const Communicator& communicator, const Options& options, std::size_t bytes,
+           const std::vector<Times>& rounds) {
+  const Times times{median(rounds, &Times::alone), median(rounds, &Times::compute), median(rounds, &Times::both)};
+  const double sum = times.alone + times.compute;
+  const double hidden = 100 * (sum - times.both) / std::min(times.alone, times.compute);
+  const std::string transport = communicator.transport_to(communicator.ranks() > 1 ? 1 : 0);
+  fmt::print("# all_reduce of {}, {} ranks, {}; medians of {} rounds, the slowest rank's, ms\n", format_size(bytes),
+             communicator.ranks(), transport, options.rounds);
+  fmt::print("{:>10} {:>10} {:>10} {:>10} {:>12}\n", "call", "compute", "both", "hidden", "both / sum");
+  fmt::print("{:>10.2f} {:>10.2f} {:>10.2f} {:>9.1f}% {:>12.3f}\n", times.alone, times.compute, times.both, hidden,
+             times.both / sum);
+  if (options.json_path.empty()) return 0;
+  const nlohmann::json json{
+      {"bytes", bytes},           {"ranks", communicator.ranks()},   {"transport", transport},
+      {"cpu", cpu_name()},        {"cores", allowed_cores().size()}, {"commit", WREATH_COMMIT},
+      {"rounds", options.rounds}, {"call_ms", times.alone},          {"compute_ms", times.compute},
+      {"both_ms", times.both},    {"hidden_percent", hidden},        {"both_to_sum", times.both / sum}};
+  std::ofstream file(options.json_path);
+  file << json.dump(2) << '\n';
+  if (file.flush()) return 0;
+  return fail({ErrorCode::InvalidArgument, "cannot write " + options.json_path});
+}
+
+Result<Communicator> connect(const Options& options) {
+  CommunicatorOptions wanted;
+  if (!options.transport.empty()) wanted.transports = {options.transport};
+  if (options.start_descriptor < 0) return Communicator::create_from_environment(wanted);
+  const auto place = read_place(options.start_descriptor);
+  if (!place) return place.error();
+  return Communicator::create(place->id, place->process, place->processes, wanted);
+}
+
+int run_rank(const Options& options, std::size_t bytes) {
+  auto communicator = connect(options);
+  if (!communicator) return fail(communicator.error());
+  const auto rounds = measure(*communicator, options, bytes);
+  if (!rounds) return fail(rounds.error());
+  return communicator->rank() == 0 ? report(*communicator, options, bytes, *rounds) : 0;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Measures how much of an all_reduce is hidden behind a computation that takes as long.", "overlap_perf"};
+  Options options;
+  app.add_option("--ranks", options.ranks, "starts this many processes on this host")->check(CLI::Range(1, 4096));
+  app.add_option("--rounds", options.rounds, "rounds (11)")->check(CLI::Range(1, 100000));
+  app.add_option("--size", options.size, "of the vector (16M)");
+  app.add_option("--transport", options.transport, "the allowed transport; all when left out");
+  app.add_option("-J,--json", options.json_path, "numbers");
+  app.add_option("--start-descriptor", options.start_descriptor)->group("");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return error.get_exit_code() == 0 ? app.exit(error) : fail({ErrorCode::InvalidArgument, error.what()});
+  }
+  const auto bytes = parse_bytes(options.size);
+  if (!bytes) return fail(bytes.error());
+  const bool starts = options.ranks > 0 && options.start_descriptor < 0;
+  if (starts) return launch(options.ranks, 1, std::vector<std::string>(argv, argv + argc));
+  return run_rank(options, *bytes);
+}
+
+}  // namespace
+}  // namespace wreath::perf
+
+int main(int argc, char** argv) { return wreath::perf::run(argc, argv); }
