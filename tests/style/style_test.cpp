@@ -44,6 +44,7 @@ const std::vector<Layer>& layers() {
       {"perf/limits/", {"wreath/", "perf/", "src/base/", "kernels/kernels.hpp"}},
       {"perf/micro/", {"wreath/", "perf/", "src/", "kernels/", "transports/"}},
       {"tools/", {"wreath/", "tools/"}},
+      {"tools/tune.cpp", {"wreath/", "tools/", "perf/tune/"}},
       {"examples/", {"wreath/"}},
       {"tests/", {"wreath/", "src/", "kernels/", "transports/", "algorithms/", "tests/", "perf/", "tools/"}},
   };

@@ -1,0 +1,97 @@
+// Rows and tiles against each other: in turns, call for call on all ranks alike.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "perf/common/buffers.hpp"
+#include "perf/common/collectives.hpp"
+#include "wreath/communicator.hpp"
+#include "wreath/tuning.hpp"
+
+namespace wreath::perf {
+
+using Seconds = std::chrono::duration<double>;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// One rank's end of what all ranks know together.
+class Agreement {
+ public:
+  explicit Agreement(Communicator& all) : all_(all) {}
+  int rank() const { return all_.rank(); }
+  int ranks() const { return all_.ranks(); }
+  Status barrier() { return all_.barrier(); }
+  // The largest of the ranks' values, on all ranks.
+  Result<double> largest(double mine);
+  // A communicator of all ranks with these options.
+  Result<Communicator> create(const CommunicatorOptions& options);
+
+ private:
+  Communicator& all_;
+};
+
+// A row of the table of algorithms with a tile; 0: the library's own.
+struct Entrant {
+  std::string algorithm;
+  std::size_t tile_bytes = 0;
+  auto operator<=>(const Entrant&) const = default;
+};
+
+struct Outcome {
+  Entrant entrant;
+  double time_us = 0;  // the median over rounds of the slowest rank's
+};
+
+// One collective over one transport.
+class Contest {
+ public:
+  Contest(Agreement& agreement, const CollectiveRow& row, std::string transport, Buffers& buffers);
+
+  struct Size {
+    Entrant own;  // what the library's rules choose
+    std::vector<Outcome> outcomes;
+    bool straight = false;  // own is the small-message code
+  };
+  // All ranks alike. `hurried`: fewer rounds.
+  Result<Size> measure(std::size_t bytes, bool hurried);
+
+ private:
+  struct Player {
+    Communicator communicator;
+    bool warm = false;  // has run
+  };
+  struct Running {
+    Entrant entrant;
+    Player* player;
+    int calls = 1;  // of a round
+    std::vector<double> times_us;
+  };
+
+  Result<Communicator> create(const Entrant& entrant);
+  Result<Player*> player(const Entrant& entrant);
+  Status run(std::vector<Running>& all, const Case& work, int rounds);
+  Result<Entrant> own_choice(const Case& work);
+  Result<std::vector<Entrant>> entrants(const Case& work, const Entrant& own);
+  bool hopeless(const Algorithm& row, std::size_t bytes) const;
+  bool lost_before(const Entrant& entrant, std::size_t bytes) const;
+  Status warm_up(Running& running, const Case& work);
+  Result<double> time_us(Running& running, const Case& work, int calls);
+  Status run_rounds(std::vector<Running*> all, const Case& work, int rounds);
+  Status run_off(std::vector<Outcome>& outcomes, const Entrant& own, const Case& work, int rounds);
+
+  Agreement& agreement_;
+  const CollectiveRow& row_;
+  std::string transport_;
+  Buffers& buffers_;
+  std::vector<int> cores_;  // one for each rank of this host; empty: too few
+  std::map<Entrant, Player> players_;
+  std::vector<Outcome> before_;  // of the size before
+};
+
+}  // namespace wreath::perf

@@ -1,0 +1,124 @@
+// A started rank's part: all contests, the table, and rank 0's times.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "perf/common/launch.hpp"
+#include "perf/common/sizes.hpp"
+#include "perf/tune/contest.hpp"
+#include "perf/tune/tune.hpp"
+
+namespace wreath::perf {
+namespace {
+
+// Which perf row calls a collective as its algorithms serve it.
+const CollectiveRow* row_of_collective(Collective collective) {
+  const auto rows = collectives();
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const CollectiveRow& row) {
+    return row.collective == collective && !row.has(kNoData);
+  });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+std::string text_of(const Entrant& entrant, bool straight) {
+  if (straight && entrant.tile_bytes == 0) return entrant.algorithm + " straight";
+  return fmt::format("{} {}", entrant.algorithm, format_size(entrant.tile_bytes));
+}
+
+class Part {
+ public:
+  Part(const TuneRequest& request, Communicator& all, Buffers& buffers)
+      : request_(request), agreement_(all), buffers_(buffers), start_(std::chrono::steady_clock::now()) {}
+
+  Result<std::vector<TuningTime>> run() {
+    const std::size_t count = request_.transports.size() * request_.collectives.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string& transport = request_.transports[i / request_.collectives.size()];
+      const Collective collective = request_.collectives[i % request_.collectives.size()];
+      share_end_s_ = request_.seconds * static_cast<double>(i + 1) / static_cast<double>(count);
+      WREATH_TRY(contest(collective, transport));
+    }
+    return std::move(times_);
+  }
+
+ private:
+  Status contest(Collective collective, const std::string& transport) {
+    Contest contest(agreement_, *row_of_collective(collective), transport, buffers_);
+    for (const std::size_t bytes : tuned_sizes(request_)) {
+      const bool empty = make_case(*row_of_collective(collective), agreement_.ranks(), bytes, {}).count == 0;
+      if (empty) continue;
+      const auto elapsed = agreement_.largest(Seconds(std::chrono::steady_clock::now() - start_).count());
+      if (!elapsed) return elapsed.error();
+      if (*elapsed > request_.seconds) {
+        show(fmt::format("{:<6} {:<15} {:>8}  not measured: {:.0f} s are over\n", transport, name(collective),
+                         format_size(bytes), request_.seconds));
+        return {};
+      }
+      const auto size = contest.measure(bytes, *elapsed > share_end_s_ * kHurryAt);
+      if (!size) return size.error();
+      for (const Outcome& each : size->outcomes) {
+        times_.push_back({collective, agreement_.ranks(), transport == "shm", bytes, each.entrant.algorithm,
+                          each.entrant.tile_bytes, each.time_us});
+      }
+      print(collective, transport, bytes, *size);
+    }
+    return {};
+  }
+
+  void print(Collective collective, const std::string& transport, std::size_t bytes, const Contest::Size& size) {
+    const auto own = std::find_if(size.outcomes.begin(), size.outcomes.end(),
+                                  [&](const Outcome& each) { return each.entrant == size.own; });
+    const Outcome& best = size.outcomes.front();
+    show(fmt::format("{:<6} {:<15} {:>8} {:<25} {:>11.2f} {:<25} {:>11.2f} {:>6.2f}\n", transport, name(collective),
+                     format_size(bytes), text_of(own->entrant, size.straight), own->time_us,
+                     text_of(best.entrant, size.straight), best.time_us, own->time_us / best.time_us));
+  }
+
+  void show(const std::string& text) const {
+    if (agreement_.rank() != 0) return;
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+  static constexpr double kHurryAt = 0.9;  // of the time that was left for contests so far
+
+  const TuneRequest& request_;
+  Agreement agreement_;
+  Buffers& buffers_;
+  SteadyTime start_;
+  double share_end_s_ = 0;
+  std::vector<TuningTime> times_;
+};
+
+// Present and written, so that no call pays for the system's first pages.
+Result<Buffers> make_buffers(std::size_t bytes) {
+  auto buffers = Buffers::make(bytes, 0, false);
+  if (!buffers) return buffers.error();
+  std::memset(buffers->input[0].first(bytes).data(), 0, bytes);
+  std::memset(buffers->output.first(bytes).data(), 0, bytes);
+  return buffers;
+}
+
+}  // namespace
+
+Status measure_part(const TuneRequest& request) {
+  const auto place = read_place(request.start_descriptor);
+  if (!place) return place.error();
+  CommunicatorOptions options;
+  options.tuning = "none";
+  auto all = Communicator::create(place->id, place->process, place->processes, options);
+  if (!all) return all.error();
+  auto buffers = make_buffers(std::max(request.largest, request.smallest));
+  if (!buffers) return buffers.error();
+  auto times = Part(request, *all, *buffers).run();
+  if (!times) return times.error();
+  if (place->process != 0) return {};
+  Tuning part = empty_tuning();
+  part.times = *std::move(times);
+  return write_tuning(part, request.part_file);
+}
+
+}  // namespace wreath::perf

@@ -1,0 +1,73 @@
+// `wreath tune`: what it writes is read by communicators and explained; what it cannot do is refused.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/surroundings.hpp"
+#include "tests/unit/commands/command.hpp"
+#include "wreath/communicator.hpp"
+#include "wreath/tuning.hpp"
+
+namespace wreath {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::run_command;
+
+TEST(TuneCommand, WritesWhatCommunicatorsReadAndExplanationsShow) {
+  const test::Folder folder;
+  const std::string path = folder / "cache/tuning.json";
+  const auto tuned = run_command(
+      "tune --collective broadcast --collective all_reduce --smallest 2K --largest 32K "
+      "--seconds 20 --output " +
+      path);
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.text;
+  EXPECT_THAT(tuned.text, testing::AllOf(HasSubstr("broadcast"), HasSubstr("all_reduce"), HasSubstr(path)));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "cache"), {}), 1) << "no part is left";
+  const Tuning tuning = read_tuning(path).value();
+  EXPECT_TRUE(check_origin(tuning, path));
+  // Each collective, kind of links and size, by the library's choice among others.
+  for (const Collective collective : {Collective::Broadcast, Collective::AllReduce}) {
+    for (const bool mapped : {true, false}) {
+      for (const std::size_t bytes : {2048u, 8192u, 32768u}) {
+        const PlanCandidate own = explain_plan({collective, bytes, 2, mapped, true}, nullptr).value().chosen;
+        const PlanCandidate known = explain_plan({collective, bytes, 2, mapped, true}, &tuning).value().chosen;
+        EXPECT_TRUE(known.measured_us) << name(collective) << " of " << bytes << (mapped ? " mapped" : " wired");
+        EXPECT_TRUE(std::any_of(tuning.times.begin(), tuning.times.end(),
+                                [&](const TuningTime& time) {
+                                  return time.collective == collective && time.mapped == mapped &&
+                                         time.bytes == bytes && time.algorithm == own.algorithm->name &&
+                                         time.tile_bytes == (own.straight ? 0 : own.tile_bytes);
+                                }))
+            << own.algorithm->name << " of " << name(collective) << " of " << bytes;
+      }
+    }
+  }
+  CommunicatorOptions options;
+  options.tuning = path;
+  EXPECT_TRUE(Communicator::create_local(2, options));
+  const auto explained = run_command("plan explain all_reduce 8K --tuning " + path);
+  EXPECT_EQ(explained.exit_code, 0);
+  EXPECT_THAT(explained.text,
+              testing::AllOf(HasSubstr("measurement: " + path), testing::Not(HasSubstr("not measured"))));
+}
+
+TEST(TuneCommand, RefusesWhatItCannotTune) {
+  const auto expect_refused = [](const std::string& arguments, const std::string& words) {
+    const auto outcome = run_command("tune " + arguments);
+    EXPECT_NE(outcome.exit_code, 0) << arguments;
+    EXPECT_THAT(outcome.text, HasSubstr(words)) << arguments;
+  };
+  expect_refused("--collective barrier", "nothing to choose");
+  expect_refused("--collective all_produce", "all_produce");
+  expect_refused("--transport pigeon", "pigeon");
+  expect_refused("--smallest 64K --largest 8", "in this order");
+  expect_refused("--ranks 1", "--ranks");
+  const test::Folder folder;
+  std::ofstream(folder / "file") << "text";
+  expect_refused("--output " + (folder / "file/tuning.json"), folder / "file");
+}
+
+}  // namespace
+}  // namespace wreath

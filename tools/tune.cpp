@@ -1,0 +1,90 @@
+// `wreath tune`: its arguments; what it does is perf/tune.
+#include "perf/tune/tune.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/commands.hpp"
+#include "wreath/units.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr int kUsage = 2;
+
+struct TuneArguments {
+  perf::TuneRequest request;
+  std::vector<int> more_ranks;
+  std::vector<std::string> transports;
+  std::vector<std::string> collectives;
+  std::string smallest = "8";
+  std::string largest = "64M";
+};
+
+int refuse(const std::string& text) {
+  fmt::print(stderr, "wreath: error: {}\n", text);
+  return kUsage;
+}
+
+int run(TuneArguments& arguments) {
+  perf::TuneRequest& request = arguments.request;
+  for (const int ranks : arguments.more_ranks) {
+    if (ranks != 2) request.ranks.push_back(ranks);
+  }
+  if (!arguments.transports.empty()) request.transports = arguments.transports;
+  for (const std::string& each : arguments.collectives) {
+    const auto collective = parse_collective(each);
+    const bool tuned = collective && *collective != Collective::Barrier && *collective != Collective::Exchange;
+    if (!tuned) return refuse(fmt::format("--collective {}: there is nothing to choose for it", each));
+    request.collectives.push_back(*collective);
+  }
+  const auto smallest = parse_bytes(arguments.smallest);
+  const auto largest = parse_bytes(arguments.largest);
+  if (!smallest || !largest) return refuse((smallest ? largest : smallest).error().message);
+  if (*smallest < 1 || *smallest > *largest) {
+    return refuse(fmt::format("--smallest {} --largest {}: at least a byte, and in this order", arguments.smallest,
+                              arguments.largest));
+  }
+  request.smallest = *smallest;
+  request.largest = *largest;
+  request.command = {"wreath", "tune", "--smallest", arguments.smallest, "--largest", arguments.largest};
+  for (const std::string& each : arguments.transports)
+    request.command.insert(request.command.end(), {"--transport", each});
+  for (const std::string& each : arguments.collectives)
+    request.command.insert(request.command.end(), {"--collective", each});
+  return perf::tune(request);
+}
+
+}  // namespace
+
+std::function<int()> add_tune(CLI::App& command) {
+  const auto arguments = std::make_shared<TuneArguments>();
+  command.add_option("--ranks", arguments->more_ranks, "tune N ranks of this host, too (2 are always tuned)")
+      ->check(CLI::Range(2, 64))
+      ->type_name("N ...");
+  command.add_option("--transport", arguments->transports, "shm or tcp (default: both)")
+      ->check(CLI::IsMember({"shm", "tcp"}));
+  command.add_option("--collective", arguments->collectives, "all_reduce, broadcast, ... (default: all)");
+  command.add_option("--smallest", arguments->smallest, "smallest size")->capture_default_str();
+  command.add_option("--largest", arguments->largest, "largest size")->capture_default_str();
+  command.add_option("--seconds", arguments->request.seconds, "how long all of it may take, about")
+      ->check(CLI::Range(1.0, 36000.0))
+      ->capture_default_str();
+  command.add_option("-o,--output", arguments->request.output, "the file (default: this machine's in your cache)");
+  command.add_option("--start-descriptor", arguments->request.start_descriptor)->group("");
+  command.add_option("--part-file", arguments->request.part_file)->group("");
+  command.footer(
+      "Every row of the table of algorithms that serves the ranks, with several tiles, in turns; who is far behind\n"
+      "leaves early. The times are medians. Leave the machine alone meanwhile. Communicators of this machine read the\n"
+      "file from the cache by themselves; WREATH_TUNING names another one, or none.\n\n"
+      "Examples:\n"
+      "  wreath tune\n"
+      "  wreath tune --ranks 4 --ranks 8 --seconds 120 --output cluster.json\n"
+      "  wreath plan explain all_reduce 64M");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace wreath
