@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "src/base/log.hpp"
+#include "src/base/remote_fence.hpp"
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
 
@@ -141,12 +142,19 @@ bool Engine::wires_idle() const {
   });
 }
 
-// After stores that mapped peers may wait for.
+// After stores that mapped peers may wait for. Those whose sleepers fence this process need no fence of it.
 void Engine::wake_peers() {
-  if (links_->mapped().empty()) return;
-  full_fence();
+  bool fenced = false;
+  const auto look = [&](const Counter& sleeping) {
+    if (!fenced && (!registered_for_fences() || (load_relaxed(sleeping.value) & kSleepersFence) == 0)) {
+      full_fence();
+      fenced = true;
+    }
+    return sleeps(load_relaxed(sleeping.value));
+  };
+  compiler_fence();
   for (const Rank peer : links_->mapped()) {
-    if (load_relaxed(sleeping_[static_cast<std::size_t>(peer)]->value) != 0) links_->link(peer)->wake();
+    if (look(*sleeping_[static_cast<std::size_t>(peer)])) links_->link(peer)->wake();
   }
 }
 

@@ -98,6 +98,10 @@ Status Engine::link(std::uint16_t epoch) {
   crowded_ = on_host > usable_cores();
   spin_ns_ = spin_budget_ns(static_cast<int>(on_host));
   set_patience();
+  if (!crowded_ && !links_->mapped().empty()) {
+    links_->segment().let_sleepers_fence();
+    progress_->want_fences();
+  }
   tuning_ = {ranks(),        *all_mapped,         options_.reproducible, options_.algorithm,
              options_.lanes, options_.tile_bytes, shape_.slot_bytes,     options_.measured};
   WREATH_TRY(check_tuning(tuning_));

@@ -34,6 +34,7 @@
 
 namespace wreath {
 
+class Exchange;
 class Shrink;
 class Split;
 
@@ -132,6 +133,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void start_small(const Operation& operation);
   Advance advance_small();
   Advance spin_small();
+  void run_pair(Exchange& exchange);
   Result<Launch> launch_of(Operation& operation);
   Launch bind(const Operation& operation, Plan& plan);
   void name_regions(OperationState& state, const Call& call, std::uint32_t parts);

@@ -171,6 +171,27 @@ std::optional<Status> Engine::run_again(const Call& call) {
   return operation.status();
 }
 
+// What of an exchange is quickly done by straight code.
+void Engine::run_pair(Exchange& exchange) {
+  if (trace_ != nullptr) return;
+  const Exchange::Pair pair = exchange.pair();
+  if (pair.sent.fifo != nullptr) {
+    publish_message(pair.sent, copy_kernels());
+    exchange.take_out(Direction::Send);
+    wake_peers();
+    if (const Status announced = links_->announce(*control_); !announced) {
+      fail(announced.error().code, rank(), announced.error().message);
+    }
+  }
+  if (pair.received.fifo == nullptr) return;
+  for (int looks = crowded_ ? 1 : kSmallLooks; looks > 0; --looks) {
+    if (take_message(pair.received, copy_kernels()) != Advance::Done) continue;
+    exchange.take_out(Direction::Receive);
+    wake_peers();
+    return;
+  }
+}
+
 Status Engine::run(ExchangeMessages& messages) {
   if (failed_.load(std::memory_order_acquire)) return error();
   if (queued_.load(std::memory_order_acquire) > 0 || !take_idle_token()) {
@@ -180,8 +201,15 @@ Status Engine::run(ExchangeMessages& messages) {
   Operation& operation = inline_exchange_;
   operation.reset(Call{});
   if (!operation.own) operation.own = std::make_unique<Exchange>(*this, ExchangeMessages{});
-  static_cast<Exchange&>(*operation.own).exchange(messages);
+  auto& exchange = static_cast<Exchange&>(*operation.own);
+  exchange.exchange(messages);
   enter(operation);
+  run_pair(exchange);
+  if (exchange.empty()) {
+    recorder_.done(operation.record);
+    release_token();
+    return {};
+  }
   inline_ = &operation;
   drive_until_over(operation, Deadline::after_ms(-1));
   return operation.status();

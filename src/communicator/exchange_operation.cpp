@@ -12,15 +12,15 @@
 namespace wreath {
 namespace {
 
-struct Pair {
+struct Ends {
   Rank sender;
   Rank receiver;
 };
 
 // Differs, but for chance, when the two ends mean different messages.
-std::uint32_t signature_of(const ExchangeMessage& message, const Pair& pair, std::uint64_t communicator) {
+std::uint32_t signature_of(const ExchangeMessage& message, const Ends& of, std::uint64_t communicator) {
   const auto kind = static_cast<std::uint64_t>(Collective::Exchange) | static_cast<std::uint64_t>(message.dtype) << 8;
-  const auto ends = static_cast<std::uint64_t>(pair.sender) << 32 | static_cast<std::uint32_t>(pair.receiver);
+  const auto ends = static_cast<std::uint64_t>(of.sender) << 32 | static_cast<std::uint32_t>(of.receiver);
   return static_cast<std::uint32_t>(mix(communicator, message.number, kind, ends, message.count) >> 32);
 }
 
@@ -60,11 +60,7 @@ Result<Launch> Exchange::launch() {
   for (const Direction direction : {Direction::Send, Direction::Receive}) {
     std::vector<std::uint32_t>& signatures = signatures_[static_cast<std::size_t>(direction)];
     signatures.clear();
-    for (const ExchangeMessage& message : messages_.of(direction)) {
-      const Pair pair =
-          direction == Direction::Send ? Pair{engine_.rank(), message.peer} : Pair{message.peer, engine_.rank()};
-      signatures.push_back(signature_of(message, pair, engine_.communicator()));
-    }
+    for (const ExchangeMessage& message : messages_.of(direction)) signatures.push_back(signature(direction, message));
   }
   Launch launch;
   launch.plan = &plan_.bound;
@@ -79,6 +75,39 @@ Result<Launch> Exchange::launch() {
   state.epoch = shape.epoch;
   engine_.name_region(state, Buffer::Input, plan_.input.span);
   return launch;
+}
+
+std::uint32_t Exchange::signature(Direction direction, const ExchangeMessage& message) const {
+  const Ends ends =
+      direction == Direction::Send ? Ends{engine_.rank(), message.peer} : Ends{message.peer, engine_.rank()};
+  return signature_of(message, ends, engine_.communicator());
+}
+
+Exchange::Pair Exchange::pair() {
+  const auto fits = [&](const std::vector<ExchangeMessage>& messages) {
+    if (messages.empty()) return true;
+    const ExchangeMessage& only = messages.front();
+    const std::uint64_t most = std::min<std::uint64_t>(kSmallMessageBytes, engine_.shape().slot_bytes);
+    return messages.size() == 1 && only.count > 0 && only.bytes() <= most && only.peer != engine_.rank() &&
+           engine_.links().link(only.peer)->mapped() != nullptr;
+  };
+  if (!fits(messages_.sends) || !fits(messages_.receives)) return {};
+  Pair pair;
+  for (const ExchangeMessage& message : messages_.sends) {
+    Link& link = *engine_.links().link(message.peer);
+    if (!link.prepare(kExchangeLane) || !has_credit(link.send_fifo(kExchangeLane))) return {};
+    pair.sent = {&link.send_fifo(kExchangeLane), message.data, message.bytes(), signature(Direction::Send, message),
+                 engine_.shape().epoch};
+  }
+  for (const ExchangeMessage& message : messages_.receives) {
+    pair.received = {&engine_.links().link(message.peer)->recv_fifo(kExchangeLane), message.data, message.bytes(),
+                     signature(Direction::Receive, message)};
+  }
+  return pair;
+}
+
+void Exchange::take_out(Direction direction) {
+  (direction == Direction::Send ? messages_.sends : messages_.receives).clear();
 }
 
 std::string Exchange::describe() const {

@@ -8,6 +8,7 @@
 
 #include "src/communicator/exchange.hpp"
 #include "src/communicator/operation.hpp"
+#include "src/executor/pair.hpp"
 
 namespace wreath {
 
@@ -19,6 +20,16 @@ class Exchange final : public OwnPlan {
   // The next messages, where those before are over; in exchange for these.
   void exchange(ExchangeMessages& messages) { std::swap(messages_, messages); }
 
+  // The messages, entered, if they are at most one each way, both small, with peers that map memory and have room for
+  // it at once; else neither has a FIFO. What was dealt with so is taken out: launch() is for what is left.
+  struct Pair {
+    OutgoingMessage sent;
+    IncomingMessage received;
+  };
+  Pair pair();
+  void take_out(Direction direction);
+  bool empty() const { return messages_.empty(); }
+
   std::uint64_t enter(FlightRecorder& recorder) override;
   Result<Launch> launch() override;
   std::string describe() const override;
@@ -26,6 +37,7 @@ class Exchange final : public OwnPlan {
 
  private:
   Question question(const Step& step) const;
+  std::uint32_t signature(Direction direction, const ExchangeMessage& message) const;
 
   Engine& engine_;
   ExchangeMessages messages_;

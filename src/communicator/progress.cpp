@@ -14,6 +14,7 @@
 #include <array>
 #include <system_error>
 
+#include "src/base/remote_fence.hpp"
 #include "src/base/signals.hpp"
 
 namespace wreath {
@@ -128,7 +129,10 @@ void Progress::kick() {
 void Progress::run() {
   while (!stop_) {
     switch (drive_all()) {
-      case Client::Driven::Nothing: dispatch(-1); break;
+      case Client::Driven::Nothing:
+        if (wants_fences_.exchange(false)) register_for_fences();
+        dispatch(-1);
+        break;
       case Client::Driven::Moved: dispatch(0); break;
       case Client::Driven::Waiting: wait_driving(); break;
     }

@@ -43,6 +43,11 @@ class Progress {
   void watch(int descriptor, std::uint32_t events, Client& client, std::uint64_t token);
   // Only from within on_event.
   void unwatch(int descriptor);
+  // Has the process registered for peers' fences, which takes a while, when there is nothing else to do.
+  void want_fences() {
+    wants_fences_ = true;
+    kick();
+  }
   // There may be something to drive. Cheap when the thread is awake.
   void kick();
 
@@ -64,6 +69,7 @@ class Progress {
   Fd wake_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> kicked_{false};
+  std::atomic<bool> wants_fences_{false};
   std::mutex mutex_;  // held while clients are called
   std::vector<Client*> clients_;
   std::vector<std::unique_ptr<Watch>> watches_;

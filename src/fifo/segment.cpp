@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "src/base/memory_order.hpp"
+#include "src/base/remote_fence.hpp"
 
 namespace wreath {
 namespace {
@@ -155,8 +156,18 @@ void OwnSegment::begin_sleep() {
   eventfd_t count;
   while (::eventfd_read(doorbell(), &count) != 0 && errno == EINTR) {
   }
-  std::atomic_ref(prologue().sleeping.value).fetch_add(1, std::memory_order_relaxed);
-  full_fence();
+  const std::uint32_t before = std::atomic_ref(prologue().sleeping.value).fetch_add(1, std::memory_order_relaxed);
+  if ((before & kSleepersFence) != 0) {
+    fence_others();
+  } else {
+    full_fence();
+  }
+}
+
+void OwnSegment::let_sleepers_fence() {
+  if (can_fence_others()) {
+    std::atomic_ref(prologue().sleeping.value).fetch_or(kSleepersFence, std::memory_order_relaxed);
+  }
 }
 
 void OwnSegment::end_sleep() { std::atomic_ref(prologue().sleeping.value).fetch_sub(1, std::memory_order_relaxed); }
@@ -310,7 +321,7 @@ const Counter* PeerSegment::consumed(Rank writer, std::uint16_t lane) const {
 
 void PeerSegment::wake() const {
   full_fence();
-  if (load_relaxed(prologue().sleeping.value) == 0) return;
+  if (!sleeps(load_relaxed(prologue().sleeping.value))) return;
   // Fails only when the counter is full, and then it is readable anyway.
   while (::eventfd_write(region_->doorbell(), 1) != 0 && errno == EINTR) {
   }

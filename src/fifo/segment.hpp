@@ -29,9 +29,14 @@ struct SegmentPrologue {
   std::uint32_t first_sequence;
   std::uint16_t lanes;
   std::uint16_t epoch;
-  Counter sleeping;  // threads of the owner that wait for its doorbell
+  Counter sleeping;  // threads of the owner that wait for its doorbell; with kSleepersFence or without
   Counter aborted;   // non-zero: what the owner's slots name may have been changed
 };
+
+// In SegmentPrologue::sleeping: the owner's sleepers fence other processes (base/remote_fence.hpp) before their last
+// look, so that who publishes need not. Set once, for good.
+inline constexpr std::uint32_t kSleepersFence = 0x8000'0000U;
+constexpr bool sleeps(std::uint32_t sleeping) { return (sleeping & ~kSleepersFence) != 0; }
 
 // Where things are in a segment: a function of values that all ranks agree on.
 struct SegmentLayout {
@@ -91,6 +96,8 @@ class OwnSegment {
   // begin_sleep() takes from the doorbell was rung for messages that its caller's look will see.
   void begin_sleep();
   void end_sleep();
+  // From now on begin_sleep() makes peers pass a fence: dearer for this rank, cheaper for them. Where the kernel can.
+  void let_sleepers_fence();
   int doorbell() const { return control_->doorbell(); }  // non-blocking eventfd
 
   // Staging of `peer` and `lane`; the lane's region (all peers offered so far) is made by the first
