@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "src/base/log.hpp"
-#include "src/base/remote_fence.hpp"
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
 
@@ -142,19 +141,11 @@ bool Engine::wires_idle() const {
   });
 }
 
-// After stores that mapped peers may wait for. Those whose sleepers fence this process need no fence of it.
+// After stores that mapped peers may wait for.
 void Engine::wake_peers() {
   bool fenced = false;
-  const auto look = [&](const Counter& sleeping) {
-    if (!fenced && (!registered_for_fences() || (load_relaxed(sleeping.value) & kSleepersFence) == 0)) {
-      full_fence();
-      fenced = true;
-    }
-    return sleeps(load_relaxed(sleeping.value));
-  };
-  compiler_fence();
   for (const Rank peer : links_->mapped()) {
-    if (look(*sleeping_[static_cast<std::size_t>(peer)])) links_->link(peer)->wake();
+    if (is_asleep(*sleeping_[static_cast<std::size_t>(peer)], fenced)) links_->link(peer)->wake();
   }
 }
 

@@ -319,9 +319,18 @@ const Counter* PeerSegment::consumed(Rank writer, std::uint16_t lane) const {
   return reinterpret_cast<const Counter*>(region_->data() + layout_.consumed_at(writer, lane));
 }
 
+bool is_asleep(const Counter& sleeping, bool& fenced) noexcept {
+  compiler_fence();
+  if (!fenced && (!registered_for_fences() || (load_relaxed(sleeping.value) & kSleepersFence) == 0)) {
+    full_fence();
+    fenced = true;
+  }
+  return (load_relaxed(sleeping.value) & ~kSleepersFence) != 0;
+}
+
 void PeerSegment::wake() const {
-  full_fence();
-  if (!sleeps(load_relaxed(prologue().sleeping.value))) return;
+  bool fenced = false;
+  if (!is_asleep(prologue().sleeping, fenced)) return;
   // Fails only when the counter is full, and then it is readable anyway.
   while (::eventfd_write(region_->doorbell(), 1) != 0 && errno == EINTR) {
   }

@@ -36,7 +36,9 @@ struct SegmentPrologue {
 // In SegmentPrologue::sleeping: the owner's sleepers fence other processes (base/remote_fence.hpp) before their last
 // look, so that who publishes need not. Set once, for good.
 inline constexpr std::uint32_t kSleepersFence = 0x8000'0000U;
-constexpr bool sleeps(std::uint32_t sleeping) { return (sleeping & ~kSleepersFence) != 0; }
+// After stores that threads of the owner of `sleeping` may wait for: whether one sleeps. Passes a fence where that is
+// this side's part, and none where `fenced` says that one was passed since the stores.
+bool is_asleep(const Counter& sleeping, bool& fenced) noexcept;
 
 // Where things are in a segment: a function of values that all ranks agree on.
 struct SegmentLayout {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/remote_fence.hpp"
 #include "tests/unit/fifo/pair.hpp"
 #include "wreath/memory.hpp"
 
@@ -178,9 +179,36 @@ TEST(OwnSegment, StaysAsleepUntilItsLastSleeperLeaves) {
   EXPECT_TRUE(rings(sleeper));
 }
 
+TEST(OwnSegment, IsWokenWhereItsSleepersFence) {
+  Pair pair(shape_of(2), true);
+  OwnSegment& sleeper = *pair.segments[0];
+  sleeper.let_sleepers_fence();
+  const Counter& sleeping = *pair.links[1]->mapped()->sleeping;
+  bool fenced = false;
+  EXPECT_FALSE(is_asleep(sleeping, fenced));
+  sleeper.begin_sleep();
+  EXPECT_TRUE(is_asleep(sleeping, fenced));
+  pair.links[1]->wake();
+  EXPECT_TRUE(rings(sleeper));
+  sleeper.end_sleep();
+  EXPECT_FALSE(is_asleep(sleeping, fenced));
+}
+
+// Whether sleepers make those who publish pass a fence, which then need none of their own.
+class Sleepers : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Fence, Sleepers, testing::Bool());
+
 // The sleeper looks once more after begin_sleep(), so no message is missed however the threads meet.
-TEST(OwnSegment, MissesNoMessageBetweenLookAndSleep) {
+TEST_P(Sleepers, MissNoMessageBetweenLookAndSleep) {
   Pair pair(shape_of(4), false);
+  if (GetParam()) {
+    if (!can_fence_others()) GTEST_SKIP() << "this kernel has no such fence";
+    register_for_fences();
+    pair.segments[1]->let_sleepers_fence();
+    bool fenced = false;
+    EXPECT_FALSE(is_asleep(*pair.links[0]->mapped()->sleeping, fenced));
+    EXPECT_FALSE(fenced) << "who publishes needs none";
+  }
   pair.links[0]->prepare(0).value();
   pair.announce(0);
   constexpr std::uint64_t kMessages = 3000;

@@ -1,0 +1,92 @@
+// Which calls may skip their checks, for they are the last one again.
+#include "src/communicator/repeated_call.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace wreath {
+namespace {
+
+constexpr Place kPlace{4, 1};
+
+class Repeated : public testing::TestWithParam<Collective> {
+ protected:
+  Call call_of(Collective collective) {
+    Call call;
+    call.collective = collective;
+    call.count = 10;
+    call.input = memory_.data();
+    call.output = memory_.data() + 1000;
+    return call;
+  }
+  RepeatedCall after(const Call& call) {
+    RepeatedCall repeated;
+    repeated.remember(call, kPlace, {}, {});
+    return repeated;
+  }
+  std::array<std::byte, 4000> memory_{};
+};
+
+TEST_P(Repeated, OnOtherBuffersButNotWithOtherArguments) {
+  const Call call = call_of(GetParam());
+  EXPECT_FALSE(RepeatedCall().is(call));
+  const RepeatedCall repeated = after(call);
+  Call next = call;
+  next.input += 12;
+  next.output += 2000;
+  EXPECT_TRUE(repeated.is(next));
+  for (const auto change : {+[](Call& other) { other.count = 11; }, +[](Call& other) { other.dtype = DataType::Int32; },
+                            +[](Call& other) { other.reduction = ReduceOp::Max; }, +[](Call& other) { other.root = 2; },
+                            +[](Call& other) { other.stream = reinterpret_cast<Stream*>(&other); }}) {
+    Call other = call;
+    change(other);
+    EXPECT_FALSE(repeated.is(other)) << name(GetParam());
+  }
+}
+
+TEST_P(Repeated, NotOnBuffersThatMeet) {
+  const Call call = call_of(GetParam());
+  const RepeatedCall repeated = after(call);
+  const std::ptrdiff_t input_bytes =
+      40 * (moves_blocks(GetParam()) && !holds_one_block(GetParam(), Buffer::Input) ? 4 : 1);
+  const std::ptrdiff_t output_bytes =
+      40 * (moves_blocks(GetParam()) && !holds_one_block(GetParam(), Buffer::Output) ? 4 : 1);
+  const auto is_at = [&](std::ptrdiff_t distance) {
+    Call other = call;
+    other.output = memory_.data() + 2000;
+    other.input = other.output - distance;
+    return repeated.is(other);
+  };
+  EXPECT_TRUE(is_at(input_bytes));
+  EXPECT_FALSE(is_at(input_bytes - 1));
+  EXPECT_FALSE(is_at(1));
+  EXPECT_FALSE(is_at(-1));
+  EXPECT_FALSE(is_at(1 - output_bytes));
+  EXPECT_TRUE(is_at(-output_bytes));
+  EXPECT_EQ(is_at(0), !moves_blocks(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Collectives, Repeated,
+                         testing::Values(Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather,
+                                         Collective::AllToAll),
+                         [](const auto& instance) { return std::string(name(instance.param)); });
+
+TEST_F(Repeated, BesideTheRootOnlyWhatIsUsedCounts) {
+  Call broadcast = call_of(Collective::Broadcast);
+  broadcast.input = nullptr;
+  EXPECT_TRUE(after(broadcast).is(broadcast));
+  broadcast.output = nullptr;
+  EXPECT_FALSE(after(broadcast).is(broadcast));
+  Call gather = call_of(Collective::Gather);
+  gather.output = nullptr;
+  EXPECT_TRUE(after(gather).is(gather));
+  gather.root = kPlace.me;
+  EXPECT_FALSE(after(gather).is(gather));
+  Call null_input = call_of(Collective::AllReduce);
+  null_input.input = nullptr;
+  EXPECT_FALSE(after(call_of(Collective::AllReduce)).is(null_input));
+}
+
+}  // namespace
+}  // namespace wreath

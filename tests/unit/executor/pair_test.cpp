@@ -1,0 +1,106 @@
+// Single messages as straight code over one FIFO.
+#include "src/executor/pair.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+#include "src/fifo/access.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::uint32_t kSlots = 2;
+constexpr std::uint32_t kSlotBytes = 4096;
+constexpr std::uint32_t kFirst = 0xFFFF'FFFEU;  // wraps at once
+constexpr std::uint32_t kRegion = 3;
+
+class Pair : public testing::Test {
+ protected:
+  Pair() {
+    for (std::uint32_t i = 0; i < kSlots; ++i) slots_[(kFirst + i) % kSlots].sequence = kFirst + i - kSlots;
+    consumed_.value = kFirst;
+    out_.slots = slots_.data();
+    out_.consumed = &consumed_;
+    out_.next = kFirst;
+    out_.slot_count = kSlots;
+    out_.slot_bytes = kSlotBytes;
+    out_.staging = staging_.data();
+    out_.staging_region = kRegion;
+    in_.slots = slots_.data();
+    in_.consumed = &consumed_;
+    in_.regions = regions_.data();
+    in_.next = kFirst;
+    in_.slot_count = kSlots;
+    regions_[kRegion] = {staging_.data(), staging_.size()};
+  }
+
+  std::vector<std::byte> data_of(std::size_t bytes, int salt) {
+    std::vector<std::byte> data(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(salt));
+    return data;
+  }
+  void publish_it(const std::vector<std::byte>& data, std::uint32_t signature) {
+    ASSERT_TRUE(has_credit(out_));
+    publish_message({&out_, data.data(), data.size(), signature, 1}, copy_kernels());
+  }
+  Advance take_it(std::vector<std::byte>& data, std::uint32_t signature) {
+    return take_message({&in_, data.data(), data.size(), signature}, copy_kernels());
+  }
+
+  std::array<SlotHeader, kSlots> slots_{};
+  Counter consumed_;
+  std::vector<std::byte> staging_ = std::vector<std::byte>(kSlots * kSlotBytes);
+  std::array<RegionView, kMaximumRegions> regions_{};
+  SendFifo out_;
+  RecvFifo in_;
+};
+
+TEST_F(Pair, MessagesOfEverySizeArriveInOrder) {
+  int salt = 0;
+  for (const std::size_t bytes : {1U, 8U, 31U, 32U, 33U, 64U, 100U, 1000U, 4095U, 4096U}) {
+    const auto first = data_of(bytes, ++salt);
+    const auto second = data_of(bytes, ++salt);
+    publish_it(first, 10);
+    publish_it(second, 11);
+    EXPECT_FALSE(has_credit(out_));
+    std::vector<std::byte> got(bytes);
+    ASSERT_EQ(take_it(got, 10), Advance::Done);
+    EXPECT_EQ(got, first) << bytes;
+    ASSERT_EQ(take_it(got, 11), Advance::Done);
+    EXPECT_EQ(got, second) << bytes;
+    EXPECT_EQ(take_it(got, 12), Advance::Blocked);
+  }
+}
+
+TEST_F(Pair, WhatIsNotExpectedStaysWhereItIs) {
+  const auto data = data_of(100, 1);
+  publish_it(data, 10);
+  std::vector<std::byte> got(100);
+  const std::vector<std::byte> untouched = got;
+  EXPECT_EQ(take_it(got, 11), Advance::Blocked);
+  std::vector<std::byte> shorter(99);
+  EXPECT_EQ(take_it(shorter, 10), Advance::Blocked);
+  regions_[kRegion].base = nullptr;  // not announced yet
+  EXPECT_EQ(take_it(got, 10), Advance::Blocked);
+  regions_[kRegion].base = staging_.data();
+  slots_[kFirst % kSlots].flags = kSlotReference;  // its owner must be looked at afterwards
+  EXPECT_EQ(take_it(got, 10), Advance::Blocked);
+  EXPECT_EQ(got, untouched);
+  EXPECT_EQ(consumed_.value, kFirst);
+  slots_[kFirst % kSlots].flags = 0;
+  EXPECT_EQ(take_it(got, 10), Advance::Done);
+  EXPECT_EQ(got, data);
+}
+
+TEST_F(Pair, InlineDataLongerThanAHeaderIsRefused) {
+  publish_it(data_of(8, 1), 10);
+  slots_[kFirst % kSlots].bytes = 33;
+  std::vector<std::byte> got(33);
+  EXPECT_EQ(take_it(got, 10), Advance::Blocked);
+  EXPECT_EQ(locate(in_, slots_[kFirst % kSlots]).state, Locating::Invalid);
+}
+
+}  // namespace
+}  // namespace wreath
