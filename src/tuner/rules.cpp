@@ -16,9 +16,7 @@ constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 using Rules = std::span<const Rule>;
 
-// Two ranks: one copy less beats half the reduction once the output has left the caches.
-constexpr Rule kAllReduceMappedPair[] = {
-    {64 * kKiB, "one_shot", 16 * kKiB}, {16 * kMiB - 1, "two_shot", 256 * kKiB}, {kNoLimit, "one_shot", 128 * kKiB}};
+constexpr Rule kAllReduceMappedPair[] = {{64 * kKiB, "one_shot", 64 * kKiB}, {kNoLimit, "two_shot", 256 * kKiB}};
 constexpr Rule kAllReduceMappedMany[] = {{16 * kKiB, "one_shot", 16 * kKiB}, {kNoLimit, "two_shot", 256 * kKiB}};
 // A wire: few messages, large pieces.
 constexpr Rule kAllReduceWirePair[] = {{32 * kKiB, "one_shot", 32 * kKiB}, {kNoLimit, "two_shot", 512 * kKiB}};
