@@ -13,6 +13,7 @@ namespace wreath {
 namespace {
 
 constexpr std::size_t kLine = 64;
+constexpr std::size_t kLineData = 56;
 constexpr std::uint32_t kSmallBuffers = 8;
 constexpr std::size_t kLineBufferBytes = 20 * kLine;  // 1 KiB of data at 56 a line
 constexpr std::size_t kBlockBytes = kLine + kSmallMessageBytes;
@@ -68,6 +69,15 @@ Advance look(const std::byte* place, std::uint64_t expected) {
   return other_call ? Advance::Failed : Advance::Blocked;
 }
 
+// Most lines are whole: a copy of a known size.
+void copy_line(std::byte* target, const std::byte* source, std::size_t bytes) {
+  if (bytes == kLineData) {
+    std::memcpy(target, source, kLineData);
+  } else {
+    std::memcpy(target, source, bytes);
+  }
+}
+
 // How many calls `other` lies before `number`; none if it is ahead. Both wrap.
 std::uint32_t behind(std::uint32_t number, std::uint32_t other) {
   return static_cast<std::int32_t>(number - other) > 0 ? number - other : 0;
@@ -114,6 +124,7 @@ void SmallExchange::start(const SmallCall& call) {
   published_ = !part_.publishes;
   peer_ = part_.first_source;
   line_ = 0;
+  looked_ = false;
   if (!published_ && has_free_buffer()) publish();
 }
 
@@ -152,7 +163,7 @@ void SmallExchange::publish_lines() {
   std::size_t done = 0;
   do {
     const std::size_t bytes = std::min(kLineData, message_bytes_ - done);
-    std::memcpy(line, call_.input + done, bytes);
+    copy_line(line, call_.input + done, bytes);
     store_flag(line + kLineData, flag());
     done += bytes;
     line += kLine;
@@ -164,13 +175,22 @@ Advance SmallExchange::run() {
     if (!has_free_buffer()) return Advance::Blocked;
     publish();
   }
+  const bool first_look = !looked_;
+  looked_ = true;
   for (; peer_ < part_.end_source; ++peer_, line_ = 0) {
     if (peer_ == rank_) continue;
     const Advance taken = lines() ? take_lines(peer_) : take_block(peer_);
     if (taken != Advance::Advanced) return taken;
   }
+  if (first_look && !part_.publishes) fetch_next();
   finish();
   return Advance::Done;
+}
+
+// A root that was here first may be calls ahead: its next line is on the way while the program makes its next call.
+void SmallExchange::fetch_next() const {
+  __builtin_prefetch(areas_[static_cast<std::size_t>(part_.first_source)] +
+                     (lines() ? line_offset(number_ + 1) : block_offset(number_ + 1)));
 }
 
 // One line that holds all is combined where it lies.
@@ -190,7 +210,7 @@ Advance SmallExchange::take_lines(int peer) {
     if (in_place || call_.bytes == 0) continue;
     const std::size_t from = std::max(begin, index * kLineData);
     const std::size_t to = std::min(end, (index + 1) * kLineData);
-    std::memcpy(target + (from - begin), line + (from - index * kLineData), to - from);
+    copy_line(target + (from - begin), line + (from - index * kLineData), to - from);
   }
   sources_[static_cast<std::size_t>(peer)] = in_place ? lines + first * kLine + (begin - first * kLineData) : target;
   return Advance::Advanced;

@@ -66,10 +66,10 @@ class SmallExchange {
   void publish_lines();
   Advance take_lines(int peer);
   Advance take_block(int peer);
+  void fetch_next() const;
   void finish();
   void tell_past();
 
-  static constexpr std::size_t kLineData = 56;
   static constexpr std::size_t kLineMessageBytes = 1024;
 
   int rank_ = 0;
@@ -85,6 +85,7 @@ class SmallExchange {
   std::size_t message_bytes_ = 0;
   bool published_ = true;
   bool told_ = false;
+  bool looked_ = false;
   std::uint32_t number_ = 0;      // of the call; wraps
   std::uint32_t all_past_ = 0;    // all ranks are past this call
   std::uint32_t heard_past_ = 0;  // all ranks can know that this one is past this call
