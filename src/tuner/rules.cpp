@@ -23,7 +23,7 @@ constexpr Rule kAllReduceWirePair[] = {{32 * kKiB, "one_shot", 32 * kKiB}, {kNoL
 constexpr Rule kAllReduceWireMany[] = {{4 * kKiB, "one_shot", 4 * kKiB}, {kNoLimit, "two_shot", 256 * kKiB}};
 
 // One message a pair of ranks at most, to or from each peer at once.
-constexpr Rule kDirectMapped[] = {{64 * kKiB, "direct", 16 * kKiB}, {kNoLimit, "direct", 256 * kKiB}};
+constexpr Rule kDirectMapped[] = {{kMiB, "direct", 128 * kKiB}, {kNoLimit, "direct", 256 * kKiB}};
 constexpr Rule kDirectWire[] = {{64 * kKiB, "direct", 64 * kKiB}, {kNoLimit, "direct", 256 * kKiB}};
 
 constexpr Rule kReduceScatterWireMany[] = {{8 * kKiB, "recursive_halving", 64 * kKiB},
