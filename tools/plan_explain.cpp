@@ -53,6 +53,11 @@ void print_row(const PlanCandidate& row, const std::string& remark) {
              us_text(row.measured_us), remark);
 }
 
+std::string no_limit(const Answer& answer) {
+  if (!answer.explanation.chosen.measured_us) return std::string(kNotMeasured);
+  return "not known: it needs a core for each rank, or over a wire two ranks that both send and receive";
+}
+
 void print(const Answer& answer) {
   const PlanQuestion& question = answer.question;
   const PlanCandidate& chosen = answer.explanation.chosen;
@@ -69,7 +74,7 @@ void print(const Answer& answer) {
   if (limit && chosen.measured_us) {
     fmt::print("  limit      {} us: this reaches {:.0f} % of it\n", us_text(limit), *limit / *chosen.measured_us * 100);
   } else {
-    fmt::print("  limit      {}\n", limit ? us_text(limit) + " us" : std::string(kNotMeasured));
+    fmt::print("  limit      {}\n", limit ? us_text(limit) + " us" : no_limit(answer));
   }
   fmt::print("\n{:<19} {:<10} {:>5} {:>9} {:>13} {:>12}  {}\n", "algorithm", "order", "lanes", "tile", "predicted us",
              "measured us", "why not");

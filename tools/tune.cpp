@@ -70,7 +70,7 @@ std::function<int()> add_tune(CLI::App& command) {
   command.add_option("--collective", arguments->collectives, "all_reduce, broadcast, ... (default: all)");
   command.add_option("--smallest", arguments->smallest, "smallest size")->capture_default_str();
   command.add_option("--largest", arguments->largest, "largest size")->capture_default_str();
-  command.add_option("--seconds", arguments->request.seconds, "how long all of it may take, about")
+  command.add_option("--seconds", arguments->request.seconds, "how long each number of ranks may take, about")
       ->check(CLI::Range(1.0, 36000.0))
       ->capture_default_str();
   command.add_option("-o,--output", arguments->request.output, "the file (default: this machine's in your cache)");
@@ -82,7 +82,7 @@ std::function<int()> add_tune(CLI::App& command) {
       "file from the cache by themselves; WREATH_TUNING names another one, or none.\n\n"
       "Examples:\n"
       "  wreath tune\n"
-      "  wreath tune --ranks 4 --ranks 8 --seconds 120 --output cluster.json\n"
+      "  wreath tune --ranks 4 8 --seconds 90 --output cluster.json\n"
       "  wreath plan explain all_reduce 64M");
   return [arguments] { return run(*arguments); };
 }

@@ -24,6 +24,7 @@ constexpr std::size_t kChancesBytes = 256 << 10;  // from here on losers of the 
 constexpr double kLoses = 1.5;                    // times the best: no more rounds
 constexpr double kClearly = 1.05;                 // times the best: the library's choice is doubted
 constexpr double kHopeless = 4;                   // times the least estimate: no round at all
+constexpr double kDisturbed = 2;
 constexpr double kRoundUs = 1000;
 constexpr double kWarmUs = 15'000;  // of a connection, whose windows open with what it has carried
 constexpr std::size_t kWindowBytes = 64 << 10;
@@ -207,10 +208,11 @@ Status Contest::run(std::vector<Running>& all, const Case& work, int rounds) {
 
 // Of many some look fast by chance, and some connections are slow by chance: the fastest and the library's choice meet
 // once more, over new ones, and the better of its two times counts for each.
-Status Contest::run_off(std::vector<Outcome>& outcomes, const Entrant& own, const Case& work, int rounds) {
+Status Contest::run_off(Size& size, const Case& work, int rounds) {
+  std::vector<Outcome>& outcomes = size.outcomes;
   const auto fastest = std::min_element(outcomes.begin(), outcomes.end(), faster);
   const auto mine =
-      std::find_if(outcomes.begin(), outcomes.end(), [&](const Outcome& each) { return each.entrant == own; });
+      std::find_if(outcomes.begin(), outcomes.end(), [&](const Outcome& each) { return each.entrant == size.own; });
   if (mine->time_us <= kClearly * fastest->time_us) return {};
   std::vector<Player> fresh;
   for (const auto& each : {fastest, mine}) {
@@ -220,8 +222,10 @@ Status Contest::run_off(std::vector<Outcome>& outcomes, const Entrant& own, cons
   }
   std::vector<Running> both{{fastest->entrant, &fresh[0], 1, {}}, {mine->entrant, &fresh[1], 1, {}}};
   WREATH_TRY(run(both, work, rounds));
+  const double again_us = median(both[1].times_us);
+  size.disturbed = std::max(again_us, mine->time_us) > kDisturbed * std::min(again_us, mine->time_us);
   fastest->time_us = std::min(fastest->time_us, median(both[0].times_us));
-  mine->time_us = std::min(mine->time_us, median(both[1].times_us));
+  mine->time_us = std::min(mine->time_us, again_us);
   return {};
 }
 
@@ -243,7 +247,7 @@ Result<Contest::Size> Contest::measure(std::size_t bytes, bool hurried) {
   }
   WREATH_TRY(run(all, work, rounds));
   for (const Running& each : all) size.outcomes.push_back({each.entrant, median(each.times_us)});
-  WREATH_TRY(run_off(size.outcomes, *own, work, rounds));
+  WREATH_TRY(run_off(size, work, rounds));
   std::sort(size.outcomes.begin(), size.outcomes.end(), faster);
   before_ = size.outcomes;
   return size;

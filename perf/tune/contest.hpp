@@ -56,7 +56,8 @@ class Contest {
   struct Size {
     Entrant own;  // what the library's rules choose
     std::vector<Outcome> outcomes;
-    bool straight = false;  // own is the small-message code
+    bool straight = false;   // own is the small-message code
+    bool disturbed = false;  // it took far longer in one of two measurements
   };
   // All ranks alike. `hurried`: fewer rounds.
   Result<Size> measure(std::size_t bytes, bool hurried);
@@ -83,7 +84,7 @@ class Contest {
   Status warm_up(Running& running, const Case& work);
   Result<double> time_us(Running& running, const Case& work, int calls);
   Status run_rounds(std::vector<Running*> all, const Case& work, int rounds);
-  Status run_off(std::vector<Outcome>& outcomes, const Entrant& own, const Case& work, int rounds);
+  Status run_off(Size& size, const Case& work, int rounds);
 
   Agreement& agreement_;
   const CollectiveRow& row_;

@@ -1,6 +1,9 @@
 // What memory, cores and loopback allow the calls that are tuned.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "perf/limits/memory.hpp"
 #include "perf/limits/shm.hpp"
@@ -21,12 +24,26 @@ double received(Collective collective, int ranks) {
   }
 }
 
+// How fast threads copy, each of them: measured once for each working set, to a power of two.
+class CopySpeeds {
+ public:
+  double gbps(int threads, double working_set_bytes) {
+    const auto rounded = std::bit_floor(static_cast<std::size_t>(std::clamp(working_set_bytes, kSmallest, kLargest)));
+    const auto [found, is_new] = known_.try_emplace({threads, rounded}, 0);
+    if (is_new) found->second = memory_bandwidth(rounded, threads, kQuickEffort).copy_gbps / 2 / threads;
+    return found->second;
+  }
+
+ private:
+  static constexpr double kSmallest = 8 << 10;
+  static constexpr double kLargest = 128 << 20;
+  std::map<std::pair<int, std::size_t>, double> known_;
+};
+
 // A flag, and a copy of what is received, by all ranks at once where all receive.
-double copied_us(Collective collective, int ranks, std::size_t bytes, double flag_ns) {
+double copied_us(CopySpeeds& speeds, Collective collective, int ranks, std::size_t bytes, double flag_ns) {
   const double received_bytes = received(collective, ranks) * static_cast<double>(bytes);
-  const int threads = has_root(collective) ? 1 : ranks;
-  const auto working_set = static_cast<std::size_t>(std::max(8192.0, 2 * received_bytes));
-  const double gbps = memory_bandwidth(working_set, threads, kQuickEffort).copy_gbps / 2 / threads;
+  const double gbps = speeds.gbps(has_root(collective) ? 1 : ranks, 2 * received_bytes);
   return flag_ns / 1e3 + received_bytes / (gbps * 1e3);
 }
 
@@ -41,6 +58,7 @@ double exchanged_us(Collective collective, int ranks, std::size_t bytes) {
 
 std::vector<TuningLimit> tuning_limits(const TuneRequest& request, int ranks, double flag_ns) {
   std::vector<TuningLimit> limits;
+  CopySpeeds speeds;
   for (const std::string& transport : request.transports) {
     const bool mapped = transport == "shm";
     for (const std::size_t bytes : tuned_sizes(request)) {
@@ -53,7 +71,7 @@ std::vector<TuningLimit> tuning_limits(const TuneRequest& request, int ranks, do
         if (std::isnan(us) && mapped && collective == Collective::AllReduce) {
           us = shm_all_reduce_limit_us(bytes, ranks, false, kQuickEffort);
         } else if (std::isnan(us)) {
-          us = mapped ? copied_us(collective, ranks, bytes, flag_ns) : exchanged_us(collective, ranks, bytes);
+          us = mapped ? copied_us(speeds, collective, ranks, bytes, flag_ns) : exchanged_us(collective, ranks, bytes);
         }
         if (blocks) blocks_us = us;
         if (std::isfinite(us) && us > 0) limits.push_back({collective, ranks, mapped, bytes, us});

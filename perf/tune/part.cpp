@@ -41,6 +41,12 @@ class Part {
       share_end_s_ = request_.seconds * static_cast<double>(i + 1) / static_cast<double>(count);
       WREATH_TRY(contest(collective, transport));
     }
+    if (disturbed_ * kMostDisturbed > sizes_) {
+      show(
+          fmt::format("# {} of {} sizes took twice as long in one of two measurements: run it again when nothing else "
+                      "runs\n",
+                      disturbed_, sizes_));
+    }
     return std::move(times_);
   }
 
@@ -52,9 +58,9 @@ class Part {
       if (empty) continue;
       const auto elapsed = agreement_.largest(Seconds(std::chrono::steady_clock::now() - start_).count());
       if (!elapsed) return elapsed.error();
-      if (*elapsed > request_.seconds) {
-        show(fmt::format("{:<6} {:<15} {:>8}  not measured: {:.0f} s are over\n", transport, name(collective),
-                         format_size(bytes), request_.seconds));
+      if (*elapsed > share_end_s_ + kGrace * request_.seconds) {
+        show(fmt::format("{:<6} {:<15} {:>8} and up: not measured, the time for it is over (see --seconds)\n",
+                         transport, name(collective), format_size(bytes)));
         return {};
       }
       const auto size = contest.measure(bytes, *elapsed > share_end_s_ * kHurryAt);
@@ -64,6 +70,8 @@ class Part {
                           each.entrant.tile_bytes, each.time_us});
       }
       print(collective, transport, bytes, *size);
+      ++sizes_;
+      disturbed_ += size->disturbed ? 1 : 0;
     }
     return {};
   }
@@ -83,7 +91,10 @@ class Part {
     std::fflush(stdout);
   }
 
+  static constexpr double kGrace = 0.05;   // of all the time, beyond a contest's share
   static constexpr double kHurryAt = 0.9;  // of the time that was left for contests so far
+
+  static constexpr int kMostDisturbed = 20;  // of so many sizes one
 
   const TuneRequest& request_;
   Agreement agreement_;
@@ -91,6 +102,8 @@ class Part {
   SteadyTime start_;
   double share_end_s_ = 0;
   std::vector<TuningTime> times_;
+  int sizes_ = 0;
+  int disturbed_ = 0;
 };
 
 // Present and written, so that no call pays for the system's first pages.

@@ -80,18 +80,16 @@ int tune(const TuneRequest& asked) {
   std::fflush(stdout);
   const double flag_ns = flag_flight_ns(kQuickEffort);
   tuning.flag_ns = std::isfinite(flag_ns) ? flag_ns : 0;
+  fmt::print("# a flag from core to core takes {:.0f} ns\n", tuning.flag_ns);
   for (const int ranks : request.ranks) {
+    const double end_s = elapsed_s() + request.seconds;
     const auto limits = tuning_limits(request, ranks, tuning.flag_ns);
     tuning.limits.insert(tuning.limits.end(), limits.begin(), limits.end());
-  }
-  fmt::print("# a flag from core to core {:.0f} ns; {} limits in {:.1f} s\n", tuning.flag_ns, tuning.limits.size(),
-             elapsed_s());
-  for (std::size_t i = 0; i < request.ranks.size(); ++i) {
-    fmt::print("\n# {} ranks\n{:<6} {:<15} {:>8} {:<25} {:>11} {:<25} {:>11} {:>6}\n", request.ranks[i], "over",
-               "collective", "size", "library's choice", "us", "fastest", "us", "ratio");
+    fmt::print("\n# {} ranks\n{:<6} {:<15} {:>8} {:<25} {:>11} {:<25} {:>11} {:>6}\n", ranks, "over", "collective",
+               "size", "library's choice", "us", "fastest", "us", "ratio");
     std::fflush(stdout);
-    const double left = (request.seconds - elapsed_s()) / static_cast<double>(request.ranks.size() - i);
-    if (const int code = measure_times(request, request.ranks[i], std::max(1.0, left), tuning); code != 0) return code;
+    const double left_s = std::max(1.0, end_s - elapsed_s());
+    if (const int code = measure_times(request, ranks, left_s, tuning); code != 0) return code;
   }
   if (const Status written = write_tuning(tuning, request.output); !written) return report(written.error());
   fmt::print("\n# {} times in {:.1f} s: {}\n", tuning.times.size(), elapsed_s(), request.output);

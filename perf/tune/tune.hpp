@@ -16,7 +16,7 @@ struct TuneRequest {
   std::vector<Collective> collectives;  // empty: all that have a choice
   std::size_t smallest = 8;
   std::size_t largest = std::size_t{64} << 20;
-  double seconds = 56;               // for all of it, about; then what is left is not measured
+  double seconds = 50;               // for each number of ranks, about; what is left then is not measured
   std::string output;                // empty: default_tuning_path()
   std::vector<std::string> command;  // as typed: how this program starts ranks of itself
   int start_descriptor = -1;         // in a started process: where its place is told

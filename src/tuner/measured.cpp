@@ -18,7 +18,10 @@ namespace wreath {
 namespace {
 
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
-constexpr double kClearly = 0.95;  // of the own rules' time: less is faster in more than one run
+constexpr double kClearly = 0.9;   // of the own rules' time: less is faster in more than one run
+constexpr std::size_t kSmall = 8;  // sizes up to the one and from the other are alike
+constexpr std::size_t kLarge = std::size_t{64} << 20;
+constexpr std::string_view kLibrary = "library";
 constexpr std::size_t kMaximumTile = std::size_t{1} << 30;
 constexpr int kMaximumRanks = 4096;
 
@@ -59,6 +62,10 @@ void append_rules(const Times& times, bool reproducible, std::vector<MeasuredRul
   for (const TuningTime* time : times) sizes.push_back(time->bytes);
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  if (sizes.front() > kSmall) {
+    const TuningTime& any = *times.front();
+    rules.push_back({any.collective, any.ranks, any.mapped, sizes.front() / 2, nullptr, 0});
+  }
   const std::size_t first = rules.size();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const TuningTime* best = fastest(times, sizes[i], reproducible);
@@ -74,7 +81,7 @@ void append_rules(const Times& times, bool reproducible, std::vector<MeasuredRul
       rules.push_back(rule);
     }
   }
-  if (rules.size() > first) rules.back().bytes = kNoLimit;
+  if (rules.size() > first) rules.back().bytes = sizes.back() >= kLarge ? kNoLimit : 2 * sizes.back();
 }
 
 Error too_many() {
@@ -115,9 +122,10 @@ std::optional<MeasuredRule> rule_from(std::string_view line) {
   rule.ranks = static_cast<int>(words.number(1, kMaximumRanks));
   rule.mapped = words.number(0, 1) == 1;
   rule.bytes = words.number(0, kNoLimit);
-  rule.algorithm = find_algorithm(rule.collective, words.text());
+  const std::string_view row = words.text();
+  rule.algorithm = find_algorithm(rule.collective, row);
   rule.tile_bytes = words.number(0, kMaximumTile);
-  return words.complete() && rule.algorithm != nullptr ? std::optional(rule) : std::nullopt;
+  return words.complete() && (rule.algorithm != nullptr || row == kLibrary) ? std::optional(rule) : std::nullopt;
 }
 
 }  // namespace
@@ -142,7 +150,8 @@ std::string MeasuredRules::to_text() const {
   std::string text;
   for (const MeasuredRule& rule : rules_) {
     fmt::format_to(std::back_inserter(text), "{} {} {} {} {} {}\n", name(rule.collective), rule.ranks,
-                   rule.mapped ? 1 : 0, rule.bytes, rule.algorithm->name, rule.tile_bytes);
+                   rule.mapped ? 1 : 0, rule.bytes, rule.algorithm != nullptr ? rule.algorithm->name : kLibrary,
+                   rule.tile_bytes);
   }
   return text;
 }
@@ -174,7 +183,8 @@ const MeasuredRule* MeasuredRules::find(Collective collective, int ranks, bool m
   const auto found =
       std::lower_bound(rules_.begin(), rules_.end(), wanted,
                        [](const MeasuredRule& a, const MeasuredRule& b) { return place_of(a) < place_of(b); });
-  return found != rules_.end() && kind_of(*found) == kind_of(wanted) ? &*found : nullptr;
+  const bool known = found != rules_.end() && kind_of(*found) == kind_of(wanted) && found->algorithm != nullptr;
+  return known ? &*found : nullptr;
 }
 
 }  // namespace wreath

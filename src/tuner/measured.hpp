@@ -11,29 +11,30 @@
 
 namespace wreath {
 
-// For calls of up to `bytes` bytes; the last of its kind takes all.
+// For calls of up to `bytes` bytes.
 struct MeasuredRule {
   Collective collective = Collective::AllReduce;
   int ranks = 2;
   bool mapped = true;
   std::size_t bytes = 0;
-  const Algorithm* algorithm = nullptr;
-  std::size_t tile_bytes = 0;  // 0: the library's own
+  const Algorithm* algorithm = nullptr;  // null: the library's own choice
+  std::size_t tile_bytes = 0;            // 0: the library's own
 };
 
 class MeasuredRules {
  public:
   static constexpr std::size_t kMaximum = 500;  // what the settings of rank 0 have room for
 
-  // Of rows that `reproducible` communicators may use, or of all. Sizes in between follow the nearer one (by ratio).
-  // What the library's own rules choose stays where nothing is clearly faster. InvalidArgument beyond kMaximum.
+  // Of rows that `reproducible` communicators may use, or of all. A size follows the nearest measured one (by ratio)
+  // where that is at most twice or half of it; beyond 8 bytes and 64 MiB, any. What the library's own rules choose
+  // stays where nothing is clearly faster. InvalidArgument beyond kMaximum.
   static Result<MeasuredRules> of(const Tuning& tuning, bool reproducible);
 
   // One rule a line, and back: InvalidArgument where the text is no such table.
   std::string to_text() const;
   static Result<MeasuredRules> parse(std::string_view text);
 
-  // Null: nothing was measured for such a call.
+  // Null: nothing was measured for such a call, or near its size.
   const MeasuredRule* find(Collective collective, int ranks, bool mapped, std::size_t bytes) const noexcept;
   bool empty() const noexcept { return rules_.empty(); }
 

@@ -31,13 +31,28 @@ TEST(MeasuredRules, TakeTheFastestNearEachSize) {
       {time_of(64 * kKiB, "one_shot", 64 * kKiB, 10), time_of(64 * kKiB, "recursive_doubling", 16 * kKiB, 5),
        time_of(256 * kKiB, "recursive_doubling", 16 * kKiB, 20), time_of(1024 * kKiB, "rabenseifner", 256 * kKiB, 50),
        time_of(1024 * kKiB, "recursive_doubling", 16 * kKiB, 90)});
-  EXPECT_EQ(at(rules, 1), "recursive_doubling 16");
+  EXPECT_EQ(at(rules, 32 * kKiB + 1), "recursive_doubling 16");
   EXPECT_EQ(at(rules, 511 * kKiB), "recursive_doubling 16");
   EXPECT_EQ(at(rules, 513 * kKiB), "rabenseifner 256");
-  EXPECT_EQ(at(rules, kUnknownBytes), "rabenseifner 256");
+  EXPECT_EQ(at(rules, 2048 * kKiB), "rabenseifner 256");
   EXPECT_EQ(at(rules, 64 * kKiB, 3), "none");
   EXPECT_EQ(rules.find(Collective::AllReduce, 4, false, 64 * kKiB), nullptr);
   EXPECT_EQ(rules.find(Collective::Reduce, 4, true, 64 * kKiB), nullptr);
+}
+
+// What was not measured is left to the library, but for the ends that all tuning has.
+TEST(MeasuredRules, EndNearWhatWasMeasured) {
+  const MeasuredRules middle =
+      rules_of({time_of(64 * kKiB, "recursive_doubling", 0, 5), time_of(256 * kKiB, "recursive_doubling", 0, 5)});
+  EXPECT_EQ(at(middle, 32 * kKiB), "none");
+  EXPECT_EQ(at(middle, 32 * kKiB + 1), "recursive_doubling 0");
+  EXPECT_EQ(at(middle, 512 * kKiB), "recursive_doubling 0");
+  EXPECT_EQ(at(middle, 512 * kKiB + 1), "none");
+  const MeasuredRules all =
+      rules_of({time_of(8, "recursive_doubling", 0, 5), time_of(64 * kKiB * kKiB, "rabenseifner", 0, 5)});
+  EXPECT_EQ(at(all, 1), "recursive_doubling 0");
+  EXPECT_EQ(at(all, kUnknownBytes), "rabenseifner 0");
+  EXPECT_EQ(MeasuredRules::parse(middle.to_text()).value().to_text(), middle.to_text());
 }
 
 // At 1 MiB the library's rules say two_shot in tiles of 256 KiB.
@@ -46,15 +61,15 @@ TEST(MeasuredRules, LeaveTheLibrarysChoiceWhereNothingIsClearlyFaster) {
     return rules_of(
         {time_of(1024 * kKiB, "two_shot", 256 * kKiB, 100), time_of(1024 * kKiB, "one_shot", 64 * kKiB, other_us)});
   };
-  EXPECT_EQ(at(with(97), kKiB), "two_shot 256");
-  EXPECT_EQ(at(with(93), kKiB), "one_shot 64");
+  EXPECT_EQ(at(with(92), 1024 * kKiB), "two_shot 256");
+  EXPECT_EQ(at(with(88), 1024 * kKiB), "one_shot 64");
 }
 
 TEST(MeasuredRules, HoldReproducibleSumsToTheirOrder) {
   const std::vector<TuningTime> times = {time_of(1024 * kKiB, "ring", 256 * kKiB, 10),
                                          time_of(1024 * kKiB, "one_shot", 64 * kKiB, 50)};
-  EXPECT_EQ(at(rules_of(times), kKiB), "one_shot 64");
-  EXPECT_EQ(at(rules_of(times, false), kKiB), "ring 256");
+  EXPECT_EQ(at(rules_of(times), 1024 * kKiB), "one_shot 64");
+  EXPECT_EQ(at(rules_of(times, false), 1024 * kKiB), "ring 256");
   EXPECT_EQ(at(rules_of({time_of(1024, "ring", 0, 10, 2)}), kKiB, 2), "ring 0") << "two ranks have one order";
   EXPECT_EQ(at(rules_of({time_of(1024, "ring", 0, 10)}), kKiB), "none");
 }
@@ -64,7 +79,7 @@ TEST(MeasuredRules, AreTextAndBack) {
       rules_of({time_of(64 * kKiB, "one_shot", 16 * kKiB, 10), time_of(1024 * kKiB, "rabenseifner", 0, 50),
                 time_of(64 * kKiB, "one_shot", 16 * kKiB, 10, 2)});
   const std::string text = rules.to_text();
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5);
   const MeasuredRules again = MeasuredRules::parse(text).value();
   EXPECT_EQ(again.to_text(), text);
   EXPECT_EQ(at(again, 300 * kKiB), at(rules, 300 * kKiB));
@@ -115,7 +130,7 @@ TEST(MeasuredRules, GiveWayWhereTheirRowDoesNotServe) {
   TunerContext context = plain_context(4, true, true);
   context.measured = MeasuredRules::of(tuning, true).value();
   EXPECT_EQ(choose(context, {Collective::AllToAll, 1024 * kKiB}).algorithm->name, "bruck");
-  EXPECT_EQ(choose(context, {Collective::AllToAll, kUnknownBytes, true}).algorithm->name, "direct");
+  EXPECT_EQ(choose(context, {Collective::AllToAll, 1024 * kKiB, true}).algorithm->name, "direct");
 }
 
 // The straight code is one_shot's, whatever tile was measured.
