@@ -20,5 +20,6 @@ inline void count_bytes(benchmark::State& state, std::int64_t bytes_per_iteratio
 void register_reduce();
 void register_copies();
 void register_fifo();
+void register_executor();
 
 }  // namespace wreath::perf

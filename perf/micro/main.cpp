@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   wreath::perf::register_reduce();
   wreath::perf::register_copies();
   wreath::perf::register_fifo();
+  wreath::perf::register_executor();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "src/communicator/exchange_log.hpp"
-#include "tests/support/linked_ranks.hpp"
+#include "src/executor/linked_ranks.hpp"
 #include "tests/support/random_exchange.hpp"
 
 namespace wreath::test {

@@ -1,4 +1,4 @@
-// The segments and links of all ranks of a job, in one thread and without an engine.
+// The segments and links of all ranks of a job in one process and without an engine: for tests and benchmarks.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 #include "src/fifo/mapped_link.hpp"
 #include "src/fifo/segment.hpp"
 
-namespace wreath::test {
+namespace wreath {
 
 class LinkedRanks {
  public:
@@ -46,12 +46,13 @@ class LinkedRanks {
     }
   }
 
+  Link& link(Rank rank, Rank peer) { return *links_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(peer)]; }
+
  private:
   OwnSegment& segment(Rank rank) { return *segments_[static_cast<std::size_t>(rank)]; }
-  Link& link(Rank rank, Rank peer) { return *links_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(peer)]; }
 
   std::vector<std::unique_ptr<OwnSegment>> segments_;
   std::vector<std::vector<std::unique_ptr<Link>>> links_;  // by rank, then by peer
 };
 
-}  // namespace wreath::test
+}  // namespace wreath
