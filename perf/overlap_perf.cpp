@@ -13,6 +13,7 @@
 #include "perf/common/launch.hpp"
 #include "perf/common/machine.hpp"
 #include "perf/common/member.hpp"
+#include "perf/common/run.hpp"
 #include "perf/common/sizes.hpp"
 #include "perf/common/statistics.hpp"
 #include "wreath/units.hpp"
@@ -130,6 +131,8 @@ Result<std::int64_t> calibrate(Communicator& communicator, Member& member, Buffe
 
 Result<std::vector<Times>> measure(Communicator& communicator, const Options& options, std::size_t bytes) {
   CommunicatorMember member(communicator);
+  const auto core = choose_core(member, true);  // the threads of the library stay free
+  if (!core) return core.error();
   Buffers buffers{std::vector<float>(bytes / sizeof(float), 1.0F), std::vector<float>(bytes / sizeof(float))};
   const auto first = call_ms(communicator, buffers);
   if (!first) return first.error();

@@ -30,6 +30,9 @@ struct Surroundings {
   Limits limits;          // rank 0's
 };
 
+// Binds this rank's thread to a core of its own where its host has enough, and `pin` asks for it; -1: not bound.
+Result<int> choose_core(Member& member, bool pin);
+
 // Whether a group of `ranks` ranks can do what is asked: Unavailable or InvalidArgument.
 Status check_group(const CollectiveRow& row, const Options& options, int ranks);
 

@@ -42,18 +42,6 @@ std::vector<RankLine> lines_of(const std::vector<std::string>& texts) {
   return lines;
 }
 
-// Binds this rank to a core of its own where its host has enough; -1: not bound.
-Result<int> choose_core(Member& member, bool pin) {
-  const auto hosts = gather_text(member, host_name());
-  if (!hosts) return hosts.error();
-  const std::string& mine = (*hosts)[static_cast<std::size_t>(member.rank())];
-  const auto local = static_cast<std::size_t>(std::count(hosts->begin(), hosts->end(), mine));
-  const auto index = static_cast<std::size_t>(std::count(hosts->begin(), hosts->begin() + member.rank(), mine));
-  const std::vector<int> cores = allowed_cores();
-  if (!pin || local > cores.size() || !pin_thread(cores[index])) return -1;
-  return cores[index];
-}
-
 Result<Report> open_report(Member& member, const CollectiveRow& row, const Options& options,
                            const Surroundings& surroundings) {
   const auto core = choose_core(member, options.pin);
@@ -127,6 +115,17 @@ Status run_cycle(Member& member, Bench& bench, Report& report, const std::vector
 }
 
 }  // namespace
+
+Result<int> choose_core(Member& member, bool pin) {
+  const auto hosts = gather_text(member, host_name());
+  if (!hosts) return hosts.error();
+  const std::string& mine = (*hosts)[static_cast<std::size_t>(member.rank())];
+  const auto local = static_cast<std::size_t>(std::count(hosts->begin(), hosts->end(), mine));
+  const auto index = static_cast<std::size_t>(std::count(hosts->begin(), hosts->begin() + member.rank(), mine));
+  const std::vector<int> cores = allowed_cores();
+  if (!pin || local > cores.size() || !pin_thread(cores[index])) return -1;
+  return cores[index];
+}
 
 Status check_group(const CollectiveRow& row, const Options& options, int ranks) {
   if (row.has(kPowerOfTwo) && (ranks & (ranks - 1)) != 0) {
