@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -40,7 +41,10 @@ class Agreement {
 struct Entrant {
   std::string algorithm;
   std::size_t tile_bytes = 0;
-  auto operator<=>(const Entrant&) const = default;
+  bool operator==(const Entrant&) const = default;
+  bool operator<(const Entrant& other) const {
+    return std::tie(algorithm, tile_bytes) < std::tie(other.algorithm, other.tile_bytes);
+  }
 };
 
 struct Outcome {
