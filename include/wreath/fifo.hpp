@@ -19,8 +19,8 @@ struct alignas(64) SlotHeader {
   std::uint32_t signature;  // hash of the call; differs: the ranks disagree
   std::uint32_t bytes;      // of data
   std::uint32_t flags;      // SlotFlag bits
-  std::uint32_t region;     // index in the producer's region table, or kLocalAddress
-  std::uint64_t offset;     // into the region; with kLocalAddress the address itself
+  std::uint32_t region;     // index in the producer's region table, or kLocalAddress or kPeerAddress
+  std::uint64_t offset;     // into the region; with these two the address itself
   std::byte data[32];       // of the message itself, with kSlotInline
 };
 static_assert(sizeof(SlotHeader) == 64);
@@ -32,6 +32,17 @@ inline constexpr std::uint32_t kSlotInline = 2;
 
 // The data is at an address of the consumer's own process (same process, or a pump put it there).
 inline constexpr std::uint32_t kLocalAddress = 0;
+
+// The data is at an address of the producer's process, which the consumer reads through the kernel (RecvFifo::process).
+inline constexpr std::uint32_t kPeerAddress = 0xFFFFFFFF;
+
+// A process whose memory this one reads through the kernel. What was read counts only if the token was found with it:
+// else the process is gone, and another one has its number.
+struct ProcessMemory {
+  std::uint64_t token = 0;
+  std::uint64_t token_address = 0;
+  std::int32_t number = 0;  // as the process itself sees it
+};
 
 // Memory of a peer as this process sees it. base is null until it is mapped.
 struct RegionView {
@@ -63,6 +74,7 @@ struct SendFifo {
   std::uint32_t slot_bytes = 0;       // largest message
   std::uint16_t lane = 0;
   bool by_reference = false;         // the reader reaches any memory of this process: no staging
+  bool single_copy = false;          // ... through the kernel: kPeerAddress
   std::byte* staging = nullptr;      // slot_count x slot_bytes; null until the first use
   std::uint32_t staging_region = 0;  // how a header names `staging`
   std::uint64_t staging_offset = 0;
@@ -75,6 +87,7 @@ struct RecvFifo {
   const RegionView* regions = nullptr;     // the producer's region table, kMaximumRegions entries
   Landing* landing = nullptr;              // null: no pump
   const Counter* owner_aborted = nullptr;  // the producer's; null where slots are never references
+  const ProcessMemory* process = nullptr;  // the producer's; null: its memory cannot be read
   std::uint32_t next = 0;
   std::uint32_t slot_count = 0;
   std::uint16_t lane = 0;

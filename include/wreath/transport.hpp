@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -84,6 +85,8 @@ class Link {
   virtual Status accept_region(std::uint32_t /*index*/, Offer) { return {}; }
   // Whether its slots may name regions, which the peer must be told of (accept_region).
   virtual bool names_regions() const { return mapped() != nullptr; }
+  // Whether the peer reads this process's memory through the kernel (kPeerAddress), or why not; nullopt: nobody tried.
+  virtual std::optional<Status> single_copy() const { return std::nullopt; }
   // What the two ends share beside FIFOs when they map each other's memory; null for a wire.
   virtual const MappedPeer* mapped() const { return nullptr; }
 };
@@ -110,6 +113,7 @@ struct TransportContext {
   FifoShape shape;
   OwnSegment* segment = nullptr;  // of this rank; outlives the transport. Null: mapped memory is not available
   std::string_view faults = {};   // CommunicatorOptions::faults
+  bool single_copy = false;       // ranks may read each other's memory through the kernel
 };
 
 struct TransportRow {

@@ -48,6 +48,7 @@ class BlockProcessor {
  public:
   static constexpr std::size_t kBlockBytes = 1U << 20;  // a tile at once: each piece of work costs two barriers
   static constexpr bool kCombinesInSlots = true;
+  static constexpr std::size_t kPulledBytes = 0;
 
   __device__ BlockProcessor(const Arithmetic& arithmetic, BlockWork& shared)
       : arithmetic_(arithmetic), shared_(shared) {}

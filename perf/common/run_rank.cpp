@@ -53,7 +53,7 @@ Result<Report> open_report(Member& member, const CollectiveRow& row, const Optio
   report.options = options;
   report.world = member.ranks();
   report.ranks = lines_of(*texts);
-  const std::size_t word = std::min(surroundings.transport.find(' '), surroundings.transport.size());
+  const std::size_t word = std::min(surroundings.transport.find_first_of(" ,"), surroundings.transport.size());
   report.transport = surroundings.transport.substr(0, word);
   report.transport_note = surroundings.transport.substr(word);
   report.limit_name = surroundings.limits.name;

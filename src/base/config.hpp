@@ -35,6 +35,7 @@ enum class Setting : std::uint8_t {
   Tuning,
   TestLong,
   SpinUs,
+  SingleCopyBytes,
   JobRank,
   WorldSize,
   MasterAddr,
@@ -97,6 +98,10 @@ inline constexpr std::array kSettings{
     SettingRow{Setting::TestLong, "WREATH_TEST_LONG", "0", "1: tests run their long matrices"},
     SettingRow{Setting::SpinUs, "WREATH_SPIN_US", "-1",
                "how long a waiter spins before it sleeps; -1: 50 with a core for each rank, else 0", -1, 1'000'000},
+    SettingRow{
+        Setting::SingleCopyBytes, "WREATH_SINGLE_COPY_BYTES", "auto",
+        "messages of so many bytes are read out of the sender's memory, on one host; 0: none; auto: by processor", 0,
+        std::int64_t{1} << 40},
     SettingRow{Setting::JobRank, "RANK", "", "this process's rank (torchrun's name)", 0, (1 << 20) - 1},
     SettingRow{Setting::WorldSize, "WORLD_SIZE", "", "number of ranks (torchrun's name)", 1, 1 << 20},
     SettingRow{Setting::MasterAddr, "MASTER_ADDR", "", "host or address of rank 0 (torchrun's name)"},

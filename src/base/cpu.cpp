@@ -2,6 +2,9 @@
 #include "src/base/cpu.hpp"
 
 #include <sched.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <algorithm>
 #include <cmath>
@@ -97,6 +100,20 @@ int affinity_cores() {
 }
 
 }  // namespace
+
+#if defined(__x86_64__)
+std::string cpu_vendor() {
+  unsigned words[4] = {};  // eax, ebx, ecx, edx
+  if (__get_cpuid(0, &words[0], &words[1], &words[2], &words[3]) == 0) return {};
+  std::string vendor;
+  for (const unsigned word : {words[1], words[3], words[2]}) {
+    vendor.append(reinterpret_cast<const char*>(&word), sizeof word);
+  }
+  return vendor;
+}
+#else
+std::string cpu_vendor() { return {}; }
+#endif
 
 int usable_cores(const char* root, int affinity) {
   const std::string prefix = std::string(root) == "/" ? std::string() : std::string(root);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -18,6 +19,9 @@ int usable_cores();
 // The same with the files of another root ("/" is the system), for tests. `affinity_cores` stands
 // for the affinity mask.
 int usable_cores(const char* root, int affinity_cores);
+
+// Who made the processor: "GenuineIntel", "AuthenticAMD"; empty where it does not say.
+std::string cpu_vendor();
 
 // pause(): tells the core that this is a spin loop. cycle_count(): a clock that runs at a constant rate
 // and is read in a few nanoseconds; TickScale turns it into now_ns()'s time.

@@ -24,13 +24,17 @@ std::uint64_t elements_of(const Call& call) noexcept {
   return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
 }
 
+std::uint64_t bytes_of(const Call& call, std::uint64_t elements, int ranks) noexcept {
+  const auto blocks = moves_blocks(call.collective) && !call.varying() ? static_cast<std::uint64_t>(ranks) : 1;
+  return elements * blocks * size_of(call.dtype);
+}
+
 Query query_of(const Call& call, std::uint64_t elements, int ranks) noexcept {
   Query query;
   query.collective = call.collective;
   query.varying = call.varying();
   query.premultiplied = call.reduction.op == ReduceOp::PremultipliedSum;
-  const auto blocks = moves_blocks(call.collective) && !query.varying ? static_cast<std::uint64_t>(ranks) : 1;
-  query.bytes = counts_agree(call.collective, query.varying) ? elements * blocks * size_of(call.dtype) : kUnknownBytes;
+  query.bytes = counts_agree(call.collective, query.varying) ? bytes_of(call, elements, ranks) : kUnknownBytes;
   return query;
 }
 

@@ -13,6 +13,9 @@ namespace wreath {
 // all_to_all_v: that it sends).
 std::uint64_t elements_of(const Call& call) noexcept;
 
+// The same in bytes; of one block, the blocks of all `ranks` together.
+std::uint64_t bytes_of(const Call& call, std::uint64_t elements, int ranks) noexcept;
+
 // What the tuner may know of it: the same on all ranks.
 Query query_of(const Call& call, std::uint64_t elements, int ranks) noexcept;
 

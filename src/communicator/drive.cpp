@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "src/base/log.hpp"
 #include "src/communicator/call_shape.hpp"
@@ -42,6 +43,7 @@ Launch Engine::bind(const Operation& operation, Plan& plan) {
   cut.several_parts = (row.traits & kSeveralParts) != 0;
   Launch launch;
   launch.plan = &plan;
+  launch.bytes = bytes_of(call, elements_of(call), ranks());
   if (sums) launch.arithmetic = arithmetic(call.dtype, call.reduction, ranks());
   OperationState& state = launch.state;
   state.geometry = make_geometry(shape_of(call, ranks(), rank()), cut);
@@ -100,8 +102,10 @@ Result<bool> Engine::start_operation(Operation& operation) {
     start_small(operation);
     return true;
   }
-  const auto launch = launch_of(operation);
+  auto launch = launch_of(operation);
   if (!launch) return launch.error();
+  const Collective collective = operation.own ? Collective::Exchange : operation.call.collective;
+  launch->state.single_copy_bytes = single_copy_.message_bytes({collective, launch->bytes, launch->sends_only});
   if (!operation.own && !plans_->enter(*launch->plan)) return false;
   operation.started = true;
   if (trace_ != nullptr) trace_->begin_call(recorder_.find(operation.number).value_or(CallRecord{}), now_ns());
@@ -197,6 +201,13 @@ void Engine::on_fault(Operation& operation) {
       return;
     case Fault::Region:
       fail(ErrorCode::System, peer, fmt::format("{} names memory outside its regions", member(peer)));
+      return;
+    case Fault::Unreadable:
+      watch_->suspect(operation, peer,
+                      {ErrorCode::System,
+                       fmt::format("the memory of {} cannot be read: {} (WREATH_SINGLE_COPY_BYTES=0 does without)",
+                                   member(peer), std::system_category().message(lane.fault_errno)),
+                       peer});
       return;
     case Fault::Bytes: return mismatch(peer, "sends another count of elements than this rank expects of it");
     default: return mismatch(peer, "is in another call");

@@ -66,7 +66,13 @@ Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const Agre
 Status Engine::link(std::uint16_t epoch) {
   shape_ = {kLanes, options_.slot_count, slot_bytes_of(ranks(), most_in_a_process(membership_), options_),
             options_.first_sequence, epoch};
-  auto links = Links::create(membership_, shape_, options_.transports, options_.faults);
+  count_cores();
+  if (options_.single_copy_bytes != kAutomaticBytes) {
+    single_copy_ = SingleCopy(options_.single_copy_bytes);
+  } else if (!crowded_) {
+    single_copy_ = SingleCopy::of_machine(cpu_vendor());
+  }
+  auto links = Links::create(membership_, shape_, options_, single_copy_.possible() && lanes_.prepare_to_pull());
   if (!links) return links.error();
   links_ = std::move(*links);
   auto recorder = FlightRecorder::create(rank(), ranks(), membership_.communicator);
@@ -92,11 +98,6 @@ Status Engine::link(std::uint16_t epoch) {
     return all_mapped.error();
   }
   plans_ = std::make_unique<Plans>(*links_, rank(), ranks(), kExchangeLane);
-  const auto host = membership_.members[static_cast<std::size_t>(rank())].endpoint.host;
-  const auto on_host = std::count_if(membership_.members.begin(), membership_.members.end(),
-                                     [&](const Member& member) { return member.endpoint.host == host; });
-  crowded_ = on_host > usable_cores();
-  spin_ns_ = spin_budget_ns(static_cast<int>(on_host));
   set_patience();
   if (!crowded_ && !links_->mapped().empty()) {
     links_->segment().let_sleepers_fence();
@@ -115,6 +116,14 @@ Status Engine::link(std::uint16_t epoch) {
     if (peer != rank()) log_info("to rank {}: {}", peer, links_->describe(peer));
   }
   return {};
+}
+
+void Engine::count_cores() {
+  const auto host = membership_.members[static_cast<std::size_t>(rank())].endpoint.host;
+  const auto on_host = std::count_if(membership_.members.begin(), membership_.members.end(),
+                                     [&](const Member& member) { return member.endpoint.host == host; });
+  crowded_ = on_host > usable_cores();
+  spin_ns_ = spin_budget_ns(static_cast<int>(on_host));
 }
 
 void Engine::prepare_small() {

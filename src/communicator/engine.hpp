@@ -29,6 +29,7 @@
 #include "src/communicator/watch.hpp"
 #include "src/executor/small.hpp"
 #include "src/recorder/recorder.hpp"
+#include "src/tuner/single_copy.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/communicator.hpp"
 
@@ -107,6 +108,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
 
   Engine(Membership membership, const AgreedOptions& options);
   Status link(std::uint16_t epoch);
+  void count_cores();
   void prepare_small();
 
   // Entering calls.
@@ -170,6 +172,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::string identity_;
   TunerContext tuning_;
   FifoShape shape_{};
+  SingleCopy single_copy_;  // which messages peers read out of this process
   std::unique_ptr<Links> links_;
   std::unique_ptr<Plans> plans_;
   std::vector<const Counter*> sleeping_;  // of mapped peers, by rank

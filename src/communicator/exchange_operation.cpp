@@ -64,6 +64,8 @@ Result<Launch> Exchange::launch() {
   }
   Launch launch;
   launch.plan = &plan_.bound;
+  for (const ExchangeMessage& message : messages_.sends) launch.bytes += message.bytes();
+  launch.sends_only = messages_.receives.empty();
   launch.resident = engine_.exchange_rounds() == 0 ? LaneScheduler::kAllResident
                                                    : 2 * static_cast<std::size_t>(engine_.exchange_rounds());
   OperationState& state = launch.state;

@@ -17,7 +17,8 @@ constexpr std::uint32_t kCandidates = 0xFFFFFFFE;
 }  // namespace
 
 Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const FifoShape& shape,
-                                             const std::vector<std::string>& allowed, std::string_view faults) {
+                                             const CommunicatorOptions& options, bool single_copy) {
+  const std::vector<std::string>& allowed = options.transports;
   auto links = std::make_unique<Links>();
   links->members_ = membership.members;
   links->self_ = membership.members[static_cast<std::size_t>(membership.rank)].endpoint;
@@ -38,7 +39,8 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
   links->segment_ = std::move(*segment);
   for (const TransportRow& row : transports()) {
     if (!is_allowed(row.name)) continue;
-    const TransportContext context{links->self_, membership.ranks, shape, links->segment_.get(), faults};
+    const TransportContext context{links->self_,          membership.ranks, shape,
+                                   links->segment_.get(), options.faults,   single_copy};
     auto transport = row.make(context);
     for (const DecoratorRow& decorator : transport_decorators()) {
       if (transport && !(context.*decorator.setting).empty()) {
@@ -157,8 +159,10 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
     links_[peer] = std::move(attempts[peer].link);
     const std::string_view name = transports_[attempts[peer].candidates[attempts[peer].at]]->name();
-    names_[peer] =
-        attempts[peer].refused.empty() ? std::string(name) : fmt::format("{} ({})", name, attempts[peer].refused);
+    const std::optional<Status> single_copy = links_[peer]->single_copy();
+    if (single_copy && !*single_copy) attempts[peer].refuse("single copy", single_copy->error().message);
+    names_[peer] = fmt::format("{}{}", name, single_copy && *single_copy ? ", single copy" : "");
+    if (!attempts[peer].refused.empty()) names_[peer] += fmt::format(" ({})", attempts[peer].refused);
     (links_[peer]->mapped() != nullptr ? mapped_ : wired_).push_back(static_cast<Rank>(peer));
     for (auto& [index, offer] : incoming_[peer].regions)
       WREATH_TRY(links_[peer]->accept_region(index, std::move(offer)));

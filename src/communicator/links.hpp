@@ -14,15 +14,16 @@
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/control.hpp"
 #include "src/fifo/segment.hpp"
+#include "wreath/communicator.hpp"
 #include "wreath/transport.hpp"
 
 namespace wreath {
 
 class Links {
  public:
-  // Makes the own segment and the allowed transports (names; empty: all).
+  // Makes the own segment and the transports that `options` allow. `single_copy`: ranks may read each other's memory.
   static Result<std::unique_ptr<Links>> create(const Membership& membership, const FifoShape& shape,
-                                               const std::vector<std::string>& allowed, std::string_view faults);
+                                               const CommunicatorOptions& options, bool single_copy);
   // Agrees with every peer on a transport, best first. Both ends try each candidate; the pair uses
   // the first that works for both. Messages arrive through on_offer and on_verdict meanwhile. Whether
   // every pair of ranks maps each other's memory: the same answer on all ranks.
@@ -42,7 +43,7 @@ class Links {
   const std::vector<Rank>& wired() const { return wired_; }
   const std::vector<Rank>& mapped() const { return mapped_; }
   OwnSegment& segment() const { return *segment_; }
-  // "shm", or "tcp (shm: memfd refused: ...)".
+  // "shm", "shm, single copy", "tcp (shm: memfd refused: ...)".
   std::string describe(Rank peer) const;
   // Tells peers of regions that slots will name.
   Status announce(ControlPlane& control);

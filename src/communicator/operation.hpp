@@ -29,6 +29,8 @@ struct Launch {
   OperationState state{};
   Arithmetic arithmetic{};  // none: bytes are moved as they are
   std::size_t resident = LaneScheduler::kAllResident;
+  std::uint64_t bytes = 0;  // of the call: bytes_of(); of an own plan, all that is sent
+  bool sends_only = false;  // an own plan that receives nothing
 };
 
 // A plan that is made for one operation alone: the sends and receives of a group. Such an operation takes its turn

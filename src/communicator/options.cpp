@@ -49,6 +49,15 @@ Status fill_bytes(std::size_t& field, Setting setting) {
   return {};
 }
 
+Status fill_single_copy(std::size_t& field) {
+  constexpr Setting kSetting = Setting::SingleCopyBytes;
+  if (field != kAutomaticBytes || setting_text(kSetting) == "auto") return {};
+  const auto value = setting_bytes(kSetting);
+  if (!value) return invalid(value.error().message + ", or auto");
+  field = static_cast<std::size_t>(*value);
+  return {};
+}
+
 std::vector<std::string> split(const std::string& list) {
   std::vector<std::string> names;
   std::size_t at = 0;
@@ -80,6 +89,7 @@ Status fill_from_environment(CommunicatorOptions& options) {
   WREATH_TRY(fill_from_environment(options.timeouts));
   WREATH_TRY(fill_bytes(options.tile_bytes, Setting::TileBytes));
   WREATH_TRY(fill_bytes(options.buffer_bytes, Setting::BufferBytes));
+  WREATH_TRY(fill_single_copy(options.single_copy_bytes));
   if (options.reproducible) {
     const auto reproducible = setting_boolean(Setting::Reproducible);
     if (!reproducible) return reproducible.error();
@@ -193,6 +203,7 @@ std::string encode_options(const AgreedOptions& options) {
                             {"reproducible", options.reproducible},
                             {"slot_count", options.slot_count},
                             {"buffer_bytes", options.buffer_bytes},
+                            {"single_copy_bytes", options.single_copy_bytes},
                             {"first_sequence", options.first_sequence},
                             {"exchange_rounds", options.exchange_rounds},
                             {"faults", options.faults},
@@ -217,6 +228,7 @@ Result<AgreedOptions> decode_options(const std::string& text) {
     options.reproducible = json.at("reproducible").get<bool>();
     options.slot_count = json.at("slot_count").get<std::uint32_t>();
     options.buffer_bytes = json.at("buffer_bytes").get<std::size_t>();
+    options.single_copy_bytes = json.at("single_copy_bytes").get<std::size_t>();
     options.first_sequence = json.at("first_sequence").get<std::uint32_t>();
     options.exchange_rounds = json.at("exchange_rounds").get<int>();
     options.faults = json.at("faults").get<std::string>();

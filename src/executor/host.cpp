@@ -2,6 +2,7 @@
 #include "src/executor/host.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "src/base/clock.hpp"
 
@@ -9,6 +10,8 @@ namespace wreath {
 namespace {
 
 constexpr std::uint64_t kLineBytes = 64;
+
+std::byte* line_from(std::byte* memory) { return memory + (0 - reinterpret_cast<std::uintptr_t>(memory)) % kLineBytes; }
 
 }  // namespace
 
@@ -33,7 +36,12 @@ std::byte* LaneScratch::reserve(std::uint64_t bytes) {
     memory_.reset(new std::byte[bytes + kLineBytes]);  // not zeroed: pages are touched by those who write them
     bytes_ = bytes;
   }
-  return memory_.get() + (0 - reinterpret_cast<std::uintptr_t>(memory_.get())) % kLineBytes;
+  return line_from(memory_.get());
+}
+
+bool LaneScheduler::prepare_to_pull() {
+  if (pulled_ == nullptr) pulled_.reset(new (std::nothrow) std::byte[HostProcessor::kPulledBytes + kLineBytes]);
+  return pulled_ != nullptr;
 }
 
 void LaneScheduler::start(Plan& plan, const OperationState& state, const HostProcessor& processor,
@@ -47,6 +55,7 @@ void LaneScheduler::start(Plan& plan, const OperationState& state, const HostPro
   state_.step_major = plan.lowered.step_major;
   state_.conversions = conversions_of(processor.arithmetic);
   processor_ = processor;
+  processor_.pulled = pulled_ == nullptr ? nullptr : line_from(pulled_.get());
   place_lanes(plan);
   lanes_.assign(plan.lowered.lanes.size(), LaneState{});
   running_.clear();

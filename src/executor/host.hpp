@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/kernels.hpp"
+#include "src/base/peer_memory.hpp"
 #include "src/executor/trace.hpp"
 #include "src/executor/try_step.hpp"
 #include "src/schedule/step.hpp"
@@ -16,10 +17,13 @@ namespace wreath {
 struct HostProcessor {
   static constexpr std::size_t kBlockBytes = 8192;  // stays in L1 between two kernels
   static constexpr bool kCombinesInSlots = false;   // it would fetch the lines that the slot's reader holds
+  static constexpr std::size_t kPulledBytes = 1U << 20;
+  static constexpr std::size_t kPulledBlockBytes = 128U << 10;  // stays in L2 until it is combined
 
   Arithmetic arithmetic{};  // combine null: nothing is combined, all bytes are moved as they are
   CopyKernel copy_kernel = nullptr;
   CopyKernel fill_kernel = nullptr;
+  std::byte* pulled = nullptr;
 
   void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k, Operands operands,
                std::size_t elements) const {
@@ -27,6 +31,9 @@ struct HostProcessor {
   }
   void copy(std::byte* target, const std::byte* source, std::size_t bytes) const { copy_kernel(target, source, bytes); }
   void fill(std::byte* slot, const std::byte* source, std::size_t bytes) const { fill_kernel(slot, source, bytes); }
+  int pull(const ProcessMemory& process, std::byte* target, const std::byte* source, std::size_t bytes) const {
+    return read_peer(process, target, source, bytes);
+  }
 };
 
 // What changes of form mean under `arithmetic`; without a combine nothing changes.
@@ -55,6 +62,9 @@ struct Plan {
 class LaneScheduler {
  public:
   static constexpr std::size_t kAllResident = ~std::size_t{0};
+
+  // Needed, once, before messages may come that lie in their senders' processes. False: there is no memory for it.
+  bool prepare_to_pull();
 
   // Starts all lanes of `plan`. Of `state` the call's fields are given: geometry, Input and Output with their regions,
   // signatures, epoch; the others are set here. At any time only the `resident` lowest-numbered unfinished lanes run.
@@ -87,6 +97,7 @@ class LaneScheduler {
   Plan* plan_ = nullptr;
   OperationState state_;
   HostProcessor processor_;
+  std::unique_ptr<std::byte[]> pulled_;  // NOLINT(modernize-avoid-c-arrays)
   std::vector<LaneState> lanes_;
   std::vector<std::uint16_t> running_;  // resident lanes
   std::size_t turn_ = 0;                // in running_

@@ -8,6 +8,11 @@
 //   void fill(std::byte* slot, const std::byte* source, std::size_t bytes)
 //   kBlockBytes       where a target and a slot are written, they are in blocks of so many bytes, which stay near
 //   kCombinesInSlots  a combination straight into a slot costs no more than filling it afterwards
+//   kPulledBytes      0: no message lies in its sender's process (kPeerAddress). Else, of memory at `pulled`: messages
+//                     that are combined are read there first, in blocks of at most kPulledBlockBytes
+//   std::byte* pulled
+//   int pull(const ProcessMemory& process, std::byte* target, const std::byte* source, std::size_t bytes)   see
+//   read_peer
 #pragma once
 
 #include <cstddef>
@@ -15,68 +20,13 @@
 
 #include "kernels/kernels.hpp"
 #include "src/base/memory_order.hpp"
+#include "src/executor/state.hpp"
 #include "src/fifo/access.hpp"
 #include "src/schedule/geometry.hpp"
 #include "src/schedule/step.hpp"
 #include "wreath/fifo.hpp"
 
 namespace wreath {
-
-enum class Advance : std::uint8_t { Advanced, Blocked, Done, Failed };
-
-// Why try_step failed, and on which message.
-enum class Fault : std::uint8_t { None, Signature, Bytes, Region, OwnerAborted };
-
-inline constexpr std::uint64_t kNotBegun = ~std::uint64_t{0};
-
-// A lane in flight. Written by the thread that drives it only.
-struct LaneState {
-  std::uint32_t first = 0;
-  std::uint32_t end = 0;
-  std::uint32_t step = 0;
-  std::uint32_t tile = 0;
-  std::uint64_t elements = kNotBegun;  // of the present step in this tile, all chunks together
-  std::uint16_t index = 0;             // among the rank's lanes: whose places in Scratch and Partial are its own
-  std::uint16_t data_lane = 0;
-  std::uint16_t arrived = 0;  // messages of the present step that are known to be here
-  bool received = false;      // the receiving half of a fused step is done
-  bool referenced = false;    // sent user memory by reference: end only when it was read
-  bool done = false;
-  Fault fault = Fault::None;
-  std::uint16_t fault_source = 0;  // index into sources
-};
-
-// Which changes of form are plain copies: Arithmetic::moves for all pairs. All are where nothing is combined.
-struct Conversions {
-  std::uint8_t plain = 0b1111;
-  bool premultiplies = false;  // inputs are multiplied, and sent as Partial
-
-  WREATH_HOST_DEVICE static unsigned bit(Form from, Form to) {
-    return static_cast<unsigned>(from) * 2U + static_cast<unsigned>(to);
-  }
-  WREATH_HOST_DEVICE bool moves(Form from, Form to) const { return ((plain >> bit(from, to)) & 1U) != 0; }
-};
-
-// What all lanes of one rank share during an operation. Plain pointers: it also lives on a device.
-struct OperationState {
-  // Of the call.
-  Geometry geometry{};
-  std::byte* buffers[kBuffers] = {};    // by Buffer. Scratch, Partial: the places of all lanes
-  std::uint32_t region[kBuffers] = {};  // how peers name Input or Output; 0: they cannot
-  std::uint64_t region_offset[kBuffers] = {};
-  const std::uint32_t* input_signatures = nullptr;   // of messages sent from Input, by part; null: `signature`
-  const std::uint32_t* output_signatures = nullptr;  // of messages received, by part of their target; as above
-  std::uint32_t signature = 0;
-  std::uint16_t epoch = 0;
-  // Of the plan and the processor.
-  Conversions conversions{};
-  bool step_major = false;             // Lowered::step_major
-  std::uint32_t slots[kBuffers] = {};  // places of a lane in Scratch and Partial, each of one tile
-  const Step* steps = nullptr;
-  const std::uint32_t* several = nullptr;  // Lowered::several
-  SendFifo* const* targets = nullptr;      // by Lowered::targets
-  RecvFifo* const* sources = nullptr;      // by Lowered::sources
-};
 
 template <typename Processor>
 class StepRunner {
@@ -112,7 +62,8 @@ class StepRunner {
   struct Sources {
     int k;
     Operands operands;
-    bool plain;  // one source, and only its bytes are wanted
+    bool plain;    // one source, and only its bytes are wanted
+    int in_peers;  // messages that lie in their senders' processes
     const std::byte* data[kMaximumFanIn + 1];
   };
 
@@ -217,7 +168,8 @@ class StepRunner {
     if (header.signature != incoming_signature()) return fail(Fault::Signature, i);
     if (header.bytes != bytes) return fail(Fault::Bytes, i);
     const Located located = locate(in(i), header);
-    if (located.state == Locating::Invalid) return fail(Fault::Region, i);
+    const bool pullable = located.state != Locating::InPeer || Processor::kPulledBytes > 0;
+    if (located.state == Locating::Invalid || !pullable) return fail(Fault::Region, i);
     data = located.data;
     return located.state == Locating::Unmapped ? Advance::Blocked : Advance::Advanced;
   }
@@ -271,33 +223,106 @@ class StepRunner {
     return staging_slot(stager(), lane_.elements * bytes_of(form_of(step_.target_buffer)));
   }
 
+  // Where message i is among the sources.
+  WREATH_HOST_DEVICE static int place_of(int i, const Operands& operands) {
+    return operands.own >= 0 && i >= operands.own ? i + 1 : i;
+  }
+
   // target, and `slot` if there is one, = sum or copy of the messages, each `bytes` long.
   WREATH_HOST_DEVICE Advance take(std::uint64_t bytes, std::byte* slot) {
     Sources sources;
     const bool with_own = reduces();
     const int own = with_own ? (step_.own_place < step_.in_count ? step_.own_place : step_.in_count) : -1;
     sources.k = step_.in_count + (with_own ? 1 : 0);
+    sources.in_peers = 0;
     sources.operands = {incoming_form(), own, form_of(step_.source_buffer)};
     sources.plain = !with_own && plain(sources.operands.messages, sources.operands.messages == Form::Data,
                                        form_of(step_.target_buffer));
     for (int i = 0; i < step_.in_count; ++i) {
       const auto message = static_cast<std::uint32_t>(i);
-      const std::byte*& data = sources.data[with_own && i >= own ? i + 1 : i];
-      if (const Advance found = find(message, *peek(in(message)), bytes, data); found != Advance::Advanced) {
-        return found;
-      }
+      const SlotHeader& header = *peek(in(message));
+      const std::byte*& data = sources.data[place_of(i, sources.operands)];
+      if (const Advance found = find(message, header, bytes, data); found != Advance::Advanced) return found;
+      sources.in_peers += in_peer(header) ? 1 : 0;
     }
     for (std::uint32_t i = 0; i < step_.chunks; ++i) {
       const Piece to = piece(target(), i);
       if (to.elements == 0) continue;
       if (with_own) sources.data[own] = piece(source(), i).data;
-      move(to, sources, slot);
+      if (sources.in_peers == 0) {
+        move(to, sources, slot);
+      } else if (const Advance pulled = pull_and_move(to, sources, slot); pulled != Advance::Advanced) {
+        return pulled;
+      }
       if (slot != nullptr) slot += to.bytes;
     }
     for (std::uint32_t i = 0; i < step_.in_count; ++i) {
       if (torn(i, *peek(in(i)))) return fail(Fault::OwnerAborted, i);
     }
     return Advance::Advanced;
+  }
+
+  // move() where messages lie in their senders' processes: they are read into the target, or block by block to where
+  // they are combined.
+  WREATH_HOST_DEVICE Advance pull_and_move(const Piece& to, Sources& sources, std::byte* slot) {
+    if constexpr (Processor::kPulledBytes > 0) {
+      const bool dead = slot != nullptr && (step_.flags & kTargetDead) != 0;
+      if (sources.plain) {
+        if (!pull(0, dead ? slot : to.data, sources.data[0], to.bytes)) return Advance::Failed;
+        if (slot != nullptr && !dead) processor_.fill(slot, to.data, to.bytes);
+        sources.data[0] += to.bytes;
+        return Advance::Advanced;
+      }
+      const std::uint64_t element_bytes = bytes_of(form_of(step_.target_buffer));
+      const std::uint64_t block = elements_pulled(sources);
+      for (std::uint64_t done = 0; done < to.elements; done += block) {
+        const std::uint64_t elements = to.elements - done < block ? to.elements - done : block;
+        Sources near;
+        if (!pull_block(sources, elements, near)) return Advance::Failed;
+        const std::uint64_t offset = done * element_bytes;
+        move({dead ? to.data : to.data + offset, to.offset + offset, elements, elements * element_bytes}, near,
+             slot == nullptr ? nullptr : slot + offset);
+      }
+    }
+    return Advance::Advanced;
+  }
+
+  static constexpr std::uint64_t kPulledElements = 64;  // blocks begin at lines where they are pulled
+
+  // Elements of a block of a message, all of which have room at `pulled`.
+  WREATH_HOST_DEVICE std::uint64_t elements_pulled(const Sources& sources) const {
+    const std::uint64_t share = Processor::kPulledBytes / static_cast<std::uint64_t>(sources.in_peers);
+    const std::uint64_t bytes = share < Processor::kPulledBlockBytes ? share : Processor::kPulledBlockBytes;
+    return bytes / bytes_of(sources.operands.messages) / kPulledElements * kPulledElements;
+  }
+
+  // near = the next block of all sources, in this process; `sources` moves on. False: failed.
+  WREATH_HOST_DEVICE bool pull_block(Sources& sources, std::uint64_t elements, Sources& near) {
+    near.k = sources.k;
+    near.operands = sources.operands;
+    near.plain = false;
+    near.in_peers = 0;
+    for (int i = 0; i < sources.k; ++i) near.data[i] = sources.data[i];
+    const std::uint64_t bytes = elements * bytes_of(sources.operands.messages);
+    const std::uint64_t stride = elements_pulled(sources) * bytes_of(sources.operands.messages);
+    std::byte* place = processor_.pulled;
+    for (std::uint32_t i = 0; i < step_.in_count; ++i) {
+      const int at = place_of(static_cast<int>(i), sources.operands);
+      if (!in_peer(*peek(in(i)))) continue;
+      if (!pull(i, place, sources.data[at], bytes)) return false;
+      near.data[at] = place;
+      place += stride;
+    }
+    move_on(sources, elements);
+    return true;
+  }
+
+  // target = `bytes` of message i, at `source` in its sender's process. False: failed.
+  WREATH_HOST_DEVICE bool pull(std::uint32_t i, std::byte* target, const std::byte* source, std::uint64_t bytes) {
+    lane_.fault_errno = processor_.pull(*in(i).process, target, source, bytes);
+    if (lane_.fault_errno == 0) return true;
+    fail(torn(i, *peek(in(i))) ? Fault::OwnerAborted : Fault::Unreadable, i);
+    return false;
   }
 
   // One piece of target; with a slot block by block, so that the second store finds the block near. A target that
@@ -326,6 +351,10 @@ class StepRunner {
     } else if (to != sources.data[0]) {
       processor_.copy(to, sources.data[0], elements * bytes_of(form));
     }
+    move_on(sources, elements);
+  }
+
+  WREATH_HOST_DEVICE void move_on(Sources& sources, std::uint64_t elements) const {
     for (int i = 0; i < sources.k; ++i) {
       const bool own = i == sources.operands.own;
       sources.data[i] += elements * bytes_of(own ? sources.operands.own_form : sources.operands.messages);
@@ -339,13 +368,15 @@ class StepRunner {
     return true;
   }
 
-  // Whether every receiver can read `buffer` itself, so that no copy is staged.
+  // Whether every receiver can read the message in `buffer` itself, so that no copy is staged.
   WREATH_HOST_DEVICE bool by_reference(Buffer buffer) const {
     if ((step_.flags & kStaged) != 0 || is_private(buffer) || step_.chunks > 1) return false;
     if (multiplied_when_sent(buffer)) return false;
     if (operation_.region[static_cast<int>(buffer)] != 0) return true;
+    const std::uint64_t bytes = lane_.elements * bytes_of(form_of(buffer));
+    const bool single_copy = operation_.single_copy_bytes > 0 && bytes >= operation_.single_copy_bytes;
     for (std::uint32_t i = 0; i < step_.out_count; ++i) {
-      if (!out(i).by_reference) return false;
+      if (!out(i).by_reference && !(single_copy && out(i).single_copy)) return false;
     }
     return true;
   }
@@ -358,7 +389,7 @@ class StepRunner {
     return out(0);
   }
 
-  // Publishes one message to all targets: its address for pumps, `name` for peers that map it.
+  // Publishes one message to all targets: its address for pumps, `name` for peers that map it or read it there.
   WREATH_HOST_DEVICE Advance publish_all(const std::byte* data, std::uint64_t bytes, const MessageName& name) {
     for (std::uint32_t i = 0; i < step_.out_count; ++i) {
       SendFifo& fifo = out(i);
@@ -392,8 +423,13 @@ class StepRunner {
     const Piece whole = piece(from, 0);
     const int index = static_cast<int>(from.buffer);
     lane_.referenced = true;
+    const std::uint32_t region = operation_.region[index];
+    if (region == 0) {
+      return publish_all(whole.data, whole.bytes,
+                         {kPeerAddress, reinterpret_cast<std::uint64_t>(whole.data), kSlotReference});
+    }
     return publish_all(whole.data, whole.bytes,
-                       {operation_.region[index], operation_.region_offset[index] + whole.offset, kSlotReference});
+                       {region, operation_.region_offset[index] + whole.offset, kSlotReference});
   }
 
   WREATH_HOST_DEVICE void stage_pieces(const Side& from, std::byte* slot) {

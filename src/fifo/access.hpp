@@ -94,13 +94,19 @@ WREATH_HOST_DEVICE inline bool read_is_valid(const Counter& senders_aborted) {
 
 enum class Locating : std::uint8_t {
   Found,
+  InPeer,    // `data` is an address of the producer's process: to be read through fifo.process
   Unmapped,  // its region was not announced yet: stay blocked
   Invalid,   // the header names memory outside its region, or no region at all: fail the communicator
 };
 struct Located {
   Locating state;
-  const std::byte* data;  // null unless Found
+  const std::byte* data;  // null unless Found or InPeer
 };
+
+// Whether the data is at an address of the producer's process.
+WREATH_HOST_DEVICE inline bool in_peer(const SlotHeader& slot) {
+  return (slot.flags & kSlotInline) == 0 && slot.region == kPeerAddress;
+}
 
 // Where the data of a peeked slot is in this process, checked against the region's size.
 WREATH_HOST_DEVICE inline Located locate(const RecvFifo& fifo, const SlotHeader& slot) {
@@ -108,9 +114,10 @@ WREATH_HOST_DEVICE inline Located locate(const RecvFifo& fifo, const SlotHeader&
     if (slot.bytes > sizeof slot.data) return {Locating::Invalid, nullptr};
     return {Locating::Found, slot.data};
   }
-  if (slot.region == kLocalAddress) {
+  if (slot.region == kLocalAddress || (in_peer(slot) && fifo.process != nullptr)) {
+    const Locating where = slot.region == kLocalAddress ? Locating::Found : Locating::InPeer;
     // NOLINTNEXTLINE(performance-no-int-to-ptr)
-    return {Locating::Found, reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset))};
+    return {where, reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset))};
   }
   if (slot.region >= kMaximumRegions || fifo.regions == nullptr) return {Locating::Invalid, nullptr};
   const RegionView& view = fifo.regions[slot.region];

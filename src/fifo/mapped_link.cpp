@@ -4,17 +4,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "src/base/memory_order.hpp"
+#include "src/base/peer_memory.hpp"
 #include "src/fifo/access.hpp"
 
 namespace wreath {
 
-Result<std::unique_ptr<Link>> MappedLink::connect(OwnSegment& own, Rank peer, Offer theirs) {
+Result<std::unique_ptr<Link>> MappedLink::connect(OwnSegment& own, Rank peer, Offer theirs, bool single_copy) {
   Result<PeerSegment> segment = PeerSegment::open(own, peer, std::move(theirs));
   if (!segment) return segment.error();
-  return std::unique_ptr<Link>(new MappedLink(own, peer, *std::move(segment)));
+  std::unique_ptr<MappedLink> link(new MappedLink(own, peer, *std::move(segment)));
+  if (single_copy) link->try_to_read();
+  return std::unique_ptr<Link>(std::move(link));
 }
 
 MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs)
@@ -22,6 +27,7 @@ MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs)
       peer_(peer),
       theirs_(std::move(theirs)),
       mapped_{theirs_.small_area(), theirs_.sleeping(), theirs_.aborted()},
+      process_(theirs_.process()),
       send_(own.shape().lanes),
       recv_(own.shape().lanes) {
   const FifoShape& shape = own.shape();
@@ -44,8 +50,27 @@ MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs)
   }
 }
 
+// Whether this process may, cannot be known but by doing it.
+void MappedLink::try_to_read() {
+  std::uint64_t seen = 0;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  const auto* const token = reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(process_.token_address));
+  const int error = read_peer(process_, reinterpret_cast<std::byte*>(&seen), token, sizeof seen);
+  store_release(own_.reads(peer_)->value, 1U + static_cast<std::uint32_t>(error));
+  for (RecvFifo& recv : recv_) recv.process = error == 0 ? &process_ : nullptr;
+}
+
+std::optional<Status> MappedLink::single_copy() const {
+  const std::uint32_t said = load_acquire(theirs_.reads(own_.rank())->value);
+  if (said == 0) return std::nullopt;
+  if (said == 1) return Status();
+  const std::string reason = std::system_category().message(static_cast<int>(said - 1));
+  return Status(Error{ErrorCode::Unavailable, fmt::format("refused: {}", reason), peer_});
+}
+
 Status MappedLink::prepare(std::uint16_t lane) {
   SendFifo& send = send_[lane];
+  send.single_copy = load_acquire(theirs_.reads(own_.rank())->value) == 1;
   if (send.staging != nullptr) return {};
   const Result<Staging> staging = own_.staging(peer_, lane);
   if (!staging) return staging.error();

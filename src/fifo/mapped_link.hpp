@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/fifo/segment.hpp"
@@ -13,8 +14,9 @@ namespace wreath {
 
 class MappedLink final : public Link {
  public:
-  // Links `own` to `peer`, whose segment `theirs` offers. `own` outlives the link.
-  static Result<std::unique_ptr<Link>> connect(OwnSegment& own, Rank peer, Offer theirs);
+  // Links `own` to `peer`, whose segment `theirs` offers. `own` outlives the link. `single_copy`: tries whether this
+  // process reads the peer's memory, and tells the peer.
+  static Result<std::unique_ptr<Link>> connect(OwnSegment& own, Rank peer, Offer theirs, bool single_copy = false);
 
   SendFifo& send_fifo(std::uint16_t lane) override { return send_[lane]; }
   RecvFifo& recv_fifo(std::uint16_t lane) override { return recv_[lane]; }
@@ -22,15 +24,18 @@ class MappedLink final : public Link {
   bool closing_loses_data() const override;
   void wake() override { theirs_.wake(); }
   Status accept_region(std::uint32_t index, Offer offer) override;
+  std::optional<Status> single_copy() const override;
   const MappedPeer* mapped() const override { return &mapped_; }
 
  private:
   MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs);
+  void try_to_read();
 
   OwnSegment& own_;
   Rank peer_;
   PeerSegment theirs_;
   MappedPeer mapped_;
+  ProcessMemory process_;
   std::vector<SendFifo> send_;
   std::vector<RecvFifo> recv_;
   std::array<RegionView, kMaximumRegions> regions_;                    // read by the driver

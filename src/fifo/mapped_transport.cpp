@@ -13,7 +13,7 @@ namespace {
 class MappedTransport final : public Transport {
  public:
   MappedTransport(const TransportContext& context, const MappedReach& reach)
-      : self_(context.self), segment_(*context.segment), reach_(reach) {}
+      : self_(context.self), segment_(*context.segment), reach_(reach), single_copy_(context.single_copy) {}
 
   std::string_view name() const override { return reach_.name; }
 
@@ -35,13 +35,14 @@ class MappedTransport final : public Transport {
 
   Result<std::unique_ptr<Link>> connect(const Endpoint& peer, Offer theirs) override {
     WREATH_TRY(reachable(self_, peer));
-    return MappedLink::connect(segment_, peer.rank, std::move(theirs));
+    return MappedLink::connect(segment_, peer.rank, std::move(theirs), single_copy_);
   }
 
  private:
   Endpoint self_;
   OwnSegment& segment_;
   const MappedReach& reach_;
+  bool single_copy_;
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace wreath {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x5752454154483153;  // "WREATH1S"
-constexpr std::uint32_t kLayoutVersion = 1;
+constexpr std::uint32_t kLayoutVersion = 2;
 
 // What Offer::bytes hold for memory of either kind.
 struct RegionOffer {
@@ -82,7 +82,8 @@ Result<std::shared_ptr<Region>> open_offer(Offer offer, std::size_t most_descrip
 SegmentLayout::SegmentLayout(int ranks, const FifoShape& shape) : lanes_(shape.lanes), slot_count_(shape.slot_count) {
   const std::size_t pairs = static_cast<std::size_t>(ranks) * lanes_;
   consumed_ = sizeof(SegmentPrologue) + pairs * slot_count_ * sizeof(SlotHeader);
-  small_area = round_up(consumed_ + pairs * sizeof(Counter), 4096);
+  reads_ = consumed_ + pairs * sizeof(Counter);
+  small_area = round_up(reads_ + static_cast<std::size_t>(ranks) * sizeof(Counter), 4096);
   bytes = small_area + kSmallAreaBytes;
 }
 
@@ -94,6 +95,10 @@ std::size_t SegmentLayout::slots_at(Rank peer, std::uint16_t lane) const {
 std::size_t SegmentLayout::consumed_at(Rank peer, std::uint16_t lane) const {
   const std::size_t pair = static_cast<std::size_t>(peer) * lanes_ + lane;
   return consumed_ + pair * sizeof(Counter);
+}
+
+std::size_t SegmentLayout::reads_at(Rank peer) const {
+  return reads_ + static_cast<std::size_t>(peer) * sizeof(Counter);
 }
 
 // ---- the own side ----
@@ -128,6 +133,7 @@ OwnSegment::OwnSegment(Rank rank, int ranks, const FifoShape& shape, std::shared
   start.first_sequence = shape.first_sequence;
   start.lanes = shape.lanes;
   start.epoch = shape.epoch;
+  start.process = {random_id(), reinterpret_cast<std::uintptr_t>(&start.process.token), ::getpid()};
   for (Rank peer = 0; peer < ranks; ++peer) {
     for (std::uint16_t lane = 0; lane < shape.lanes; ++lane) {
       consumed(peer, lane)->value = shape.first_sequence;
@@ -145,6 +151,10 @@ SlotHeader* OwnSegment::slots(Rank peer, std::uint16_t lane) const {
 
 Counter* OwnSegment::consumed(Rank peer, std::uint16_t lane) const {
   return reinterpret_cast<Counter*>(control_->data() + layout_.consumed_at(peer, lane));
+}
+
+Counter* OwnSegment::reads(Rank peer) const {
+  return reinterpret_cast<Counter*>(control_->data() + layout_.reads_at(peer));
 }
 
 void OwnSegment::set_aborted() {
@@ -326,6 +336,10 @@ bool is_asleep(const Counter& sleeping, bool& fenced) noexcept {
     fenced = true;
   }
   return (load_relaxed(sleeping.value) & ~kSleepersFence) != 0;
+}
+
+const Counter* PeerSegment::reads(Rank writer) const {
+  return reinterpret_cast<const Counter*>(region_->data() + layout_.reads_at(writer));
 }
 
 void PeerSegment::wake() const {

@@ -29,8 +29,9 @@ struct SegmentPrologue {
   std::uint32_t first_sequence;
   std::uint16_t lanes;
   std::uint16_t epoch;
-  Counter sleeping;  // threads of the owner that wait for its doorbell; with kSleepersFence or without
-  Counter aborted;   // non-zero: what the owner's slots name may have been changed
+  ProcessMemory process;  // the owner's
+  Counter sleeping;       // threads of the owner that wait for its doorbell; with kSleepersFence or without
+  Counter aborted;        // non-zero: what the owner's slots name may have been changed
 };
 
 // In SegmentPrologue::sleeping: the owner's sleepers fence other processes (base/remote_fence.hpp) before their last
@@ -45,6 +46,7 @@ struct SegmentLayout {
   SegmentLayout(int ranks, const FifoShape& shape);
   std::size_t slots_at(Rank peer, std::uint16_t lane) const;     // outgoing: slot_count SlotHeaders
   std::size_t consumed_at(Rank peer, std::uint16_t lane) const;  // incoming: one Counter
+  std::size_t reads_at(Rank peer) const;                         // one Counter
   std::size_t small_area = 0;
   std::size_t bytes = 0;  // of the whole segment
 
@@ -52,6 +54,7 @@ struct SegmentLayout {
   std::size_t lanes_;
   std::size_t slot_count_;
   std::size_t consumed_;
+  std::size_t reads_;
 };
 
 // How a slot names memory: {SlotHeader::region, SlotHeader::offset}.
@@ -87,6 +90,8 @@ class OwnSegment {
 
   SlotHeader* slots(Rank peer, std::uint16_t lane) const;
   Counter* consumed(Rank peer, std::uint16_t lane) const;
+  // Whether this rank reads the memory of `peer` through the kernel: 0 nobody tried, 1 it does, else 1 + errno.
+  Counter* reads(Rank peer) const;
   std::byte* small_area() const { return control_->data() + layout_.small_area; }  // kSmallAreaBytes
 
   // Peers that read by reference look at it after each read. Set for good by set_aborted().
@@ -175,6 +180,8 @@ class PeerSegment {
 
   const SlotHeader* slots(Rank reader, std::uint16_t lane) const;  // what it sends to `reader`
   const Counter* consumed(Rank writer, std::uint16_t lane) const;  // what it took from `writer`
+  const Counter* reads(Rank writer) const;                         // as OwnSegment::reads
+  const ProcessMemory& process() const { return prologue().process; }
   const std::byte* small_area() const { return region_->data() + layout_.small_area; }
   const Counter* sleeping() const { return &prologue().sleeping; }
   const Counter* aborted() const { return &prologue().aborted; }

@@ -20,29 +20,41 @@ namespace wreath::test {
 struct Way {
   std::string algorithm;
   std::string transport;
+  std::size_t single_copy_bytes = 0;  // as in the options
 };
+
+// Every transport with the tuner's choice; shm also with all messages read out of their senders' memory.
+inline std::vector<Way> transport_ways() {
+  std::vector<Way> ways;
+  for (const TransportRow& transport : transports()) ways.push_back({"", std::string(transport.name)});
+  ways.push_back({"", "shm", 1});
+  return ways;
+}
 
 inline std::vector<Way> all_ways() {
   std::vector<Way> ways;
-  for (const TransportRow& transport : transports()) {
+  for (const Way& transport : transport_ways()) {
     std::vector<std::string_view> names;
     for (const Algorithm& row : algorithms()) {
       if (std::find(names.begin(), names.end(), row.name) == names.end()) names.push_back(row.name);
     }
-    for (const std::string_view each : names) ways.push_back({std::string(each), std::string(transport.name)});
+    for (const std::string_view each : names) {
+      ways.push_back({std::string(each), transport.transport, transport.single_copy_bytes});
+    }
   }
   return ways;
 }
 
 // A name for a test: letters, digits and underscores.
 inline std::string test_name(const testing::TestParamInfo<Way>& info) {
-  return info.param.algorithm + "_" + info.param.transport;
+  return info.param.algorithm + "_" + info.param.transport + (info.param.single_copy_bytes > 0 ? "_single_copy" : "");
 }
 
 inline CommunicatorOptions options_of(const Way& way) {
   CommunicatorOptions options;
   options.transports = {way.transport};
   options.algorithm = way.algorithm;
+  options.single_copy_bytes = way.single_copy_bytes;
   return options;
 }
 
@@ -137,7 +149,8 @@ inline void expect_right(LocalRanks& ranks, const std::vector<MatrixCase>& cases
 }
 
 inline std::string text_of(const Way& way) {
-  return (way.algorithm.empty() ? "the tuner's choice" : way.algorithm) + " over " + way.transport;
+  return (way.algorithm.empty() ? "the tuner's choice" : way.algorithm) + " over " + way.transport +
+         (way.single_copy_bytes > 0 ? ", single copy" : "");
 }
 
 }  // namespace wreath::test

@@ -112,7 +112,7 @@ Result<std::size_t> FaultyLink::deliver(Lane& lane) {
     if (from == nullptr) return moved;
     const Located data = locate(inner, *from);
     if (data.state == Locating::Unmapped) return moved;
-    if (data.state == Locating::Invalid || from->bytes > shape_.slot_bytes) {
+    if (data.state != Locating::Found || from->bytes > shape_.slot_bytes) {
       return Error{ErrorCode::PeerLost, fmt::format("faulty link to rank {}: a slot without its data", peer_), peer_};
     }
     const std::uint32_t place = lane.received & (shape_.slot_count - 1);

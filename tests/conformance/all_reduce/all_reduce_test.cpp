@@ -62,12 +62,12 @@ INSTANTIATE_TEST_SUITE_P(Ways, AllReduce, testing::ValuesIn(all_reduce_ways()), 
 TEST(AllReduceThenLeave, LosesNothing) {
   const CollectiveCase work = sums(DataType::Int32, 3, 300'000);
   const CollectiveData data(work.dtype, work.op, 3, work.count, Values::Exact);
-  for (const TransportRow& transport : transports()) {
+  for (const Way& way : transport_ways()) {
     for (int repeat = 0; repeat < 10; ++repeat) {
-      LocalRanks ranks(3, options_of({"", std::string(transport.name)}));
+      LocalRanks ranks(3, options_of(way));
       ranks.run([&](Communicator& communicator) {
         Communicator mine = std::move(communicator);
-        expect_right(mine, work, data, {0, 0, false, repeat % 2 == 0}, std::string(transport.name));
+        expect_right(mine, work, data, {0, 0, false, repeat % 2 == 0}, text_of(way));
       });
     }
   }

@@ -13,14 +13,14 @@ struct CutWay {
 
 std::vector<CutWay> canonical_ways(int ranks) {
   std::vector<CutWay> all;
-  for (const TransportRow& transport : transports()) {
-    const std::string name(transport.name);
-    all.push_back({{"", name}, 0, 0});
+  for (Way way : transport_ways()) {
+    all.push_back({way, 0, 0});
     for (const Algorithm& row : algorithms()) {
       if (row.collective != Collective::AllReduce || row.order != Order::Canonical) continue;
       if (!row.supports({Collective::AllReduce, ranks, 0})) continue;
-      all.push_back({{std::string(row.name), name}, 0, 0});
-      all.push_back({{std::string(row.name), name}, 3, 4096});
+      way.algorithm = row.name;
+      all.push_back({way, 0, 0});
+      all.push_back({way, 3, 4096});
     }
   }
   return all;
@@ -56,14 +56,14 @@ TEST(SameBitsOfLargeSums, UpToSixteenMebibytes) {
     const CollectiveCase work{
         Collective::AllReduce, DataType::Float32, ReduceOp::Sum, n, 0, (std::size_t{16} << 20) / 4, {}, false};
     const CollectiveData data(work.dtype, work.op, n, work.count, Values::Revealing);
-    for (const TransportRow& transport : transports()) {
+    for (const Way& way : transport_ways()) {
       for (const bool shared : {false, true}) {
-        LocalRanks ranks(n, options_of({"", std::string(transport.name)}));
+        LocalRanks ranks(n, options_of(way));
         ranks.run([&](Communicator& communicator) {
           const CollectiveRun run(work, data, communicator.rank(), {4, 8, communicator.rank() == 1, shared});
           const Status status = communicator.run(run.call());
           ASSERT_TRUE(status) << status.error().message;
-          EXPECT_EQ(run.wrong(), "") << transport.name;
+          EXPECT_EQ(run.wrong(), "") << text_of(way);
         });
       }
     }

@@ -53,21 +53,23 @@ void expect_received(const RandomExchange& exchange, Rank rank, const RankBuffer
   }
 }
 
-using Point = std::tuple<std::string, int>;  // transport, rounds that are resident (0: all)
+constexpr std::size_t kTileBytes = 4096;
+constexpr std::size_t kMostBytes = 5 * kTileBytes;
+
+using Point = std::tuple<std::string, int>;  // transport ("single_copy": shm), rounds that are resident (0: all)
 
 class RandomExchanges : public ::testing::TestWithParam<Point> {};
 
 CommunicatorOptions options_of(const Point& point, std::mt19937_64& random) {
   CommunicatorOptions options;
-  options.transports = {std::get<0>(point)};
+  const bool single_copy = std::get<0>(point) == "single_copy";
+  options.transports = {single_copy ? "shm" : std::get<0>(point)};
+  options.single_copy_bytes = single_copy ? kTileBytes / 2 : 0;  // of a message some tiles are, some are not
   options.exchange_rounds = std::get<1>(point);
   options.slot_count = 1U << (random() % 3);
   options.buffer_bytes = std::size_t{1} << 20;  // small slots: messages have several tiles
   return options;
 }
-
-constexpr std::size_t kTileBytes = 4096;
-constexpr std::size_t kMostBytes = 5 * kTileBytes;
 
 TEST_P(RandomExchanges, ArriveWhole) {
   const int groups = rounds(40, 1120);  // of each point and number of ranks; 10,080 with WREATH_TEST_LONG=1
@@ -110,7 +112,8 @@ TEST_P(RandomExchanges, ArriveWholeWhenOneThreadMakesThemAll) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, RandomExchanges,
-                         ::testing::Combine(::testing::Values("inproc", "shm", "tcp"), ::testing::Values(1, 2, 8)),
+                         ::testing::Combine(::testing::Values("inproc", "shm", "single_copy", "tcp"),
+                                            ::testing::Values(1, 2, 8)),
                          [](const auto& point) {
                            return std::get<0>(point.param) + "_" + std::to_string(std::get<1>(point.param)) + "_rounds";
                          });

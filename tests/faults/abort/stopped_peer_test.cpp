@@ -32,6 +32,11 @@ class Buffers {
     std::fill(input.begin(), input.end(), in);
     std::fill(output.begin(), output.end(), out);
   }
+  // Of ordinary memory: large blocks leave the process at once.
+  void free() {
+    for (std::vector<float>& vector : vectors_) std::vector<float>().swap(vector);
+    input = output = {};
+  }
   static bool all(std::span<const float> values, float expected) {
     return std::all_of(values.begin(), values.end(), [&](float value) { return value == expected; });
   }
@@ -60,6 +65,7 @@ void abort_and_keep(Child& child, Communicator& communicator, Buffers& buffers) 
   const Status aborted = communicator.abort();
   const std::int64_t took_ms = (now_ns() - start_ns) / 1'000'000;
   buffers.fill(kPattern, kPattern);
+  if (child.number("freed") != 0) buffers.free();
   child.report("aborted " + std::to_string(took_ms) + (aborted ? "" : " " + aborted.error().message));
   child.command();
   const bool kept = Buffers::all(buffers.input, kPattern) && Buffers::all(buffers.output, kPattern);
@@ -97,7 +103,9 @@ struct Case {
   std::string name;
   std::string transport;
   std::size_t count;
-  bool allocated;
+  bool allocated = false;
+  bool single_copy = false;  // peers read ordinary memory where it is
+  bool freed = false;        // after the abort
 };
 
 class StoppedPeer : public ::testing::TestWithParam<Case> {};
@@ -137,7 +145,9 @@ TEST_P(StoppedPeer, NeitherWritesNorReadsBuffersAfterAnAbort) {
           {{"transport", shape.transport},
            {"count", std::to_string(shape.count)},
            {"allocated", shape.allocated ? "1" : "0"},
-           {"rounds", std::to_string(count)}});
+           {"freed", shape.freed ? "1" : "0"},
+           {"rounds", std::to_string(count)}},
+          {{"WREATH_SINGLE_COPY_BYTES", shape.single_copy ? "1" : "0"}});
   for (int i = 0; i < count && !HasFailure(); ++i) {
     SCOPED_TRACE("round " + std::to_string(i));
     stop_and_abort(job, i % kRanks, i * 1237 % 9'000);
@@ -151,6 +161,8 @@ INSTANTIATE_TEST_SUITE_P(Abort, StoppedPeer,
                          ::testing::Values(Case{"small_shm", "shm", 16, false}, Case{"small_tcp", "tcp", 16, false},
                                            Case{"medium_shm", "shm", 64 << 10, false},
                                            Case{"large_shm", "shm", 2 << 20, false},
+                                           Case{"single_copy_shm", "shm", 2 << 20, false, true},
+                                           Case{"single_copy_freed_shm", "shm", 2 << 20, false, true, true},
                                            Case{"large_tcp", "tcp", 2 << 20, false},
                                            Case{"allocated_shm", "shm", 2 << 20, true},
                                            Case{"allocated_tcp", "tcp", 2 << 20, true}),

@@ -28,12 +28,14 @@ WREATH_ROLE(loop) {
 struct Shape {
   std::string transport;
   std::int64_t bytes;
+  std::string single_copy_bytes = "0";
 };
 
 // Kills `victim` and checks what the others say.
 void kill_one(const Shape& shape, int victim, int delay_us) {
   const std::set<std::string> before = left_on_host();
-  Job job("loop", kRanks, {{"transport", shape.transport}, {"bytes", std::to_string(shape.bytes)}});
+  Job job("loop", kRanks, {{"transport", shape.transport}, {"bytes", std::to_string(shape.bytes)}},
+          {{"WREATH_SINGLE_COPY_BYTES", shape.single_copy_bytes}});
   ASSERT_TRUE(job.share_id());
   ASSERT_TRUE(job.all_report("running", 30'000 * kSlower)) << job.logs();
   std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
@@ -77,6 +79,7 @@ void kill_many(const Shape& shape) {
 }
 
 TEST(Death, OverShmIsNamedByAllSurvivorsWithinASecond) { kill_many({"shm", 8 << 20}); }
+TEST(Death, WhilePeersReadItsMemoryIsNamedByAllSurvivorsWithinASecond) { kill_many({"shm", 8 << 20, "1"}); }
 TEST(Death, OverTcpIsNamedByAllSurvivorsWithinASecond) { kill_many({"tcp", 8 << 20}); }
 TEST(Death, InSmallMessagesIsNamedByAllSurvivorsWithinASecond) { kill_many({"shm", 64}); }
 TEST(Death, OfSmallMessagesOverTcpIsNamedByAllSurvivorsWithinASecond) { kill_many({"tcp", 64}); }

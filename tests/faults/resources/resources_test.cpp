@@ -1,13 +1,11 @@
 // A rank without descriptors, shared memory or address space: an error on every rank, and no hang.
 #include "tests/support/resources.hpp"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "tests/support/processes.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace wreath::testing_support {
 namespace {
@@ -15,18 +13,6 @@ namespace {
 void limit(int resource, rlim_t value) {
   const rlimit both{value, value};
   ::setrlimit(static_cast<__rlimit_resource_t>(resource), &both);
-}
-
-void refuse_memfd() {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  sock_fprog filter{4, program};
-  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
 }
 
 rlim_t mapped_bytes() {
@@ -46,7 +32,8 @@ WREATH_ROLE(poor) {
     if (child.text("what") == "descriptors")
       limit(RLIMIT_NOFILE, static_cast<rlim_t>(resources_of().descriptors) + spare);
     if (child.text("what") == "memory") limit(RLIMIT_AS, mapped_bytes() + spare);
-    if (child.text("what") == "memfd") refuse_memfd();
+    if (child.text("what") == "memfd") test::refuse_system_call(SYS_memfd_create);
+    if (child.text("what") == "reading") test::refuse_system_call(SYS_process_vm_readv);
   }
   Result<Communicator> communicator = Communicator::create(id, child.rank(), child.ranks(), child.options());
   if (!communicator) return child.failed(communicator.error());
@@ -142,6 +129,23 @@ TEST(Resources, WithoutSharedMemoryIsAnErrorOnEveryRank) {
 
 TEST(Resources, WithoutSharedMemoryTheWireServes) {
   for (int poor = 0; poor < 3; ++poor) EXPECT_TRUE(survives({"", "memfd", 0}, poor));
+}
+
+// Who may not read its peers' memory gets its messages through slots; the others are as before.
+TEST(Resources, WithoutTheRightToReadPeersSlotsServe) {
+  constexpr int kPoor = 1;
+  Job job("poor", 3, {{"transport", "shm"}, {"what", "reading"}, {"poor", std::to_string(kPoor)}},
+          {{"WREATH_SINGLE_COPY_BYTES", "1"}});
+  ASSERT_TRUE(job.share_id()) << job.logs();
+  std::string to_next[3];
+  for (int rank = 0; rank < 3; ++rank) {
+    ASSERT_TRUE(job[rank].wait_for("transport ", 10'000 * kSlower)) << job.logs();
+    to_next[rank] = job[rank].lines().back();
+  }
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(job[rank].join(10'000 * kSlower), 0) << job.logs();
+  EXPECT_EQ(to_next[kPoor - 1], "transport shm (single copy: refused: Operation not permitted)");
+  if (to_next[2] != "transport shm, single copy") GTEST_SKIP() << "the kernel lets nobody read: " << to_next[2];
+  EXPECT_EQ(to_next[kPoor], "transport shm, single copy");
 }
 
 TEST(Resources, WithoutAddressSpaceIsAnErrorOnEveryRank) {

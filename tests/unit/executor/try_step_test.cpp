@@ -37,7 +37,8 @@ std::vector<Point> points(const Algorithm& algorithm, int ranks, std::mt19937_64
         Point point;
         point.world = {1U << random() % 4, 0xFFFFFFFDU,
                        random() % 2 == 0 ? static_cast<std::size_t>(algorithm.minimum_resident_lanes)
-                                         : LaneScheduler::kAllResident};
+                                         : LaneScheduler::kAllResident,
+                       random() % 3 * 60};  // none, tiles (of 128 bytes) above about half, full ones
         point.job = {.dtype = element.dtype, .op = element.op, .count = count, .in_place = in_place};
         all.push_back(point);
       }
@@ -56,7 +57,8 @@ std::vector<Point> points(const Algorithm& algorithm, int ranks, std::mt19937_64
 std::string text_of(const Point& point) {
   return std::string(name(point.job.dtype)) + " " + std::string(name(point.job.op)) + " count " +
          std::to_string(point.job.count) + (point.job.block_counts.empty() ? "" : " varying") +
-         (point.job.in_place ? " in place" : "") + " slots " + std::to_string(point.world.slots);
+         (point.job.in_place ? " in place" : "") + " slots " + std::to_string(point.world.slots) + " single copy " +
+         std::to_string(point.world.single_copy_bytes);
 }
 
 // Two operations back to back at one point.

@@ -17,6 +17,7 @@ struct WorldShape {
   std::uint32_t slots = 2;
   std::uint32_t first_sequence = 0;
   std::size_t resident = LaneScheduler::kAllResident;
+  std::uint64_t single_copy_bytes = 0;  // as OperationState has it
 };
 
 // One rank's call: what LaneScheduler::start takes.
@@ -45,6 +46,7 @@ class World {
     for (int rank = 0; rank < ranks; ++rank) {
       ranks_.push_back(std::make_unique<OneRank>());
       ranks_.back()->segment = std::move(OwnSegment::create(rank, ranks, fifos, false)).value();
+      ranks_.back()->lanes.prepare_to_pull();
     }
     for (int rank = 0; rank < ranks; ++rank) link(rank);
     for (int rank = 0; rank < ranks; ++rank) bind(rank, std::move(programs[static_cast<std::size_t>(rank)]));
@@ -56,7 +58,8 @@ class World {
     for (std::size_t rank = 0; rank < open.size(); ++rank) open[rank] = rank;
     const CopyKernels& copies = copy_kernels();
     for (const std::size_t rank : open) {
-      const RankCall& call = calls[rank];
+      RankCall call = calls[rank];
+      call.state.single_copy_bytes = shape_.single_copy_bytes;
       scheduler(rank).start(ranks_[rank]->plan, call.state, {call.arithmetic, copies.plain, copies.fill},
                             shape_.resident);
     }
@@ -91,7 +94,9 @@ class World {
     for (std::size_t peer = 0; peer < ranks_.size(); ++peer) {
       if (static_cast<int>(peer) == rank) continue;
       Offer offer = std::move(ranks_[peer]->segment->offer(rank, false)).value();
-      own.links[peer] = std::move(MappedLink::connect(*own.segment, static_cast<Rank>(peer), std::move(offer))).value();
+      own.links[peer] = std::move(MappedLink::connect(*own.segment, static_cast<Rank>(peer), std::move(offer),
+                                                      shape_.single_copy_bytes > 0))
+                            .value();
     }
   }
 

@@ -1,0 +1,39 @@
+// Which messages are read out of their senders' memory: by machine, or as the program says.
+#include "src/tuner/single_copy.hpp"
+
+#include <gtest/gtest.h>
+
+namespace wreath {
+namespace {
+
+constexpr std::size_t kKiB = 1024;
+
+TEST(SingleCopy, IsOffUntilSomebodyAsks) {
+  EXPECT_FALSE(SingleCopy().possible());
+  EXPECT_FALSE(SingleCopy(0).possible());
+  EXPECT_EQ(SingleCopy().message_bytes({Collective::AllGather, 512 * kKiB, false}), 0U);
+}
+
+TEST(SingleCopy, OfTheProgramIsForEveryCall) {
+  const SingleCopy asked(100);
+  EXPECT_TRUE(asked.possible());
+  EXPECT_EQ(asked.message_bytes({Collective::AllReduce, 64 << 20, false}), 100U);
+  EXPECT_EQ(asked.message_bytes({Collective::Exchange, 1, true}), 100U);
+}
+
+TEST(SingleCopy, OfAMachineIsWhatWasMeasured) {
+  EXPECT_FALSE(SingleCopy::of_machine("AuthenticAMD").possible());
+  EXPECT_FALSE(SingleCopy::of_machine("").possible());
+  const SingleCopy intel = SingleCopy::of_machine("GenuineIntel");
+  EXPECT_TRUE(intel.possible());
+  EXPECT_EQ(intel.message_bytes({Collective::AllGather, 1024 * kKiB, false}), 64 * kKiB);
+  EXPECT_EQ(intel.message_bytes({Collective::AllGather, 1024 * kKiB + 1, false}), 0U);
+  EXPECT_EQ(intel.message_bytes({Collective::AllToAll, 4096 * kKiB, false}), 64 * kKiB);
+  EXPECT_EQ(intel.message_bytes({Collective::AllReduce, 1024 * kKiB, false}), 0U);
+  EXPECT_EQ(intel.message_bytes({Collective::Broadcast, 1024 * kKiB, false}), 0U) << "a root does not wait";
+  EXPECT_EQ(intel.message_bytes({Collective::Exchange, 1024 * kKiB, false}), 64 * kKiB);
+  EXPECT_EQ(intel.message_bytes({Collective::Exchange, 1024 * kKiB, true}), 0U) << "a lone send does not wait";
+}
+
+}  // namespace
+}  // namespace wreath
