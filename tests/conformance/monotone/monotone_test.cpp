@@ -108,6 +108,8 @@ class Monotone : public testing::TestWithParam<Tool> {};
 
 TEST_P(Monotone, NoSizeIsMuchSlowerThanALargerOne) {
   if (testing_support::kSanitized) GTEST_SKIP() << "times under a sanitizer say nothing";
+  const bool asked = testing_support::rounds(0, 1) > 0;
+  if (!asked) GTEST_SKIP() << "times need a machine that does nothing else: WREATH_TEST_LONG=1";
   if (usable_cores() < 2) GTEST_SKIP() << "two ranks need two cores";
   const std::vector<std::size_t> sizes = sizes_up_to(GetParam().largest);
   const Times times = measure(GetParam(), sizes, kRounds);

@@ -26,12 +26,12 @@ TEST(SingleCopy, OfAMachineIsWhatWasMeasured) {
   EXPECT_FALSE(SingleCopy::of_machine("").possible());
   const SingleCopy intel = SingleCopy::of_machine("GenuineIntel");
   EXPECT_TRUE(intel.possible());
-  EXPECT_EQ(intel.message_bytes({Collective::AllGather, 1024 * kKiB, false}), 64 * kKiB);
+  EXPECT_EQ(intel.message_bytes({Collective::AllGather, 1024 * kKiB, false}), 16 * kKiB);
   EXPECT_EQ(intel.message_bytes({Collective::AllGather, 1024 * kKiB + 1, false}), 0U);
-  EXPECT_EQ(intel.message_bytes({Collective::AllToAll, 4096 * kKiB, false}), 64 * kKiB);
+  EXPECT_EQ(intel.message_bytes({Collective::AllToAll, 4096 * kKiB, false}), 16 * kKiB);
   EXPECT_EQ(intel.message_bytes({Collective::AllReduce, 1024 * kKiB, false}), 0U);
   EXPECT_EQ(intel.message_bytes({Collective::Broadcast, 1024 * kKiB, false}), 0U) << "a root does not wait";
-  EXPECT_EQ(intel.message_bytes({Collective::Exchange, 1024 * kKiB, false}), 64 * kKiB);
+  EXPECT_EQ(intel.message_bytes({Collective::Exchange, 1024 * kKiB, false}), 16 * kKiB);
   EXPECT_EQ(intel.message_bytes({Collective::Exchange, 1024 * kKiB, true}), 0U) << "a lone send does not wait";
 }
 
