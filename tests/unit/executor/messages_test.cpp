@@ -1,7 +1,9 @@
 // What no algorithm shows alone: messages of several chunks, signatures by part, lanes that are not resident.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <array>
+#include <cerrno>
 #include <numeric>
 
 #include "algorithms/words.hpp"
@@ -91,6 +93,47 @@ TEST(Signatures, OfAnotherMessageFailTheReceiver) {
   TwoMessages messages;
   EXPECT_EQ(messages.run({11, 12}, {11, 13}), "rank 1 failed");
   EXPECT_EQ(messages.fault, Fault::Signature);
+}
+
+// Rank 0's Input to rank 1, which reads it there.
+class ReadThere : public testing::Test {
+ protected:
+  // Why rank 1 failed.
+  LaneState failed_lane(const std::byte* input, bool aborted) {
+    std::vector<Schedule> schedules(2, Schedule(1));
+    schedules[0].lane().send(1, wreath::input(0));
+    schedules[1].lane().recv(0, output(0));
+    World world(lower_all(schedules), {.single_copy_bytes = 1});
+    if (aborted) world.abort(0);
+    std::mt19937_64 random(5);
+    const Geometry geometry = make_geometry({.ranks = 2, .count = 4096}, {.tile_bytes = 4096});
+    const std::string wrong = world.run(
+        {{state_of(geometry, const_cast<std::byte*>(input), nullptr)}, {state_of(geometry, nullptr, got_.data())}},
+        random);
+    EXPECT_EQ(wrong, "rank 1 failed");
+    const LaneState* lane = world.scheduler(1).failed_lane();
+    return lane == nullptr ? LaneState{} : *lane;
+  }
+  // As good as freed, and nobody else gets its address.
+  std::byte* const closed_page_ =
+      static_cast<std::byte*>(::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ~ReadThere() override { ::munmap(closed_page_, 4096); }
+  std::vector<std::byte> got_ = std::vector<std::byte>(4096);
+};
+
+TEST_F(ReadThere, DataOfAnOwnerThatAbortedIsNoData) {
+  const std::vector<std::byte> given = numbered(4096);
+  EXPECT_EQ(failed_lane(given.data(), true).fault, Fault::OwnerAborted);
+}
+
+TEST_F(ReadThere, MemoryThatIsGoneIsAnError) {
+  const LaneState lane = failed_lane(closed_page_, false);
+  EXPECT_EQ(lane.fault, Fault::Unreadable);
+  EXPECT_EQ(lane.fault_errno, EFAULT);
+}
+
+TEST_F(ReadThere, MemoryThatAnOwnerFreedAfterItAbortedIsItsAbort) {
+  EXPECT_EQ(failed_lane(closed_page_, true).fault, Fault::OwnerAborted);
 }
 
 // Each rank's lane 0 waits for what the other's lane 1 sends.

@@ -77,6 +77,8 @@ class World {
     return {};
   }
 
+  // From now on peers throw away what they read of its memory.
+  void abort(std::size_t rank) { ranks_[rank]->segment->set_aborted(); }
   LaneScheduler& scheduler(std::size_t rank) { return ranks_[rank]->lanes; }
   int ranks() const { return static_cast<int>(ranks_.size()); }
 
