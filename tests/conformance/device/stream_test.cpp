@@ -70,6 +70,7 @@ TEST(CallsInStreams, RunBetweenTheCopiesAroundThem) {
 TEST(CallsInStreams, KeepTheirTurnWhenTheirStreamIsLate) {
   LocalRanks ranks(2, {});
   std::atomic<bool> go = false;
+  std::atomic<int> waited = 0;
   ranks.run([&](Communicator& communicator) {
     Streamed device;
     if (communicator.rank() == 0) device.hold_until(go);
@@ -77,7 +78,7 @@ TEST(CallsInStreams, KeepTheirTurnWhenTheirStreamIsLate) {
     std::int32_t value = communicator.rank() + 1;
     Work second = communicator.all_reduce_async(&value, &value, 1, DataType::Int32).value();
     EXPECT_EQ(second.wait(50).error().code, ErrorCode::NotReady);
-    go = true;
+    if (++waited == 2) go = true;
     second.wait().value();
     first.wait().value();
     EXPECT_EQ(value, 3);
