@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <thread>
@@ -100,7 +101,7 @@ class Processes {
 Status run_to_end(const Start& start, const std::string& log, std::int64_t timeout_ms) {
   const int descriptor = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (descriptor < 0) return Error{ErrorCode::System, fmt::format("{}: {}", log, std::strerror(errno))};
-  const std::string& name = start.commands.front().front();
+  const std::string name = std::filesystem::path(start.commands.front().front()).filename().string();
   Processes processes;
   bool started = true;
   for (std::size_t i = 0; i < start.commands.size() && started; ++i) {

@@ -8,8 +8,23 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+
+#include "wreath/result.hpp"
 
 namespace wreath {
+
+// The JSON object that `text` is; why it is none, with `source` in front.
+inline Result<nlohmann::json> parse_object(std::string_view text, std::string_view source, std::size_t maximum_bytes) {
+  const auto wrong = [&](const std::string& reason) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("{}: {}", source, reason)};
+  };
+  if (text.size() > maximum_bytes) return wrong(fmt::format("it is longer than {} bytes", maximum_bytes));
+  nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
+  if (object.is_discarded()) return wrong("it is not JSON, or cut short");
+  if (!object.is_object()) return wrong("it is not a JSON object");
+  return object;
+}
 
 // Takes members of one JSON object with their type and range checked. The first wrong one is kept.
 class JsonReader {

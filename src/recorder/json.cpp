@@ -197,11 +197,9 @@ Result<Recording> parse_recording(std::string_view text, std::string_view source
   const auto wrong = [&](std::string_view reason) {
     return Error{ErrorCode::InvalidArgument, fmt::format("{}: {}", source, reason)};
   };
-  if (text.size() > kMaximumFileBytes) return wrong(fmt::format("it is longer than {} bytes", kMaximumFileBytes));
-  const Json object = Json::parse(text, nullptr, false);
-  if (object.is_discarded()) return wrong("it is not JSON, or cut short");
-  if (!object.is_object()) return wrong("it is not a JSON object");
-  Reader reader(object);
+  const auto object = parse_object(text, source, kMaximumFileBytes);
+  if (!object) return object.error();
+  Reader reader(*object);
   Recording recording = recording_from(reader);
   if (reader.refusal()) return wrong(*reader.refusal());
   recording.source = source;

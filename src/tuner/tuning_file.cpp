@@ -149,11 +149,9 @@ Result<Tuning> parse_tuning(std::string_view text, std::string_view source) {
   const auto wrong = [&](std::string_view reason) {
     return Error{ErrorCode::InvalidArgument, fmt::format("{}: {}", source, reason)};
   };
-  if (text.size() > kMaximumFileBytes) return wrong(fmt::format("it is longer than {} bytes", kMaximumFileBytes));
-  const Json object = Json::parse(text, nullptr, false);
-  if (object.is_discarded()) return wrong("it is not JSON, or cut short");
-  if (!object.is_object()) return wrong("it is not a JSON object");
-  JsonReader reader(object);
+  const auto object = parse_object(text, source, kMaximumFileBytes);
+  if (!object) return object.error();
+  JsonReader reader(*object);
   if (reader.text("format") != kFormat) reader.refuse("format", fmt::format("is not '{}'", kFormat));
   reader.integer("version", kFormatVersion, kFormatVersion);
   Tuning tuning;
