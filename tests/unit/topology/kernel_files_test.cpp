@@ -1,0 +1,63 @@
+// The small files of the kernel: lists, numbers, fields, also where they hold nonsense.
+#include "src/topology/kernel_files.hpp"
+
+#include <gmock/gmock.h>
+
+#include "tests/support/fake_machine.hpp"
+
+namespace wreath {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(KernelFiles, ListsAreRangesAndNumbers) {
+  EXPECT_THAT(parse_list("0-3,8,10-11\n"), ElementsAre(0, 1, 2, 3, 8, 10, 11));
+  EXPECT_THAT(parse_list("7"), ElementsAre(7));
+  EXPECT_THAT(parse_list("3,1-2,2"), ElementsAre(1, 2, 3));
+}
+
+TEST(KernelFiles, WhatIsNoListGivesNothing) {
+  for (const char* text :
+       {"", "\n", "-", "3-", "-3", "3-1", "a", "1,a", "1 2", "1-2-3", "99999999999999999999", "2000000"}) {
+    EXPECT_THAT(parse_list(text), IsEmpty()) << text;
+  }
+}
+
+TEST(KernelFiles, ListsAreWrittenAsTheyAreRead) {
+  for (const char* text : {"", "0", "0-3", "0,2,4-5", "1,3"}) EXPECT_EQ(format_list(parse_list(text)), text);
+}
+
+TEST(KernelFiles, NumbersMayBeHexadecimalAndMayBeMissing) {
+  const test::FakeMachine machine;
+  machine.file("/a", "-1");
+  machine.file("/b", "0x1f");
+  machine.file("/c", "48K");
+  machine.file("/d", "none");
+  EXPECT_EQ(number_of(machine.root() + "/a"), -1);
+  EXPECT_EQ(number_of(machine.root() + "/b"), 31);
+  EXPECT_EQ(number_of(machine.root() + "/c"), 48);
+  EXPECT_EQ(number_of(machine.root() + "/d"), std::nullopt);
+  EXPECT_EQ(number_of(machine.root() + "/missing"), std::nullopt);
+}
+
+TEST(KernelFiles, FieldsAreFoundByTheirWholeName) {
+  const test::FakeMachine machine;
+  machine.file("/fields", "MemTotalX: 1\nMemTotal:    16 kB\nmodel name\t: A B\nbare 5");
+  EXPECT_EQ(field_of(machine.root() + "/fields", "MemTotal"), "16 kB");
+  EXPECT_EQ(field_of(machine.root() + "/fields", "model name"), "A B");
+  EXPECT_EQ(field_of(machine.root() + "/fields", "bare"), "5");
+  EXPECT_EQ(field_of(machine.root() + "/fields", "Mem"), "");
+}
+
+TEST(KernelFiles, NamesComeInTheOrderOfTheirNumbers) {
+  const test::FakeMachine machine;
+  for (const char* name : {"/f/node10", "/f/node2", "/f/eth0", "/f/0000:0a:00.0", "/f/0000:09:00.0"})
+    machine.file(name, "");
+  EXPECT_THAT(entries_of(machine.root() + "/f"),
+              ElementsAre("0000:0a:00.0", "0000:09:00.0", "eth0", "node2", "node10"));
+  EXPECT_THAT(entries_of(machine.root() + "/missing"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace wreath
