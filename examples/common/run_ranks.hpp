@@ -2,16 +2,15 @@
 #pragma once
 
 #include <cstdio>
-#include <cstdlib>
 #include <thread>
 #include <vector>
 
 #include "wreath/wreath.hpp"
 
-// Calls body(communicator) on every rank, here `threads` of them where no launcher has named one (RANK is not set).
+// Calls body(communicator) on every rank, here `threads` of them where no launcher has named one.
 // Returns the program's exit code. An error that `body` lets through is printed, or ends the program on a thread.
 inline int run_ranks(int threads, void (*body)(wreath::Communicator&)) try {
-  if (std::getenv("RANK") != nullptr) {
+  if (wreath::environment_job().value().launched) {
     auto communicator = wreath::Communicator::create_from_environment().value();
     body(communicator);
     return 0;

@@ -68,7 +68,7 @@ class Communicator {
   static Result<std::vector<Communicator>> create_local(int ranks, const CommunicatorOptions& = {});
   // Rank `rank` of `ranks`, met through an id that one of them made. Blocks until all have met.
   static Result<Communicator> create(const UniqueId& id, int rank, int ranks, const CommunicatorOptions& = {});
-  // From RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; alone when none is set.
+  // The rank that a launcher started this process as (environment.hpp); alone without one.
   static Result<Communicator> create_from_environment(const CommunicatorOptions& = {});
 
   int rank() const noexcept;

@@ -4,7 +4,7 @@
 //   unique_id.hpp     how ranks meet                                     result.hpp  errors as values
 //   work.hpp          an operation in flight                             memory.hpp  memory peers can map
 //   group.hpp         calls launched as one                              call.hpp    a call as a value
-//   device.hpp        memory and streams of processors
+//   device.hpp        memory and streams of processors                   environment.hpp  what a launcher says
 //
 // To extend it: schedule.hpp and algorithm.hpp (a new algorithm), fifo.hpp and transport.hpp (a new wire).
 #pragma once
@@ -12,6 +12,7 @@
 #include "wreath/call.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/device.hpp"
+#include "wreath/environment.hpp"
 #include "wreath/group.hpp"
 #include "wreath/memory.hpp"
 #include "wreath/result.hpp"

@@ -25,7 +25,7 @@ constexpr std::string_view kExamples = R"(examples:
   {0} -t 4 -b 1M -e 16M -i 1M -d all        four threads, every dtype, plus 1 MiB each
   {0} --ranks 2 --transport tcp             the same over TCP
   {0} --ranks 4 -b 8 -e 1G -f 4 --html a.html --json a.json    a page with plots, and the numbers
-  torchrun --nproc-per-node 4 --no-python {0} -b 1M -e 1M      ranks from a launcher (RANK, WORLD_SIZE)
+  wreath run -n 4 --hosts a,b {0} -b 1M -e 1M                  ranks of a launcher: wreath run, torchrun, srun
 
 Sizes take K, M, G (binary). Bandwidths are in 1e9 bytes per second. `busbw` = algbw x {1}.
 Each timed call is checked: inputs alternate, outputs are spoiled before and compared after.

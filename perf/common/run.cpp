@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "perf/common/launch.hpp"
+#include "wreath/environment.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -22,13 +24,17 @@ int stop(const Stop& what) {
   return what.exit_code;
 }
 
-bool under_launcher() { return std::getenv("RANK") != nullptr || std::getenv("WORLD_SIZE") != nullptr; }
+// An environment that says half of it counts, too: creating the communicator says what is missing.
+bool under_launcher() {
+  const auto job = environment_job();
+  return !job || job->launched;
+}
 
 // Whether this process holds rank 0, before anything is connected: it alone checks and writes files.
 bool is_first_process(const Options& options) {
   if (options.start_descriptor >= 0) return false;  // the process that started us has checked
-  const char* rank = std::getenv("RANK");
-  return rank == nullptr || std::strcmp(rank, "0") == 0;
+  const auto job = environment_job();
+  return !job || job->rank == 0;
 }
 
 // Rank `first + i` of `ranks` for each thread i, all meeting through the id.
@@ -52,12 +58,12 @@ Result<std::vector<Communicator>> create_threads(const Place& place, int threads
   return communicators;
 }
 
-int number_or(const char* text, int otherwise) { return text == nullptr ? otherwise : std::atoi(text); }
-
 // How many ranks there will be; 0: not known.
 int expected_ranks(const Options& options) {
   if (options.ranks > 0) return options.ranks * options.threads;
-  return under_launcher() ? number_or(std::getenv("WORLD_SIZE"), 0) : options.threads;
+  const auto job = environment_job();
+  if (!job) return 0;
+  return job->launched ? job->ranks : options.threads;
 }
 
 // The ranks of this process, one per thread, and the limits where rank 0 is among them: measured before
@@ -86,11 +92,11 @@ Result<Team> connect(const Options& options) {
   }
   if (options.threads > 1) {
     return Error{ErrorCode::InvalidArgument,
-                 fmt::format("-t {}: a launcher started this process (RANK is set); let it start more processes, "
-                             "or use --ranks without a launcher",
+                 fmt::format("-t {}: a launcher started this process; let it start more processes, or use --ranks "
+                             "without a launcher",
                              options.threads)};
   }
-  if (is_first_process(options)) team.limits = measure_limits(options, number_or(std::getenv("WORLD_SIZE"), 1));
+  if (is_first_process(options)) team.limits = measure_limits(options, std::max(1, expected_ranks(options)));
   auto one = Communicator::create_from_environment(options.communicator);
   if (!one) return one.error();
   team.communicators.push_back(*std::move(one));
@@ -206,8 +212,8 @@ int run_tool(std::string_view program, int argc, char** argv) {
   if (const Stop* what = std::get_if<Stop>(&parsed)) return stop(*what);
   const Options& options = std::get<Options>(parsed);
   if (options.ranks > 0 && options.start_descriptor < 0 && under_launcher()) {
-    return stop({2, fmt::format("wreath: error: --ranks {}: a launcher started this process (RANK or WORLD_SIZE is "
-                                "set); drop --ranks, or unset both\n",
+    return stop({2, fmt::format("wreath: error: --ranks {}: a launcher started this process; drop --ranks, or unset "
+                                "the launcher's variables\n",
                                 options.ranks)});
   }
   const auto able = check_group(row, options, expected_ranks(options));

@@ -137,11 +137,16 @@ std::int64_t TickScale::to_ns(std::uint64_t ticks) const {
   return first_.ns + static_cast<std::int64_t>(std::llround(distance(first_.ticks, ticks) * rate));
 }
 
+int cores_of_ranks() {
+  const Result<std::int64_t> told = setting_integer(Setting::HostCores);
+  return told && *told > 0 ? static_cast<int>(*told) : usable_cores();
+}
+
 std::int64_t spin_budget_ns(int threads) {
   constexpr std::int64_t kDefaultNs = 50'000;
   const Result<std::int64_t> setting = setting_integer(Setting::SpinUs);
   if (setting && *setting >= 0) return *setting * 1000;
-  return threads <= usable_cores() ? kDefaultNs : 0;
+  return threads <= cores_of_ranks() ? kDefaultNs : 0;
 }
 
 }  // namespace wreath

@@ -20,6 +20,10 @@ int usable_cores();
 // for the affinity mask.
 int usable_cores(const char* root, int affinity_cores);
 
+// Cores that the ranks of this host have together: WREATH_HOST_CORES, which a launcher sets that gives each rank its
+// own, else usable_cores().
+int cores_of_ranks();
+
 // Who made the processor: "GenuineIntel", "AuthenticAMD"; empty where it does not say.
 std::string cpu_vendor();
 

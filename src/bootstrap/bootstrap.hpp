@@ -10,6 +10,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/fd.hpp"
+#include "wreath/environment.hpp"
 #include "wreath/result.hpp"
 #include "wreath/transport.hpp"
 #include "wreath/types.hpp"
@@ -59,14 +60,10 @@ struct Membership {
 // Serves and joins the meeting point that `id` names.
 Result<Membership> join(const UniqueId& id, const BootstrapRequest& request);
 
-// The environment's job: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (docs/formats.md). Rank 0 serves
-// the meeting point in its own process. Names the first missing or malformed variable.
-struct EnvironmentJob {
-  int rank = 0;
-  int ranks = 1;
-  std::string source;  // which variables were used, for the log: "torchrun's variables"
-};
-Result<EnvironmentJob> environment_job();
+// Whether the meeting point that `id` names answers at once.
+bool leads_to_a_meeting(const UniqueId& id);
+
+// The environment's job (docs/formats.md). Rank 0 serves the meeting point in its own process.
 Result<Membership> join_environment(const EnvironmentJob& job, const BootstrapRequest& request);
 
 // `ranks` members of this process, linked by socket pairs; no network, no key needed.

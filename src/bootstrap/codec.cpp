@@ -110,6 +110,11 @@ void address_fields(Side& side, M& address) {
 }
 
 template <typename Side, typename M>
+void address_list(Side& side, M& addresses) {
+  side.list(addresses, kMaxAddresses, [&](auto& address) { address_fields(side, address); });
+}
+
+template <typename Side, typename M>
 void person_fields(Side& side, M& person) {
   side.number(person.pid);
   side.number(person.process);
@@ -140,7 +145,7 @@ void fields(Side& side, M& summons) {
 template <typename Side, typename M>
 requires std::same_as<std::remove_const_t<M>, Listening>
 void fields(Side& side, M& listening) {
-  address_fields(side, listening.tcp);
+  address_list(side, listening.tcp);
   side.text(listening.error, kMaxTextBytes);
 }
 
@@ -150,9 +155,10 @@ void fields(Side& side, M& table) {
   side.number(table.communicator);
   side.raw(table.salt);
   side.opaque(table.settings, kMaxSettingsBytes);
+  side.number(table.link_ms);
   side.list(table.rows, kMaxRanks, [&](auto& row) {
     person_fields(side, row);
-    address_fields(side, row.tcp);
+    address_list(side, row.tcp);
   });
 }
 

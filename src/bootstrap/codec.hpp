@@ -23,6 +23,7 @@ inline constexpr int kMaxRanks = 4096;
 inline constexpr std::size_t kMaxSettingsBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxTextBytes = 4096;
 inline constexpr std::size_t kMaxNameBytes = 96;
+inline constexpr std::size_t kMaxAddresses = 8;
 
 // Appends values to bytes.
 class Writer {
@@ -103,7 +104,7 @@ struct Summons {
 
 // Rank to meeting point: where it listens for TCP (or why it could not).
 struct Listening {
-  NetAddress tcp;
+  std::vector<NetAddress> tcp;  // in order of preference; none: no listener was asked for
   std::string error;
 };
 
@@ -114,7 +115,7 @@ struct TableRow {
   std::string host_name;
   std::string library_version;
   std::string unix_name;
-  NetAddress tcp;
+  std::vector<NetAddress> tcp;
 };
 
 // Meeting point to all ranks: everybody, in the order of ranks.
@@ -122,6 +123,7 @@ struct Table {
   std::uint64_t communicator = 0;
   std::array<std::byte, kKeyBytes> salt{};  // the links' key is derived from it and the job's key
   std::string settings;                     // rank 0's
+  std::int64_t link_ms = -1;                // all links must stand within this time; -1: no limit
   std::vector<TableRow> rows;
 };
 

@@ -1,210 +1,219 @@
-// Ranks that a launcher started: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT say where they meet.
+// Ranks that a launcher started: where they meet, and who proves what to whom (launched.hpp reads the variables).
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
+#include <optional>
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/bootstrap/bootstrap.hpp"
+#include "src/bootstrap/interfaces.hpp"
+#include "src/bootstrap/launched.hpp"
 #include "src/bootstrap/meeting.hpp"
+#include "src/bootstrap/meeting_file.hpp"
 
 namespace wreath {
 namespace {
 
-constexpr int kPorts = 16;
-constexpr std::string_view kVariables = "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT";
-
-Status require(Setting setting, std::string_view because) {
-  if (is_set(setting)) return {};
-  return Error{ErrorCode::InvalidArgument, fmt::format("{} is not set, but {}", row(setting).name, because)};
-}
-
-struct Ports {
-  std::uint16_t first;
-  std::uint16_t last;
-};
-
-Result<Ports> ports() {
-  if (is_set(Setting::Port)) {
-    auto port = setting_integer(Setting::Port);
-    if (!port) return port.error();
-    if (*port > 0) return Ports{static_cast<std::uint16_t>(*port), static_cast<std::uint16_t>(*port)};
-  }
-  auto port = setting_integer(Setting::MasterPort);
-  if (!port) return port.error();
-  const std::int64_t last = std::min<std::int64_t>(*port + kPorts - 1, kMaximumPort);
-  return Ports{static_cast<std::uint16_t>(*port), static_cast<std::uint16_t>(last)};
-}
-
-// Two jobs of one user may look at the same ports: their keys must differ.
-std::string job_name() { return "MASTER_PORT=" + setting_text(Setting::MasterPort); }
-
-// Names that only ranks of this user, on this host, with this MASTER_ADDR and MASTER_PORT look for.
-std::vector<SocketAddress> unix_candidates(const std::string& host) {
-  std::vector<SocketAddress> candidates;
-  const std::string job = fmt::format("{}/{}/{}", ::geteuid(), host, job_name());
+// Names that only ranks of this user, on this host, with this job and address look for.
+std::vector<SocketAddress> unix_candidates(const Rendezvous& where) {
+  const std::string job = fmt::format("{}/{}/{}", ::geteuid(), where.said, where.job);
   const auto hash = Key::none()->tag(std::as_bytes(std::span(job)));
   std::string name = "wreath-job-";
   for (const std::byte byte : std::span(hash).first(16)) name += fmt::format("{:02x}", static_cast<unsigned>(byte));
-  candidates.push_back(SocketAddress::abstract_unix(name));
+  return {SocketAddress::abstract_unix(name)};
+}
+
+std::vector<SocketAddress> tcp_candidates(const std::vector<SocketAddress>& addresses, const Rendezvous& where) {
+  std::vector<SocketAddress> candidates;
+  for (const std::uint16_t port : where.ports) {
+    for (const SocketAddress& address : addresses) candidates.push_back(address.with_port(port));
+  }
   return candidates;
 }
 
-std::vector<SocketAddress> tcp_candidates(const std::vector<SocketAddress>& addresses, Ports range) {
-  std::vector<SocketAddress> candidates;
-  for (int port = range.first; port <= range.last; ++port) {
-    for (const SocketAddress& address : addresses) {
-      candidates.push_back(address.with_port(static_cast<std::uint16_t>(port)));
-    }
-  }
-  return candidates;
+std::string ports_text(const Rendezvous& where) {
+  const auto [first, last] = std::pair(where.ports.front(), where.ports.back());
+  return first == last ? fmt::format("port {}", first) : fmt::format("ports {} .. {}", first, last);
 }
 
 struct Place {
   MeetingPlace meeting;
-  std::string master;  // MASTER_ADDR
-  Ports range;
+  Rendezvous where;
 };
-
-bool any_local(const std::vector<SocketAddress>& addresses) {
-  for (const SocketAddress& address : addresses) {
-    if (is_local(address)) return true;
-  }
-  return false;
-}
 
 // Without a key only ranks of one host may meet, and only where no other user can: UNIX sockets.
 Status use_unix(Place& place, const std::vector<SocketAddress>& addresses) {
-  if (!any_local(addresses)) {
-    return Error{ErrorCode::StartupFailed, fmt::format("MASTER_ADDR={} is another host, and this job has no key: {}",
-                                                       place.master, key_remedies())};
+  if (!addresses.empty() && !std::any_of(addresses.begin(), addresses.end(), is_local)) {
+    return Error{ErrorCode::StartupFailed,
+                 fmt::format("{} is another host, and this job has no key: {}", place.where.said, key_remedies())};
   }
-  place.meeting.self.key = Key::none();
-  place.meeting.candidates = unix_candidates(place.master);
+  place.meeting.candidates = unix_candidates(place.where);
   place.meeting.hint = "no key was found on this rank, so it looked for ranks of this host and user only";
   return {};
 }
 
-Result<Place> find_place() {
+Result<std::vector<SocketAddress>> resolve_all(const Rendezvous& where) {
+  std::vector<SocketAddress> all;
+  std::optional<Error> failure;
+  for (const std::string& host : where.hosts) {
+    auto addresses = resolve(host, where.ports.front());
+    if (!addresses) {
+      failure = Error{addresses.error().code, where.said + ": " + addresses.error().message};
+      continue;
+    }
+    all.insert(all.end(), addresses->begin(), addresses->end());
+  }
+  if (all.empty() && failure) return *failure;
+  return all;
+}
+
+Result<Place> find_place(const Rendezvous& where) {
   Place place;
-  place.master = setting_text(Setting::MasterAddr);
-  place.meeting.self.greeting.version = std::string(library_version());
-  auto range = ports();
-  if (!range) return range.error();
-  place.range = *range;
-  auto addresses = resolve(place.master, place.range.first);
-  if (!addresses) return Error{addresses.error().code, "MASTER_ADDR: " + addresses.error().message};
+  place.where = where;
+  place.meeting.self = {Key::none(), {kProtocol, -1, Purpose::Meet, std::string(library_version())}};
+  const auto addresses = resolve_all(where);
+  if (!addresses) return addresses.error();
   auto found = find_key();
   if (!found) return found.error();
   auto insecure = setting_boolean(Setting::Insecure);
   if (!insecure) return insecure.error();
-  if (!found->key && !*insecure) {
+  const std::string job = where.job;
+  if (found->key) place.meeting.self.key = found->key->derive("wreath job", std::as_bytes(std::span(job)));
+  if (found->key) log_info("key: {}", found->source);
+  if (where.hosts.empty() || (!found->key && !*insecure)) {
     WREATH_TRY(use_unix(place, *addresses));
+    if (found->key) place.meeting.hint = "rank 0 must be running on this host: WREATH_ADDRESS is not set";
     return place;
   }
   if (!found->key) {
-    log_warning("WREATH_INSECURE=1 and no key: anyone who reaches {} port {} .. {} can join this job and read its data",
-                place.master, place.range.first, place.range.last);
+    log_warning("WREATH_INSECURE=1 and no key: anyone who reaches {}, {}, can join this job and read its data",
+                place.where.said, ports_text(where));
+    place.meeting.self.key = Key::none()->derive("wreath job", std::as_bytes(std::span(job)));
   }
-  const auto key = found->key ? found->key : Key::none();
-  const std::string job = job_name();
-  place.meeting.self.key = key->derive("wreath job", std::as_bytes(std::span(job)));
-  place.meeting.candidates = tcp_candidates(*addresses, place.range);
+  place.meeting.candidates = tcp_candidates(*addresses, where);
   place.meeting.hint =
       fmt::format("rank 0 must be running, and its key must be this rank's (source: {})", found->source);
-  log_info("key: {}", found->source);
   return place;
 }
 
 Error no_place_to_listen(const Place& place, bool in_use, const std::string& reason) {
   if (!in_use) return {ErrorCode::StartupFailed, reason};
   if (!place.meeting.candidates.front().is_unix()) {
-    return {ErrorCode::StartupFailed, fmt::format("all ports {} .. {} at MASTER_ADDR={} are in use", place.range.first,
-                                                  place.range.last, place.master)};
+    return {ErrorCode::StartupFailed, fmt::format("{} at {}: all in use", ports_text(place.where), place.where.said)};
   }
-  return {ErrorCode::StartupFailed,
-          fmt::format("another job of this host, or a second rank 0, has MASTER_ADDR={} and MASTER_PORT={}",
-                      place.master, setting_text(Setting::MasterPort))};
+  return {ErrorCode::StartupFailed, fmt::format("another job of this host has the same place to meet ({}, {}): "
+                                                "WREATH_JOB tells them apart",
+                                                place.where.said, place.where.job)};
 }
 
-// Rank 0: listens on the first candidate that is free.
-Result<Fd> listen_at(const Place& place) {
-  std::string reason = fmt::format("MASTER_ADDR={} is not an address of this host, where rank 0 runs", place.master);
+// What rank 0 found when it looked for a place to listen.
+struct Listening0 {
+  std::vector<Fd> listeners;
+  std::optional<SocketAddress> twin;  // where another process serves this very job: it claims to be rank 0, too
+};
+
+// Rank 0 listens at all its addresses, at the first port that is free.
+Result<Listening0> listen_at(const Place& place) {
+  Listening0 result;
+  std::string reason = fmt::format("{} is not an address of this host, where rank 0 runs", place.where.said);
   bool in_use = false;
+  std::uint16_t port = 0;
   for (const SocketAddress& candidate : place.meeting.candidates) {
+    if (!result.listeners.empty() && candidate.port() != port) break;
     int error = 0;
     auto listener = listen_on(candidate, &error);
-    if (listener || out_of_descriptors(error)) return listener;
+    if (!listener && out_of_descriptors(error)) return listener.error();
+    if (listener) {
+      port = candidate.port();
+      result.listeners.push_back(std::move(*listener));
+      continue;
+    }
     in_use = in_use || error == EADDRINUSE;
+    if (error == EADDRINUSE && answers(candidate, place.meeting.self)) result.twin = candidate;
+    if (result.twin) return result;
     if (error != EADDRINUSE && error != EADDRNOTAVAIL) reason = listener.error().message;
   }
-  return no_place_to_listen(place, in_use, reason);
+  if (result.listeners.empty()) return no_place_to_listen(place, in_use, reason);
+  return result;
 }
 
 // A host name that means the loopback address on its own host is a common trap.
-void warn_of_loopback(const Place& place, const SocketAddress& address) {
-  if (!address.is_loopback() || place.master == "localhost" || SocketAddress::parse_ip(place.master, 0)) return;
-  log_warning("MASTER_ADDR={} means {} on its own host: ranks of other hosts cannot reach it", place.master,
-              address.ip_text());
+void warn_of_loopback(const Place& place, const std::vector<SocketAddress>& addresses) {
+  if (place.where.hosts.empty() || !std::all_of(addresses.begin(), addresses.end(),
+                                                [](const SocketAddress& address) { return address.is_loopback(); }))
+    return;
+  const bool meant = std::all_of(place.where.hosts.begin(), place.where.hosts.end(), [](const std::string& host) {
+    return host == "localhost" || SocketAddress::parse_ip(host, 0);
+  });
+  if (meant) return;
+  log_warning("{} means {} on its own host: ranks of other hosts cannot reach it", place.where.said,
+              addresses.front().ip_text());
 }
 
-// One of the launcher's variables that is set; empty: none is.
-std::string_view variable_present() {
-  constexpr std::array kAll{Setting::JobRank, Setting::WorldSize, Setting::MasterAddr, Setting::MasterPort};
-  const auto found = std::find_if(kAll.begin(), kAll.end(), is_set);
-  return found == kAll.end() ? std::string_view() : row(*found).name;
+// Of rank 0's addresses those that other hosts can use: on interfaces that run.
+std::vector<SocketAddress> usable(const std::vector<SocketAddress>& addresses) {
+  const std::vector<Interface> all = interfaces();
+  std::vector<SocketAddress> good;
+  for (const SocketAddress& address : addresses) {
+    const bool runs = std::any_of(all.begin(), all.end(), [&](const Interface& one) {
+      return one.running && !one.loopback && one.address.ip_text() == address.ip_text();
+    });
+    if (runs) good.push_back(address.with_port(0));
+  }
+  return good;
+}
+
+void log_disagreements(const EnvironmentJob& job) {
+  for (const Disagreement& one : disagreements(job)) {
+    const std::string text =
+        fmt::format("rank {} of {}, said by {}; {}", job.rank, job.ranks, job.source, one.sentence);
+    one.alarming ? log_warning("{}", text) : log_info("{}", text);
+  }
+}
+
+// Rank 0: serves the meeting point, and goes there.
+Result<Membership> serve_and_meet(Place& place, const BootstrapRequest& request) {
+  auto served = listen_at(place);
+  if (!served) return served.error();
+  if (served->twin) {
+    place.meeting.candidates = {*served->twin};
+    return meet(place.meeting, request);
+  }
+  std::vector<SocketAddress> addresses;
+  for (const Fd& listener : served->listeners) {
+    addresses.push_back(local_address(listener.get()));
+    log_info("rank 0 waits for {} ranks at {}", request.ranks, addresses.back().text());
+  }
+  warn_of_loopback(place, addresses);
+  WREATH_TRY(serve_meeting(std::move(served->listeners), place.meeting.self));
+  place.meeting.candidates = addresses;
+  if (!addresses.front().is_unix()) place.meeting.interfaces = usable(addresses);
+  return meet(place.meeting, request);
 }
 
 }  // namespace
-
-Result<EnvironmentJob> environment_job() {
-  const std::string_view present = variable_present();
-  if (present.empty()) return EnvironmentJob{0, 1, fmt::format("alone: none of {} is set", kVariables)};
-  const std::string because = fmt::format("{} is", present);
-  WREATH_TRY(require(Setting::JobRank, because));
-  WREATH_TRY(require(Setting::WorldSize, because));
-  auto rank = setting_integer(Setting::JobRank);
-  if (!rank) return rank.error();
-  auto ranks = setting_integer(Setting::WorldSize);
-  if (!ranks) return ranks.error();
-  if (*rank >= *ranks) {
-    return Error{ErrorCode::InvalidArgument, fmt::format("RANK={} must be less than WORLD_SIZE={}", *rank, *ranks)};
-  }
-  if (*ranks > 1) {
-    WREATH_TRY(require(Setting::MasterAddr, fmt::format("WORLD_SIZE={}", *ranks)));
-    WREATH_TRY(require(Setting::MasterPort, fmt::format("WORLD_SIZE={}", *ranks)));
-    if (auto range = ports(); !range) return range.error();
-  }
-  return EnvironmentJob{static_cast<int>(*rank), static_cast<int>(*ranks),
-                        fmt::format("torchrun's variables ({})", kVariables)};
-}
 
 Result<Membership> join_environment(const EnvironmentJob& job, const BootstrapRequest& request) {
   if (request.rank != job.rank || request.ranks != job.ranks) {
     return Error{ErrorCode::InvalidArgument, fmt::format("rank={} of {} is not the environment's rank {} of {}",
                                                          request.rank, request.ranks, job.rank, job.ranks)};
   }
+  log_disagreements(job);
   if (job.ranks == 1) {
     auto alone = join_local(1, request.settings);
     if (!alone) return alone.error();
     return std::move(alone->front());
   }
-  auto place = find_place();
+  const auto where = rendezvous();
+  if (!where) return where.error();
+  if (!where->file.empty()) return join_file(where->file, where->hosts, request);
+  auto place = find_place(*where);
   if (!place) return place.error();
   if (job.rank != 0) return meet(place->meeting, request);
-  auto listener = listen_at(*place);
-  if (!listener) return listener.error();
-  const SocketAddress address = local_address(listener->get());
-  warn_of_loopback(*place, address);
-  log_info("rank 0 waits for {} ranks at {}", job.ranks, address.text());
-  std::vector<Fd> listeners;
-  listeners.push_back(std::move(*listener));
-  WREATH_TRY(serve_meeting(std::move(listeners), place->meeting.self));
-  place->meeting.candidates = {address};
-  return meet(place->meeting, request);
+  return serve_and_meet(*place, request);
 }
 
 }  // namespace wreath

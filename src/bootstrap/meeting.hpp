@@ -21,8 +21,8 @@ namespace wreath {
 struct MeetingPlace {
   Identity self;                          // its key opens the meeting
   std::vector<SocketAddress> candidates;  // where to look, in order
-  SocketAddress interface;                // what a TCP listener for other hosts binds; unspecified: the
-                                          // local end of the connection to the meeting point
+  std::vector<SocketAddress> interfaces;  // what TCP listeners for other hosts bind where WREATH_SOCKET_IFNAME is not
+                                          // set; none: the local end of the connection to the meeting point
   bool ends_when_refused = false;         // it listened before anybody came: refused means gone
   std::uint64_t host = host_id();         // whom this rank shares a host with
   std::string hint;                       // appended to "nobody answered"
@@ -34,6 +34,9 @@ Status serve_meeting(std::vector<Fd> listeners, Identity self);
 
 // The meeting itself, in the calling thread.
 void run_meeting(std::vector<Fd> listeners, Identity self);
+
+// Whether somebody at `address` proves the key of `self` at once.
+bool answers(const SocketAddress& address, const Identity& self);
 
 // Goes to the meeting point and returns linked to everybody.
 Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& request);

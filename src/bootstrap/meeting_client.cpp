@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <optional>
 
+#include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/bootstrap/frame.hpp"
 #include "src/bootstrap/host.hpp"
+#include "src/bootstrap/interfaces.hpp"
+#include "src/bootstrap/launched.hpp"
 #include "src/bootstrap/meeting.hpp"
 #include "src/bootstrap/mesh.hpp"
 
@@ -66,6 +69,7 @@ class Search {
     bool refused = false;
     auto fd = connect_to(address, patience, &refused);
     all_refused_ = all_refused_ && refused;
+    silent_ = !fd && !refused && patience.passed();
     if (!fd) {
       reason_ = fd.error().message;
       final_ = reason_.find("RLIMIT_NOFILE") != std::string::npos;
@@ -86,8 +90,11 @@ class Search {
   }
 
   Error give_up(std::int64_t after_ms) const {
-    std::string text = fmt::format("rank {} found no meeting point at {} within {} ms (last: {})", self_.greeting.rank,
-                                   range_text(place_.candidates), after_ms, reason_);
+    const std::string way = way_to(place_.candidates.front());
+    std::string text =
+        fmt::format("rank {} found no meeting point at {}{}{} within {} ms (last: {})", self_.greeting.rank,
+                    range_text(place_.candidates), way.empty() ? "" : " from ", way, after_ms, reason_);
+    if (silent_ && unproved_.empty()) text += "; no answer at all: does a firewall drop packets, or is the host down?";
     if (!unproved_.empty()) text += fmt::format("; {} answered but did not prove the job's key", unproved_);
     if (!place_.hint.empty()) text += "; " + place_.hint;
     return {ErrorCode::StartupFailed, std::move(text)};
@@ -101,7 +108,8 @@ class Search {
   std::string reason_;
   std::string unproved_;  // who answered without the key
   bool all_refused_ = true;
-  bool final_ = false;  // no use trying again
+  bool silent_ = false;  // the last one did not even refuse
+  bool final_ = false;   // no use trying again
 };
 
 // The next message, which must be an M; a Refusal becomes its error.
@@ -136,16 +144,66 @@ Hello make_hello(const MeetingPlace& place, const BootstrapRequest& request, con
   return hello;
 }
 
-// Opens the TCP listener that the meeting point asks for.
-Result<Fd> open_tcp(const Summons& summons, const MeetingPlace& place, int meeting) {
-  if (!summons.open_tcp) return Fd();
-  const SocketAddress mine = local_address(meeting);
-  SocketAddress interface = place.interface.family() != AF_UNSPEC ? place.interface : mine;
-  if (summons.loopback) interface = SocketAddress::loopback(mine.family() == AF_INET6 ? AF_INET6 : AF_INET, 0);
-  if (interface.ip_bytes().empty()) {
-    return Error{ErrorCode::StartupFailed, "ranks are on several hosts, but this one knows no IP address of its host"};
+// At the first port of WREATH_PORT_RANGE that is free, or at any without it.
+Result<Fd> listen_in_range(const SocketAddress& interface) {
+  const std::string text = setting_text(Setting::PortRange);
+  if (text.empty()) return listen_on(interface.with_port(0));
+  const auto ports = parse_ports(text, row(Setting::PortRange).name);
+  if (!ports) return ports.error();
+  for (const std::uint16_t port : *ports) {
+    int error = 0;
+    auto listener = listen_on(interface.with_port(port), &error);
+    if (listener || error != EADDRINUSE) return listener;
   }
-  return listen_on(interface.with_port(0));
+  return Error{ErrorCode::StartupFailed,
+               fmt::format("all ports of WREATH_PORT_RANGE={} are in use at {}", text, interface.ip_text())};
+}
+
+// What this rank's listeners bind for ranks of other hosts.
+Result<std::vector<SocketAddress>> interfaces_for(const MeetingPlace& place, const SocketAddress& mine) {
+  if (is_set(Setting::SocketInterface)) return chosen_addresses(interfaces(), mine.family());
+  if (!place.interfaces.empty()) return place.interfaces;
+  if (!mine.ip_bytes().empty()) return std::vector{mine};
+  return Error{ErrorCode::StartupFailed, "ranks are on several hosts, but this one knows no IP address of its host"};
+}
+
+// Opens the TCP listeners that the meeting point asks for: one for each interface, at most kMaxAddresses. An interface
+// that refuses is passed over while there are others.
+Result<std::vector<Fd>> open_tcp(const Summons& summons, const MeetingPlace& place, int meeting) {
+  std::vector<Fd> listeners;
+  if (!summons.open_tcp) return listeners;
+  const SocketAddress mine = local_address(meeting);
+  if (summons.loopback) {
+    auto listener = listen_on(SocketAddress::loopback(mine.family() == AF_INET6 ? AF_INET6 : AF_INET, 0));
+    if (!listener) return listener.error();
+    listeners.push_back(std::move(*listener));
+    return listeners;
+  }
+  const auto addresses = interfaces_for(place, mine);
+  if (!addresses) return addresses.error();
+  std::optional<Error> refused;
+  for (const SocketAddress& address : *addresses) {
+    if (listeners.size() == kMaxAddresses) break;
+    auto listener = listen_in_range(address);
+    if (!listener) {
+      refused = listener.error();
+      continue;
+    }
+    log_info("other hosts reach this rank at {}", local_address(listener->get()).text());
+    listeners.push_back(std::move(*listener));
+  }
+  if (listeners.empty() && refused) return *refused;
+  return listeners;
+}
+
+Listening make_listening(const Result<std::vector<Fd>>& listeners) {
+  Listening listening;
+  if (!listeners) {
+    listening.error = listeners.error().message;
+    return listening;
+  }
+  for (const Fd& listener : *listeners) listening.tcp.push_back(to_net_address(local_address(listener.get())));
+  return listening;
 }
 
 Status check_table(const Table& table, const BootstrapRequest& request) {
@@ -175,7 +233,7 @@ Membership make_membership(const BootstrapRequest& request, std::shared_ptr<Mesh
 
 // Links to all and waits until everybody is linked, or for the reason why not.
 Result<std::vector<Fd>> link(Mesh& mesh, int meeting, Deadline deadline, int interrupt) {
-  auto control = mesh.link_all(deadline, meeting);
+  auto control = mesh.link_all(meeting);
   const bool told = !control && control.error().code == ErrorCode::NotReady;
   if (!told) {
     Ready ready;
@@ -190,6 +248,12 @@ Result<std::vector<Fd>> link(Mesh& mesh, int meeting, Deadline deadline, int int
 }
 
 }  // namespace
+
+bool answers(const SocketAddress& address, const Identity& self) {
+  const Deadline patience = Deadline::after_ms(kFirstPatienceMs);
+  auto fd = connect_to(address, patience);
+  return fd && prove(std::move(*fd), self, patience);
+}
 
 Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& request) {
   if (request.ranks < 1 || request.ranks > kMaxRanks) {
@@ -216,22 +280,19 @@ Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& reque
 
   auto summons = expect<Summons>(socket, deadline, request.interrupt);
   if (!summons) return summons.error();
-  auto tcp_listener = open_tcp(*summons, place, socket);
-  Listening listening;
-  if (!tcp_listener) listening.error = tcp_listener.error().message;
-  if (tcp_listener && *tcp_listener) listening.tcp = to_net_address(local_address(tcp_listener->get()));
-  (void)send_message(socket, listening, deadline);
+  auto listeners = open_tcp(*summons, place, socket);
+  (void)send_message(socket, make_listening(listeners), deadline);
 
   auto table = expect<Table>(socket, deadline, request.interrupt);
   if (!table) return table.error();
-  if (!tcp_listener) return tcp_listener.error();
+  if (!listeners) return listeners.error();
   WREATH_TRY(check_table(*table, request));
   if (deadline.left_ms() >= 0 && deadline.left_ms() < kLeastLinkMs + kGraceMs) {
     deadline = Deadline::after_ms(kLeastLinkMs + kGraceMs);
   }
   auto key = self.key->derive("wreath links", table->salt);
-  auto mesh = std::make_shared<Mesh>(request.rank, std::move(*table), std::move(key), std::move(*unix_listener),
-                                     std::move(*tcp_listener));
+  listeners->push_back(std::move(*unix_listener));
+  auto mesh = std::make_shared<Mesh>(request.rank, std::move(*table), std::move(key), std::move(*listeners));
   auto control = link(*mesh, socket, deadline, request.interrupt);
   if (!control) return control.error();
   return make_membership(request, std::move(mesh), std::move(*control));

@@ -33,7 +33,7 @@ struct Guest {
   Greeting greeting;
   MessageReader reader;
   std::optional<Hello> hello;
-  NetAddress tcp;
+  std::vector<NetAddress> tcp;
   Phase answered = Phase::Gathering;  // the last phase whose answer arrived
 };
 
@@ -149,7 +149,7 @@ class Meeting {
   bool handle(Guest& guest, Listening& listening) {
     if (phase_ != Phase::Opening || guest.answered != Phase::Gathering) return false;
     guest.answered = Phase::Opening;
-    guest.tcp = listening.tcp;
+    guest.tcp = std::move(listening.tcp);
     if (!listening.error.empty())
       fail(guest.hello->rank, fmt::format("{}: {}", describe(*guest.hello), listening.error));
     return true;
@@ -205,6 +205,7 @@ class Meeting {
     table.communicator = random_u64();
     fill_random(table.salt);
     table.settings = by_rank_.at(0)->hello->settings;
+    table.link_ms = deadline_.left_ms();
     for (const auto& [rank, guest] : by_rank_) {
       const Hello& hello = *guest->hello;
       table.rows.push_back(

@@ -2,17 +2,21 @@
 #include "src/bootstrap/mesh.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+
+#include "src/bootstrap/interfaces.hpp"
 
 namespace wreath {
 namespace {
 
-std::vector<Fd> listeners(Fd unix_listener, Fd tcp_listener) {
-  std::vector<Fd> list;
-  if (unix_listener) list.push_back(std::move(unix_listener));
-  if (tcp_listener) list.push_back(std::move(tcp_listener));
-  return list;
+constexpr int kFirstPatienceMs = 2000;  // for one of a peer's addresses, then doubled: the next one may answer
+constexpr int kMostPatienceMs = 8000;
+
+// Who connects gives up first, for it knows why; then who waits; then the meeting point.
+Deadline share_of(std::int64_t link_ms, std::int64_t eighths) {
+  return Deadline::after_ms(link_ms < 0 ? -1 : link_ms * eighths / 8);
 }
 
 void set_options(int socket, Purpose purpose) {
@@ -42,11 +46,11 @@ SocketAddress to_socket_address(const NetAddress& address) {
   return {};
 }
 
-Mesh::Mesh(Rank rank, Table table, std::shared_ptr<const Key> key, Fd unix_listener, Fd tcp_listener)
+Mesh::Mesh(Rank rank, Table table, std::shared_ptr<const Key> key, std::vector<Fd> listeners)
     : rank_(rank),
       table_(std::move(table)),
       key_(std::move(key)),
-      acceptor_(listeners(std::move(unix_listener), std::move(tcp_listener)), identity(Purpose::Control)) {}
+      acceptor_(std::move(listeners), identity(Purpose::Control)) {}
 
 Identity Mesh::identity(Purpose purpose) const {
   return {key_, {kProtocol, rank_, purpose, std::string(library_version())}};
@@ -62,37 +66,65 @@ std::vector<SocketAddress> Mesh::addresses_of(Rank peer, Purpose purpose) const 
   const TableRow& theirs = table_.rows[static_cast<std::size_t>(peer)];
   // Between ranks of one host descriptors travel with messages, which TCP would lose.
   if (purpose == Purpose::Control && mine.host == theirs.host) return {SocketAddress::abstract_unix(theirs.unix_name)};
-  if (theirs.tcp.family == 0) return {};
-  return {to_socket_address(theirs.tcp)};
+  std::vector<SocketAddress> addresses;
+  for (const NetAddress& address : theirs.tcp) addresses.push_back(to_socket_address(address));
+  const auto worked = last_worked_.find(peer);
+  if (worked != last_worked_.end() && worked->second < addresses.size())
+    std::swap(addresses.front(), addresses[worked->second]);
+  return addresses;
+}
+
+std::string Mesh::listening_text() const {
+  std::vector<std::string> texts;
+  for (const NetAddress& address : table_.rows[static_cast<std::size_t>(rank_)].tcp)
+    texts.push_back(to_socket_address(address).text());
+  return texts.empty() ? "its UNIX socket" : fmt::format("{}", fmt::join(texts, ", "));
+}
+
+// NotReady: interrupted. PeerLost: nobody listens there. Others: it may help to try again.
+Result<Fd> Mesh::attempt(Rank peer, Purpose purpose, const SocketAddress& address, Deadline deadline, int watch) const {
+  bool refused = false;
+  auto fd = connect_to(address, deadline, &refused);
+  if (!fd) {
+    const std::string way = way_to(address);
+    const std::string_view silent = deadline.passed() ? " (no answer at all: does a firewall drop packets?)" : "";
+    return Error{refused ? ErrorCode::PeerLost : ErrorCode::StartupFailed,
+                 fmt::format("{}{}{}{}", fd.error().message, way.empty() ? "" : " from ", way, silent)};
+  }
+  set_options(fd->get(), purpose);
+  auto proved = prove(std::move(*fd), identity(purpose), deadline, watch);
+  if (proved && proved->peer.rank == peer) return std::move(proved->fd);
+  const bool interrupted = watch >= 0 && wait_for(watch, POLLIN, Deadline::after_ms(0));
+  if (interrupted) return Error{ErrorCode::NotReady, "interrupted"};
+  return Error{ErrorCode::StartupFailed,
+               fmt::format("{}: {}", address.text(), proved ? "another rank answered" : proved.error().message)};
 }
 
 // Tries the peer's addresses in order until one leads to it. A handshake can be dropped when strangers
 // crowd the peer's listener, so that is tried again; a refused connection is final.
-Result<Fd> Mesh::connect(Rank peer, Purpose purpose, Deadline deadline, int watch) const {
+Result<Fd> Mesh::connect(Rank peer, Purpose purpose, Deadline deadline, int watch) {
   const std::vector<SocketAddress> addresses = addresses_of(peer, purpose);
   if (addresses.empty()) return Error{ErrorCode::StartupFailed, fmt::format("{} has no address", describe(peer)), peer};
+  int patience_ms = kFirstPatienceMs;
   for (int wait_ms = 1;; wait_ms = std::min(2 * wait_ms, 100)) {
-    std::string reason;
+    std::vector<std::string> reasons;
     bool all_refused = true;
-    for (const SocketAddress& address : addresses) {
-      bool refused = false;
-      auto fd = connect_to(address, deadline, &refused);
-      all_refused = all_refused && refused;
-      if (!fd) {
-        reason = fd.error().message;
-        continue;
-      }
-      set_options(fd->get(), purpose);
-      auto proved = prove(std::move(*fd), identity(purpose), deadline, watch);
-      if (proved && proved->peer.rank == peer) return std::move(proved->fd);
-      reason = fmt::format("{}: {}", address.text(), proved ? "another rank answered" : proved.error().message);
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      const Deadline patience = sooner(deadline, Deadline::after_ms(patience_ms));
+      auto fd = attempt(peer, purpose, addresses[i], patience, watch);
+      if (fd && i > 0) last_worked_[peer] = i;
+      if (fd || fd.error().code == ErrorCode::NotReady) return fd;
+      all_refused = all_refused && fd.error().code == ErrorCode::PeerLost;
+      reasons.push_back(fd.error().message);
     }
     const bool interrupted = watch >= 0 && wait_for(watch, POLLIN, Deadline::after_ms(0));
     if (interrupted) return Error{ErrorCode::NotReady, "interrupted"};
     if (all_refused || deadline.passed()) {
-      return Error{ErrorCode::StartupFailed, fmt::format("no connection to {}: {}", describe(peer), reason), peer};
+      return Error{ErrorCode::StartupFailed,
+                   fmt::format("no connection to {}: {}", describe(peer), fmt::join(reasons, "; ")), peer};
     }
     sleep_ms(wait_ms);
+    patience_ms = std::min(2 * patience_ms, kMostPatienceMs);
   }
 }
 
@@ -107,7 +139,10 @@ Result<Fd> Mesh::accept(Rank peer, Purpose purpose, Deadline deadline, int watch
     }
     auto proved = acceptor_.next(deadline, watch);
     if (!proved && proved.error().code == ErrorCode::Timeout) {
-      return Error{ErrorCode::StartupFailed, fmt::format("no connection from {} in time", describe(peer)), peer};
+      return Error{
+          ErrorCode::StartupFailed,
+          fmt::format("no connection from {} in time, which was to come to {}", describe(peer), listening_text()),
+          peer};
     }
     if (!proved) return proved.error();
     set_options(proved->fd.get(), proved->peer.purpose);
@@ -115,13 +150,15 @@ Result<Fd> Mesh::accept(Rank peer, Purpose purpose, Deadline deadline, int watch
   }
 }
 
-Result<std::vector<Fd>> Mesh::link_all(Deadline deadline, int watch) {
+Result<std::vector<Fd>> Mesh::link_all(int watch) {
+  const Deadline connecting = share_of(table_.link_ms, 6);
+  const Deadline accepting = share_of(table_.link_ms, 7);
   const auto ranks = static_cast<Rank>(table_.rows.size());
   std::vector<Fd> control(table_.rows.size());
   for (Rank peer = 0; peer < ranks; ++peer) {
     if (peer == rank_) continue;
-    auto fd = peer < rank_ ? connect(peer, Purpose::Control, deadline, watch)
-                           : accept(peer, Purpose::Control, deadline, watch);
+    auto fd = peer < rank_ ? connect(peer, Purpose::Control, connecting, watch)
+                           : accept(peer, Purpose::Control, accepting, watch);
     if (!fd) return fd.error();
     control[static_cast<std::size_t>(peer)] = std::move(*fd);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -18,12 +19,12 @@ SocketAddress to_socket_address(const NetAddress& address);
 
 class Mesh {
  public:
-  // `unix_listener` and `tcp_listener` (may be empty) are where the table says this rank listens.
-  // `key` is the links' key: derived from the job's and the table's salt.
-  Mesh(Rank rank, Table table, std::shared_ptr<const Key> key, Fd unix_listener, Fd tcp_listener);
+  // `listeners` are where the table says this rank listens. `key` is the links' key: derived from the job's and the
+  // table's salt.
+  Mesh(Rank rank, Table table, std::shared_ptr<const Key> key, std::vector<Fd> listeners);
 
-  // One control connection per peer; ends early (NotReady) when `watch` becomes readable.
-  Result<std::vector<Fd>> link_all(Deadline deadline, int watch);
+  // One control connection per peer, within the table's time; ends early (NotReady) when `watch` becomes readable.
+  Result<std::vector<Fd>> link_all(int watch);
 
   // One more TCP connection to `peer`; ends early (NotReady) when `watch` becomes readable.
   Result<Fd> open_stream(Rank peer, Deadline deadline, int watch);
@@ -33,15 +34,18 @@ class Mesh {
  private:
   std::vector<SocketAddress> addresses_of(Rank peer, Purpose purpose) const;
   Identity identity(Purpose purpose) const;
-  Result<Fd> connect(Rank peer, Purpose purpose, Deadline deadline, int watch) const;
+  Result<Fd> connect(Rank peer, Purpose purpose, Deadline deadline, int watch);
+  Result<Fd> attempt(Rank peer, Purpose purpose, const SocketAddress& address, Deadline deadline, int watch) const;
   Result<Fd> accept(Rank peer, Purpose purpose, Deadline deadline, int watch);
   std::string describe(Rank peer) const;
+  std::string listening_text() const;
 
   Rank rank_;
   Table table_;
   std::shared_ptr<const Key> key_;
   Acceptor acceptor_;
-  std::deque<Proved> waiting_;  // arrived before they were asked for
+  std::deque<Proved> waiting_;               // arrived before they were asked for
+  std::map<Rank, std::size_t> last_worked_;  // which of a peer's addresses to try first
 };
 
 }  // namespace wreath

@@ -132,19 +132,36 @@ Result<UniqueId> UniqueId::parse(std::string_view text) {
   return id;
 }
 
+namespace {
+
+MeetingPlace place_of(const IdContent& content) {
+  MeetingPlace place;
+  place.self = identity(content);
+  place.ends_when_refused = true;
+  place.hint = "the process that made the unique id has ended, or its meeting is over";
+  if (content.host == host_id()) place.candidates.push_back(unix_address(content));
+  if (content.tcp.family != 0) {
+    const SocketAddress tcp = to_socket_address(content.tcp);
+    place.candidates.push_back(tcp);
+    if (content.host == host_id()) place.interfaces = {tcp.with_port(0)};
+  }
+  return place;
+}
+
+}  // namespace
+
+bool leads_to_a_meeting(const UniqueId& id) {
+  const auto content = unpack(id);
+  if (!content) return false;
+  const MeetingPlace place = place_of(*content);
+  return std::any_of(place.candidates.begin(), place.candidates.end(),
+                     [&](const SocketAddress& address) { return answers(address, place.self); });
+}
+
 Result<Membership> join(const UniqueId& id, const BootstrapRequest& request) {
   auto content = unpack(id);
   if (!content) return content.error();
-  MeetingPlace place;
-  place.self = identity(*content);
-  place.ends_when_refused = true;
-  place.hint = "the process that made the unique id has ended, or its meeting is over";
-  if (content->host == host_id()) place.candidates.push_back(unix_address(*content));
-  if (content->tcp.family != 0) {
-    const SocketAddress tcp = to_socket_address(content->tcp);
-    place.candidates.push_back(tcp);
-    if (content->host == host_id()) place.interface = tcp;
-  }
+  const MeetingPlace place = place_of(*content);
   if (place.candidates.empty()) {
     return Error{ErrorCode::StartupFailed,
                  "the unique id was made on another host without an address, so only ranks of that host can join: "

@@ -113,7 +113,7 @@ Result<Communicator> Communicator::create_from_environment(const CommunicatorOpt
   const auto job = environment_job();
   if (!job) return job.error();
   if (job->rank == 0) WREATH_TRY(read_rules(*complete));
-  log_info("rank {} of {} by {}", job->rank, job->ranks, job->source);
+  log_info("rank {} of {}, said by {}", job->rank, job->ranks, job->source);
   auto membership = join_environment(*job, request_of(job->rank, job->ranks, *complete));
   if (!membership) return membership.error();
   auto engine = make_engine(std::move(*membership));

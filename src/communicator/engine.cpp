@@ -122,7 +122,7 @@ void Engine::count_cores() {
   const auto host = membership_.members[static_cast<std::size_t>(rank())].endpoint.host;
   const auto on_host = std::count_if(membership_.members.begin(), membership_.members.end(),
                                      [&](const Member& member) { return member.endpoint.host == host; });
-  crowded_ = on_host > usable_cores();
+  crowded_ = on_host > cores_of_ranks();
   spin_ns_ = spin_budget_ns(static_cast<int>(on_host));
 }
 

@@ -19,8 +19,8 @@ TableRow row(int i) {
   row.host_name = "host" + std::to_string(i);
   row.library_version = "0.1.0";
   row.unix_name = "name";
-  row.tcp.family = 4;
-  row.tcp.port = 29500;
+  row.tcp.resize(static_cast<std::size_t>(i) % (kMaxAddresses + 1));
+  for (NetAddress& address : row.tcp) address = {4, {}, 29500};
   return row;
 }
 

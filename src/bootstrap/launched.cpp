@@ -1,0 +1,267 @@
+// Who started this process: a table of launchers, the innermost first.
+#include "src/bootstrap/launched.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+
+#include "src/base/config.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr int kPorts = 16;
+constexpr std::size_t kMostPorts = 1024;
+constexpr int kDefaultPort = 29'500;
+constexpr int kSlurmFirstPort = 61'000;  // above the ephemeral ports
+constexpr std::int64_t kSlurmPorts = 4520;
+
+enum class LaunchedBy { Wreath, Torchrun, Slurm };
+
+struct Launcher {
+  LaunchedBy by;
+  std::string_view name;
+  Setting rank;
+  Setting ranks;
+  Setting ranks_otherwise;  // where `ranks` is not set
+  Setting local_rank;
+  Setting proof;  // without it the others mean something else
+};
+
+constexpr std::array kLaunchers{
+    Launcher{LaunchedBy::Wreath, "Wreath's variables", Setting::OwnRank, Setting::OwnRanks, Setting::OwnRanks,
+             Setting::OwnLocalRank, Setting::OwnRank},
+    Launcher{LaunchedBy::Torchrun, "torchrun's variables", Setting::JobRank, Setting::WorldSize, Setting::WorldSize,
+             Setting::LocalRank, Setting::JobRank},
+    Launcher{LaunchedBy::Slurm, "Slurm's variables", Setting::SlurmRank, Setting::SlurmStepRanks, Setting::SlurmRanks,
+             Setting::SlurmLocalRank, Setting::SlurmStep},
+};
+
+Setting ranks_setting(const Launcher& launcher) {
+  return is_set(launcher.ranks) ? launcher.ranks : launcher.ranks_otherwise;
+}
+
+bool complete(const Launcher& launcher) {
+  return is_set(launcher.rank) && is_set(ranks_setting(launcher)) && is_set(launcher.proof);
+}
+
+// One of these that is set; empty: none is.
+template <std::size_t kCount>
+std::string_view present(const std::array<Setting, kCount>& settings) {
+  const auto found = std::find_if(settings.begin(), settings.end(), is_set);
+  return found == settings.end() ? std::string_view() : row(*found).name;
+}
+
+Status require(Setting setting, std::string_view because) {
+  if (is_set(setting)) return {};
+  return Error{ErrorCode::InvalidArgument, fmt::format("{} is not set, but {}", row(setting).name, because)};
+}
+
+// Half of a launcher's variables is a mistake; but MASTER_ADDR and the like may be set for ranks that Slurm numbers.
+Result<const Launcher*> find_launcher() {
+  constexpr std::array kOwn{Setting::OwnRank, Setting::OwnRanks};
+  constexpr std::array kTorchrun{Setting::JobRank, Setting::WorldSize, Setting::MasterAddr, Setting::MasterPort};
+  if (const std::string_view own = present(kOwn); !own.empty()) {
+    WREATH_TRY(require(Setting::OwnRank, fmt::format("{} is", own)));
+    WREATH_TRY(require(Setting::OwnRanks, fmt::format("{} is", own)));
+  }
+  const auto* const found = std::find_if(kLaunchers.begin(), kLaunchers.end(), complete);
+  if (found != kLaunchers.end()) return found;
+  if (const std::string_view torchrun = present(kTorchrun); !torchrun.empty()) {
+    WREATH_TRY(require(Setting::JobRank, fmt::format("{} is", torchrun)));
+    WREATH_TRY(require(Setting::WorldSize, fmt::format("{} is", torchrun)));
+  }
+  constexpr std::array kMeeting{Setting::MeetingFile, Setting::Address};
+  if (const std::string_view meeting = present(kMeeting); !meeting.empty()) {
+    WREATH_TRY(require(Setting::OwnRank, fmt::format("{} is, and no launcher says which rank this is", meeting)));
+  }
+  return nullptr;
+}
+
+Result<EnvironmentJob> job_of(const Launcher& launcher) {
+  const Setting ranks_name = ranks_setting(launcher);
+  const auto rank = setting_integer(launcher.rank);
+  if (!rank) return rank.error();
+  const auto ranks = setting_integer(ranks_name);
+  if (!ranks) return ranks.error();
+  if (*rank >= *ranks) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("{}={} must be less than {}={}", row(launcher.rank).name,
+                                                         *rank, row(ranks_name).name, *ranks)};
+  }
+  EnvironmentJob job{static_cast<int>(*rank), static_cast<int>(*ranks),
+                     fmt::format("{} ({}, {})", launcher.name, row(launcher.rank).name, row(ranks_name).name), -1,
+                     true};
+  if (is_set(launcher.local_rank)) {
+    const auto local = setting_integer(launcher.local_rank);
+    if (!local) return local.error();
+    job.local_rank = static_cast<int>(*local);
+  }
+  return job;
+}
+
+std::vector<std::uint16_t> ports_from(std::int64_t first) {
+  std::vector<std::uint16_t> ports;
+  for (std::int64_t port = first; port < first + kPorts && port <= kMaximumPort; ++port)
+    ports.push_back(static_cast<std::uint16_t>(port));
+  return ports;
+}
+
+// torchrun's own store is at MASTER_PORT: there is no use in asking it.
+Result<std::vector<std::uint16_t>> ports_after_master_port() {
+  const auto port = setting_integer(Setting::MasterPort);
+  if (!port) return port.error();
+  auto ports = ports_from(*port);
+  if (setting_text(Setting::AgentStore) == "True" && ports.size() > 1) ports.erase(ports.begin());
+  return ports;
+}
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    if (!part.empty()) parts.emplace_back(part);
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+  }
+  return parts;
+}
+
+Result<Rendezvous> at_master() {
+  WREATH_TRY(require(Setting::MasterAddr, "there are other ranks to meet"));
+  const std::string host = setting_text(Setting::MasterAddr);
+  Rendezvous place{{host}, {}, {}, "MASTER_ADDR=" + host, {}};
+  if (is_set(Setting::MasterPort)) {
+    auto ports = ports_after_master_port();
+    if (!ports) return ports.error();
+    place.ports = std::move(*ports);
+    place.job = "MASTER_PORT=" + setting_text(Setting::MasterPort);
+  }
+  return place;
+}
+
+Result<Rendezvous> at_first_node() {
+  const Setting nodes = is_set(Setting::SlurmStepNodes) ? Setting::SlurmStepNodes : Setting::SlurmNodes;
+  const std::string list = setting_text(nodes);
+  const std::string first = first_node(list);
+  if (first.empty()) {
+    return Error{
+        ErrorCode::InvalidArgument,
+        fmt::format("{}='{}' is no list of nodes; WREATH_ADDRESS can name rank 0's host", row(nodes).name, list)};
+  }
+  const auto job = is_set(Setting::SlurmJob) ? setting_integer(Setting::SlurmJob) : Result<std::int64_t>(0);
+  if (!job) return job.error();
+  return Rendezvous{{first},
+                    ports_from(kSlurmFirstPort + *job % kSlurmPorts),
+                    fmt::format("SLURM_JOB_ID={} SLURM_STEP_ID={}", *job, setting_text(Setting::SlurmStep)),
+                    fmt::format("{}={}", row(nodes).name, list),
+                    {}};
+}
+
+Result<Rendezvous> where_launcher_says(const Launcher& launcher) {
+  if (is_set(Setting::Address)) {
+    const std::string text = setting_text(Setting::Address);
+    return Rendezvous{split(text), {}, {}, "WREATH_ADDRESS=" + text, {}};
+  }
+  if (launcher.by == LaunchedBy::Wreath) return Rendezvous{{}, {}, {}, "no WREATH_ADDRESS", {}};
+  if (launcher.by == LaunchedBy::Slurm && !is_set(Setting::MasterAddr)) return at_first_node();
+  return at_master();
+}
+
+}  // namespace
+
+Result<EnvironmentJob> environment_job() {
+  const auto launcher = find_launcher();
+  if (!launcher) return launcher.error();
+  if (*launcher == nullptr) return EnvironmentJob{0, 1, "nobody: no launcher's variables are set", -1, false};
+  auto job = job_of(**launcher);
+  if (job && job->ranks > 1) {
+    if (const auto place = rendezvous(); !place) return place.error();
+  }
+  return job;
+}
+
+Result<Rendezvous> rendezvous() {
+  const auto launcher = find_launcher();
+  if (!launcher) return launcher.error();
+  if (*launcher == nullptr) return Error{ErrorCode::InvalidArgument, "no launcher's variables are set"};
+  auto place = is_set(Setting::MeetingFile) ? Result<Rendezvous>(Rendezvous()) : where_launcher_says(**launcher);
+  if (!place) return place;
+  place->file = setting_text(Setting::MeetingFile);
+  if (const std::string text = setting_text(Setting::Port); text != "0") {
+    auto ports = parse_ports(text, row(Setting::Port).name);
+    if (!ports) return ports.error();
+    place->ports = std::move(*ports);
+  }
+  if (place->ports.empty() && (*launcher)->by == LaunchedBy::Torchrun && place->file.empty() &&
+      !is_set(Setting::Address))
+    WREATH_TRY(require(Setting::MasterPort, "MASTER_ADDR is"));
+  if (place->ports.empty()) place->ports = ports_from(kDefaultPort);
+  if (is_set(Setting::JobName)) place->job = "WREATH_JOB=" + setting_text(Setting::JobName);
+  return place;
+}
+
+std::vector<Disagreement> disagreements(const EnvironmentJob& job) {
+  std::vector<Disagreement> all;
+  for (const Launcher& launcher : kLaunchers) {
+    if (!complete(launcher) || job.source.starts_with(launcher.name)) continue;
+    const auto other = job_of(launcher);
+    if (!other || (other->rank == job.rank && other->ranks == job.ranks)) continue;
+    all.push_back({fmt::format("{} say rank {} of {}; they are not used", other->source, other->rank, other->ranks),
+                   job.ranks == 1 && other->ranks > 1});
+  }
+  if (job.launched) return all;
+  for (const Setting size : {Setting::OpenMpiRanks, Setting::PmiRanks}) {
+    const auto ranks = setting_integer(size);
+    if (!is_set(size) || !ranks || *ranks == 1) continue;
+    all.push_back({fmt::format("{}={}, but Wreath does not meet through MPI's launchers: this process is alone. Start "
+                               "it by `wreath run`, or set WREATH_RANK and WREATH_RANKS",
+                               row(size).name, *ranks),
+                   true});
+  }
+  return all;
+}
+
+Result<std::vector<std::uint16_t>> parse_ports(std::string_view text, std::string_view name) {
+  const Error refused{
+      ErrorCode::InvalidArgument,
+      fmt::format("{}={} must be ports from 1 to 65535, as 29600-29615,30000, at most {}", name, text, kMostPorts)};
+  std::vector<std::uint16_t> ports;
+  for (const std::string& part : split(text)) {
+    int first = 0;
+    const char* const end = part.data() + part.size();
+    auto read = std::from_chars(part.data(), end, first);
+    int last = first;
+    if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-') read = std::from_chars(read.ptr + 1, end, last);
+    if (read.ec != std::errc() || read.ptr != end || first < 1 || last < first || last > kMaximumPort) return refused;
+    for (int port = first; port <= last; ++port) {
+      if (ports.size() == kMostPorts) return refused;
+      ports.push_back(static_cast<std::uint16_t>(port));
+    }
+  }
+  if (ports.empty()) return refused;
+  return ports;
+}
+
+std::string first_node(std::string_view list) {
+  std::string name;
+  while (!list.empty() && list.front() != ',') {
+    if (list.front() != '[') {
+      name += list.front();
+      list.remove_prefix(1);
+      continue;
+    }
+    const std::size_t close = list.find(']');
+    if (close == std::string_view::npos) return {};
+    const std::string_view inside = list.substr(1, close - 1);
+    const std::string_view first = inside.substr(0, inside.find_first_of(",-"));
+    if (first.empty() || !std::all_of(first.begin(), first.end(), [](char c) { return c >= '0' && c <= '9'; }))
+      return {};
+    name += first;
+    list.remove_prefix(close + 1);
+  }
+  return name;
+}
+
+}  // namespace wreath
