@@ -53,7 +53,7 @@ struct MappedPeer {
   const Counter* aborted = nullptr;       // non-zero: data of the peer's slots may have been changed
 };
 inline constexpr std::size_t kSmallMessageBytes = 16 * 1024;  // largest message of the small protocols
-inline constexpr std::size_t kSmallAreaBytes = 9 * (kSmallMessageBytes + 2048);
+inline constexpr std::size_t kSmallAreaBytes = 10 * (kSmallMessageBytes + 2048);
 
 // A link to one peer. Driven by one thread at a time (the holder of the communicator's token).
 class Link {

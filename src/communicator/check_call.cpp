@@ -278,7 +278,9 @@ Status check_call(const Call& call, bool varying, Place place) {
 }
 
 bool is_normalized(const Call& call) noexcept {
-  return call.collective < Collective::Barrier && reduces(call.collective) &&
+  const Reduction& reduction = call.reduction;
+  const bool plain = reduction.op == ReduceOp::Sum && reduction.factor == 1 && reduction.integer_factor == 1;
+  return call.collective < Collective::Barrier && (plain || reduces(call.collective)) &&
          (has_root(call.collective) || call.root == 0);
 }
 

@@ -17,6 +17,7 @@
 
 #include "src/base/cpu.hpp"
 #include "src/bootstrap/bootstrap.hpp"
+#include "src/communicator/call_gate.hpp"
 #include "src/communicator/control.hpp"
 #include "src/communicator/exchange_log.hpp"
 #include "src/communicator/links.hpp"
@@ -53,7 +54,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // Runs a checked call to its end.
   Status run(const Call& call);
   // Runs a call that needs no check, for it is the last one of its collective again, on whatever buffers; nullopt: it
-  // is not, or something is in flight.
+  // is not, or something is in flight. Takes the gate itself.
   std::optional<Status> run_again(const Call& call);
   // Runs checked sends and receives to their end. `messages` comes back as some other one, to be filled anew.
   Status run(ExchangeMessages& messages);
@@ -76,7 +77,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void leave();
   bool leaving() const { return leaving_; }
   // Held during each call of the program.
-  std::atomic<bool>& in_call() { return in_call_; }
+  CallGate& gate() { return gate_; }
 
   std::string transport_to(int peer) const { return links_->describe(peer); }
   Choice choice_for(const Query& query) const { return choose(tuning_, query); }
@@ -126,9 +127,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::shared_ptr<Operation> first_queued();
 
   // The driver's side; the token is held.
-  bool try_token() { return !token_.exchange(true, std::memory_order_acquire); }
+  bool try_token() { return gate_.try_drive(); }
   bool take_idle_token();
-  void release_token() { token_.store(false, std::memory_order_release); }
+  void release_token() { gate_.end_drive(); }
   Operation* front();
   Round drive_round();
   Result<bool> start_operation(Operation& operation);
@@ -192,11 +193,10 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::uint32_t pauses_ = 0;  // where it is crowded: of a driver that nothing moves for, before it sleeps
   std::uint32_t yields_ = 0;
 
-  std::atomic<bool> token_{false};
+  CallGate gate_;
   std::atomic<int> waiters_{0};
   std::atomic<bool> linked_{false};
   std::atomic<bool> leaving_{false};
-  std::atomic<bool> in_call_{false};
   std::mutex alone_;      // held while buffers of a call are touched without the token
   bool waiting_ = false;  // the progress thread sleeps for this engine
 

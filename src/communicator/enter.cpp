@@ -142,18 +142,21 @@ Advance Engine::spin_small() {
 
 std::optional<Status> Engine::run_again(const Call& call) {
   const auto index = static_cast<std::size_t>(call.collective);
-  if (index >= repeated_.size() || !repeated_[index].is(call)) return std::nullopt;
-  const bool free = queued_.load(std::memory_order_acquire) == 0 && !failed_.load(std::memory_order_acquire);
-  if (!free || trace_ != nullptr || !try_token()) return std::nullopt;
+  if (index >= repeated_.size() || call.count > kSmallMessageBytes || !gate_.try_quick()) return std::nullopt;
   const RepeatedCall& last = repeated_[index];
+  const bool free = queued_.load(std::memory_order_acquire) == 0 && !failed_.load(std::memory_order_acquire);
+  if (!free || trace_ != nullptr || !last.is(call)) {
+    release_token();
+    return std::nullopt;
+  }
   const std::uint64_t number = ++entered_;
   const std::uint32_t signature = signature_of(call, call.count, membership_.communicator, number);
-  const std::uint64_t record = recorder_.enter(last.record(number));
   SmallCall small = last.small();
   small.input = call.input == nullptr ? barrier_bytes_.data() : reachable(call.input, 1);
   small.output = call.output == nullptr ? barrier_bytes_.data() + 1 : reachable(call.output, 1);
   small.signature = signature;
   small_.start(small);
+  const std::uint64_t record = recorder_.enter(last.record(), number);  // while the message is on its way
   if (spin_small() == Advance::Done) {
     recorder_.done(record);
     release_token();
@@ -167,8 +170,11 @@ std::optional<Status> Engine::run_again(const Call& call) {
   operation.choice = last.choice();
   operation.started = true;
   inline_ = &operation;
+  gate_.lengthen();
   drive_until_over(operation, Deadline::after_ms(-1));
-  return operation.status();
+  const Status status = operation.status();
+  gate_.leave();
+  return status;
 }
 
 // What of an exchange is quickly done by straight code.

@@ -1,13 +1,13 @@
 // What a Communicator holds, and how each of its methods begins: one call at a time, checked, not in a fork's child.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include "src/communicator/call_gate.hpp"
 #include "src/communicator/check_call.hpp"
 #include "src/communicator/engine.hpp"
 #include "src/communicator/group.hpp"
@@ -25,23 +25,6 @@ Error refuse(Engine& engine, std::string_view call, const Error& error);
 
 inline constexpr std::string_view kTwoAtOnce = "another thread is in a call of this communicator";
 
-// Holds the communicator for one call.
-class CallGuard {
- public:
-  explicit CallGuard(std::atomic<bool>& in_call)
-      : in_call_(in_call), entered_(!in_call.exchange(true, std::memory_order_acquire)) {}
-  CallGuard(const CallGuard&) = delete;
-  CallGuard& operator=(const CallGuard&) = delete;
-  ~CallGuard() {
-    if (entered_) in_call_.store(false, std::memory_order_release);
-  }
-  bool entered() const { return entered_; }
-
- private:
-  std::atomic<bool>& in_call_;
-  bool entered_;
-};
-
 struct Communicator::Impl {
   explicit Impl(std::shared_ptr<Engine> made) : engine(std::move(made)), generation(fork_generation()) {}
   Impl(const Impl&) = delete;
@@ -53,7 +36,7 @@ struct Communicator::Impl {
   // Does body(engine) alone, once check() is satisfied; or says what stands in the way of the call named name().
   template <typename Name, typename Check, typename Body>
   std::invoke_result_t<Body, Engine&> make(Name name, Check check, Body body) {
-    const CallGuard guard(engine->in_call());
+    const CallGuard guard(engine->gate());
     if (inherited()) return wreath::inherited();
     if (!guard.entered()) {
       return told(complaint(*engine, name(), ErrorCode::InvalidUsage, kTwoAtOnce));
@@ -63,8 +46,7 @@ struct Communicator::Impl {
   }
   // A call like the one before; nullopt: it is not, or something stands in its way, which make() will find.
   std::optional<Status> run_again(const Call& call) {
-    const CallGuard guard(engine->in_call());
-    if (!guard.entered() || inherited() || GroupCalls::open() != nullptr) return std::nullopt;
+    if (inherited() || GroupCalls::open() != nullptr) return std::nullopt;
     return engine->run_again(call);
   }
   // One message, now or with the thread's open Group.

@@ -25,11 +25,8 @@ class RepeatedCall {
   // Without buffers and signature.
   const SmallCall& small() const { return small_; }
   const Choice& choice() const { return choice_; }
-  CallRecord record(std::uint64_t number) const {
-    CallRecord record = record_;
-    record.number = number;
-    return record;
-  }
+  // But for its number.
+  const CallRecord& record() const { return record_; }
 
  private:
   bool buffers_fit(const Call& call) const noexcept {

@@ -14,11 +14,12 @@ namespace {
 
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kLineData = 56;
-constexpr std::uint32_t kSmallBuffers = 8;
+constexpr std::uint32_t kLineBuffers = 32;
+constexpr std::uint32_t kBlockBuffers = 8;
 constexpr std::size_t kLineBufferBytes = 20 * kLine;  // 1 KiB of data at 56 a line
 constexpr std::size_t kBlockBytes = kLine + kSmallMessageBytes;
-constexpr std::size_t kBlocksOffset = kSmallBuffers * kLineBufferBytes;
-constexpr std::size_t kPastOffset = kBlocksOffset + kSmallBuffers * kBlockBytes;  // a Counter: calls this rank is past
+constexpr std::size_t kBlocksOffset = kLineBuffers * kLineBufferBytes;
+constexpr std::size_t kPastOffset = kBlocksOffset + kBlockBuffers * kBlockBytes;  // a Counter: calls this rank is past
 static_assert(kPastOffset + kLine <= kSmallAreaBytes);
 
 // Who speaks: all ranks to all, the root to all others, or all others to the root.
@@ -49,8 +50,8 @@ const Pattern& pattern_of(Collective collective) {
   return kPatterns[static_cast<std::size_t>(collective)];
 }
 
-std::size_t line_offset(std::uint32_t number) { return number % kSmallBuffers * kLineBufferBytes; }
-std::size_t block_offset(std::uint32_t number) { return kBlocksOffset + number % kSmallBuffers * kBlockBytes; }
+std::size_t line_offset(std::uint32_t number) { return number % kLineBuffers * kLineBufferBytes; }
+std::size_t block_offset(std::uint32_t number) { return kBlocksOffset + number % kBlockBuffers * kBlockBytes; }
 
 // Never 0: a zeroed area holds no message.
 std::uint64_t flag_of(std::uint32_t sequence, std::uint32_t signature) {
@@ -112,6 +113,8 @@ std::byte* SmallExchange::place_of(int rank) const {
   return call_.output + (pattern_of(call_.collective).block_of_each ? static_cast<std::size_t>(rank) * call_.bytes : 0);
 }
 
+std::uint32_t SmallExchange::buffers() const { return lines() ? kLineBuffers : kBlockBuffers; }
+
 std::uint64_t SmallExchange::flag() const { return flag_of(first_sequence_ + number_, call_.signature); }
 
 void SmallExchange::start(const SmallCall& call) {
@@ -130,7 +133,7 @@ void SmallExchange::start(const SmallCall& call) {
 
 // Whether every rank is past the call that used this one's buffers; if not, peer_ is the one furthest behind.
 bool SmallExchange::has_free_buffer() {
-  if (behind(number_, all_past_) <= kSmallBuffers) return true;
+  if (behind(number_, all_past_) <= buffers()) return true;
   std::uint32_t furthest = 0;
   for (int peer = 0; peer < static_cast<int>(areas_.size()); ++peer) {
     if (peer == rank_) continue;
@@ -140,7 +143,7 @@ bool SmallExchange::has_free_buffer() {
     furthest = calls;
     peer_ = peer;
   }
-  if (furthest > kSmallBuffers) return false;
+  if (furthest > buffers()) return false;
   all_past_ = number_ - furthest;
   peer_ = part_.first_source;
   return true;
@@ -180,7 +183,9 @@ Advance SmallExchange::run() {
   for (; peer_ < part_.end_source; ++peer_, line_ = 0) {
     if (peer_ == rank_) continue;
     const Advance taken = lines() ? take_lines(peer_) : take_block(peer_);
-    if (taken != Advance::Advanced) return taken;
+    if (taken == Advance::Advanced) continue;
+    if (first_look && behind(number_, heard_past_) > 1) tell_past(number_ - 1);  // they may wait for a free buffer
+    return taken;
   }
   if (first_look && !part_.publishes) fetch_next();
   finish();
@@ -234,19 +239,17 @@ void SmallExchange::finish() {
   } else if (part_.has_result && call_.bytes > 0 && place_of(rank_) != own) {
     copy_kernels().plain(place_of(rank_), own, call_.bytes);
   }
-  tell_past();
+  // Where all heard all, all are past the calls before this one and know it of this rank.
+  if (pattern_of(call_.collective).direction == Direction::All) {
+    all_past_ = heard_past_ = number_ - 1;
+  } else if (behind(number_, heard_past_) >= buffers() / 2) {
+    tell_past(number_);
+  }
 }
 
-// Where all heard all, all are past the calls before this one and know it of this rank.
-void SmallExchange::tell_past() {
-  if (pattern_of(call_.collective).direction == Direction::All) {
-    all_past_ = number_ - 1;
-    heard_past_ = number_ - 1;
-    return;
-  }
-  if (behind(number_, heard_past_) < kSmallBuffers / 2) return;
-  store_release(reinterpret_cast<Counter*>(own_ + kPastOffset)->value, number_);
-  heard_past_ = number_;
+void SmallExchange::tell_past(std::uint32_t number) {
+  store_release(reinterpret_cast<Counter*>(own_ + kPastOffset)->value, number);
+  heard_past_ = number;
   told_ = true;
 }
 

@@ -2,9 +2,9 @@
 //
 // A rank that has something to say writes it once, into its own area; those it is for read it there. Up to 1 KiB the
 // flag is in the data's cache line (56 bytes of data and 8 of {sequence, signature}); above, one header line and a
-// block. All ranks number these calls alike, and call i uses buffer i mod kSmallBuffers of each area. A buffer is free
-// again when every rank is past the call that used it: whoever was heard in call i is past all calls before it; ranks
-// that nobody need hear for a while say so in a counter of their own.
+// block. All ranks number these calls alike, and call i uses a protocol's buffer i mod their number in each area. A
+// buffer is free again when every rank is past the call that used it: whoever was heard in call i is past all calls
+// before it; ranks that nobody need hear say it in a counter of their own, now and then and before they wait.
 #pragma once
 
 #include <cstddef>
@@ -60,6 +60,7 @@ class SmallExchange {
   std::size_t own_offset() const;       // of what this rank takes, in every message
   std::byte* place_of(int rank) const;  // of what comes from `rank`, in the output
   std::uint64_t flag() const;
+  std::uint32_t buffers() const;  // of the call's protocol
   bool lines() const { return message_bytes_ <= kLineMessageBytes; }
   bool has_free_buffer();
   void publish();
@@ -68,7 +69,7 @@ class SmallExchange {
   Advance take_block(int peer);
   void fetch_next() const;
   void finish();
-  void tell_past();
+  void tell_past(std::uint32_t number);
 
   static constexpr std::size_t kLineMessageBytes = 1024;
 

@@ -39,32 +39,39 @@ class Change {
   std::uint32_t before_;
 };
 
+constexpr unsigned kStateShift = 24;
+
 struct TailWords {
   std::uint64_t word[3];
 };
 
+// Built in registers: what is stored in bytes and loaded at once as a word makes the processor wait.
 TailWords pack(const CallRecord& call, CallState state) {
-  const auto collective = static_cast<unsigned char>(call.collective);
-  const auto form = static_cast<unsigned char>(call.varying ? kRecordVarying : 0);
-  unsigned char bytes[sizeof(TailWords)] = {static_cast<unsigned char>(collective | form),
-                                            static_cast<unsigned char>(call.dtype), static_cast<unsigned char>(call.op),
-                                            static_cast<unsigned char>(state)};
-  std::memcpy(bytes + 4, &call.algorithm, ShortName::kBytes);
+  static_assert(sizeof(ShortName) == 20);
+  const auto* const name = reinterpret_cast<const char*>(&call.algorithm);
+  std::uint32_t first = 0;
   TailWords words;
-  std::memcpy(&words, bytes, sizeof words);
+  std::memcpy(&first, name, 4);
+  std::memcpy(&words.word[1], name + 4, 8);
+  std::memcpy(&words.word[2], name + 12, 8);
+  const auto form = static_cast<std::uint64_t>(call.varying ? kRecordVarying : 0);
+  words.word[0] = static_cast<std::uint64_t>(call.collective) | form | static_cast<std::uint64_t>(call.dtype) << 8 |
+                  static_cast<std::uint64_t>(call.op) << 16 | static_cast<std::uint64_t>(state) << kStateShift |
+                  std::uint64_t{first} << 32;
   return words;
 }
 
-// Only the state and, when given, the algorithm change.
-void change_state(RecordWords& words, CallState state, const ShortName* algorithm) {
-  unsigned char bytes[sizeof words.tail];
-  std::memcpy(bytes, words.tail, sizeof bytes);
-  bytes[3] = static_cast<unsigned char>(state);
-  if (algorithm != nullptr) std::memcpy(bytes + 4, algorithm, ShortName::kBytes);
-  TailWords packed;
-  std::memcpy(&packed, bytes, sizeof packed);
-  const std::size_t changed = algorithm == nullptr ? 1 : std::size(packed.word);
-  for (std::size_t i = 0; i < changed; ++i) store(words.tail[i], packed.word[i]);
+void change_state(RecordWords& words, CallState state) {
+  constexpr std::uint64_t kMask = std::uint64_t{0xff} << kStateShift;
+  store(words.tail[0], (words.tail[0] & ~kMask) | static_cast<std::uint64_t>(state) << kStateShift);
+}
+
+void change_algorithm(RecordWords& words, const ShortName& algorithm) {
+  constexpr std::uint64_t kKept = 0xffffffff;
+  const TailWords named = pack({.algorithm = algorithm}, CallState::Entered);
+  store(words.tail[0], (words.tail[0] & kKept) | (named.word[0] & ~kKept));
+  store(words.tail[1], named.word[1]);
+  store(words.tail[2], named.word[2]);
 }
 
 std::int64_t clock_offset_ns() {
@@ -155,11 +162,11 @@ Result<FlightRecorder> FlightRecorder::create(Rank rank, int ranks, std::uint64_
   return recorder;
 }
 
-std::uint64_t FlightRecorder::enter(const CallRecord& call) noexcept {
-  if (memory_ == nullptr) return call.number;
+std::uint64_t FlightRecorder::enter(const CallRecord& call, std::uint64_t given) noexcept {
+  if (memory_ == nullptr) return given;
   const std::uint64_t key_bit = call.collective == Collective::Exchange ? kExchangeKey : 0;
   RecordRing& ring = ring_of(*memory_, key_bit);
-  const std::uint64_t number = call.number != 0 ? call.number : ring.last + 1;
+  const std::uint64_t number = given != 0 ? given : ring.last + 1;
   RecordWords& words = ring.records[number % kRecordedCalls];
   {
     const Change change(words.version);
@@ -169,7 +176,9 @@ std::uint64_t FlightRecorder::enter(const CallRecord& call) noexcept {
     store(words.entered, cycle_count());
     store(words.done, std::uint64_t{0});
     const TailWords tail = pack(call, CallState::Entered);
-    for (std::size_t i = 0; i < std::size(tail.word); ++i) store(words.tail[i], tail.word[i]);
+    store(words.tail[0], tail.word[0]);
+    store(words.tail[1], tail.word[1]);
+    store(words.tail[2], tail.word[2]);
   }
   store(ring.last, number);
   return number | key_bit;
@@ -196,7 +205,8 @@ void FlightRecorder::running(std::uint64_t key, ShortName algorithm) noexcept {
   RecordWords* const words = record_of(memory_, key);
   if (words == nullptr) return;
   const Change change(words->version);
-  change_state(*words, CallState::Running, algorithm.view().empty() ? nullptr : &algorithm);
+  change_state(*words, CallState::Running);
+  if (!algorithm.view().empty()) change_algorithm(*words, algorithm);
 }
 
 void FlightRecorder::done(std::uint64_t key) noexcept { finish(key, CallState::Done); }
@@ -208,7 +218,7 @@ void FlightRecorder::finish(std::uint64_t key, CallState state) noexcept {
   if (words == nullptr) return;
   const Change change(words->version);
   store(words->done, cycle_count());
-  change_state(*words, state, nullptr);
+  change_state(*words, state);
 }
 
 std::optional<CallRecord> FlightRecorder::find(std::uint64_t key) const noexcept {

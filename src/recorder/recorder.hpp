@@ -33,7 +33,9 @@ class FlightRecorder {
   // Writers, one at a time. enter() starts a call in state Entered at the present time and returns its key for the
   // others: its number, which is call.number, or the one after the last call when that is 0; exchanges are numbered
   // apart and have kExchangeKey in it. The others do nothing for a call that is held no more.
-  std::uint64_t enter(const CallRecord& call) noexcept;
+  std::uint64_t enter(const CallRecord& call) noexcept { return enter(call, call.number); }
+  // The same of a call with another number.
+  std::uint64_t enter(const CallRecord& call, std::uint64_t number) noexcept;
   // A message of the exchange `key`, to or from another rank.
   void message(std::uint64_t key, MessageRecord message) noexcept;
   void running(std::uint64_t key, ShortName algorithm = {}) noexcept;

@@ -175,8 +175,35 @@ TEST(SmallExchange, RootsRunAheadButNotOverWhatIsUnread) {
     walk.run(11);
     if (HasFatalFailure()) return;
     EXPECT_GE(walk.furthest_apart(), 4U) << name(collective);
-    EXPECT_LE(walk.furthest_apart(), 9U) << name(collective);
+    EXPECT_LE(walk.furthest_apart(), 33U) << name(collective);
   }
+}
+
+// Blocks have fewer buffers than lines: a rank that took a few lines in silence says so before it waits for a block.
+TEST(SmallExchange, ARankThatWaitsHasToldHowFarItIs) {
+  std::vector<Case> cases(12, Case{Collective::Broadcast, 0, 2});
+  cases.resize(14, Case{Collective::Broadcast, 0, 1000});
+  Small small(2);
+  std::vector<float> input(1000, 1.0F);
+  std::vector<float> output(1000);
+  const auto call_of = [&](const Case& test, std::vector<float>& data) {
+    const auto at = reinterpret_cast<std::byte*>(data.data());
+    return SmallCall{test.collective, 0, at, at, test.count, test.count * sizeof(float), {}, 5};
+  };
+  std::size_t sent = 0;
+  std::size_t taken = 0;
+  small.exchanges[0].start(call_of(cases[0], input));
+  small.exchanges[1].start(call_of(cases[0], output));
+  for (int turn = 0; turn < 100 && taken < cases.size(); ++turn) {
+    while (sent < cases.size() && small.exchanges[0].run() == Advance::Done) {
+      if (++sent < cases.size()) small.exchanges[0].start(call_of(cases[sent], input));
+    }
+    while (taken < cases.size() && small.exchanges[1].run() == Advance::Done) {
+      if (++taken < cases.size()) small.exchanges[1].start(call_of(cases[taken], output));
+    }
+  }
+  EXPECT_EQ(sent, cases.size());
+  EXPECT_EQ(taken, cases.size());
 }
 
 TEST(SmallExchange, WaitsForTheRankThatIsFurthestBehind) {
@@ -195,7 +222,7 @@ TEST(SmallExchange, WaitsForTheRankThatIsFurthestBehind) {
     small.exchanges[0].start(call);
     if (small.exchanges[0].run() != Advance::Done) break;
   }
-  EXPECT_EQ(calls, 8);
+  EXPECT_EQ(calls, 32);
   std::vector<float> got(4);
   SmallCall taken = call;
   taken.output = reinterpret_cast<std::byte*>(got.data());

@@ -1,0 +1,65 @@
+// One call at a time, and one driver at a time: the two locks of an engine, which a quick call takes as one.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace wreath {
+
+class CallGate {
+ public:
+  // The drive token.
+  bool try_drive() noexcept { return take(Holder::Driver); }
+  void end_drive() noexcept { holder_.store(Holder::Nobody, std::memory_order_release); }
+
+  // A call begins; false: another thread is in one. Not for who has the token of a quick call.
+  bool try_enter() noexcept {
+    // In one order with try_quick(): of two threads that begin at once, one at least sees the other.
+    if (calls_.fetch_add(1, std::memory_order_seq_cst) == 0 &&
+        holder_.load(std::memory_order_seq_cst) != Holder::QuickCall) {
+      return true;
+    }
+    leave();
+    return false;
+  }
+  void leave() noexcept { calls_.fetch_sub(1, std::memory_order_release); }
+
+  // A call and its driving begin together; end_drive() ends both. False: someone drives, or is in a call.
+  bool try_quick() noexcept {
+    if (!take(Holder::QuickCall)) return false;
+    if (calls_.load(std::memory_order_seq_cst) == 0) return true;
+    end_drive();
+    return false;
+  }
+  // The quick call will outlast its token: leave() ends it.
+  void lengthen() noexcept { calls_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  enum class Holder : std::uint8_t { Nobody, Driver, QuickCall };
+
+  bool take(Holder holder) noexcept {
+    Holder nobody = Holder::Nobody;
+    return holder_.compare_exchange_strong(nobody, holder, std::memory_order_seq_cst, std::memory_order_relaxed);
+  }
+
+  std::atomic<Holder> holder_{Holder::Nobody};
+  std::atomic<std::uint32_t> calls_{0};
+};
+
+// Holds a communicator for one call.
+class CallGuard {
+ public:
+  explicit CallGuard(CallGate& gate) : gate_(gate), entered_(gate.try_enter()) {}
+  CallGuard(const CallGuard&) = delete;
+  CallGuard& operator=(const CallGuard&) = delete;
+  ~CallGuard() {
+    if (entered_) gate_.leave();
+  }
+  bool entered() const { return entered_; }
+
+ private:
+  CallGate& gate_;
+  bool entered_;
+};
+
+}  // namespace wreath
