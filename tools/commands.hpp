@@ -12,6 +12,7 @@ using AddCommand = std::function<int()> (*)(CLI::App& command);
 std::function<int()> add_doctor(CLI::App& command);
 std::function<int()> add_key(CLI::App& command);
 std::function<int()> add_plan(CLI::App& command);
+std::function<int()> add_run(CLI::App& command);
 std::function<int()> add_trace(CLI::App& command);
 std::function<int()> add_tune(CLI::App& command);
 std::function<int()> add_why(CLI::App& command);

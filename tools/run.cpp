@@ -1,0 +1,175 @@
+// `wreath run`: its arguments; what it does is tools/run/.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/base/config.hpp"
+#include "tools/commands.hpp"
+#include "tools/run/agent.hpp"
+#include "tools/run/launcher.hpp"
+#include "wreath/topology.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr int kMostRanks = 4096;
+// Without questions: nobody could answer them for each host. A host that is gone is noticed.
+constexpr const char* kSsh =
+    "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3";
+
+constexpr const char* kFooter =
+    R"(CMD is started once for each rank, which finds its number, the others and the job's key in its environment
+(WREATH_RANK, WREATH_RANKS, ...; also RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT). The first rank that
+fails ends the job, with its exit code: the others get SIGTERM, and SIGKILL after --grace. Ctrl-C does the same.
+No process is left, however `wreath run` ends.
+
+Other hosts are reached by ssh, which must not ask for a password, and need the same `wreath` and CMD at the same
+path. Their ranks get WREATH_*, NCCL_*, PATH and LD_LIBRARY_PATH of this environment, and what --env names.
+
+Examples:
+  wreath run -n 4 ./train                       four ranks here, each with its share of the cores
+  wreath run -n 4 --verbose all_reduce_perf -b 8 -e 64M
+  wreath run -n 8 --hosts a,b ./train           four on a, four on b
+  wreath run --hosts a:2,b:6 ./train            two on a, six on b
+  wreath run --hostfile hosts -n 16 --env OMP_NUM_THREADS=2 -- ./train --epochs 3
+  wreath run -n 2 --ssh "ssh -p 2222" --hosts a,b ./train
+  wreath run -n 4 --output logs ./train         also logs/rank-0.out, logs/rank-0.err, ...
+
+exit: that of the rank that failed first, 128 + N where signal N ended it or this; 2 usage; 6 a host or CMD could not
+be started.)";
+
+struct Arguments {
+  int ranks = 0;
+  std::string hosts;
+  std::string hostfile;
+  std::string ssh;
+  std::string bind = "cores";
+  double grace_s = 5;
+  bool no_prefix = false;
+  bool agent = false;
+  launcher::Plan plan;
+};
+
+Error refuse(const std::string& text) { return {ErrorCode::InvalidArgument, text}; }
+
+// One rank for each core that this process may use.
+int cores_here() {
+  const Topology topology = read_topology();
+  std::set<int> cores;
+  for (const Processor& processor : topology.processors) {
+    for (const int allowed : topology.allowed) {
+      if (allowed == processor.number) cores.insert(processor.core);
+    }
+  }
+  return std::max<int>(1, static_cast<int>(cores.size()));
+}
+
+std::string own_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != 0 ? name.data() : "localhost";
+}
+
+Result<std::vector<launcher::Host>> hosts_of(const Arguments& arguments) {
+  if (!arguments.hosts.empty()) return launcher::parse_hosts(arguments.hosts);
+  if (arguments.hostfile.empty()) return std::vector<launcher::Host>{{own_name(), 0}};
+  std::ifstream file(arguments.hostfile);
+  if (!file) return refuse(fmt::format("--hostfile {}: it cannot be read", arguments.hostfile));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return launcher::parse_hostfile(text, arguments.hostfile);
+}
+
+Status complete(Arguments& arguments, const std::vector<std::string>& parsed, const std::vector<std::string>& after) {
+  launcher::Plan& plan = arguments.plan;
+  std::vector<std::string> command = parsed;
+  command.insert(command.end(), after.begin(), after.end());
+  if (!parsed.empty() && parsed.front().starts_with('-')) {
+    return refuse(
+        fmt::format("{}: `wreath run` has no such option; those of your program stand after it", command.front()));
+  }
+  if (command.empty()) return refuse("run: which program? As in: wreath run -n 4 ./program");
+  if (!arguments.hosts.empty() && !arguments.hostfile.empty())
+    return refuse("--hosts and --hostfile: give one of them");
+  plan.command = std::move(command);
+  const bool only_here = arguments.hosts.empty() && arguments.hostfile.empty();
+  auto hosts = hosts_of(arguments);
+  if (!hosts) return hosts.error();
+  auto placements = launcher::place(*hosts, only_here && arguments.ranks == 0 ? cores_here() : arguments.ranks);
+  if (!placements) return placements.error();
+  plan.placements = std::move(*placements);
+  const std::string own_ssh = setting_text(Setting::Ssh);
+  const std::string ssh = !arguments.ssh.empty() ? arguments.ssh : own_ssh.empty() ? kSsh : own_ssh;
+  plan.ssh = launcher::split_words(ssh);
+  if (plan.ssh.empty()) return refuse(fmt::format("--ssh '{}': no command can be read from it", ssh));
+  for (const std::string& variable : plan.environment) {
+    if (variable.empty() || variable.front() == '=')
+      return refuse(fmt::format("--env '{}': NAME or NAME=VALUE", variable));
+  }
+  std::error_code ignored;
+  if (plan.program.empty()) plan.program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
+  plan.grace_ms = static_cast<std::int64_t>(arguments.grace_s * 1000);
+  plan.bind = arguments.bind == "none" ? launcher::Bind::None : launcher::Bind::Cores;
+  plan.prefix = !arguments.no_prefix;
+  return {};
+}
+
+// `after`: the words that stood behind --.
+int run(Arguments& arguments, const std::vector<std::string>& parsed, const std::vector<std::string>& after) {
+  if (arguments.agent) return launcher::run_remote_agent();
+  if (const Status ready = complete(arguments, parsed, after); !ready) {
+    fmt::print(stderr, "wreath: error: {}\n", ready.error().message);
+    return exit_code(ready.error().code);
+  }
+  return launcher::launch(arguments.plan);
+}
+
+}  // namespace
+
+std::function<int()> add_run(CLI::App& command) {
+  command.description("start CMD as ranks, on this host and others: wreath run [OPTIONS] [--] CMD [ARGS...]");
+  command.prefix_command();
+  // What stands after -- goes to the parent, which may refuse it for other subcommands.
+  command.preparse_callback([&command](std::size_t) { command.get_parent()->allow_extras(); });
+  const auto arguments = std::make_shared<Arguments>();
+  launcher::Plan& plan = arguments->plan;
+  command
+      .add_option("-n,--ranks", arguments->ranks, "ranks in all (default: one for each core; with hosts: each slot)")
+      ->check(CLI::Range(1, kMostRanks))
+      ->type_name("N");
+  command.add_option("--hosts", arguments->hosts, "hosts, with the ranks that fit: a,b:4")->type_name("a,b,...");
+  command.add_option("--hostfile", arguments->hostfile, "file with a host in each line: a, b:4, or c slots=4")
+      ->type_name("FILE");
+  command.add_flag("-v,--verbose", plan.verbose, "say where ranks run, their cores, and how they meet and end");
+  command.add_option("--bind", arguments->bind, "cores: each rank its share of its host's; none: all of them")
+      ->check(CLI::IsMember({"cores", "none"}))
+      ->capture_default_str();
+  command.add_option("--env", plan.environment, "a variable for all ranks: NAME (as it is here) or NAME=VALUE")
+      ->type_size(1)
+      ->allow_extra_args(false)
+      ->type_name("NAME[=VALUE]");
+  command.add_flag("--no-prefix", arguments->no_prefix, "do not put [RANK] before the lines of ranks");
+  command.add_option("--output", plan.output, "also write what each rank says to files in this folder")
+      ->type_name("DIR");
+  command.add_option("--grace", arguments->grace_s, "seconds from SIGTERM to SIGKILL, when the job ends early")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  command.add_option("--address", plan.address, "where other hosts reach rank 0 (default: by its host's name)")
+      ->type_name("ADDR");
+  command.add_option("--ssh", arguments->ssh, "how to reach other hosts; HOST and a command follow (WREATH_SSH)")
+      ->type_name("COMMAND");
+  command.add_option("--remote-wreath", plan.program, "`wreath` on other hosts (default: where it is here)")
+      ->type_name("PATH");
+  command.add_flag("--agent", arguments->agent)->group("");
+  command.footer(kFooter);
+  return [arguments, &command] { return run(*arguments, command.remaining(), command.get_parent()->remaining()); };
+}
+
+}  // namespace wreath

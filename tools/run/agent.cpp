@@ -1,0 +1,240 @@
+// The launcher's half on a host: see agent.hpp. One thread, one poll loop.
+#include "tools/run/agent.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <map>
+
+#include "src/base/clock.hpp"
+#include "tools/run/descendants.hpp"
+#include "tools/run/rank_process.hpp"
+#include "wreath/topology.hpp"
+
+extern char** environ;
+
+namespace wreath::launcher {
+namespace {
+
+constexpr std::int64_t kOrphanedGraceMs = 2000;  // from SIGTERM to SIGKILL when the launcher is gone
+
+std::string list_text(const std::vector<int>& processors) {
+  return processors.empty() ? std::string("all") : fmt::format("{}", fmt::join(processors, ","));
+}
+
+std::vector<std::string> inherited(const HostJob& job) {
+  std::vector<std::string> variables;
+  const auto replaced = [&](std::string_view name) {
+    return std::find(job.unset.begin(), job.unset.end(), name) != job.unset.end() ||
+           std::any_of(job.environment.begin(), job.environment.end(), [&](const std::string& entry) {
+             return std::string_view(entry).substr(0, entry.find('=')) == name;
+           });
+  };
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (!replaced(text.substr(0, text.find('=')))) variables.emplace_back(text);
+  }
+  variables.insert(variables.end(), job.environment.begin(), job.environment.end());
+  return variables;
+}
+
+class Agent {
+ public:
+  Agent(const HostJob& job, Fd commands, Fd reports)
+      : job_(job), commands_(std::move(commands)), reports_(std::move(reports)) {}
+
+  int run() {
+    sigset_t blocked;
+    sigfillset(&blocked);
+    (void)::sigprocmask(SIG_SETMASK, &blocked, nullptr);
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&wanted, signal);
+    signals_ = Fd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
+    (void)::fcntl(commands_.get(), F_SETFL, O_NONBLOCK);
+    adopt_orphans();
+    start_all();
+    while (!running_.empty()) {
+      wait();
+      for (auto& [pid, rank] : ranks_) pass_on(rank);
+      read_signals();
+      read_commands();
+      if (kill_at_ && kill_at_->passed()) signal_all(SIGKILL);
+    }
+    end_descendants();
+    for (auto& [pid, rank] : ranks_) pass_on(rank);
+    report({Kind::Done, -1, 0, {}});
+    return 0;
+  }
+
+ private:
+  struct Rank {
+    int number = 0;
+    RankProcess process;
+  };
+
+  void start_all() {
+    const std::vector<std::string> base = inherited(job_);
+    const auto count = static_cast<int>(job_.ranks.size());
+    const Topology topology = read_topology();
+    const bool bound = job_.bind == Bind::Cores && count <= static_cast<int>(topology.allowed.size());
+    const auto shares = bound ? share_cores(topology, count) : std::vector<std::vector<int>>();
+    for (int local = 0; local < count; ++local) {
+      const int rank = job_.ranks[static_cast<std::size_t>(local)];
+      RankSpecification one{job_.command, base, job_.folder,
+                            bound ? shares[static_cast<std::size_t>(local)] : std::vector<int>()};
+      for (const auto& [name, value] :
+           std::initializer_list<std::pair<const char*, int>>{{"WREATH_RANK", rank},
+                                                              {"WREATH_RANKS", job_.all_ranks},
+                                                              {"WREATH_LOCAL_RANK", local},
+                                                              {"RANK", rank},
+                                                              {"WORLD_SIZE", job_.all_ranks},
+                                                              {"LOCAL_RANK", local},
+                                                              {"LOCAL_WORLD_SIZE", count}})
+        one.environment.push_back(fmt::format("{}={}", name, value));
+      if (bound) one.environment.push_back(fmt::format("WREATH_HOST_CORES={}", topology.allowed.size()));
+      auto started = start_rank(one);
+      if (!started) {
+        report({Kind::Refused, rank, 0, started.error().message});
+        break;  // the launcher will end the others
+      }
+      report({Kind::Started, rank, started->pid, list_text(one.processors)});
+      running_[started->pid] = rank;
+      ranks_[started->pid] = {rank, std::move(*started)};
+    }
+  }
+
+  void report(const Message& message) {
+    if (reports_ && !write_all(reports_.get(), encode(message))) reports_ = Fd();
+  }
+
+  void wait() {
+    std::vector<pollfd> set{{signals_.get(), POLLIN, 0}};
+    if (commands_) set.push_back({commands_.get(), POLLIN, 0});
+    for (const auto& [pid, rank] : ranks_) {
+      for (const Fd* stream : {&rank.process.output, &rank.process.errors}) {
+        if (*stream) set.push_back({stream->get(), POLLIN, 0});
+      }
+    }
+    (void)::poll(set.data(), set.size(), kill_at_ ? kill_at_->left_ms() : -1);
+  }
+
+  void pass_on(Rank& rank) {
+    pass_on(rank.number, 1, rank.process.output);
+    pass_on(rank.number, 2, rank.process.errors);
+  }
+
+  void pass_on(int rank, int number, Fd& stream) {
+    std::array<char, 65536> bytes;
+    for (int turns = 0; stream && turns < 16; ++turns) {  // a rank that never stops writing must not hold up the others
+      const ssize_t got = ::read(stream.get(), bytes.data(), bytes.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EAGAIN) return;
+      if (got <= 0) {
+        stream = Fd();
+        return;
+      }
+      report({Kind::Output, rank, number, std::string(bytes.data(), static_cast<std::size_t>(got))});
+    }
+  }
+
+  void read_signals() {
+    signalfd_siginfo info;
+    while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      if (info.ssi_signo != SIGCHLD) end_soon();
+    }
+    int status = 0;
+    for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      const auto found = running_.find(pid);
+      if (found == running_.end()) continue;  // an orphan of a rank
+      pass_on(ranks_.at(pid));
+      report({Kind::Ended, found->second, status, {}});
+      running_.erase(found);
+    }
+  }
+
+  void read_commands() {
+    std::array<char, 4096> bytes;
+    while (commands_) {
+      const ssize_t got = ::read(commands_.get(), bytes.data(), bytes.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EAGAIN) break;
+      if (got <= 0) {
+        commands_ = Fd();
+        return end_soon();
+      }
+      reader_.add({bytes.data(), static_cast<std::size_t>(got)});
+    }
+    for (auto message = reader_.next(); message && *message; message = reader_.next()) {
+      if ((*message)->kind == Kind::Signal) signal_all((*message)->value);
+    }
+  }
+
+  void end_soon() {
+    if (kill_at_) return;
+    kill_at_ = Deadline::after_ms(kOrphanedGraceMs);
+    signal_all(SIGTERM);
+  }
+
+  // Groups: what a rank has started is meant, too.
+  void signal_all(int signal) {
+    for (const auto& [pid, rank] : running_) (void)::kill(-pid, signal);
+  }
+
+  const HostJob& job_;
+  Fd commands_;
+  Fd reports_;
+  Fd signals_;
+  MessageReader reader_;
+  std::map<pid_t, Rank> ranks_;
+  std::map<pid_t, int> running_;  // ranks by their process
+  std::optional<Deadline> kill_at_;
+};
+
+Result<HostJob> read_job(int descriptor) {
+  MessageReader reader;
+  std::array<char, 1> byte;  // one at a time: what follows is the agent's
+  for (;;) {
+    const ssize_t got = ::read(descriptor, byte.data(), byte.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return Error{ErrorCode::StartupFailed, "the launcher ended before it gave a job"};
+    reader.add({byte.data(), byte.size()});
+    auto message = reader.next();
+    if (!message) return message.error();
+    if (!*message) continue;
+    if ((*message)->kind == Kind::Job) return decode_job((*message)->text);
+    return Error{ErrorCode::StartupFailed, "the launcher gave something else than a job"};
+  }
+}
+
+}  // namespace
+
+int run_agent(const HostJob& job, Fd commands, Fd reports) {
+  return Agent(job, std::move(commands), std::move(reports)).run();
+}
+
+int run_remote_agent() {
+  (void)::setsid();
+  if (!write_all(STDOUT_FILENO, kGreeting)) return exit_code(ErrorCode::StartupFailed);
+  const auto job = read_job(STDIN_FILENO);
+  if (!job) {
+    fmt::print(stderr, "wreath: error: {}\n", job.error().message);
+    return exit_code(job.error().code);
+  }
+  // Away from 0 and 1, which ranks get others for.
+  Fd commands(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+  Fd reports(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  (void)::dup2(STDERR_FILENO, STDOUT_FILENO);
+  return run_agent(*job, std::move(commands), std::move(reports));
+}
+
+}  // namespace wreath::launcher

@@ -1,0 +1,17 @@
+// The launcher's half on a host: starts its ranks there, passes on what they say, and ends them all.
+#pragma once
+
+#include "src/base/fd.hpp"
+#include "tools/run/messages.hpp"
+
+namespace wreath::launcher {
+
+// Runs `job`, takes Signal messages from `commands` and writes to `reports`. When `commands` ends, because the launcher
+// did or its host vanished, all ranks end. On return no process is left that a rank has started. The exit code of the
+// agent's process.
+int run_agent(const HostJob& job, Fd commands, Fd reports);
+
+// An agent at the end of an ssh connection: the job comes through stdin, reports go to stdout.
+int run_remote_agent();
+
+}  // namespace wreath::launcher

@@ -1,0 +1,56 @@
+// Ending processes whole: see descendants.hpp.
+#include "tools/run/descendants.hpp"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace wreath::launcher {
+namespace {
+
+// The parent of process `pid`, or 0. In /proc/PID/stat it is the second word after the name's last bracket.
+pid_t parent_of(const std::string& pid) {
+  std::ifstream file("/proc/" + pid + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos || name_end + 4 >= text.size()) return 0;
+  return static_cast<pid_t>(std::strtol(text.c_str() + name_end + 4, nullptr, 10));
+}
+
+std::vector<pid_t> children() {
+  std::vector<pid_t> found;
+  const std::unique_ptr<DIR, int (*)(DIR*)> processes(::opendir("/proc"), &::closedir);
+  if (!processes) return found;
+  while (const dirent* entry = ::readdir(processes.get())) {
+    const std::string name = entry->d_name;
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (parent_of(name) == ::getpid()) found.push_back(static_cast<pid_t>(std::strtol(name.c_str(), nullptr, 10)));
+  }
+  return found;
+}
+
+}  // namespace
+
+void adopt_orphans() { (void)::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+
+int end_descendants() {
+  int ended = 0;
+  for (;;) {
+    for (const pid_t child : children()) (void)::kill(child, SIGKILL);
+    const pid_t gone = ::waitpid(-1, nullptr, 0);
+    if (gone > 0) ++ended;
+    if (gone < 0 && errno != EINTR) return ended;
+  }
+}
+
+}  // namespace wreath::launcher

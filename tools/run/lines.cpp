@@ -1,0 +1,32 @@
+// Whole lines out of pieces: see lines.hpp.
+#include "tools/run/lines.hpp"
+
+namespace wreath::launcher {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+
+}  // namespace
+
+std::string Lines::add(std::string_view bytes) {
+  std::string text;
+  for (std::size_t end = bytes.find('\n'); end != std::string_view::npos; end = bytes.find('\n')) {
+    text += prefix_;
+    text += begun_;
+    text += bytes.substr(0, end + 1);
+    begun_.clear();
+    bytes.remove_prefix(end + 1);
+  }
+  begun_ += bytes;
+  if (begun_.size() > kMostBytes) text += this->end();
+  return text;
+}
+
+std::string Lines::end() {
+  if (begun_.empty()) return {};
+  std::string text = prefix_ + begun_ + '\n';
+  begun_.clear();
+  return text;
+}
+
+}  // namespace wreath::launcher

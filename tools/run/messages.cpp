@@ -1,0 +1,114 @@
+// Messages between launcher and agents: a header of fixed size, and text.
+#include "tools/run/messages.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace wreath::launcher {
+namespace {
+
+constexpr std::size_t kMostText = std::size_t{16} << 20;
+constexpr std::size_t kHeader = 16;  // kind, rank, value, bytes of text: four little-endian numbers
+
+void put(std::string& bytes, std::uint32_t value) {
+  for (int i = 0; i < 4; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFFU);
+}
+
+std::uint32_t get(std::string_view bytes, std::size_t at) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    value |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at + i])) << (8 * i);
+  return value;
+}
+
+}  // namespace
+
+std::string encode(const Message& message) {
+  std::string bytes;
+  bytes.reserve(kHeader + message.text.size());
+  put(bytes, static_cast<std::uint32_t>(message.kind));
+  put(bytes, static_cast<std::uint32_t>(message.rank));
+  put(bytes, static_cast<std::uint32_t>(message.value));
+  put(bytes, static_cast<std::uint32_t>(message.text.size()));
+  return bytes + message.text;
+}
+
+Result<std::optional<Message>> MessageReader::next() {
+  if (buffer_.size() < kHeader) return std::optional<Message>();
+  const std::uint32_t kind = get(buffer_, 0);
+  const std::size_t size = get(buffer_, 12);
+  if (kind > static_cast<std::uint32_t>(Kind::Done) || size > kMostText)
+    return Error{ErrorCode::StartupFailed, "what arrived is no message of `wreath run`: do the versions differ?"};
+  if (buffer_.size() < kHeader + size) return std::optional<Message>();
+  Message message{static_cast<Kind>(kind), static_cast<std::int32_t>(get(buffer_, 4)),
+                  static_cast<std::int32_t>(get(buffer_, 8)), buffer_.substr(kHeader, size)};
+  buffer_.erase(0, kHeader + size);
+  return std::optional(std::move(message));
+}
+
+bool MessageReader::skip_to_greeting(std::string& noise) {
+  const std::size_t at = buffer_.find(kGreeting);
+  if (at != std::string::npos) {
+    noise += buffer_.substr(0, at);
+    buffer_.erase(0, at + kGreeting.size());
+    return true;
+  }
+  const std::size_t keep = std::min(buffer_.size(), kGreeting.size() - 1);
+  noise += buffer_.substr(0, buffer_.size() - keep);
+  buffer_.erase(0, buffer_.size() - keep);
+  return false;
+}
+
+std::string encode(const HostJob& job) {
+  const nlohmann::json json{{"ranks", job.ranks},
+                            {"all_ranks", job.all_ranks},
+                            {"command", job.command},
+                            {"folder", job.folder},
+                            {"environment", job.environment},
+                            {"unset", job.unset},
+                            {"bind", job.bind == Bind::Cores}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Result<HostJob> decode_job(std::string_view text) {
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    HostJob job;
+    json.at("ranks").get_to(job.ranks);
+    json.at("all_ranks").get_to(job.all_ranks);
+    json.at("command").get_to(job.command);
+    json.at("folder").get_to(job.folder);
+    json.at("environment").get_to(job.environment);
+    json.at("unset").get_to(job.unset);
+    job.bind = json.at("bind").get<bool>() ? Bind::Cores : Bind::None;
+    if (job.ranks.empty() || job.command.empty()) throw std::invalid_argument("it is empty");
+    return job;
+  } catch (const std::exception& problem) {
+    return Error{ErrorCode::StartupFailed, fmt::format("the launcher's job cannot be read: {}", problem.what())};
+  }
+}
+
+bool write_all(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    return Error{ErrorCode::System, fmt::format("cannot make a pipe: {}", std::strerror(errno))};
+  return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+}  // namespace wreath::launcher

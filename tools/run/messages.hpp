@@ -1,0 +1,72 @@
+// What the launcher and its agents tell each other, over a pipe or an ssh connection.
+//
+//   launcher -> agent   Job, then Signal whenever ranks shall be signalled; the end of the stream: end all ranks
+//   agent -> launcher   a line kGreeting, for what a login shell may print before it is not ours; then
+//                       Started, Output, Ended, Refused of ranks, and Done
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/fd.hpp"
+#include "wreath/result.hpp"
+
+namespace wreath::launcher {
+
+inline constexpr std::string_view kGreeting = "\nwreath-agent 1\n";
+
+enum class Kind : std::uint8_t { Job, Signal, Started, Output, Ended, Refused, Done };
+
+struct Message {
+  Kind kind = Kind::Done;
+  std::int32_t rank = -1;
+  // Signal: its number. Started: the pid. Output: 1 stdout, 2 stderr. Ended: the status of waitpid.
+  std::int32_t value = 0;
+  std::string text;  // Job: JSON. Started: its cores. Output: the bytes. Refused: why.
+};
+
+std::string encode(const Message& message);
+
+// Cuts a stream into messages. A stream that is none is an error.
+class MessageReader {
+ public:
+  void add(std::string_view bytes) { buffer_.append(bytes); }
+  // nullopt: the next one is not complete.
+  Result<std::optional<Message>> next();
+  // Drops everything up to the greeting; true when it has come. `noise` receives what stood before it.
+  bool skip_to_greeting(std::string& noise);
+
+ private:
+  std::string buffer_;
+};
+
+enum class Bind { Cores, None };
+
+// What an agent starts on its host.
+struct HostJob {
+  std::vector<int> ranks;                // of this host, ascending
+  int all_ranks = 1;                     // of the job
+  std::vector<std::string> command;      // with its arguments
+  std::string folder;                    // where it runs; empty: where the agent is
+  std::vector<std::string> environment;  // NAME=value for all ranks; replaces what the agent has
+  std::vector<std::string> unset;        // names that ranks do not inherit
+  Bind bind = Bind::Cores;
+};
+
+std::string encode(const HostJob& job);
+Result<HostJob> decode_job(std::string_view json);
+
+// All of it, or false; a broken pipe is not a signal.
+bool write_all(int descriptor, std::string_view bytes);
+
+struct Pipe {
+  Fd read;
+  Fd write;
+};
+// Closed on exec.
+Result<Pipe> make_pipe();
+
+}  // namespace wreath::launcher

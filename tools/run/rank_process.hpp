@@ -1,0 +1,30 @@
+// A rank as a process of this host.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "src/base/fd.hpp"
+#include "wreath/result.hpp"
+
+namespace wreath::launcher {
+
+struct RankSpecification {
+  std::vector<std::string> command;
+  std::vector<std::string> environment;  // NAME=value: all of it
+  std::string folder;                    // empty: this process's
+  std::vector<int> processors;           // that it may use; empty: as this process
+};
+
+struct RankProcess {
+  pid_t pid = -1;
+  Fd output;  // non-blocking
+  Fd errors;
+};
+
+// In a process group of its own, which dies with this process; standard input is empty.
+Result<RankProcess> start_rank(const RankSpecification& specification);
+
+}  // namespace wreath::launcher
