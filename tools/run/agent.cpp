@@ -170,13 +170,14 @@ class Agent {
       if (got < 0 && errno == EAGAIN) break;
       if (got <= 0) {
         commands_ = Fd();
-        return end_soon();
+        break;
       }
       reader_.add({bytes.data(), static_cast<std::size_t>(got)});
     }
     for (auto message = reader_.next(); message && *message; message = reader_.next()) {
       if ((*message)->kind == Kind::Signal) signal_all((*message)->value);
     }
+    if (!commands_) end_soon();
   }
 
   void end_soon() {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/fd.hpp"
@@ -38,6 +39,8 @@ class MessageReader {
   Result<std::optional<Message>> next();
   // Drops everything up to the greeting; true when it has come. `noise` receives what stood before it.
   bool skip_to_greeting(std::string& noise);
+  // What was no message, when the stream has ended.
+  std::string rest() { return std::exchange(buffer_, {}); }
 
  private:
   std::string buffer_;
