@@ -66,7 +66,7 @@ Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const Agre
 Status Engine::link(std::uint16_t epoch) {
   shape_ = {kLanes, options_.slot_count, slot_bytes_of(ranks(), most_in_a_process(membership_), options_),
             options_.first_sequence, epoch};
-  count_cores();
+  const int ranks_of_host = count_cores();
   if (options_.single_copy_bytes != kAutomaticBytes) {
     single_copy_ = SingleCopy(options_.single_copy_bytes);
   } else if (!crowded_) {
@@ -112,18 +112,18 @@ Status Engine::link(std::uint16_t epoch) {
     sleeping_[static_cast<std::size_t>(peer)] = links_->link(peer)->mapped()->sleeping;
   }
   linked_ = true;
-  for (int peer = 0; peer < ranks(); ++peer) {
-    if (peer != rank()) log_info("to rank {}: {}", peer, links_->describe(peer));
-  }
+  tell_start(ranks_of_host);
   return {};
 }
 
-void Engine::count_cores() {
+int Engine::count_cores() {
   const auto host = membership_.members[static_cast<std::size_t>(rank())].endpoint.host;
-  const auto on_host = std::count_if(membership_.members.begin(), membership_.members.end(),
-                                     [&](const Member& member) { return member.endpoint.host == host; });
+  const auto on_host =
+      static_cast<int>(std::count_if(membership_.members.begin(), membership_.members.end(),
+                                     [&](const Member& member) { return member.endpoint.host == host; }));
   crowded_ = on_host > cores_of_ranks();
-  spin_ns_ = spin_budget_ns(static_cast<int>(on_host));
+  spin_ns_ = spin_budget_ns(on_host);
+  return on_host;
 }
 
 void Engine::prepare_small() {

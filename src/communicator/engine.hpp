@@ -12,6 +12,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -109,7 +110,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
 
   Engine(Membership membership, const AgreedOptions& options);
   Status link(std::uint16_t epoch);
-  void count_cores();
+  int count_cores();  // the ranks of this host
+  void tell_start(int ranks_of_host) const;
+  void tell_choice(const Query& query, const Choice& choice);
   void prepare_small();
 
   // Entering calls.
@@ -212,6 +215,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   };
   std::array<Chosen, static_cast<std::size_t>(Collective::Exchange)> chosen_;  // of the last call of each, often the
                                                                                // next one's
+  std::set<std::string> told_;                                                 // choices that were logged
   std::array<RepeatedCall, static_cast<std::size_t>(Collective::Exchange)> repeated_;  // the last small ones
   std::array<std::byte, 2> barrier_bytes_{};  // what a barrier sends, and what it gets
   Operation inline_operation_;                // of blocking calls that find nothing in flight

@@ -51,7 +51,9 @@ CallRecord record_of(const Call& call, std::uint64_t number, std::uint64_t eleme
 
 const Choice& Engine::choice_of(const Query& query) {
   Chosen& chosen = chosen_[static_cast<std::size_t>(query.collective)];
-  if (chosen.choice.algorithm == nullptr || chosen.query != query) chosen = {query, choose(tuning_, query)};
+  if (chosen.choice.algorithm != nullptr && chosen.query == query) return chosen.choice;
+  chosen = {query, choose(tuning_, query)};
+  tell_choice(query, chosen.choice);
   return chosen.choice;
 }
 

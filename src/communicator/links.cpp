@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "src/base/log.hpp"
+#include "src/base/socket.hpp"
 
 namespace wreath {
 namespace {
@@ -13,6 +14,13 @@ namespace {
 // Verdicts that are about no candidate.
 constexpr std::uint32_t kLinked = 0xFFFFFFFF;
 constexpr std::uint32_t kCandidates = 0xFFFFFFFE;
+
+// " over eth0" of a wire that an interface carries.
+std::string way(const Link& link) {
+  if (link.descriptor() < 0) return {};
+  const std::string interface = interface_of(local_address(link.descriptor()));
+  return interface.empty() ? std::string() : " over " + interface;
+}
 
 }  // namespace
 
@@ -161,7 +169,7 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
     const std::string_view name = transports_[attempts[peer].candidates[attempts[peer].at]]->name();
     const std::optional<Status> single_copy = links_[peer]->single_copy();
     if (single_copy && !*single_copy) attempts[peer].refuse("single copy", single_copy->error().message);
-    names_[peer] = fmt::format("{}{}", name, single_copy && *single_copy ? ", single copy" : "");
+    names_[peer] = fmt::format("{}{}{}", name, way(*links_[peer]), single_copy && *single_copy ? ", single copy" : "");
     if (!attempts[peer].refused.empty()) names_[peer] += fmt::format(" ({})", attempts[peer].refused);
     (links_[peer]->mapped() != nullptr ? mapped_ : wired_).push_back(static_cast<Rank>(peer));
     for (auto& [index, offer] : incoming_[peer].regions)

@@ -43,7 +43,7 @@ class Links {
   const std::vector<Rank>& wired() const { return wired_; }
   const std::vector<Rank>& mapped() const { return mapped_; }
   OwnSegment& segment() const { return *segment_; }
-  // "shm", "shm, single copy", "tcp (shm: memfd refused: ...)".
+  // "shm", "shm, single copy", "tcp over eth0 (shm: memfd refused: ...)".
   std::string describe(Rank peer) const;
   // Tells peers of regions that slots will name.
   Status announce(ControlPlane& control);

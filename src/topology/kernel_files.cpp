@@ -9,6 +9,8 @@
 #include <fstream>
 #include <system_error>
 
+#include "wreath/topology.hpp"
+
 namespace wreath {
 namespace {
 

@@ -22,9 +22,6 @@ std::string field_of(const std::string& path, std::string_view key);
 std::vector<int> parse_list(std::string_view text);
 std::vector<int> list_of(const std::string& path);
 
-// "0-3,8" for 0 1 2 3 8.
-std::string format_list(const std::vector<int>& numbers);
-
 // Names in a folder, numbers in names compared as numbers: node2 before node10.
 std::vector<std::string> entries_of(const std::string& folder);
 

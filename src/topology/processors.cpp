@@ -1,6 +1,4 @@
 // Each processor's own folder says where it is; those of the NUMA nodes say who is in them.
-#include "src/topology/processors.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <tuple>
 
 #include "src/topology/kernel_files.hpp"
+#include "src/topology/parts.hpp"
 
 namespace wreath {
 namespace {

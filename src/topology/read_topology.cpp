@@ -1,12 +1,16 @@
 // All parts of a machine, one after the other.
-#include "src/topology/processors.hpp"
-#include "wreath/topology.hpp"
+#include "src/topology/parts.hpp"
 
 namespace wreath {
 
 Topology read_topology(const std::string& root) {
   Topology topology;
   read_processors(root, topology);
+  read_memory(root, topology);
+  read_gpus(root, topology);
+  read_networks(root, topology);
+  if (root.empty()) match_namespace(topology);
+  read_identity(root, topology);
   return topology;
 }
 

@@ -108,6 +108,11 @@ std::string why_not(const TunerContext& context, const Algorithm& row, const Que
   return {};
 }
 
+std::string_view why(const TunerContext& context, const Query& query) {
+  if (named_row(context, query) != nullptr) return "asked for by name";
+  return measured_rule(context, query) != nullptr ? "measured on this machine" : "by rule";
+}
+
 Error no_row(const TunerContext& context, const Query& query) {
   return {ErrorCode::Unavailable,
           fmt::format("no {}algorithm of {} serves {} ranks", context.reproducible ? "reproducible " : "",

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "src/tuner/measured.hpp"
 #include "wreath/algorithm.hpp"
@@ -54,6 +55,9 @@ Choice choose(const TunerContext& context, const Query& query);
 
 // Why choose() may not take `row`, one of the query's collective; empty: it may.
 std::string why_not(const TunerContext& context, const Algorithm& row, const Query& query);
+
+// Why choose() takes what it takes: "asked for by name", "measured on this machine", "by rule".
+std::string_view why(const TunerContext& context, const Query& query);
 
 // Why choose() found no row: Unavailable.
 Error no_row(const TunerContext& context, const Query& query);

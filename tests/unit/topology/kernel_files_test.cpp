@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/fake_machine.hpp"
+#include "wreath/topology.hpp"
 
 namespace wreath {
 namespace {

@@ -1,8 +1,7 @@
 // Processors and caches, of machines made for the test and of this one.
-#include "src/topology/processors.hpp"
-
 #include <gmock/gmock.h>
 
+#include "src/topology/parts.hpp"
 #include "tests/support/fake_machine.hpp"
 
 namespace wreath {

@@ -1,0 +1,33 @@
+// What WREATH_DEBUG=INFO shows of a communicator: the machine, the links, and what was chosen why.
+#include <fmt/format.h>
+
+#include "src/base/log.hpp"
+#include "src/communicator/engine.hpp"
+#include "wreath/topology.hpp"
+#include "wreath/units.hpp"
+
+namespace wreath {
+
+void Engine::tell_start(int ranks_of_host) const {
+  if (log_level() < LogLevel::Info) return;
+  const Topology topology = read_topology();
+  log_info("topology: {}; this process {}", machine_text(topology), process_text(topology));
+  for (int peer = 0; peer < ranks(); ++peer) {
+    if (peer != rank()) log_info("to rank {}: {}", peer, links_->describe(peer));
+  }
+  log_info("waits spin {} us, then sleep: {} ranks of this host on {} usable cores", spin_ns_ / 1000, ranks_of_host,
+           topology.usable_cores);
+  log_info("slots: {} x {} to each peer and lane", shape_.slot_count, format_bytes(shape_.slot_bytes));
+}
+
+// Each choice once: calls of different sizes take turns in many programs.
+void Engine::tell_choice(const Query& query, const Choice& choice) {
+  if (log_level() < LogLevel::Info || ranks() == 1) return;
+  const std::string text = fmt::format("{} by {}", name(query.collective, query.varying), describe(choice));
+  if (!told_.insert(text).second) return;
+  const LogRank log_rank(rank());
+  const std::string bytes = query.bytes == kUnknownBytes ? "blocks that differ" : format_bytes(query.bytes);
+  log_info("{}: {}; first for {}", text, why(tuning_, query), bytes);
+}
+
+}  // namespace wreath

@@ -1,0 +1,111 @@
+// Network interfaces and RDMA devices, from /sys/class, and addresses from the kernel.
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "src/base/socket.hpp"
+#include "src/topology/kernel_files.hpp"
+#include "src/topology/parts.hpp"
+
+namespace wreath {
+namespace {
+
+bool exists(const std::string& path) {
+  std::error_code none;
+  return std::filesystem::exists(path, none);
+}
+
+std::string kind_of(const std::string& folder) {
+  constexpr std::int64_t kInfiniband = 32;
+  constexpr std::int64_t kLoopback = 772;
+  const auto type = number_of(folder + "/type");
+  if (type == kLoopback) return "loopback";
+  if (exists(folder + "/bridge")) return "bridge";
+  if (exists(folder + "/bonding")) return "bond";
+  if (!exists(folder + "/device")) return "virtual";
+  return type == kInfiniband ? "infiniband" : "ethernet";
+}
+
+NetworkInterface read_interface(const std::string& folder, const std::string& name) {
+  NetworkInterface interface;
+  interface.name = name;
+  interface.kind = kind_of(folder);
+  interface.state = line_of(folder + "/operstate");
+  interface.speed_mbit = std::max<std::int64_t>(number_of(folder + "/speed").value_or(0), 0);
+  interface.mtu = static_cast<int>(number_of(folder + "/mtu").value_or(0));
+  interface.driver = link_name(folder + "/device/driver");
+  interface.place = read_place(folder + "/device");
+  return interface;
+}
+
+// "4: ACTIVE".
+std::string port_state(const std::string& text) {
+  const std::size_t colon = text.find(": ");
+  return colon == std::string::npos ? text : text.substr(colon + 2);
+}
+
+RdmaDevice read_rdma(const std::string& folder, const std::string& name) {
+  RdmaDevice device{name, {}, entries_of(folder + "/device/net"), read_place(folder + "/device")};
+  for (const std::string& port : entries_of(folder + "/ports")) {
+    const std::string own = fmt::format("{}/ports/{}", folder, port);
+    const std::vector<int> number = parse_list(port);
+    device.ports.push_back({number.empty() ? 0 : number.front(), port_state(line_of(own + "/state")),
+                            line_of(own + "/link_layer"), line_of(own + "/rate")});
+  }
+  return device;
+}
+
+// The interface of `address` in `present`, where it is put as /sys shows it, else as the kernel's flags do.
+NetworkInterface& find_or_add(std::vector<NetworkInterface>& present, const std::vector<NetworkInterface>& shown,
+                              const ifaddrs& address) {
+  const auto is_it = [&](const NetworkInterface& interface) { return interface.name == address.ifa_name; };
+  const auto found = std::find_if(present.begin(), present.end(), is_it);
+  if (found != present.end()) return *found;
+  const auto known = std::find_if(shown.begin(), shown.end(), is_it);
+  if (known != shown.end()) return present.emplace_back(*known);
+  NetworkInterface& added = present.emplace_back();
+  added.name = address.ifa_name;
+  added.kind = (address.ifa_flags & IFF_LOOPBACK) != 0 ? "loopback" : "virtual";
+  added.state = (address.ifa_flags & IFF_RUNNING) != 0 ? "up" : "down";
+  return added;
+}
+
+}  // namespace
+
+void read_networks(const std::string& root, Topology& topology) {
+  const std::string interfaces = root + "/sys/class/net";
+  for (const std::string& name : entries_of(interfaces)) {
+    const std::string folder = fmt::format("{}/{}", interfaces, name);
+    if (std::filesystem::is_directory(folder)) topology.interfaces.push_back(read_interface(folder, name));
+  }
+  const std::string devices = root + "/sys/class/infiniband";
+  for (const std::string& name : entries_of(devices)) {
+    topology.rdma.push_back(read_rdma(fmt::format("{}/{}", devices, name), name));
+  }
+}
+
+void match_namespace(Topology& topology) {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) {
+    topology.unknown.push_back("getifaddrs: addresses of network interfaces are not known");
+    return;
+  }
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> all(first, &::freeifaddrs);
+  std::vector<NetworkInterface> present;
+  for (const ifaddrs* at = first; at != nullptr; at = at->ifa_next) {
+    NetworkInterface& interface = find_or_add(present, topology.interfaces, *at);
+    const int family = at->ifa_addr == nullptr ? AF_UNSPEC : at->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    interface.addresses.push_back(SocketAddress(at->ifa_addr, length).ip_text());
+  }
+  topology.interfaces = std::move(present);
+}
+
+}  // namespace wreath

@@ -1,0 +1,153 @@
+// Memory, GPUs, networks and RDMA devices, of machines made for the test and of this one.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "tests/support/fake_devices.hpp"
+#include "wreath/topology.hpp"
+
+namespace wreath {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Field;
+using testing::IsEmpty;
+
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+
+class Devices : public testing::Test {
+ protected:
+  Devices() {
+    test::make_gpu_server(server_);
+    test::make_small_virtual(small_);
+    topology_ = read_topology(server_.root());
+  }
+
+  const NetworkInterface& interface(const std::string& name) const {
+    return *std::find_if(topology_.interfaces.begin(), topology_.interfaces.end(),
+                         [&](const NetworkInterface& each) { return each.name == name; });
+  }
+
+  test::FakeMachine server_;
+  test::FakeMachine small_;
+  Topology topology_;
+};
+
+TEST_F(Devices, MemoryIsCountedByNode) {
+  ASSERT_EQ(topology_.nodes.size(), 2u);
+  EXPECT_EQ(topology_.nodes[1].number, 1);
+  EXPECT_EQ(topology_.nodes[1].bytes, 64 * kGiB);
+  EXPECT_EQ(topology_.nodes[1].free_bytes, 32 * kGiB);
+  EXPECT_THAT(topology_.nodes[1].processors, ElementsAre(4, 5, 6, 7, 12, 13, 14, 15));
+}
+
+TEST_F(Devices, WithoutNodesAllMemoryIsOnes) {
+  const Topology topology = read_topology(small_.root());
+  ASSERT_EQ(topology.nodes.size(), 1u);
+  EXPECT_EQ(topology.nodes[0].bytes, 8 * kGiB);
+  EXPECT_THAT(topology.nodes[0].processors, ElementsAre(0, 1));
+}
+
+TEST_F(Devices, GpusAreTheComputingOnes) {
+  ASSERT_EQ(topology_.gpus.size(), 2u);
+  const Gpu& gpu = topology_.gpus[0];
+  EXPECT_EQ(gpu.name, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(gpu.driver, "nvidia");
+  EXPECT_EQ(gpu.place.address, "0000:17:00.0");
+  EXPECT_EQ(gpu.place.node, 0);
+  EXPECT_EQ(gpu.place.link, "32.0 GT/s PCIe x16");
+  EXPECT_THAT(gpu.place.bridges, ElementsAre("pci0000:16", "0000:16:01.0"));
+}
+
+TEST_F(Devices, AGpuWithoutADriverIsNamedByItsNumber) {
+  test::add_pci(small_, {"pci0000:00", "0000:00:05.0", "0x120000", "0x1002", "0x74a1"}, "");
+  const Topology topology = read_topology(small_.root());
+  ASSERT_EQ(topology.gpus.size(), 1u);
+  EXPECT_EQ(topology.gpus[0].name, "AMD 74a1");
+  EXPECT_EQ(topology.gpus[0].driver, "");
+}
+
+TEST_F(Devices, InterfacesHaveStateSpeedAndPlace) {
+  EXPECT_EQ(interface("ib0").kind, "infiniband");
+  EXPECT_EQ(interface("ib0").speed_mbit, 400'000);
+  EXPECT_EQ(interface("ib0").place.node, 0);
+  EXPECT_EQ(interface("ib1").state, "down");
+  EXPECT_EQ(interface("ib1").speed_mbit, 0);
+  EXPECT_EQ(interface("eth0").kind, "ethernet");
+  EXPECT_EQ(interface("eth0").driver, "ice");
+  EXPECT_EQ(interface("lo").kind, "loopback");
+  EXPECT_EQ(interface("lo").mtu, 65536);
+  EXPECT_EQ(interface("veth1a").kind, "virtual");
+  EXPECT_EQ(interface("veth1a").place.address, "");
+  EXPECT_THAT(interface("eth0").addresses, IsEmpty()) << "this machine's addresses are not that one's";
+}
+
+TEST_F(Devices, RdmaDevicesKnowTheirPortsAndInterfaces) {
+  ASSERT_EQ(topology_.rdma.size(), 2u);
+  EXPECT_EQ(topology_.rdma[0].name, "mlx5_0");
+  EXPECT_THAT(topology_.rdma[0].interfaces, ElementsAre("ib0"));
+  ASSERT_EQ(topology_.rdma[0].ports.size(), 1u);
+  EXPECT_EQ(topology_.rdma[0].ports[0].number, 1);
+  EXPECT_EQ(topology_.rdma[0].ports[0].state, "ACTIVE");
+  EXPECT_EQ(topology_.rdma[0].ports[0].link_layer, "InfiniBand");
+  EXPECT_EQ(topology_.rdma[0].ports[0].rate, "400 Gb/sec (4X NDR)");
+  EXPECT_EQ(topology_.rdma[1].ports[0].state, "DOWN");
+}
+
+TEST_F(Devices, AreAsFarFromEachOtherAsTheirBridges) {
+  const PciPlace& gpu0 = topology_.gpus[0].place;
+  const PciPlace& gpu1 = topology_.gpus[1].place;
+  const PciPlace& card = interface("eth0").place;
+  EXPECT_EQ(pci_distance(gpu0, topology_.rdma[0].place), PciDistance::SameBridge);
+  EXPECT_EQ(pci_distance(gpu1, topology_.rdma[1].place), PciDistance::SameRoot);
+  EXPECT_EQ(pci_distance(gpu0, card), PciDistance::SameNode);
+  EXPECT_EQ(pci_distance(gpu1, card), PciDistance::OtherNode);
+  EXPECT_EQ(pci_distance(gpu0, interface("lo").place), PciDistance::Unknown);
+  const PciPlace deep{"0000:20:00.0", {"pci0000:16", "0000:16:01.0", "0000:19:00.0"}, 0, ""};
+  EXPECT_EQ(pci_distance(gpu0, deep), PciDistance::SeveralBridges);
+}
+
+TEST_F(Devices, AMachineSaysWhoItIs) {
+  EXPECT_EQ(topology_.host, "h1");
+  EXPECT_EQ(topology_.kernel, "6.1.0-18-amd64");
+  EXPECT_EQ(topology_.processor, "Intel(R) Xeon(R) Platinum 8480+");
+  EXPECT_EQ(topology_.hypervisor, "");
+  EXPECT_EQ(read_topology(small_.root()).hypervisor, "QEMU Standard PC (Q35)");
+}
+
+TEST_F(Devices, ControlGroupsLimitCoresAndMemory) {
+  EXPECT_EQ(topology_.usable_cores, 16);
+  EXPECT_EQ(topology_.available_bytes, 64 * kGiB);
+  const Topology limited = read_topology(small_.root());
+  EXPECT_EQ(limited.usable_cores, 1);
+  EXPECT_EQ(limited.available_bytes, kGiB);
+}
+
+TEST_F(Devices, AMachineIsALine) {
+  EXPECT_EQ(machine_text(topology_), "2 packages, 2 NUMA nodes, 8 cores, 16 hardware threads, 128 GiB");
+  EXPECT_EQ(process_text(topology_), "may run on 0-15 (16 hardware threads of 8 cores), 64 GiB of memory can be had");
+  EXPECT_EQ(process_text(read_topology(small_.root())),
+            "may run on 0-1 (2 hardware threads of 2 cores), 1 at once by its control group's quota, 1 GiB of memory "
+            "can be had");
+}
+
+TEST(Sizes, AreShort) {
+  EXPECT_EQ(size_text(0), "0 bytes");
+  EXPECT_EQ(size_text(48 << 10), "48 KiB");
+  EXPECT_EQ(size_text(3 << 19), "1.50 MiB");
+  EXPECT_EQ(size_text((std::uint64_t{25} << 30) + (1 << 29)), "25.5 GiB");
+}
+
+TEST(ThisMachine, HasALoopbackInterfaceWithItsAddress) {
+  const Topology topology = read_topology();
+  EXPECT_THAT(topology.interfaces,
+              Contains(testing::AllOf(Field(&NetworkInterface::kind, "loopback"),
+                                      Field(&NetworkInterface::addresses, Contains("127.0.0.1")))));
+  EXPECT_FALSE(topology.host.empty());
+  EXPECT_FALSE(topology.kernel.empty());
+  EXPECT_GT(topology.nodes.at(0).bytes, 0u);
+}
+
+}  // namespace
+}  // namespace wreath
