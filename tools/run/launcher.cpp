@@ -177,7 +177,10 @@ class Job {
     take_messages(host);
     if (!open || host.reports || host.done) return;
     const bool started = host.greeted || host.here;
-    if (!started) output_.print(2, host.noise.add(host.reader.rest()) + host.noise.end());
+    if (!started) {
+      output_.print(2, host.noise.add(host.reader.rest()));
+      output_.print(2, host.noise.end());
+    }
     if (host.pid > 0) (void)::waitpid(host.pid, &host.status, 0), host.pid = -1;
     const std::string how = WIFSIGNALED(host.status) ? fmt::format("ended by signal {}", WTERMSIG(host.status))
                                                      : fmt::format("ended with exit code {}", WEXITSTATUS(host.status));
