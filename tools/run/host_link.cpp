@@ -76,7 +76,7 @@ Result<std::unique_ptr<HostLink>> start_host(const Plan& plan, const Placement& 
   if (link->pid == 0 && link->here) become_agent(job, std::move(*streams));
   if (link->pid == 0) become_ssh(words, *streams);
   link->greeted = link->here;
-  link->noise = Lines(plan.prefix ? fmt::format("[{}] ", placement.host) : "");
+  link->noise = link->complaints = Lines(plan.prefix ? fmt::format("[{}] ", placement.host) : "");
   link->commands = std::move(streams->commands.write);
   link->reports = std::move(streams->reports.read);
   link->errors = std::move(streams->errors.read);

@@ -30,7 +30,8 @@ struct HostLink {
   bool greeted = false;
   bool done = false;  // the agent's last word
   MessageReader reader;
-  Lines noise{""};
+  Lines noise{""};       // before the greeting
+  Lines complaints{""};  // of `errors`
   std::map<int, RemoteRank> ranks;
 };
 

@@ -171,7 +171,7 @@ class Job {
   }
 
   void serve(HostLink& host) {
-    read(host, host.errors, [&](std::string_view bytes) { output_.print(2, host.noise.add(bytes)); });
+    read(host, host.errors, [&](std::string_view bytes) { output_.print(2, host.complaints.add(bytes)); });
     const bool open = static_cast<bool>(host.reports);
     read(host, host.reports, [&](std::string_view bytes) { host.reader.add(bytes); });
     take_messages(host);
@@ -197,7 +197,7 @@ class Job {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
       if (got <= 0) {
-        if (&stream == &host.errors) output_.print(2, host.noise.end());
+        if (&stream == &host.errors) output_.print(2, host.complaints.end());
         stream = Fd();
         return;
       }
