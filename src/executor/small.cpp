@@ -175,7 +175,7 @@ void SmallExchange::publish_lines() {
 
 Advance SmallExchange::run() {
   if (!published_) {
-    if (!has_free_buffer()) return Advance::Blocked;
+    if (!has_free_buffer()) return blocked();
     publish();
   }
   const bool first_look = !looked_;
@@ -183,13 +183,19 @@ Advance SmallExchange::run() {
   for (; peer_ < part_.end_source; ++peer_, line_ = 0) {
     if (peer_ == rank_) continue;
     const Advance taken = lines() ? take_lines(peer_) : take_block(peer_);
-    if (taken == Advance::Advanced) continue;
-    if (first_look && behind(number_, heard_past_) > 1) tell_past(number_ - 1);  // they may wait for a free buffer
-    return taken;
+    if (taken == Advance::Blocked) return blocked();
+    if (taken == Advance::Failed) return taken;
   }
   if (first_look && !part_.publishes) fetch_next();
   finish();
   return Advance::Done;
+}
+
+// Others may wait for a buffer that this rank is past, and it for them: who waits has told all but its last few calls,
+// so that the rank that is furthest behind always finds a free buffer.
+Advance SmallExchange::blocked() {
+  if (behind(number_, heard_past_) > kBlockBuffers / 2) tell_past(number_ - 1);
+  return Advance::Blocked;
 }
 
 // A root that was here first may be calls ahead: its next line is on the way while the program makes its next call.

@@ -69,6 +69,7 @@ class SmallExchange {
   Advance take_block(int peer);
   void fetch_next() const;
   void finish();
+  Advance blocked();
   void tell_past(std::uint32_t number);
 
   static constexpr std::size_t kLineMessageBytes = 1024;
