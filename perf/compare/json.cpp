@@ -50,6 +50,7 @@ Comparison comparison_of(const Json& json) {
   comparison.machine = json.at("machine");
   comparison.started = json.at("started");
   comparison.ranks = json.at("ranks");
+  comparison.congestion_control = json.value("congestion_control", "");
   comparison.remarks = json.at("remarks").get<std::vector<std::string>>();
   for (const auto& [round, probe] : json.at("flag_ns").items()) {
     comparison.probes[std::stoi(round)] = {probe.at(0), probe.at(1)};
@@ -64,8 +65,13 @@ Comparison comparison_of(const Json& json) {
 }  // namespace
 
 std::string to_json(const Comparison& comparison) {
-  Json json = {{"wreath_comparison", 1},        {"command", comparison.command}, {"commit", comparison.commit},
-               {"machine", comparison.machine}, {"started", comparison.started}, {"ranks", comparison.ranks},
+  Json json = {{"wreath_comparison", 1},
+               {"command", comparison.command},
+               {"commit", comparison.commit},
+               {"machine", comparison.machine},
+               {"started", comparison.started},
+               {"ranks", comparison.ranks},
+               {"congestion_control", comparison.congestion_control},
                {"remarks", comparison.remarks}};
   json["flag_ns"] = Json::object();
   for (const auto& [round, probe] : comparison.probes) {

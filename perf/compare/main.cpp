@@ -11,6 +11,7 @@
 
 #include "perf/common/machine.hpp"
 #include "perf/common/sizes.hpp"
+#include "perf/compare/network.hpp"
 #include "perf/compare/run.hpp"
 
 namespace wreath::perf {
@@ -24,6 +25,7 @@ struct Arguments {
   std::vector<std::string> sizes{"8", "32K", "256K", "2M", "64M"};
   bool full = false;
   bool find_settings = false;
+  std::string congestion_control;
   std::string settings_file;
   std::string resume_file;
   std::string json_file;
@@ -95,13 +97,18 @@ std::string settings_json(const Comparison& comparison) {
 }
 
 int compare(Arguments& arguments, const std::string& command) {
-  Comparison comparison{command, WREATH_COMMIT, cpu_name(), now_text(), arguments.run.ranks, {}, {}, {}};
+  Comparison comparison{
+      command, WREATH_COMMIT, cpu_name(), now_text(), arguments.run.ranks, congestion_control(), {}, {}, {}};
   if (!arguments.resume_file.empty() && std::filesystem::exists(arguments.resume_file)) {
     auto read = read_comparison(arguments.resume_file);
     if (!read) return fail(2, "--resume " + read.error().message);
     comparison = *std::move(read);
     if (comparison.ranks != arguments.run.ranks) {
       return fail(2, fmt::format("--resume {}: it has {} ranks", arguments.resume_file, comparison.ranks));
+    }
+    if (!comparison.congestion_control.empty() && comparison.congestion_control != congestion_control()) {
+      return fail(2, fmt::format("--resume {}: its TCP was under '{}', here it is '{}'", arguments.resume_file,
+                                 comparison.congestion_control, congestion_control()));
     }
   }
   std::set<std::string> lacking;
@@ -142,6 +149,8 @@ void add_flags(CLI::App& app, Arguments& arguments) {
   app.add_option("--time", arguments.run.time_ms, "milliseconds of timed calls of a size in a round (20)")
       ->check(CLI::Range(0.1, 1e6));
   app.add_flag("--rewrite", arguments.run.rewrite, "inputs are written anew before each timed call, outside the clock");
+  app.add_option("--congestion-control", arguments.congestion_control,
+                 "TCP's for every library, in a network namespace of this run's own; needs root (the system's)");
   app.add_flag("--full", arguments.full, "every setting of every peer, not the best ones alone");
   app.add_flag("--find-settings", arguments.find_settings, "every setting; keeps the best of each cell in --settings");
   app.add_option("--settings", arguments.settings_file, "where the best settings are kept");
@@ -178,6 +187,10 @@ int main(int argc, char** argv) {
     arguments.run.sizes.push_back(*size);
   }
   if (arguments.find_settings && arguments.settings_file.empty()) return fail(2, "--find-settings needs --settings");
+  if (!arguments.congestion_control.empty()) {
+    const auto entered = enter_own_network(arguments.congestion_control);
+    if (!entered) return fail(77, "--congestion-control: " + entered.error().message);
+  }
   arguments.run.folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
   std::string command;
   for (int i = 0; i < argc; ++i) command += (i == 0 ? "" : " ") + std::string(argv[i]);

@@ -22,6 +22,7 @@ struct Comparison {
   std::string machine;
   std::string started;
   int ranks = 2;
+  std::string congestion_control;  // of TCP; empty: unknown
   std::map<Cell, Contest> cells;
   std::map<int, Probe> probes;       // by round
   std::vector<std::string> remarks;  // what could not be measured, and why

@@ -30,7 +30,7 @@ Interval median_interval(std::vector<double> values) {
   return {values[left_out], values[n - 1 - left_out]};
 }
 
-std::optional<Verdict> judge(const Contest& contest) {
+std::optional<Verdict> judge(const Contest& contest, const std::function<bool(const std::string&)>& counts) {
   const auto ours = contest.find("wreath");
   if (ours == contest.end() || ours->second.us.empty()) return std::nullopt;
   const auto values = [](const Times& times) {
@@ -42,7 +42,7 @@ std::optional<Verdict> judge(const Contest& contest) {
   verdict.wreath_us = median(values(ours->second));
   const Times* best = nullptr;
   for (const auto& [code, times] : contest) {
-    if (code == "wreath" || times.wrong > 0 || times.us.empty()) continue;
+    if (code == "wreath" || times.wrong > 0 || times.us.empty() || (counts && !counts(code))) continue;
     const double us = median(values(times));
     if (best != nullptr && us >= verdict.best_us) continue;
     best = &times;

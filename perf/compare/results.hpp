@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -48,8 +49,8 @@ struct Verdict {
   int rounds = 0;
   bool slower() const { return !best.empty() && interval.high < 0.95; }
 };
-// Nothing where this library was not measured.
-std::optional<Verdict> judge(const Contest& contest);
+// Nothing where this library was not measured. `counts`: whether a peer's setting is looked at, by its code.
+std::optional<Verdict> judge(const Contest& contest, const std::function<bool(const std::string&)>& counts = {});
 
 // Rounds in which this library's results were wrong.
 int wrong_results(const std::map<Cell, Contest>& cells);

@@ -76,6 +76,11 @@ std::string_view starter_program(Starter starter) {
 
 }  // namespace
 
+std::string_view name(Starter starter) noexcept {
+  constexpr std::string_view kNames[] = {"Wreath", "Open MPI", "MPICH", "Gloo"};
+  return kNames[static_cast<std::size_t>(starter)];
+}
+
 std::span<const Setting> settings() noexcept { return kSettings; }
 
 const Setting* find_setting(std::string_view transport, std::string_view code) noexcept {

@@ -10,6 +10,8 @@ namespace wreath::perf {
 
 // What starts the ranks of a library.
 enum class Starter { Wreath, OpenMpi, Mpich, Gloo };
+// "Open MPI".
+std::string_view name(Starter starter) noexcept;
 
 struct Setting {
   std::string_view code;   // "On"; "wreath" for this library

@@ -36,13 +36,32 @@ struct Means {
   std::vector<std::string> slower;
 };
 
-std::string means_of(const Means& means) {
+// Beside each library alone, at its own best settings.
+std::string means_by_library(const Comparison& comparison, const std::string& transport) {
+  std::string text;
+  for (const Starter library : {Starter::OpenMpi, Starter::Mpich, Starter::Gloo}) {
+    std::vector<double> ratios;
+    for (const auto& [cell, contest] : comparison.cells) {
+      if (cell.transport != transport) continue;
+      const auto verdict = judge(contest, [&](const std::string& code) {
+        const Setting* setting = find_setting(transport, code);
+        return setting != nullptr && setting->starter == library;
+      });
+      if (verdict && !verdict->best.empty()) ratios.push_back(verdict->ratio);
+    }
+    if (ratios.empty()) continue;
+    text += fmt::format("  beside {:<8} {:>5.2f}  ({} cells)\n", name(library), geometric_mean(ratios), ratios.size());
+  }
+  return text;
+}
+
+std::string means_of(const Means& means, const std::string& by_library) {
   if (means.all.empty()) return "";
   std::string text = "\ngeometric means of the ratios:\n";
   for (const auto& [operation, ratios] : means.by_operation) {
     text += fmt::format("  {:<15} {:>5.2f}\n", operation, geometric_mean(ratios));
   }
-  text += fmt::format("  {:<15} {:>5.2f}\n", "all", geometric_mean(means.all));
+  text += fmt::format("  {:<15} {:>5.2f}\n", "all", geometric_mean(means.all)) + by_library;
   text += fmt::format("slower (whole interval below 0.95): {} of {} cells{}\n", means.slower.size(), means.all.size(),
                       means.slower.empty() ? "" : ":");
   for (const std::string& each : means.slower) text += "  " + each + "\n";
@@ -50,10 +69,12 @@ std::string means_of(const Means& means) {
 }
 
 std::string table_of(const Comparison& comparison, const std::string& transport) {
+  const bool known = transport == "tcp" && !comparison.congestion_control.empty();
+  const std::string under = known ? " under " + comparison.congestion_control : "";
   std::string text = fmt::format(
-      "\n{}, {} ranks: median time of a call in us, ratio = best peer / Wreath, and its 90 % "
+      "\n{}{}, {} ranks: median time of a call in us, ratio = best peer / Wreath, and its 90 % "
       "interval\n{:<15} {:>6}  {:>10}  {:>10}  {:>5}  {:<14} {:<7} best peer\n",
-      transport, comparison.ranks, "operation", "bytes", "Wreath", "best peer", "ratio", "interval", "");
+      transport, under, comparison.ranks, "operation", "bytes", "Wreath", "best peer", "ratio", "interval", "");
   Means means;
   for (const auto& [cell, contest] : comparison.cells) {
     const auto verdict = judge(contest);
@@ -64,7 +85,7 @@ std::string table_of(const Comparison& comparison, const std::string& transport)
     means.all.push_back(verdict->ratio);
     if (verdict->slower()) means.slower.push_back(fmt::format("{} {}", cell.operation, format_size(cell.bytes)));
   }
-  return text + means_of(means);
+  return text + means_of(means, means_by_library(comparison, transport));
 }
 
 }  // namespace

@@ -54,13 +54,19 @@ std::size_t small_bytes(const TunerContext& context, const Query& query) {
   return one_block ? query.bytes / static_cast<std::size_t>(context.ranks) : query.bytes;
 }
 
+// Larger blocks go through FIFOs, which fill while they are read; a sum of two blocks has to wait for both anyhow.
+constexpr std::size_t kSmallBlockBytes = 6 * 1024;
+static_assert(kSmallBlockBytes <= kSmallMessageBytes);
+
 // The straight code does what one_shot and direct do; a barrier is an all_reduce of one byte.
 bool serves_small(const TunerContext& context, const Query& query, const Algorithm* row) {
   const bool plain = context.data_lanes == 0 && context.tile_bytes == 0 && !query.premultiplied && !query.varying;
   if (!plain || !context.all_mapped || query.bytes == kUnknownBytes) return false;
   if (query.collective == Collective::Barrier) return named_row(context, query) == nullptr;
-  const std::string_view straight = query.collective == Collective::AllReduce ? "one_shot" : "direct";
-  return row != nullptr && row->name == straight && small_bytes(context, query) <= kSmallMessageBytes;
+  const bool sums = query.collective == Collective::AllReduce;
+  const std::string_view straight = sums ? "one_shot" : "direct";
+  const std::size_t most = sums ? kSmallMessageBytes : kSmallBlockBytes;
+  return row != nullptr && row->name == straight && small_bytes(context, query) <= most;
 }
 
 }  // namespace

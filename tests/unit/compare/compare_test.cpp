@@ -2,9 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
+#include "perf/compare/network.hpp"
 #include "perf/compare/processes.hpp"
 #include "perf/compare/report.hpp"
 #include "perf/compare/settings.hpp"
@@ -75,6 +79,25 @@ TEST(Judge, CallsSlowerOnlyWhatIsSoThroughout) {
   EXPECT_FALSE((Verdict{"", 2, 0, 0, {0, 0}, 0}.slower()));
 }
 
+TEST(Judge, LooksAtTheSettingsThatCount) {
+  const Contest contest{{"wreath", times_of({2, 2})}, {"a", times_of({3, 3})}, {"b", times_of({8, 8})}};
+  EXPECT_EQ(judge(contest, [](const std::string& code) { return code == "b"; })->ratio, 4);
+  EXPECT_EQ(judge(contest, [](const std::string&) { return false; })->best, "");
+}
+
+// In a child, for there is no way back.
+TEST(OwnNetwork, IsUnderTheCongestionControlAsked) {
+  const auto enter = [](const char* name) {
+    const Status entered = enter_own_network(name);
+    if (entered) ::_exit(congestion_control() == name ? 0 : 1);
+    std::fputs(entered.error().message.c_str(), stderr);
+    ::_exit(77);
+  };
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  EXPECT_EXIT(enter("reno"), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(enter("nonsense"), testing::ExitedWithCode(77), "'nonsense' is no congestion control");
+}
+
 TEST(Settings, HaveCodesOfTheirOwn) {
   for (const Setting& row : settings()) EXPECT_EQ(find_setting(row.transport, row.code), &row) << row.shown;
   EXPECT_EQ(find_setting("shm", "nobody"), nullptr);
@@ -139,7 +162,7 @@ TEST_F(Runs, AreEndedTogether) {
 }
 
 Comparison example() {
-  Comparison comparison{"compare", "abc", "a machine", "today", 2, {}, {{0, {60, 61}}}, {"a remark"}};
+  Comparison comparison{"compare", "abc", "a machine", "today", 2, "reno", {}, {{0, {60, 61}}}, {"a remark"}};
   comparison.cells[{"shm", "all_reduce", 8}] = {{"wreath", times_of({1, 1})}, {"O", times_of({3, 3})}};
   comparison.cells[{"tcp", "broadcast", 65536}] = {{"wreath", times_of({4, 4})}, {"G", times_of({2, 2})}};
   return comparison;
@@ -188,6 +211,9 @@ TEST(Comparisons, ShowRatiosMeansAndWhatIsSlower) {
   EXPECT_THAT(text, HasSubstr("3.00"));
   EXPECT_THAT(text, HasSubstr("slower (whole interval below 0.95): 1 of 1 cells:\n  broadcast 64K"));
   EXPECT_THAT(text, HasSubstr("note: a remark"));
+  EXPECT_THAT(text, HasSubstr("tcp under reno, 2 ranks"));
+  EXPECT_THAT(text, HasSubstr("beside Gloo      0.50  (1 cells)"));
+  EXPECT_THAT(text, HasSubstr("beside Open MPI  3.00  (1 cells)"));
   const std::string html = to_html(example());
   EXPECT_THAT(html, HasSubstr("<svg"));
   EXPECT_THAT(html, Not(HasSubstr("src=")));

@@ -12,6 +12,7 @@ namespace wreath {
 namespace {
 
 constexpr std::size_t kSlotBytes = 512 * 1024;
+constexpr std::size_t kSmallBlockBytes = 6 * 1024;  // largest block by straight code, but of an all_reduce
 
 TunerContext context(int ranks, bool all_mapped) {
   TunerContext made;
@@ -98,13 +99,13 @@ TEST(Tuner, SmallMessagesHaveTheStraightCodeWhereItIsRight) {
   EXPECT_TRUE(choose(context(4, true), query(Collective::Barrier, 1)).small);
   EXPECT_FALSE(choose(context(4, false), query(Collective::AllReduce, 8)).small);
   for (const Collective collective : {Collective::AllGather, Collective::Gather}) {  // each tells one block only
-    EXPECT_TRUE(choose(context(4, true), query(collective, 4 * kSmallMessageBytes)).small) << name(collective);
-    EXPECT_FALSE(choose(context(4, true), query(collective, 4 * kSmallMessageBytes + 4)).small) << name(collective);
+    EXPECT_TRUE(choose(context(4, true), query(collective, 4 * kSmallBlockBytes)).small) << name(collective);
+    EXPECT_FALSE(choose(context(4, true), query(collective, 4 * kSmallBlockBytes + 4)).small) << name(collective);
   }
   for (const Collective collective : {Collective::ReduceScatter, Collective::Broadcast, Collective::Reduce,
                                       Collective::AllToAll, Collective::Scatter}) {
-    EXPECT_TRUE(choose(context(4, true), query(collective, kSmallMessageBytes)).small) << name(collective);
-    EXPECT_FALSE(choose(context(4, true), query(collective, kSmallMessageBytes + 4)).small) << name(collective);
+    EXPECT_TRUE(choose(context(4, true), query(collective, kSmallBlockBytes)).small) << name(collective);
+    EXPECT_FALSE(choose(context(4, true), query(collective, kSmallBlockBytes + 4)).small) << name(collective);
     EXPECT_FALSE(choose(context(4, true), query(collective, 8, true)).small) << name(collective);
     EXPECT_FALSE(choose(context(4, true), query(collective, kUnknownBytes)).small) << name(collective);
   }
