@@ -1,0 +1,380 @@
+// What a lane does with messages, whoever decides which and when: the part of the executor that steps (try_step.hpp)
+// and loops written by hand (kernels/cpu/straight) share. Nothing here waits. The Processor moves the bytes:
+//   void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k, Operands operands,
+//                std::size_t elements)                                                      see Arithmetic
+//   void copy(std::byte* target, const std::byte* source, std::size_t bytes)
+//   void fill(std::byte* slot, const std::byte* source, std::size_t bytes)
+//   kBlockBytes       where a target and a slot are written, they are in blocks of so many bytes, which stay near
+//   kCombinesInSlots  a combination straight into a slot costs no more than filling it afterwards
+//   kPulledBytes      0: no message lies in its sender's process (kPeerAddress). Else, of memory at `pulled`: messages
+//                     that are combined are read there first, in blocks of at most kPulledBlockBytes
+//   std::byte* pulled
+//   int pull(const ProcessMemory& process, std::byte* target, const std::byte* source, std::size_t bytes)   see
+//   read_peer
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernels.hpp"
+#include "src/base/memory_order.hpp"
+#include "src/executor/state.hpp"
+#include "src/fifo/access.hpp"
+#include "wreath/fifo.hpp"
+
+namespace wreath {
+
+template <typename Processor>
+class LaneWork {
+ public:
+  WREATH_HOST_DEVICE LaneWork(const OperationState& operation, LaneState& lane, Processor& processor)
+      : operation_(operation), lane_(lane), processor_(processor) {}
+
+ protected:
+  // Ends of FIFOs: OperationState::sources or targets [first .. + count).
+  struct Ends {
+    std::uint32_t first;
+    std::uint32_t count;
+  };
+
+  // One chunk's elements in this tile.
+  struct Piece {
+    std::byte* data;
+    std::uint64_t offset;  // into its buffer, bytes
+    std::uint64_t elements;
+    std::uint64_t bytes;
+  };
+
+  // Messages, and maybe memory of the rank's own, that become one target piece by piece: pointers move on.
+  struct Sources {
+    Ends from;
+    int k;
+    Operands operands;
+    bool plain;    // one source, and only its bytes are wanted
+    int in_peers;  // messages that lie in their senders' processes
+    Form target_form;
+    bool target_dead;  // nothing reads the target but the slot that is filled with it
+    const std::byte* data[kMaximumFanIn + 1];
+  };
+
+  struct MessageName {
+    std::uint32_t region;
+    std::uint64_t offset;
+    std::uint32_t flags;
+  };
+
+  WREATH_HOST_DEVICE RecvFifo& in(const Ends& from, std::uint32_t i) const {
+    return *operation_.sources[from.first + i];
+  }
+  WREATH_HOST_DEVICE SendFifo& out(const Ends& to, std::uint32_t i) const { return *operation_.targets[to.first + i]; }
+  WREATH_HOST_DEVICE std::uint64_t bytes_of(Form form) const { return operation_.geometry.bytes_of(form); }
+
+  WREATH_HOST_DEVICE static bool is_private(Buffer buffer) {
+    return buffer == Buffer::Scratch || buffer == Buffer::Partial;
+  }
+
+  // `range` of a buffer; in the lane's own ones at place `slot`.
+  WREATH_HOST_DEVICE Piece piece_of(Buffer buffer, const ElementRange& range, std::uint32_t slot) const {
+    const std::uint64_t element_bytes = bytes_of(form_of(buffer));
+    const int index = static_cast<int>(buffer);
+    std::uint64_t first = range.first;
+    if (is_private(buffer)) {
+      first = (std::uint64_t{lane_.index} * operation_.slots[index] + slot) * operation_.geometry.tile;
+    }
+    const std::uint64_t offset = first * element_bytes;
+    return {operation_.buffers[index] + offset, offset, range.count, range.count * element_bytes};
+  }
+
+  WREATH_HOST_DEVICE bool multiplied_when_sent(Buffer buffer) const {
+    return buffer == Buffer::Input && operation_.conversions.premultiplies;
+  }
+  WREATH_HOST_DEVICE Form outgoing_form(Buffer buffer) const {
+    return multiplied_when_sent(buffer) ? Form::Partial : form_of(buffer);
+  }
+  // Whether one source is copied as it is. `finished`: it is a result, no input or sum.
+  WREATH_HOST_DEVICE bool plain(Form from, bool finished, Form to) const {
+    return (finished && to == Form::Data) || operation_.conversions.moves(from, to);
+  }
+
+  WREATH_HOST_DEVICE std::uint32_t incoming_signature(std::uint32_t target_part) const {
+    return operation_.output_signatures == nullptr ? operation_.signature : operation_.output_signatures[target_part];
+  }
+  WREATH_HOST_DEVICE std::uint32_t outgoing_signature(Buffer buffer, std::uint32_t part) const {
+    const bool by_part = operation_.input_signatures != nullptr && buffer == Buffer::Input;
+    return by_part ? operation_.input_signatures[part] : operation_.signature;
+  }
+
+  WREATH_HOST_DEVICE Advance fail(Fault fault, const Ends& from, std::uint32_t i) {
+    lane_.fault = fault;
+    lane_.fault_source = static_cast<std::uint16_t>(from.first + i);
+    return Advance::Failed;
+  }
+
+  // ---- taking ----
+
+  // Advanced: all messages are here, and are what is expected.
+  WREATH_HOST_DEVICE Advance await(const Ends& from, std::uint32_t signature, std::uint64_t bytes) {
+    while (lane_.arrived < from.count) {
+      const SlotHeader* header = peek(in(from, lane_.arrived));
+      if (header == nullptr) return Advance::Blocked;
+      const std::byte* data = nullptr;
+      const Advance found = find({from.first + lane_.arrived, 1}, *header, {signature, bytes}, data);
+      if (found != Advance::Advanced) return found;
+      ++lane_.arrived;
+    }
+    return Advance::Advanced;
+  }
+
+  // Lets a pump put the message where it would be copied.
+  WREATH_HOST_DEVICE void post_landing(const Ends& from, const Piece& target) {
+    RecvFifo& fifo = in(from, 0);
+    if (fifo.landing == nullptr) return;
+    fifo.landing->sequence = fifo.next;
+    fifo.landing->bytes = static_cast<std::uint32_t>(target.bytes);
+    fifo.landing->target = target.data;
+  }
+
+  // The data of messages that have arrived, each `bytes` long; of the own memory a place is kept free.
+  WREATH_HOST_DEVICE Advance locate_all(std::uint32_t signature, std::uint64_t bytes, Sources& sources) {
+    sources.in_peers = 0;
+    for (std::uint32_t i = 0; i < sources.from.count; ++i) {
+      const SlotHeader& header = *peek(in(sources.from, i));
+      const std::byte*& data = sources.data[place_of(static_cast<int>(i), sources.operands)];
+      const Advance found = find({sources.from.first + i, 1}, header, {signature, bytes}, data);
+      if (found != Advance::Advanced) return found;
+      sources.in_peers += in_peer(header) ? 1 : 0;
+    }
+    return Advance::Advanced;
+  }
+
+  // `to`, and `slot` if there is one, = sum or copy of the sources.
+  WREATH_HOST_DEVICE Advance make(const Piece& to, Sources& sources, std::byte* slot) {
+    if (sources.in_peers > 0) return pull_and_move(to, sources, slot);
+    move(to, sources, slot);
+    return Advance::Advanced;
+  }
+
+  // After the last read of messages: gives their slots back.
+  WREATH_HOST_DEVICE Advance consume_all(const Ends& from) {
+    for (std::uint32_t i = 0; i < from.count; ++i) {
+      if (torn(from, i)) return fail(Fault::OwnerAborted, from, i);
+    }
+    for (std::uint32_t i = 0; i < from.count; ++i) consume(in(from, i));
+    return Advance::Advanced;
+  }
+
+  // ---- sending ----
+
+  WREATH_HOST_DEVICE bool credit(const Ends& to) const {
+    for (std::uint32_t i = 0; i < to.count; ++i) {
+      if (!has_credit(out(to, i))) return false;
+    }
+    return true;
+  }
+
+  // Whether every receiver can read `bytes` of `buffer` itself, so that no copy is staged.
+  WREATH_HOST_DEVICE bool by_reference(const Ends& to, Buffer buffer, std::uint64_t bytes) const {
+    if (is_private(buffer) || multiplied_when_sent(buffer)) return false;
+    if (operation_.region[static_cast<int>(buffer)] != 0) return true;
+    const bool single_copy = operation_.single_copy_bytes > 0 && bytes >= operation_.single_copy_bytes;
+    for (std::uint32_t i = 0; i < to.count; ++i) {
+      if (!out(to, i).by_reference && !(single_copy && out(to, i).single_copy)) return false;
+    }
+    return true;
+  }
+
+  // The target whose staging slot holds the one copy for all: one that peers map, if there is one.
+  WREATH_HOST_DEVICE SendFifo& stager(const Ends& to) const {
+    for (std::uint32_t i = 0; i < to.count; ++i) {
+      if (!out(to, i).by_reference) return out(to, i);
+    }
+    return out(to, 0);
+  }
+
+  WREATH_HOST_DEVICE static std::byte* staging_slot(const SendFifo& fifo, std::uint64_t bytes) {
+    return fifo.staging + staging_place(fifo, bytes);
+  }
+
+  // `slot` = what is sent of a piece of `buffer`.
+  WREATH_HOST_DEVICE void stage_piece(std::byte* slot, Buffer buffer, const Piece& piece) {
+    if (!multiplied_when_sent(buffer)) return processor_.fill(slot, piece.data, piece.bytes);
+    const std::byte* input = piece.data;
+    processor_.combine(slot, Form::Partial, &input, 1, Operands{Form::Data, -1, Form::Data}, piece.elements);
+  }
+
+  WREATH_HOST_DEVICE void publish_staged(const Ends& to, std::uint32_t signature, std::uint64_t bytes) {
+    const SendFifo& fifo = stager(to);
+    const std::byte* slot = staging_slot(fifo, bytes);
+    const auto offset = static_cast<std::uint64_t>(slot - fifo.staging);
+    publish_all(to, signature, {slot, bytes}, {fifo.staging_region, fifo.staging_offset + offset, 0});
+  }
+
+  WREATH_HOST_DEVICE void publish_reference(const Ends& to, std::uint32_t signature, Buffer buffer,
+                                            const Piece& piece) {
+    const int index = static_cast<int>(buffer);
+    const std::uint32_t region = operation_.region[index];
+    const MessageName name =
+        region == 0 ? MessageName{kPeerAddress, reinterpret_cast<std::uint64_t>(piece.data), kSlotReference}
+                    : MessageName{region, operation_.region_offset[index] + piece.offset, kSlotReference};
+    lane_.referenced = true;
+    publish_all(to, signature, {piece.data, piece.bytes}, name);
+  }
+
+  const OperationState& operation_;
+  LaneState& lane_;
+  Processor& processor_;
+
+ private:
+  static constexpr std::uint64_t kPulledElements = 64;  // blocks begin at lines where they are pulled
+
+  struct Expected {
+    std::uint32_t signature;
+    std::uint64_t bytes;
+  };
+  struct Span {
+    const std::byte* data;
+    std::uint64_t bytes;
+  };
+
+  // Checks that the message at the one end `from` belongs to this call and finds its data.
+  WREATH_HOST_DEVICE Advance find(const Ends& from, const SlotHeader& header, const Expected& expected,
+                                  const std::byte*& data) {
+    if (header.signature != expected.signature) return fail(Fault::Signature, from, 0);
+    if (header.bytes != expected.bytes) return fail(Fault::Bytes, from, 0);
+    const Located located = locate(in(from, 0), header);
+    const bool pullable = located.state != Locating::InPeer || Processor::kPulledBytes > 0;
+    if (located.state == Locating::Invalid || !pullable) return fail(Fault::Region, from, 0);
+    data = located.data;
+    return located.state == Locating::Unmapped ? Advance::Blocked : Advance::Advanced;
+  }
+
+  // The owner of referenced memory may have given up and changed it while it was read.
+  WREATH_HOST_DEVICE bool torn(const Ends& from, std::uint32_t i) const {
+    const RecvFifo& fifo = in(from, i);
+    if ((peek(fifo)->flags & kSlotReference) == 0 || fifo.owner_aborted == nullptr) return false;
+    return !read_is_valid(*fifo.owner_aborted);
+  }
+
+  // Where message i is among the sources.
+  WREATH_HOST_DEVICE static int place_of(int i, const Operands& operands) {
+    return operands.own >= 0 && i >= operands.own ? i + 1 : i;
+  }
+
+  // make() where messages lie in their senders' processes: they are read into the target, or block by block to where
+  // they are combined.
+  WREATH_HOST_DEVICE Advance pull_and_move(const Piece& to, Sources& sources, std::byte* slot) {
+    if constexpr (Processor::kPulledBytes > 0) {
+      const bool dead = slot != nullptr && sources.target_dead;
+      if (sources.plain) {
+        if (!pull(sources.from, 0, dead ? slot : to.data, {sources.data[0], to.bytes})) return Advance::Failed;
+        if (slot != nullptr && !dead) processor_.fill(slot, to.data, to.bytes);
+        sources.data[0] += to.bytes;
+        return Advance::Advanced;
+      }
+      const std::uint64_t element_bytes = bytes_of(sources.target_form);
+      const std::uint64_t block = elements_pulled(sources);
+      for (std::uint64_t done = 0; done < to.elements; done += block) {
+        const std::uint64_t elements = to.elements - done < block ? to.elements - done : block;
+        Sources near;
+        if (!pull_block(sources, elements, near)) return Advance::Failed;
+        const std::uint64_t offset = done * element_bytes;
+        move({dead ? to.data : to.data + offset, to.offset + offset, elements, elements * element_bytes}, near,
+             slot == nullptr ? nullptr : slot + offset);
+      }
+    }
+    return Advance::Advanced;
+  }
+
+  // Elements of a block of a message, all of which have room at `pulled`.
+  WREATH_HOST_DEVICE std::uint64_t elements_pulled(const Sources& sources) const {
+    const std::uint64_t share = Processor::kPulledBytes / static_cast<std::uint64_t>(sources.in_peers);
+    const std::uint64_t bytes = share < Processor::kPulledBlockBytes ? share : Processor::kPulledBlockBytes;
+    return bytes / bytes_of(sources.operands.messages) / kPulledElements * kPulledElements;
+  }
+
+  // near = the next block of all sources, in this process; `sources` moves on. False: failed.
+  WREATH_HOST_DEVICE bool pull_block(Sources& sources, std::uint64_t elements, Sources& near) {
+    near.from = sources.from;
+    near.k = sources.k;
+    near.operands = sources.operands;
+    near.plain = false;
+    near.in_peers = 0;
+    near.target_form = sources.target_form;
+    near.target_dead = sources.target_dead;
+    for (int i = 0; i < sources.k; ++i) near.data[i] = sources.data[i];
+    const std::uint64_t bytes = elements * bytes_of(sources.operands.messages);
+    const std::uint64_t stride = elements_pulled(sources) * bytes_of(sources.operands.messages);
+    std::byte* place = processor_.pulled;
+    for (std::uint32_t i = 0; i < sources.from.count; ++i) {
+      const int at = place_of(static_cast<int>(i), sources.operands);
+      if (!in_peer(*peek(in(sources.from, i)))) continue;
+      if (!pull(sources.from, i, place, {sources.data[at], bytes})) return false;
+      near.data[at] = place;
+      place += stride;
+    }
+    move_on(sources, elements);
+    return true;
+  }
+
+  // target = `source`, in the process of the sender of message i. False: failed.
+  WREATH_HOST_DEVICE bool pull(const Ends& from, std::uint32_t i, std::byte* target, const Span& source) {
+    lane_.fault_errno = processor_.pull(*in(from, i).process, target, source.data, source.bytes);
+    if (lane_.fault_errno == 0) return true;
+    fail(torn(from, i) ? Fault::OwnerAborted : Fault::Unreadable, from, i);
+    return false;
+  }
+
+  // One piece of target; with a slot block by block, so that the second store finds the block near. A target that
+  // nothing else reads is left out, or only its first block is used.
+  WREATH_HOST_DEVICE void move(const Piece& to, Sources& sources, std::byte* slot) {
+    if (slot == nullptr) return move_block(to.data, sources, to.elements, false);
+    const bool dead = sources.target_dead;
+    const bool in_slot = dead && (sources.plain || Processor::kCombinesInSlots);
+    if (in_slot) return move_block(slot, sources, to.elements, true);
+    const std::uint64_t element_bytes = bytes_of(sources.target_form);
+    const std::uint64_t block = Processor::kBlockBytes / element_bytes;
+    for (std::uint64_t done = 0; done < to.elements; done += block) {
+      const std::uint64_t elements = to.elements - done < block ? to.elements - done : block;
+      std::byte* place = dead ? to.data : to.data + done * element_bytes;
+      move_block(place, sources, elements, false);
+      processor_.fill(slot + done * element_bytes, place, elements * element_bytes);
+    }
+  }
+
+  WREATH_HOST_DEVICE void move_block(std::byte* to, Sources& sources, std::uint64_t elements, bool in_slot) {
+    const Form form = sources.target_form;
+    if (!sources.plain) {
+      processor_.combine(to, form, sources.data, sources.k, sources.operands, elements);
+    } else if (in_slot) {
+      processor_.fill(to, sources.data[0], elements * bytes_of(form));
+    } else if (to != sources.data[0]) {
+      processor_.copy(to, sources.data[0], elements * bytes_of(form));
+    }
+    move_on(sources, elements);
+  }
+
+  WREATH_HOST_DEVICE void move_on(Sources& sources, std::uint64_t elements) const {
+    for (int i = 0; i < sources.k; ++i) {
+      const bool own = i == sources.operands.own;
+      sources.data[i] += elements * bytes_of(own ? sources.operands.own_form : sources.operands.messages);
+    }
+  }
+
+  // Publishes one message to all targets: its address for pumps, `name` for peers that map it or read it there.
+  WREATH_HOST_DEVICE void publish_all(const Ends& to, std::uint32_t signature, const Span& message,
+                                      const MessageName& name) {
+    for (std::uint32_t i = 0; i < to.count; ++i) {
+      SendFifo& fifo = out(to, i);
+      SlotHeader& slot = next_slot(fifo);
+      slot.epoch = operation_.epoch;
+      slot.signature = signature;
+      slot.bytes = static_cast<std::uint32_t>(message.bytes);
+      slot.flags = fifo.by_reference ? 0 : name.flags;
+      slot.region = fifo.by_reference ? kLocalAddress : name.region;
+      slot.offset = fifo.by_reference ? reinterpret_cast<std::uint64_t>(message.data) : name.offset;
+      publish(fifo);
+    }
+  }
+};
+
+}  // namespace wreath
