@@ -92,6 +92,9 @@ void LaneScheduler::begin_lane() {
 }
 
 Advance LaneScheduler::advance(LaneState& lane) {
+  if (straight_.loop != nullptr) {
+    return straight_.loop({state_, lane, processor_, trace_, number(lane), straight_.ranks, straight_.me});
+  }
   return trace_ == nullptr ? try_step(state_, lane, processor_) : advance_traced(lane);
 }
 
@@ -99,12 +102,14 @@ Advance LaneScheduler::advance_traced(LaneState& lane) {
   StepEvent event{};
   event.step = lane.step - lane.first;
   event.tile = lane.tile;
-  event.lane = plan_->lowered.lanes[lane.index].number;
+  event.lane = number(lane);
   event.op = state_.steps[lane.step].op;
+  const bool empty = StepRunner<HostProcessor>(state_, lane, processor_).elements() == 0;
   event.begin_ns = now_ns();
   const Advance advanced = try_step(state_, lane, processor_);
   event.end_ns = now_ns();
-  if (advanced == Advance::Advanced || advanced == Advance::Done) trace_->add(event);
+  const bool moved = advanced == Advance::Advanced || advanced == Advance::Done;
+  if (moved && !empty) trace_->add(event);
   return advanced;
 }
 

@@ -7,6 +7,7 @@
 
 #include "kernels/kernels.hpp"
 #include "src/base/peer_memory.hpp"
+#include "src/executor/straight.hpp"
 #include "src/executor/trace.hpp"
 #include "src/executor/try_step.hpp"
 #include "src/schedule/step.hpp"
@@ -75,6 +76,9 @@ class LaneScheduler {
   // Advances every resident lane until it blocks or `budget` steps are done. Failed: see failed_lane().
   Advance run(int budget);
 
+  // From the next start on lanes are advanced so.
+  void set_straight(const Straight& straight) { straight_ = straight; }
+
   // Keeps what lanes do from now on in `trace`, which outlives this; null: nothing.
   void set_trace(StepTrace* trace) { trace_ = trace; }
 
@@ -92,6 +96,7 @@ class LaneScheduler {
   void begin_lane();
   Advance advance(LaneState& lane);
   Advance advance_traced(LaneState& lane);
+  std::uint16_t number(const LaneState& lane) const { return plan_->lowered.lanes[lane.index].number; }
   bool drained() const;
 
   Plan* plan_ = nullptr;
@@ -104,6 +109,7 @@ class LaneScheduler {
   std::size_t begun_ = 0;               // lanes that are or were resident
   const LaneState* failed_ = nullptr;
   StepTrace* trace_ = nullptr;
+  Straight straight_;
 };
 
 }  // namespace wreath

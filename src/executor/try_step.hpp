@@ -21,8 +21,11 @@ class StepRunner : private LaneWork<Processor> {
   WREATH_HOST_DEVICE StepRunner(const OperationState& operation, LaneState& lane, Processor& processor)
       : Work(operation, lane, processor), step_(operation.steps[lane.step]) {}
 
+  // Of the present tile of the step.
+  WREATH_HOST_DEVICE std::uint64_t elements() const { return lane_.elements == kNotBegun ? count() : lane_.elements; }
+
   WREATH_HOST_DEVICE Advance run() {
-    if (lane_.elements == kNotBegun) lane_.elements = count();
+    lane_.elements = elements();
     if (lane_.elements == 0) return operation_.step_major ? skip_step() : next_step();
     if (step_.in_count > 0 && !lane_.received) return receive();
     if (step_.op == StepOp::Copy || step_.op == StepOp::Reduce) return local();

@@ -27,6 +27,7 @@ const std::vector<Layer>& layers() {
       {"transports/", {"wreath/", "transports/transports.hpp", "src/base/", "src/fifo/"}},
       {"transports/registry.cpp", {"wreath/", "transports/"}},
       {"kernels/", {"wreath/", "kernels/", "src/base/"}},
+      {"kernels/cpu/straight/", {"wreath/", "kernels/", "src/executor/", "src/fifo/", "src/schedule/", "src/base/"}},
       {"kernels/cuda/", {"wreath/", "kernels/", "src/executor/", "src/fifo/", "src/schedule/", "src/base/"}},
       {"src/base/", {"wreath/"}},
       {"src/fifo/", {"wreath/", "src/base/"}},
@@ -37,7 +38,7 @@ const std::vector<Layer>& layers() {
       {"src/topology/", {"wreath/", "src/base/"}},
       {"src/tuner/", {"wreath/", "src/base/", "src/schedule/"}},
       {"src/executor/", {"wreath/", "src/base/", "src/fifo/", "src/schedule/", "kernels/kernels.hpp"}},
-      {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp"}},
+      {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp", "kernels/cpu/straight/straight.hpp"}},
       {"perf/", {"wreath/", "perf/"}},
       {"perf/common/", {"wreath/", "perf/", "kernels/kernels.hpp"}},  // results are held to the scalar reference
       {"perf/check/", {"wreath/", "perf/", "src/base/available_memory.hpp"}},

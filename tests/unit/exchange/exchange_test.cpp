@@ -7,8 +7,10 @@
 #include <memory>
 #include <string>
 
+#include "kernels/cpu/straight/straight.hpp"
 #include "src/communicator/exchange_log.hpp"
 #include "src/executor/linked_ranks.hpp"
+#include "tests/support/lane_trace.hpp"
 #include "tests/support/random_exchange.hpp"
 
 namespace wreath::test {
@@ -20,14 +22,20 @@ struct OneRank {
   ExchangeMessages messages;
   ExchangePlan plan;
   LaneScheduler lanes;
+  StepTrace trace;
   std::vector<std::vector<std::byte>> memory;  // by call
 };
 
 // The ranks of a job whose messages are random, advanced in random turns by one thread.
 class World {
  public:
-  World(int ranks, std::uint32_t slots)
-      : ranks_(static_cast<std::size_t>(ranks)), links_(ranks, FifoShape{16, slots, kTileBytes, 0xFFFFFFFD, 1}) {}
+  World(int ranks, std::uint32_t slots, StraightLoop straight)
+      : ranks_(static_cast<std::size_t>(ranks)), links_(ranks, FifoShape{16, slots, kTileBytes, 0xFFFFFFFD, 1}) {
+    for (OneRank& own : ranks_) {
+      own.lanes.set_straight({straight, ranks, static_cast<Rank>(&own - ranks_.data())});
+      own.lanes.set_trace(&own.trace);
+    }
+  }
 
   // What went wrong; empty: every message arrived.
   std::string run(const RandomExchange& exchange, std::size_t resident_rounds, std::mt19937_64& random) {
@@ -53,6 +61,7 @@ class World {
     for (Rank rank = 0; rank < n; ++rank) {
       OneRank& own = ranks_[static_cast<std::size_t>(rank)];
       own.messages = {};
+      own.trace = {};
       own.memory.clear();
       for (const RandomCall& call : exchange.calls[static_cast<std::size_t>(rank)]) {
         const RandomMessage& message = exchange.messages[call.index];
@@ -83,6 +92,9 @@ class World {
 
   std::string check(const RandomExchange& exchange) const {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const ExchangePlan& plan = ranks_[rank].plan;
+      std::string wrong = differs(ranks_[rank].trace, plan.bound.lowered, plan.geometry);
+      if (!wrong.empty()) return wrong;
       for (std::size_t i = 0; i < exchange.calls[rank].size(); ++i) {
         const RandomCall& call = exchange.calls[rank][i];
         if (exchange.messages[call.index].first_wrong(ranks_[rank].memory[i]) >= 0) return "wrong data";
@@ -95,12 +107,15 @@ class World {
   LinkedRanks links_;
 };
 
+// By steps, and by the loop written by hand.
+class ExchangeRuns : public testing::TestWithParam<StraightLoop> {};
+
 // Steps never wait for one of several messages: what ends in one order of turns ends in all.
-TEST(Exchange, EndsWithFewSlotsAndFewResidentRounds) {
+TEST_P(ExchangeRuns, EndWithFewSlotsAndFewResidentRounds) {
   std::mt19937_64 random(42);
   for (int ranks = 1; ranks <= 9; ++ranks) {
     for (const std::uint32_t slots : {1U, 2U, 8U}) {
-      World world(ranks, slots);
+      World world(ranks, slots, GetParam());
       for (const std::size_t resident_rounds : {std::size_t{1}, std::size_t{2}, std::size_t{8}}) {
         for (int i = 0; i < 30; ++i) {
           const RandomExchange exchange = random_exchange(ranks, random, kTileBytes, 6 * kTileBytes);
@@ -111,6 +126,9 @@ TEST(Exchange, EndsWithFewSlotsAndFewResidentRounds) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Executors, ExchangeRuns, testing::Values(nullptr, find_straight(Collective::Exchange, "")),
+                         [](const auto& row) { return row.param == nullptr ? "steps" : "straight"; });
 
 std::vector<std::byte> memory(1000);
 

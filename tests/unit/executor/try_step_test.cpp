@@ -1,7 +1,9 @@
 // The real executor in one thread: every algorithm in random turns, against what its collective promises.
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/straight/straight.hpp"
 #include "src/schedule/lower.hpp"
+#include "tests/support/lane_trace.hpp"
 #include "tests/unit/executor/job.hpp"
 #include "tests/unit/executor/world.hpp"
 
@@ -54,6 +56,24 @@ std::vector<Point> points(const Algorithm& algorithm, int ranks, std::mt19937_64
   return all;
 }
 
+// A row, and by what its lanes are advanced.
+struct Advanced {
+  Algorithm row;
+  bool straight;
+};
+
+std::vector<Advanced> all_rows(bool straight) {
+  std::vector<Advanced> rows;
+  for (const Algorithm& row : algorithms()) {
+    if (!straight || (row.traits & kWrittenByHand) != 0) rows.push_back({row, straight});
+  }
+  return rows;
+}
+
+std::string name_of(const testing::TestParamInfo<Advanced>& info) {
+  return std::string(name(info.param.row.collective)) + "_" + std::string(info.param.row.name);
+}
+
 std::string text_of(const Point& point) {
   return std::string(name(point.job.dtype)) + " " + std::string(name(point.job.op)) + " count " +
          std::to_string(point.job.count) + (point.job.block_counts.empty() ? "" : " varying") +
@@ -81,17 +101,19 @@ std::vector<Lowered> lower_ranks(const Algorithm& algorithm, const Problem& prob
   return programs;
 }
 
-class Executor : public testing::TestWithParam<Algorithm> {};
+class Executor : public testing::TestWithParam<Advanced> {};
 
 TEST_P(Executor, DoesWhatTheCollectivePromisesInRandomTurns) {
-  const Algorithm& algorithm = GetParam();
+  const Algorithm& algorithm = GetParam().row;
   std::mt19937_64 random(11);
   for (const int ranks : {1, 2, 3, 4, 5, 6, 9}) {
+    if (ranks == 1 && GetParam().straight) continue;
     for (const int data_lanes : {1, 2}) {
       const Problem problem{algorithm.collective, ranks, has_root(algorithm.collective) ? ranks / 2 : 0};
       if (!algorithm.supports(problem)) continue;
       const std::vector<Lowered> programs = lower_ranks(algorithm, problem, data_lanes);
-      for (const Point& point : points(algorithm, ranks, random)) {
+      for (Point& point : points(algorithm, ranks, random)) {
+        if (GetParam().straight) point.world.straight = find_straight(algorithm.collective, algorithm.name);
         ASSERT_EQ(goes_wrong(algorithm, problem, programs, point, random), "")
             << ranks << " ranks, " << data_lanes << " data lanes";
       }
@@ -99,10 +121,43 @@ TEST_P(Executor, DoesWhatTheCollectivePromisesInRandomTurns) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, Executor, testing::ValuesIn(algorithms().begin(), algorithms().end()),
-                         [](const auto& row) {
-                           return std::string(name(row.param.collective)) + "_" + std::string(row.param.name);
-                         });
+// Both are held to the schedule, so they do the same.
+TEST_P(Executor, TracesWhatTheScheduleSays) {
+  const Algorithm& algorithm = GetParam().row;
+  std::mt19937_64 random(12);
+  for (const int ranks : {2, 3, 4, 5}) {
+    const Problem problem{algorithm.collective, ranks, 0};
+    if (!algorithm.supports(problem)) continue;
+    for (const int data_lanes : {1, 2}) {
+      const std::vector<Lowered> programs = lower_ranks(algorithm, problem, data_lanes);
+      for (const int count : {1, 16 * ranks - 3, 80 * ranks + 1}) {
+        const StraightLoop straight =
+            GetParam().straight ? find_straight(algorithm.collective, algorithm.name) : nullptr;
+        World world(programs, {.slots = 1U << random() % 3, .straight = straight});
+        Job job(algorithm, problem, programs[0], {.count = static_cast<std::uint64_t>(count)}, random);
+        const std::vector<RankCall> calls = job.calls();
+        std::vector<StepTrace> traces(programs.size());
+        for (std::size_t rank = 0; rank < traces.size(); ++rank) world.scheduler(rank).set_trace(&traces[rank]);
+        ASSERT_EQ(world.run(calls, random), "");
+        for (std::size_t rank = 0; rank < traces.size(); ++rank) {
+          EXPECT_EQ(test::differs(traces[rank], programs[rank], calls[rank].state.geometry), "")
+              << "rank " << rank << " of " << ranks << ", count " << count << ", data lanes " << data_lanes;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, Executor, testing::ValuesIn(all_rows(false)), name_of);
+INSTANTIATE_TEST_SUITE_P(Straight, Executor, testing::ValuesIn(all_rows(true)), name_of);
+
+TEST(Straight, HasALoopWhereTheRegistrySaysSo) {
+  for (const Algorithm& row : algorithms()) {
+    EXPECT_EQ(find_straight(row.collective, row.name) != nullptr, (row.traits & kWrittenByHand) != 0)
+        << name(row.collective) << " " << row.name;
+  }
+  EXPECT_NE(find_straight(Collective::Exchange, ""), nullptr);
+}
 
 }  // namespace
 }  // namespace wreath

@@ -1,0 +1,29 @@
+// Sends and receives by hand: a lane has the messages to or from one peer, one after the other. Which those are is what
+// its steps say, for no algorithm does.
+#include "kernels/cpu/straight/loops.hpp"
+#include "kernels/cpu/straight/primitives.hpp"
+
+namespace wreath {
+
+Advance straight_point_to_point(const StraightTurn& turn) {
+  Strand lane(turn);
+  const Step& message = turn.operation.steps[turn.lane.step];
+  const Geometry& geometry = turn.operation.geometry;
+  const std::uint32_t sent = message.source_part;
+  const std::uint32_t received = message.target_part;
+  switch (message.op) {
+    case StepOp::Send:
+      return lane.tile_of_message(geometry.input.part(sent).count, [&] {
+        return lane.send({message.out_first, 1}, lane.input(sent));
+      });
+    case StepOp::Recv:
+      return lane.tile_of_message(geometry.output.part(received).count, [&] {
+        return lane.recv({message.in_first, 1}, lane.output(received));
+      });
+    default:  // what the rank sends itself
+      return lane.tile_of_message(geometry.input.part(sent).count,
+                                  [&] { return lane.copy(lane.input(sent), lane.output(received)); });
+  }
+}
+
+}  // namespace wreath
