@@ -28,12 +28,14 @@ struct Timeouts {
 // By what the machine is.
 inline constexpr std::size_t kAutomaticBytes = ~std::size_t{0};
 
-// Everything has a working default. Fields that shape schedules (algorithm, lanes, tile_bytes,
+// Everything has a working default. Fields that shape schedules (algorithm, executor, lanes, tile_bytes,
 // reproducible, tuning, slot_count, buffer_bytes, first_sequence) must be equal on all ranks: rank 0's are broadcast at
 // start and win; of a tuning that is what it chooses, so that no other rank needs the file.
 struct CommunicatorOptions {
   std::vector<std::string> transports;              // allowed names; empty: all of this build
   std::string algorithm;                            // a registry name; empty: the tuner chooses
+  std::string executor;                             // steps, or straight: the loops written by hand, for rows that have
+                                                    // one; empty: WREATH_EXECUTOR
   int lanes = 0;                                    // data lanes; 0: the tuner chooses
   std::size_t tile_bytes = 0;                       // 0: the tuner chooses
   bool reproducible = true;                         // same inputs, same bits, whatever size, transport or lanes

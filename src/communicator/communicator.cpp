@@ -172,7 +172,7 @@ std::string Communicator::plan_for(Collective collective, std::size_t bytes) con
   Query query;
   query.collective = collective;
   query.bytes = bytes;
-  return describe(impl_->engine->choice_for(query));
+  return impl_->engine->plan_text(query);
 }
 
 bool Work::done() const noexcept {

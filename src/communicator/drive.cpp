@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "kernels/cpu/straight/straight.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
@@ -86,6 +87,12 @@ Result<Launch> Engine::launch_of(Operation& operation) {
                            operation.choice.tile_bytes, operation.choice.algorithm->name, kTooManyTiles - 1)};
 }
 
+// Null: by steps.
+StraightLoop Engine::loop_of(Collective collective, const Choice& choice) const {
+  if (!straight_ || choice.small) return nullptr;
+  return find_straight(collective, choice.algorithm == nullptr ? "" : choice.algorithm->name);
+}
+
 void Engine::start_small(const Operation& operation) {
   const Call& call = operation.call;
   SmallCall small{
@@ -110,6 +117,7 @@ Result<bool> Engine::start_operation(Operation& operation) {
   operation.started = true;
   if (trace_ != nullptr) trace_->begin_call(recorder_.find(operation.number).value_or(CallRecord{}), now_ns());
   const CopyKernels& copies = copy_kernels();
+  lanes_.set_straight({loop_of(collective, operation.choice), ranks(), rank()});
   lanes_.start(*launch->plan, launch->state, {launch->arithmetic, copies.plain, copies.fill}, launch->resident);
   WREATH_TRY(links_->announce(*control_));
   recorder_.running(operation.record);

@@ -66,6 +66,7 @@ Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const Agre
 Status Engine::link(std::uint16_t epoch) {
   shape_ = {kLanes, options_.slot_count, slot_bytes_of(ranks(), most_in_a_process(membership_), options_),
             options_.first_sequence, epoch};
+  straight_ = options_.executor == kStraightExecutor;
   const int ranks_of_host = count_cores();
   if (options_.single_copy_bytes != kAutomaticBytes) {
     single_copy_ = SingleCopy(options_.single_copy_bytes);

@@ -81,7 +81,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   CallGate& gate() { return gate_; }
 
   std::string transport_to(int peer) const { return links_->describe(peer); }
-  Choice choice_for(const Query& query) const { return choose(tuning_, query); }
+  // What a call like that gets: "two_shot lanes=1 tile=256K order=canonical".
+  std::string plan_text(const Query& query) const { return plan_text(query, choose(tuning_, query)); }
 
   // Communicators out of this one: see shrink.hpp and split.hpp.
   Shrink& shrink() { return *shrink_; }
@@ -111,6 +112,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Engine(Membership membership, const AgreedOptions& options);
   Status link(std::uint16_t epoch);
   int count_cores();  // the ranks of this host
+  std::string plan_text(const Query& query, const Choice& choice) const;
   void tell_start(int ranks_of_host) const;
   void tell_choice(const Query& query, const Choice& choice);
   void prepare_small();
@@ -141,6 +143,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Advance spin_small();
   void run_pair(Exchange& exchange);
   Result<Launch> launch_of(Operation& operation);
+  StraightLoop loop_of(Collective collective, const Choice& choice) const;
   Launch bind(const Operation& operation, Plan& plan);
   void name_regions(OperationState& state, const Call& call, std::uint32_t parts);
   Advance advance(Operation& operation);
@@ -177,6 +180,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   TunerContext tuning_;
   FifoShape shape_{};
   SingleCopy single_copy_;  // which messages peers read out of this process
+  bool straight_ = false;   // lanes are advanced by loops written by hand, where there are any
   std::unique_ptr<Links> links_;
   std::unique_ptr<Plans> plans_;
   std::vector<const Counter*> sleeping_;  // of mapped peers, by rank

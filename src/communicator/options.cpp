@@ -81,6 +81,7 @@ Status fill_from_environment(CommunicatorOptions& options) {
   const CommunicatorOptions untouched;
   if (options.transports.empty()) options.transports = split(setting_text(Setting::TransportNames));
   if (options.algorithm.empty()) options.algorithm = setting_text(Setting::AlgorithmName);
+  if (options.executor.empty()) options.executor = setting_text(Setting::Executor);
   if (options.faults.empty()) options.faults = setting_text(Setting::Faults);
   if (options.trace.empty()) options.trace = setting_text(Setting::Trace);
   if (options.tuning.empty()) options.tuning = setting_text(Setting::Tuning);
@@ -106,6 +107,22 @@ Status check_algorithm(const std::string& wanted) {
   return invalid(fmt::format("algorithm '{}' does not exist; these do: {}", wanted, fmt::join(known, " ")));
 }
 
+// Straight, with an algorithm that is named, is for one that has a loop.
+Status check_executor(const CommunicatorOptions& options) {
+  if (options.executor.empty() || options.executor == "steps") return {};
+  if (options.executor != kStraightExecutor) {
+    return invalid(
+        fmt::format("executor '{}' does not exist; these do: steps {}", options.executor, kStraightExecutor));
+  }
+  std::set<std::string_view> known;
+  for (const Algorithm& row : algorithms()) {
+    if ((row.traits & kWrittenByHand) != 0) known.insert(row.name);
+  }
+  if (options.algorithm.empty() || known.contains(options.algorithm)) return {};
+  return invalid(fmt::format("executor = {}: no loop is written by hand for the algorithm '{}'; these have one: {}",
+                             kStraightExecutor, options.algorithm, fmt::join(known, " ")));
+}
+
 // Rank 0 tells its options to the others in JSON.
 Status check_text(std::string_view option, const std::string& value) {
   const nlohmann::json text(value);
@@ -126,6 +143,7 @@ Status check(const CommunicatorOptions& options) {
     return invalid(fmt::format("transport '{}' does not exist; these do: {}", name, fmt::join(known, " ")));
   }
   WREATH_TRY(check_algorithm(options.algorithm));
+  WREATH_TRY(check_executor(options));
   WREATH_TRY(check_text("trace", options.trace));
   WREATH_TRY(check_text("faults", options.faults));
   if (!std::has_single_bit(options.slot_count) || options.slot_count > kMaximumSlotCount) {
@@ -198,6 +216,7 @@ Status read_rules(AgreedOptions& options) {
 std::string encode_options(const AgreedOptions& options) {
   const nlohmann::json text{{"transports", options.transports},
                             {"algorithm", options.algorithm},
+                            {"executor", options.executor},
                             {"lanes", options.lanes},
                             {"tile_bytes", options.tile_bytes},
                             {"reproducible", options.reproducible},
@@ -223,6 +242,7 @@ Result<AgreedOptions> decode_options(const std::string& text) {
     const nlohmann::json json = nlohmann::json::parse(text);
     options.transports = json.at("transports").get<std::vector<std::string>>();
     options.algorithm = json.at("algorithm").get<std::string>();
+    options.executor = json.at("executor").get<std::string>();
     options.lanes = json.at("lanes").get<int>();
     options.tile_bytes = json.at("tile_bytes").get<std::size_t>();
     options.reproducible = json.at("reproducible").get<bool>();

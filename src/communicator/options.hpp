@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "src/tuner/measured.hpp"
@@ -9,6 +10,9 @@
 #include "wreath/result.hpp"
 
 namespace wreath {
+
+// CommunicatorOptions::executor where the loops written by hand are wanted.
+inline constexpr std::string_view kStraightExecutor = "straight";
 
 // What all ranks hold alike: rank 0's options, and what its tuning chooses.
 struct AgreedOptions : CommunicatorOptions {

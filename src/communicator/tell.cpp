@@ -17,13 +17,18 @@ void Engine::tell_start(int ranks_of_host) const {
   }
   log_info("waits spin {} us, then sleep: {} ranks of this host on {} usable cores", spin_ns_ / 1000, ranks_of_host,
            topology.usable_cores);
+  if (straight_) log_info("rows with a loop written by hand run by it, the others by their steps");
   log_info("slots: {} x {} to each peer and lane", shape_.slot_count, format_bytes(shape_.slot_bytes));
+}
+
+std::string Engine::plan_text(const Query& query, const Choice& choice) const {
+  return describe(choice) + (loop_of(query.collective, choice) == nullptr ? "" : " executor=straight");
 }
 
 // Each choice once: calls of different sizes take turns in many programs.
 void Engine::tell_choice(const Query& query, const Choice& choice) {
   if (log_level() < LogLevel::Info || ranks() == 1) return;
-  const std::string text = fmt::format("{} by {}", name(query.collective, query.varying), describe(choice));
+  const std::string text = fmt::format("{} by {}", name(query.collective, query.varying), plan_text(query, choice));
   if (!told_.insert(text).second) return;
   const LogRank log_rank(rank());
   const std::string bytes = query.bytes == kUnknownBytes ? "blocks that differ" : format_bytes(query.bytes);

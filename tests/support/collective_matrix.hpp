@@ -6,6 +6,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 
 #include "src/base/config.hpp"
@@ -21,6 +22,7 @@ struct Way {
   std::string algorithm;
   std::string transport;
   std::size_t single_copy_bytes = 0;  // as in the options
+  bool straight = false;              // by the loops written by hand
 };
 
 // Every transport with the tuner's choice; shm also with all messages read out of their senders' memory.
@@ -29,6 +31,14 @@ inline std::vector<Way> transport_ways() {
   for (const TransportRow& transport : transports()) ways.push_back({"", std::string(transport.name)});
   ways.push_back({"", "shm", 1});
   return ways;
+}
+
+inline std::set<std::string> names_written_by_hand() {
+  std::set<std::string> names;
+  for (const Algorithm& row : algorithms()) {
+    if ((row.traits & kWrittenByHand) != 0) names.emplace(row.name);
+  }
+  return names;
 }
 
 inline std::vector<Way> all_ways() {
@@ -41,13 +51,17 @@ inline std::vector<Way> all_ways() {
     for (const std::string_view each : names) {
       ways.push_back({std::string(each), transport.transport, transport.single_copy_bytes});
     }
+    for (const std::string& each : names_written_by_hand()) {
+      ways.push_back({each, transport.transport, transport.single_copy_bytes, true});
+    }
   }
   return ways;
 }
 
 // A name for a test: letters, digits and underscores.
 inline std::string test_name(const testing::TestParamInfo<Way>& info) {
-  return info.param.algorithm + "_" + info.param.transport + (info.param.single_copy_bytes > 0 ? "_single_copy" : "");
+  return info.param.algorithm + "_" + info.param.transport + (info.param.single_copy_bytes > 0 ? "_single_copy" : "") +
+         (info.param.straight ? "_straight" : "");
 }
 
 inline CommunicatorOptions options_of(const Way& way) {
@@ -55,11 +69,13 @@ inline CommunicatorOptions options_of(const Way& way) {
   options.transports = {way.transport};
   options.algorithm = way.algorithm;
   options.single_copy_bytes = way.single_copy_bytes;
+  options.executor = way.straight ? "straight" : "steps";
   return options;
 }
 
 // The rows of that name that have data to hold them to and serve so many ranks, with all of `traits`.
 inline std::vector<const Algorithm*> rows_of(const Way& way, int ranks, unsigned traits = 0) {
+  if (way.straight) traits |= kWrittenByHand;
   std::vector<const Algorithm*> rows;
   for (const Algorithm& row : algorithms()) {
     const bool fits =
@@ -150,7 +166,7 @@ inline void expect_right(LocalRanks& ranks, const std::vector<MatrixCase>& cases
 
 inline std::string text_of(const Way& way) {
   return (way.algorithm.empty() ? "the tuner's choice" : way.algorithm) + " over " + way.transport +
-         (way.single_copy_bytes > 0 ? ", single copy" : "");
+         (way.single_copy_bytes > 0 ? ", single copy" : "") + (way.straight ? ", straight" : "");
 }
 
 }  // namespace wreath::test

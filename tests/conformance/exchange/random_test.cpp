@@ -56,7 +56,8 @@ void expect_received(const RandomExchange& exchange, Rank rank, const RankBuffer
 constexpr std::size_t kTileBytes = 4096;
 constexpr std::size_t kMostBytes = 5 * kTileBytes;
 
-using Point = std::tuple<std::string, int>;  // transport ("single_copy": shm), rounds that are resident (0: all)
+// Transport ("single_copy": shm), rounds that are resident (0: all), executor.
+using Point = std::tuple<std::string, int, std::string>;
 
 class RandomExchanges : public ::testing::TestWithParam<Point> {};
 
@@ -66,6 +67,7 @@ CommunicatorOptions options_of(const Point& point, std::mt19937_64& random) {
   options.transports = {single_copy ? "shm" : std::get<0>(point)};
   options.single_copy_bytes = single_copy ? kTileBytes / 2 : 0;  // of a message some tiles are, some are not
   options.exchange_rounds = std::get<1>(point);
+  options.executor = std::get<2>(point);
   options.slot_count = 1U << (random() % 3);
   options.buffer_bytes = std::size_t{1} << 20;  // small slots: messages have several tiles
   return options;
@@ -113,9 +115,10 @@ TEST_P(RandomExchanges, ArriveWholeWhenOneThreadMakesThemAll) {
 
 INSTANTIATE_TEST_SUITE_P(Over, RandomExchanges,
                          ::testing::Combine(::testing::Values("inproc", "shm", "single_copy", "tcp"),
-                                            ::testing::Values(1, 2, 8)),
+                                            ::testing::Values(1, 2, 8), ::testing::Values("steps", "straight")),
                          [](const auto& point) {
-                           return std::get<0>(point.param) + "_" + std::to_string(std::get<1>(point.param)) + "_rounds";
+                           return std::get<0>(point.param) + "_" + std::to_string(std::get<1>(point.param)) +
+                                  "_rounds_" + std::get<2>(point.param);
                          });
 
 }  // namespace
