@@ -25,6 +25,11 @@ std::string tile_text(const PlanCandidate& candidate) {
   return candidate.tile_bytes == 0 ? "-" : format_bytes(candidate.tile_bytes);
 }
 
+std::string_view executor_text(const Algorithm& row) {
+  return (row.traits & kWrittenByHand) != 0 ? "steps; with WREATH_EXECUTOR=straight a loop written by hand"
+                                            : "steps; no loop is written by hand for it";
+}
+
 // Beside the chosen one.
 std::string why_not(const PlanCandidate& other, const PlanCandidate& chosen) {
   if (!other.refusal.empty()) return other.refusal;
@@ -67,6 +72,7 @@ void print(const Answer& answer) {
   fmt::print("  algorithm  {}, {} data lane{}, {}\n", chosen.algorithm->name, chosen.data_lanes,
              chosen.data_lanes == 1 ? "" : "s",
              chosen.straight ? "straight code without steps" : fmt::format("tiles of {}", tile_text(chosen)));
+  if (!chosen.straight) fmt::print("  executor   {}\n", executor_text(*chosen.algorithm));
   fmt::print("  chosen by  {}\n", answer.explanation.tuned ? "measurement: " + answer.source : "the library's rules");
   fmt::print("  predicted  {} us, by the simulator with the constants of a reference machine\n",
              us_text(chosen.predicted_us));
@@ -90,6 +96,7 @@ nlohmann::json to_json(const PlanCandidate& candidate, const std::string& remark
           {"data_lanes", candidate.data_lanes},
           {"tile_bytes", candidate.tile_bytes},
           {"straight", candidate.straight},
+          {"written_by_hand", (candidate.algorithm->traits & kWrittenByHand) != 0},
           {"predicted_us", number(candidate.predicted_us)},
           {"measured_us", number(candidate.measured_us)},
           {"why_not", remark}};

@@ -229,7 +229,7 @@ class Communicator {
   // Which transport links this rank to `peer` ("self" for itself), and why not a better one.
   std::string transport_to(int peer) const;
   // The algorithm, data lanes and tile that a call of `bytes` bytes will use: "two_shot lanes=1 tile=256K
-  // order=canonical".
+  // order=canonical"; with "executor=straight" where a loop written by hand will run it.
   std::string plan_for(Collective collective, std::size_t bytes) const;
 
  private:

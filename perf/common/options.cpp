@@ -271,6 +271,11 @@ void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
     }
     o.communicator.algorithm = text;
   });
+  add(app, "--executor", "straight: loops written by hand, for the rows that have one (steps)", "steps|straight",
+      [&o](const std::string& text) {
+        if (text != "steps" && text != "straight") refuse("--executor", text, "give steps or straight");
+        o.communicator.executor = text;
+      });
   add_number(app, "--lanes", "data lanes", {1, 15}, o.communicator.lanes);
   add_size(app, "--tile", "bytes of a tile", o.communicator.tile_bytes);
   add_choice(app, "--reproducible", "same inputs, same bits (on)", {"off", "on"}, o.communicator.reproducible);

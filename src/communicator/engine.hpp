@@ -81,7 +81,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   CallGate& gate() { return gate_; }
 
   std::string transport_to(int peer) const { return links_->describe(peer); }
-  // What a call like that gets: "two_shot lanes=1 tile=256K order=canonical".
+  // See Communicator::plan_for.
   std::string plan_text(const Query& query) const { return plan_text(query, choose(tuning_, query)); }
 
   // Communicators out of this one: see shrink.hpp and split.hpp.
