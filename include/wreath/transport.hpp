@@ -51,9 +51,10 @@ struct MappedPeer {
   const std::byte* small_area = nullptr;  // kSmallAreaBytes
   const Counter* sleeping = nullptr;      // non-zero: the peer's driver sleeps and wants Link::wake()
   const Counter* aborted = nullptr;       // non-zero: data of the peer's slots may have been changed
+  const Counter* core = nullptr;          // 1 + the core that the peer's driver waits on; 0: none was told
 };
 inline constexpr std::size_t kSmallMessageBytes = 16 * 1024;  // largest message of the small protocols
-inline constexpr std::size_t kSmallAreaBytes = 10 * (kSmallMessageBytes + 2048);
+inline constexpr std::size_t kSmallAreaBytes = 33 * (kSmallMessageBytes + 2048);
 
 // A link to one peer. Driven by one thread at a time (the holder of the communicator's token).
 class Link {

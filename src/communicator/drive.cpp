@@ -17,9 +17,10 @@ namespace {
 constexpr int kStepsARound = 16;
 constexpr std::size_t kReferenceBytes = std::size_t{2} << 20;  // smaller buffers: pulling a line just written is dear
 constexpr int kSleepMs = 50;
-constexpr std::uint32_t kRoundsALook = 64;  // idle rounds between looks at the clock
-constexpr std::uint32_t kCrowdedPauses = 20;
+constexpr std::uint32_t kRoundsALook = 64;   // idle rounds between looks at the clock
+constexpr std::uint32_t kCrowdedPauses = 2;  // one takes 20 to 70 ns, a yield to another rank 400
 constexpr std::uint32_t kCrowdedYields = 30;
+constexpr std::uint32_t kSmallLooks = 200;
 constexpr std::uint32_t kLeastYields = 8;  // pumps put off what they owe for some rounds, but not for a sleep
 constexpr std::uint32_t kProgressRounds = 64;
 
@@ -290,16 +291,22 @@ void Engine::set_patience() {
   const auto wires = static_cast<std::uint32_t>(links_->wired().size());
   pauses_ = kCrowdedPauses / (1 + wires);
   yields_ = std::max(kCrowdedYields / (1 + wires), kLeastYields);
+  yielding_ = Yielding::since(made_);
+  small_looks_ = crowded_ ? kCrowdedYields : kSmallLooks;
+}
+
+// Lets others run; `begins`: to wait. False: it is better to sleep.
+bool Engine::give_turn(bool begins) {
+  if (begins) placement_.look();
+  return yielding_.yield();
 }
 
 // With a core for every rank: spin, then sleep. Without: let the others run at once.
 void Engine::idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle_since_ns) {
   const bool look = rounds % kRoundsALook == 0;
-  if (crowded_ && rounds > pauses_ && rounds <= pauses_ + yields_) {
-    sched_yield();
-    return;
-  }
-  const bool crowded_out = crowded_ && rounds > pauses_ + yields_;
+  const bool may_yield = crowded_ && rounds > pauses_ && rounds <= pauses_ + yields_;
+  if (may_yield && give_turn(rounds == pauses_ + 1)) return;
+  const bool crowded_out = crowded_ && rounds > pauses_;
   if (!look && !crowded_out) {
     if (crowded_ || rounds > kRoundsALook) pause();
     return;

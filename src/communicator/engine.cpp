@@ -70,8 +70,8 @@ Status Engine::link(std::uint16_t epoch) {
   const int ranks_of_host = count_cores();
   if (options_.single_copy_bytes != kAutomaticBytes) {
     single_copy_ = SingleCopy(options_.single_copy_bytes);
-  } else if (!crowded_) {
-    single_copy_ = SingleCopy::of_machine(cpu_vendor());
+  } else {
+    single_copy_ = SingleCopy::of_machine(cpu_vendor(), crowded_);
   }
   auto links = Links::create(membership_, shape_, options_, single_copy_.possible() && lanes_.prepare_to_pull());
   if (!links) return links.error();
@@ -112,6 +112,7 @@ Status Engine::link(std::uint16_t epoch) {
   for (const Rank peer : links_->mapped()) {
     sleeping_[static_cast<std::size_t>(peer)] = links_->link(peer)->mapped()->sleeping;
   }
+  prepare_placement();
   linked_ = true;
   tell_start(ranks_of_host);
   return {};
@@ -135,6 +136,15 @@ void Engine::prepare_small() {
     areas[static_cast<std::size_t>(peer)] = peer == rank() ? own : links_->link(peer)->mapped()->small_area;
   }
   small_ = SmallExchange(rank(), std::move(areas), own, options_.first_sequence);
+}
+
+void Engine::prepare_placement() {
+  if (!crowded_ || links_->mapped().empty()) return;
+  std::vector<const Counter*> told(static_cast<std::size_t>(ranks()));
+  Counter& own = links_->segment().core();
+  told[static_cast<std::size_t>(rank())] = &own;
+  for (const Rank peer : links_->mapped()) told[static_cast<std::size_t>(peer)] = links_->link(peer)->mapped()->core;
+  placement_ = Placement(rank(), &own, std::move(told));
 }
 
 Engine::~Engine() {

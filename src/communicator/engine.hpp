@@ -24,11 +24,13 @@
 #include "src/communicator/links.hpp"
 #include "src/communicator/operation.hpp"
 #include "src/communicator/options.hpp"
+#include "src/communicator/placement.hpp"
 #include "src/communicator/plans.hpp"
 #include "src/communicator/progress.hpp"
 #include "src/communicator/repeated_call.hpp"
 #include "src/communicator/trace.hpp"
 #include "src/communicator/watch.hpp"
+#include "src/communicator/yielding.hpp"
 #include "src/executor/small.hpp"
 #include "src/recorder/recorder.hpp"
 #include "src/tuner/single_copy.hpp"
@@ -116,6 +118,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void tell_start(int ranks_of_host) const;
   void tell_choice(const Query& query, const Choice& choice);
   void prepare_small();
+  void prepare_placement();
 
   // Entering calls.
   void enter(Operation& operation);
@@ -157,6 +160,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void on_fault(Operation& operation);
   void drive_until_over(Operation& operation, const Deadline& deadline);
   void set_patience();
+  bool give_turn(bool begins);
   void idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle_since_ns);
   void sleep();
   std::optional<Rank> waiting_for(const Operation& operation) const;
@@ -199,6 +203,10 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   bool crowded_ = false;      // more ranks than cores on this host
   std::uint32_t pauses_ = 0;  // where it is crowded: of a driver that nothing moves for, before it sleeps
   std::uint32_t yields_ = 0;
+  std::uint32_t small_looks_ = 0;  // for a small call's messages, before it waits like any other
+  const TickPair made_ = TickPair::now();
+  Yielding yielding_;    // of the driver, too
+  Placement placement_;  // of the driver, where it is crowded
 
   CallGate gate_;
   std::atomic<int> waiters_{0};

@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::size_t kMaximumQueued = kRecordedCalls / 2;
 constexpr int kTokenTries = 20;
-constexpr int kSmallLooks = 200;  // for a small call's messages, before it waits like any other
 
 // What one rank alone does: its one block, or the vector, from Input to Output. Sums of one are finished, too.
 void move_alone(const Call& call) {
@@ -136,7 +135,8 @@ Status Engine::run(const Call& call) {
 
 Advance Engine::spin_small() {
   Advance advanced = advance_small();
-  for (int looks = crowded_ ? 0 : kSmallLooks; looks > 0 && advanced == Advance::Blocked; --looks) {
+  for (std::uint32_t look = 0; look < small_looks_ && advanced == Advance::Blocked; ++look) {
+    if (crowded_ && !give_turn(look == 0)) break;
     advanced = advance_small();
   }
   return advanced;
@@ -192,7 +192,8 @@ void Engine::run_pair(Exchange& exchange) {
     }
   }
   if (pair.received.fifo == nullptr) return;
-  for (int looks = crowded_ ? 1 : kSmallLooks; looks > 0; --looks) {
+  for (std::uint32_t look = 0; look <= small_looks_; ++look) {
+    if (crowded_ && look > 0 && !give_turn(look == 1)) return;
     if (take_message(pair.received, copy_kernels()) != Advance::Done) continue;
     exchange.take_out(Direction::Receive);
     wake_peers();

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kLineData = 56;
 constexpr std::uint32_t kLineBuffers = 32;
-constexpr std::uint32_t kBlockBuffers = 8;
+constexpr std::uint32_t kBlockBuffers = 32;
 constexpr std::size_t kLineBufferBytes = 20 * kLine;  // 1 KiB of data at 56 a line
 constexpr std::size_t kBlockBytes = kLine + kSmallMessageBytes;
 constexpr std::size_t kBlocksOffset = kLineBuffers * kLineBufferBytes;

@@ -26,7 +26,7 @@ MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs)
     : own_(own),
       peer_(peer),
       theirs_(std::move(theirs)),
-      mapped_{theirs_.small_area(), theirs_.sleeping(), theirs_.aborted()},
+      mapped_{theirs_.small_area(), theirs_.sleeping(), theirs_.aborted(), theirs_.core()},
       process_(theirs_.process()),
       send_(own.shape().lanes),
       recv_(own.shape().lanes) {

@@ -20,7 +20,7 @@ namespace wreath {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x5752454154483153;  // "WREATH1S"
-constexpr std::uint32_t kLayoutVersion = 2;
+constexpr std::uint32_t kLayoutVersion = 3;
 
 // What Offer::bytes hold for memory of either kind.
 struct RegionOffer {

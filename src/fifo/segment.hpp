@@ -32,6 +32,7 @@ struct SegmentPrologue {
   ProcessMemory process;  // the owner's
   Counter sleeping;       // threads of the owner that wait for its doorbell; with kSleepersFence or without
   Counter aborted;        // non-zero: what the owner's slots name may have been changed
+  Counter core;           // 1 + the core that the owner's driver waits on; 0: none was told
 };
 
 // In SegmentPrologue::sleeping: the owner's sleepers fence other processes (base/remote_fence.hpp) before their last
@@ -97,6 +98,8 @@ class OwnSegment {
   // Peers that read by reference look at it after each read. Set for good by set_aborted().
   const Counter& aborted() const { return prologue().aborted; }
   void set_aborted();
+  // Where the driver tells its core: see SegmentPrologue::core.
+  Counter& core() const { return prologue().core; }
 
   // The sleeper's half of Link::wake(): begin_sleep(), look at all FIFOs once more, poll doorbell() for
   // input, end_sleep(). A message published after that look writes the doorbell. Calls may overlap: what
@@ -185,6 +188,7 @@ class PeerSegment {
   const std::byte* small_area() const { return region_->data() + layout_.small_area; }
   const Counter* sleeping() const { return &prologue().sleeping; }
   const Counter* aborted() const { return &prologue().aborted; }
+  const Counter* core() const { return &prologue().core; }
   // After stores that the peer may wait for: writes its doorbell if it sleeps.
   void wake() const;
 

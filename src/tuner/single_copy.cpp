@@ -1,4 +1,4 @@
-// The table: machines that were measured, with a core for each rank. Elsewhere slots, which are never far behind.
+// The tables: machines that were measured. Elsewhere slots, which are never far behind.
 #include "src/tuner/single_copy.hpp"
 
 #include <algorithm>
@@ -17,12 +17,18 @@ constexpr SingleCopyRule kIntel[] = {
     {Collective::Exchange, 16 * kKiB, 4 * kMiB},
 };
 
+// Of an all_gather the one copy in a slot is for all peers.
+constexpr SingleCopyRule kIntelCrowded[] = {
+    {Collective::AllToAll, 16 * kKiB, 4 * kMiB},
+    {Collective::Exchange, 16 * kKiB, 4 * kMiB},
+};
+
 }  // namespace
 
-SingleCopy SingleCopy::of_machine(std::string_view vendor) noexcept {
+SingleCopy SingleCopy::of_machine(std::string_view vendor, bool crowded) noexcept {
   SingleCopy single_copy;
   // On an AuthenticAMD, slots are filled at 48 GB/s and the kernel copies at 14.
-  if (vendor == "GenuineIntel") single_copy.rules_ = kIntel;
+  if (vendor == "GenuineIntel") single_copy.rules_ = crowded ? std::span<const SingleCopyRule>(kIntelCrowded) : kIntel;
   return single_copy;
 }
 

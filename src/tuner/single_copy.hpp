@@ -29,8 +29,9 @@ class SingleCopy {
   SingleCopy() = default;
   // Messages of so many bytes in every call; 0: none.
   explicit SingleCopy(std::size_t message_bytes) : message_bytes_(message_bytes) {}
-  // What was measured on processors of `vendor` (cpu_vendor()); none where nothing was.
-  static SingleCopy of_machine(std::string_view vendor) noexcept;
+  // What was measured on processors of `vendor` (cpu_vendor()), with a core for each rank of the host or crowded; none
+  // where nothing was.
+  static SingleCopy of_machine(std::string_view vendor, bool crowded) noexcept;
 
   bool possible() const { return message_bytes_ > 0 || !rules_.empty(); }
   // The smallest message of `call` to be read so; 0: none is.

@@ -24,7 +24,7 @@
 namespace wreath {
 namespace {
 
-constexpr FifoShape kShape{.lanes = 1, .slot_count = 4, .slot_bytes = 65536, .first_sequence = 0, .epoch = 0};
+constexpr FifoShape kShape{.lanes = 1, .slot_count = 4, .slot_bytes = 1 << 20, .first_sequence = 0, .epoch = 0};
 
 // Runs `refused` in a child whose `resource` is limited to `value`; it must return an error with `words`.
 template <typename Refused>
@@ -59,7 +59,7 @@ Error staging_error() {
 TEST(Limits, OfFileSizeAreErrors) {
   expect_refusal(RLIMIT_FSIZE, 4096, "RLIMIT_FSIZE", [] { return allocate_error(1 << 20); });
   expect_refusal(RLIMIT_FSIZE, 4096, "control segment", [] { return segment_error(true); });
-  expect_refusal(RLIMIT_FSIZE, 200'000, "staging memory", [] { return staging_error(); });
+  expect_refusal(RLIMIT_FSIZE, 2 << 20, "staging memory", [] { return staging_error(); });
 }
 
 TEST(Limits, OfDescriptorsAreErrors) {

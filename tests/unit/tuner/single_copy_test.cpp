@@ -22,9 +22,9 @@ TEST(SingleCopy, OfTheProgramIsForEveryCall) {
 }
 
 TEST(SingleCopy, OfAMachineIsWhatWasMeasured) {
-  EXPECT_FALSE(SingleCopy::of_machine("AuthenticAMD").possible());
-  EXPECT_FALSE(SingleCopy::of_machine("").possible());
-  const SingleCopy intel = SingleCopy::of_machine("GenuineIntel");
+  EXPECT_FALSE(SingleCopy::of_machine("AuthenticAMD", false).possible());
+  EXPECT_FALSE(SingleCopy::of_machine("", true).possible());
+  const SingleCopy intel = SingleCopy::of_machine("GenuineIntel", false);
   EXPECT_TRUE(intel.possible());
   EXPECT_EQ(intel.message_bytes({Collective::AllGather, 1024 * kKiB, false}), 16 * kKiB);
   EXPECT_EQ(intel.message_bytes({Collective::AllGather, 1024 * kKiB + 1, false}), 0U);
@@ -33,6 +33,13 @@ TEST(SingleCopy, OfAMachineIsWhatWasMeasured) {
   EXPECT_EQ(intel.message_bytes({Collective::Broadcast, 1024 * kKiB, false}), 0U) << "a root does not wait";
   EXPECT_EQ(intel.message_bytes({Collective::Exchange, 1024 * kKiB, false}), 16 * kKiB);
   EXPECT_EQ(intel.message_bytes({Collective::Exchange, 1024 * kKiB, true}), 0U) << "a lone send does not wait";
+}
+
+TEST(SingleCopy, CrowdedRanksGatherThroughOneSlotForAll) {
+  const SingleCopy crowded = SingleCopy::of_machine("GenuineIntel", true);
+  EXPECT_EQ(crowded.message_bytes({Collective::AllGather, 1024 * kKiB, false}), 0U);
+  EXPECT_EQ(crowded.message_bytes({Collective::AllToAll, 1024 * kKiB, false}), 16 * kKiB);
+  EXPECT_EQ(crowded.message_bytes({Collective::Exchange, 4096 * kKiB, false}), 16 * kKiB);
 }
 
 }  // namespace

@@ -1,0 +1,48 @@
+// When a driver sleeps rather than yield.
+#include "src/communicator/yielding.hpp"
+
+#include <gtest/gtest.h>
+
+namespace wreath {
+namespace {
+
+int refusals(Yielding& yielding) {
+  int count = 0;
+  while (!yielding.may()) ++count;
+  return count;
+}
+
+TEST(Yielding, AfterALongYieldItRestsTwiceAsLongAsAfterTheOneBefore) {
+  Yielding yielding(1000);
+  yielding.took(999);
+  EXPECT_EQ(refusals(yielding), 0);
+  for (const int expected : {16, 32, 64, 128, 256, 512, 1024, 1024}) {
+    yielding.took(1000);
+    EXPECT_EQ(refusals(yielding), expected);
+    yielding.took(10);
+  }
+}
+
+TEST(Yielding, ManyShortYieldsAreForgiveness) {
+  Yielding yielding(1000);
+  yielding.took(5000);
+  yielding.took(5000);
+  EXPECT_EQ(refusals(yielding), 32);
+  for (int i = 0; i < 5000; ++i) yielding.took(10);
+  yielding.took(5000);
+  EXPECT_EQ(refusals(yielding), 16);
+}
+
+TEST(Yielding, AMillisecondIsLong) {
+  TickPair earlier = TickPair::now();
+  earlier.ns -= 1'000'000'000;
+  earlier.ticks -= 500'000'000;
+  Yielding yielding = Yielding::since(earlier);
+  yielding.took(400'000);
+  EXPECT_EQ(refusals(yielding), 0);
+  yielding.took(600'000);
+  EXPECT_EQ(refusals(yielding), 16);
+}
+
+}  // namespace
+}  // namespace wreath
