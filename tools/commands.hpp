@@ -13,6 +13,7 @@ std::function<int()> add_doctor(CLI::App& command);
 std::function<int()> add_key(CLI::App& command);
 std::function<int()> add_plan(CLI::App& command);
 std::function<int()> add_run(CLI::App& command);
+std::function<int()> add_topo(CLI::App& command);
 std::function<int()> add_trace(CLI::App& command);
 std::function<int()> add_tune(CLI::App& command);
 std::function<int()> add_why(CLI::App& command);

@@ -1,11 +1,8 @@
-// A process for each rank, forked; one pipe tells them the id, another brings back what they saw.
+// A process for each rank; a pipe brings back what they saw.
 #include "tools/doctor_ranks.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -19,6 +16,7 @@
 #include <string>
 #include <system_error>
 
+#include "tools/topo/local_ranks.hpp"
 #include "wreath/wreath.hpp"
 
 namespace wreath {
@@ -59,6 +57,13 @@ Status use(Communicator& communicator, std::vector<float>& input, std::vector<fl
   return group.run();
 }
 
+bool read_whole(int descriptor, RankHeld& value) {
+  ssize_t got = 0;
+  while ((got = ::read(descriptor, &value, sizeof value)) < 0 && errno == EINTR) {
+  }
+  return got == static_cast<ssize_t>(sizeof value);
+}
+
 Status measure(const UniqueId& id, int ranks, RankHeld& seen) {
   using Clock = std::chrono::steady_clock;
   std::vector<float> input(kElements, 1.0F);
@@ -75,89 +80,32 @@ Status measure(const UniqueId& id, int ranks, RankHeld& seen) {
   return communicator->barrier();
 }
 
-template <typename T>
-bool read_whole(int descriptor, T& value) {
-  ssize_t got = 0;
-  while ((got = ::read(descriptor, &value, sizeof value)) < 0 && errno == EINTR) {
-  }
-  return got == static_cast<ssize_t>(sizeof value);
-}
-
-// Shorter than what a pipe takes as one.
-template <typename T>
-bool write_whole(int descriptor, const T& value) {
-  return ::write(descriptor, &value, sizeof value) == static_cast<ssize_t>(sizeof value);
-}
-
-[[noreturn]] void become_rank(pid_t parent, int rank, int ranks, int id_pipe, int seen_pipe) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  UniqueId id;
-  if (::getppid() != parent || !read_whole(id_pipe, id)) ::_exit(exit_code(ErrorCode::StartupFailed));
-  RankHeld seen;
-  seen.rank = rank;
-  const Status measured = measure(id, ranks, seen);
-  if (!measured) {
-    seen.exit_code = exit_code(measured.error().code);
-    fmt::print(stderr, "wreath: error: {}\n", measured.error().message);
-  }
-  write_whole(seen_pipe, seen);
-  ::_exit(seen.exit_code);
-}
-
-Error refused(const char* what) {
-  return {ErrorCode::System, fmt::format("doctor: {}: {}", what, std::strerror(errno))};
-}
-
-// Ended with it.
-struct Children {
-  std::vector<pid_t> pids;
-  ~Children() {
-    for (const pid_t pid : pids) ::kill(pid, SIGKILL);
-    for (const pid_t pid : pids) ::waitpid(pid, nullptr, 0);
-  }
-};
-
-Status start_all(int ranks, const std::array<int, 2>& ids, const std::array<int, 2>& results, Children& children) {
-  std::fflush(nullptr);
-  const pid_t parent = ::getpid();
-  for (int rank = 0; rank < ranks; ++rank) {
-    const pid_t pid = ::fork();
-    if (pid < 0) return refused("fork");
-    if (pid == 0) {
-      ::close(ids[1]);
-      ::close(results[0]);
-      become_rank(parent, rank, ranks, ids[0], results[1]);
-    }
-    children.pids.push_back(pid);
-  }
-  const auto id = UniqueId::create();  // starts a thread: after the forks
-  if (!id) return id.error();
-  for (int rank = 0; rank < ranks; ++rank) {
-    if (!write_whole(ids[1], *id)) return refused("telling the id");
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<std::vector<RankHeld>> hold_ranks(int ranks) {
-  std::array<int, 2> ids{};
   std::array<int, 2> results{};
-  if (::pipe2(ids.data(), O_CLOEXEC) != 0) return refused("pipe2");
-  if (::pipe2(results.data(), O_CLOEXEC) != 0) return refused("pipe2");
-  Children children;
-  const Status started = start_all(ranks, ids, results, children);
-  for (const int descriptor : {ids[0], ids[1], results[1]}) ::close(descriptor);
+  if (::pipe2(results.data(), O_CLOEXEC) != 0) {
+    return Error{ErrorCode::System, fmt::format("doctor: pipe2: {}", std::strerror(errno))};
+  }
+  const auto body = [&](const UniqueId& id, Rank rank) {
+    RankHeld seen;
+    seen.rank = rank;
+    const Status measured = measure(id, ranks, seen);
+    if (!measured) {
+      fmt::print(stderr, "wreath: error: {}\n", measured.error().message);
+      return exit_code(measured.error().code);
+    }
+    // Shorter than what a pipe takes as one.
+    return ::write(results[1], &seen, sizeof seen) == static_cast<ssize_t>(sizeof seen) ? 0 : 1;
+  };
+  auto started = LocalRanks::start(0, ranks, body);
+  ::close(results[1]);
   std::vector<RankHeld> all;
   for (RankHeld seen; started && read_whole(results[0], seen);) all.push_back(seen);  // until the last one is gone
   ::close(results[0]);
   if (!started) return started.error();
-  for (const RankHeld& seen : all) {
-    if (seen.exit_code != 0)
-      return Error{ErrorCode::StartupFailed, fmt::format("doctor: rank {} failed", seen.rank), seen.rank};
-  }
-  if (all.size() == static_cast<std::size_t>(ranks)) return all;
-  return Error{ErrorCode::PeerLost, fmt::format("doctor: {} of {} ranks came to their end", all.size(), ranks)};
+  WREATH_TRY(started->wait());
+  return all;
 }
 
 }  // namespace wreath

@@ -17,10 +17,9 @@ struct Held {
 
 struct RankHeld {
   std::int32_t rank = 0;
-  std::int32_t exit_code = 0;  // not 0: it failed, and said why on stderr
-  Held before;                 // its own memory for buffers included
-  Held used;                   // with a communicator after calls of every kind of lane
-  std::int64_t start_us = 0;   // from its making to the first result
+  Held before;                // its own memory for buffers included
+  Held used;                  // with a communicator after calls of every kind of lane
+  std::int64_t start_us = 0;  // from its making to the first result
 };
 
 // Starts `ranks` processes, lets them use a communicator, and ends them. The caller has no threads.

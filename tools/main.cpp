@@ -23,6 +23,7 @@ constexpr std::array kSubcommands{
     Subcommand{"key", "make the key that ranks of several hosts share", add_key},
     Subcommand{"plan", "look at the schedules of collectives, and prove them", add_plan},
     Subcommand{"run", "start a program as ranks, on this host and others", add_run},
+    Subcommand{"topo", "show what this machine is made of, and what links ranks on it", add_topo},
     Subcommand{"trace", "join the traces of ranks for a viewer", add_trace},
     Subcommand{"tune", "measure which algorithms are fastest on this machine, for its communicators", add_tune},
     Subcommand{"why", "say who is behind, in which call, and what differs", add_why},

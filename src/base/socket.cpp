@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -187,18 +186,6 @@ Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_
     addresses.push_back(SocketAddress(entry->ai_addr, entry->ai_addrlen).with_port(port));
   }
   return addresses;
-}
-
-std::string interface_of(const SocketAddress& address) {
-  ifaddrs* first = nullptr;
-  if (address.ip_bytes().empty() || ::getifaddrs(&first) != 0) return {};
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> all(first, &::freeifaddrs);
-  for (const ifaddrs* at = first; at != nullptr; at = at->ifa_next) {
-    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != address.family()) continue;
-    const SocketAddress own(at->ifa_addr, address.length());
-    if (std::ranges::equal(own.ip_bytes(), address.ip_bytes())) return at->ifa_name;
-  }
-  return {};
 }
 
 bool is_local(const SocketAddress& address) {

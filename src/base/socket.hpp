@@ -61,9 +61,6 @@ Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_
 // Whether a socket of this host can be bound to `address`.
 bool is_local(const SocketAddress& address);
 
-// The network interface that has `address`; empty where none has, or it cannot be asked for.
-std::string interface_of(const SocketAddress& address);
-
 // A listening socket in non-blocking mode. `error` (if given) receives errno of a failure.
 Result<Fd> listen_on(const SocketAddress& address, int* error = nullptr);
 

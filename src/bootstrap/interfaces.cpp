@@ -82,15 +82,20 @@ Result<std::vector<SocketAddress>> chosen_addresses(const std::vector<Interface>
                            choice, names(all))};
 }
 
+std::string interface_of(const std::vector<Interface>& all, const SocketAddress& address) {
+  const std::string text = address.ip_text();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Interface& one) { return one.address.ip_text() == text; });
+  return found == all.end() ? std::string() : found->name;
+}
+
 std::string way_to(const SocketAddress& address) {
   if (address.ip_bytes().empty()) return {};
   const Fd probe(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));  // connecting it sends nothing
   if (!probe || ::connect(probe.get(), address.get(), address.length()) != 0) return {};
-  const std::string from = local_address(probe.get()).ip_text();
-  const std::vector<Interface> all = interfaces();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Interface& one) { return one.address.ip_text() == from; });
-  return found == all.end() ? from : fmt::format("{} ({})", from, found->name);
+  const SocketAddress from = local_address(probe.get());
+  const std::string name = interface_of(interfaces(), from);
+  return name.empty() ? from.ip_text() : fmt::format("{} ({})", from.ip_text(), name);
 }
 
 }  // namespace wreath

@@ -21,6 +21,9 @@ struct Interface {
 
 std::vector<Interface> interfaces();
 
+// Which of `all` has `address`; empty: none.
+std::string interface_of(const std::vector<Interface>& all, const SocketAddress& address);
+
 // Whether a choice as NCCL writes it admits an interface: prefixes, comma-separated; "=" before them: whole names; "^"
 // before that: all but these. An empty choice admits all.
 bool admits(std::string_view choice, std::string_view name);

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "src/base/log.hpp"
-#include "src/base/socket.hpp"
+#include "src/bootstrap/interfaces.hpp"
 
 namespace wreath {
 namespace {
@@ -16,9 +16,9 @@ constexpr std::uint32_t kLinked = 0xFFFFFFFF;
 constexpr std::uint32_t kCandidates = 0xFFFFFFFE;
 
 // " over eth0" of a wire that an interface carries.
-std::string way(const Link& link) {
+std::string way(const Link& link, const std::vector<Interface>& all) {
   if (link.descriptor() < 0) return {};
-  const std::string interface = interface_of(local_address(link.descriptor()));
+  const std::string interface = interface_of(all, local_address(link.descriptor()));
   return interface.empty() ? std::string() : " over " + interface;
 }
 
@@ -163,13 +163,18 @@ Status Links::find_candidates(ControlPlane& control, Deadline deadline, std::vec
 
 Status Links::take_links(std::vector<Attempt>& attempts) {
   const std::lock_guard lock(mutex_);
+  const bool wires = std::any_of(attempts.begin(), attempts.end(), [](const Attempt& attempt) {
+    return attempt.link != nullptr && attempt.link->descriptor() >= 0;
+  });
+  const std::vector<Interface> all = wires ? interfaces() : std::vector<Interface>();
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
     links_[peer] = std::move(attempts[peer].link);
     const std::string_view name = transports_[attempts[peer].candidates[attempts[peer].at]]->name();
     const std::optional<Status> single_copy = links_[peer]->single_copy();
     if (single_copy && !*single_copy) attempts[peer].refuse("single copy", single_copy->error().message);
-    names_[peer] = fmt::format("{}{}{}", name, way(*links_[peer]), single_copy && *single_copy ? ", single copy" : "");
+    names_[peer] =
+        fmt::format("{}{}{}", name, way(*links_[peer], all), single_copy && *single_copy ? ", single copy" : "");
     if (!attempts[peer].refused.empty()) names_[peer] += fmt::format(" ({})", attempts[peer].refused);
     (links_[peer]->mapped() != nullptr ? mapped_ : wired_).push_back(static_cast<Rank>(peer));
     for (auto& [index, offer] : incoming_[peer].regions)

@@ -1,6 +1,7 @@
 // What WREATH_DEBUG=INFO shows of a communicator: the machine, the links, and what was chosen why.
 #include <fmt/format.h>
 
+#include "src/base/cpu.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/engine.hpp"
 #include "wreath/topology.hpp"
@@ -15,8 +16,8 @@ void Engine::tell_start(int ranks_of_host) const {
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer != rank()) log_info("to rank {}: {}", peer, links_->describe(peer));
   }
-  log_info("waits spin {} us, then sleep: {} ranks of this host on {} usable cores", spin_ns_ / 1000, ranks_of_host,
-           topology.usable_cores);
+  log_info("waits spin {} us, then sleep: {} ranks on this host, {} cores for them", spin_ns_ / 1000, ranks_of_host,
+           cores_of_ranks());
   if (straight_) log_info("rows with a loop written by hand run by it, the others by their steps");
   log_info("slots: {} x {} to each peer and lane", shape_.slot_count, format_bytes(shape_.slot_bytes));
 }

@@ -14,9 +14,9 @@ struct Outcome {
   std::string text;
 };
 
-// Runs `wreath` with these arguments; a shell reads them. The text is all that it prints.
-inline Outcome run_command(const std::string& arguments) {
-  const std::string command = std::string(WREATH_BINARY_DIR "/wreath ") + arguments + " 2>&1";
+// Runs `wreath` with these arguments; a shell reads them, and `before` them. The text is all that it prints.
+inline Outcome run_command(const std::string& arguments, const std::string& before = "") {
+  const std::string command = "exec 2>&1; " + before + WREATH_BINARY_DIR "/wreath " + arguments;
   std::FILE* const output = ::popen(command.c_str(), "r");
   if (output == nullptr) return {};
   Outcome outcome;

@@ -1,0 +1,160 @@
+// `wreath topo`: machines made for the test as text and JSON, and what links ranks of this one.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/fake_devices.hpp"
+#include "tests/unit/commands/command.hpp"
+
+namespace wreath {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+using testing_support::Outcome;
+using testing_support::run_command;
+
+std::string topo(const test::FakeMachine& machine, const std::string& arguments = "") {
+  const Outcome outcome = run_command("topo --root " + machine.root() + " " + arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  return outcome.text;
+}
+
+nlohmann::json json_of(const std::string& text) {
+  nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  EXPECT_FALSE(json.is_discarded()) << text;
+  return json;
+}
+
+constexpr const char* kServer = R"(machine  h1, Intel(R) Xeon(R) Platinum 8480+, Linux 6.1.0-18-amd64
+         2 packages, 2 NUMA nodes, 8 cores, 16 hardware threads, 128 GiB
+process  may run on 0-15 (16 hardware threads of 8 cores), 64 GiB of memory can be had
+
+package 0
+└─ NUMA node 0   64 GiB, 32 GiB free
+   ├─ L3 32 MiB  4 cores: 0-3,8-11; each L2 2 MiB, L1i 32 KiB, L1d 48 KiB
+   ├─ GPU 0      NVIDIA H100 80GB HBM3, 0000:17:00.0, 32.0 GT/s PCIe x16, nearest network mlx5_0 behind the same PCI bridge
+   ├─ mlx5_0     RDMA, port 1 ACTIVE, InfiniBand 400 Gb/sec (4X NDR), interface ib0, 0000:18:00.0
+   ├─ eth0       ethernet, up, 100 Gbit/s, mtu 1500, ice, 0000:02:00.0
+   └─ ib0        infiniband, up, 400 Gbit/s, mtu 2044, mlx5_core, 0000:18:00.0
+package 1
+└─ NUMA node 1   64 GiB, 32 GiB free
+   ├─ L3 32 MiB  4 cores: 4-7,12-15; each L2 2 MiB, L1i 32 KiB, L1d 48 KiB
+   ├─ GPU 1      NVIDIA H100 80GB HBM3, 0000:97:00.0, 32.0 GT/s PCIe x16, nearest network mlx5_1 over the same PCI root
+   ├─ mlx5_1     RDMA, port 1 DOWN, InfiniBand 400 Gb/sec (4X NDR), interface ib1, 0000:98:00.0
+   └─ ib1        infiniband, down, mtu 2044, mlx5_core, 0000:98:00.0
+near no NUMA node
+└─ lo            loopback, mtu 65536
+
+not shown, virtual and without an address: veth1a
+)";
+
+constexpr const char* kSmall = R"(machine  vm1, AMD EPYC 7B13, Linux 5.4.0, a virtual machine of QEMU Standard PC (Q35)
+         1 package, 1 NUMA node, 2 cores, 2 hardware threads, 8 GiB
+process  may run on 0-1 (2 hardware threads of 2 cores), 1 at once by its control group's quota, 1 GiB of memory can be had
+
+package 0
+`- NUMA node 0  8 GiB, 4 GiB free
+   `- cores     2 cores: 0-1
+near no NUMA node
+`- eth0         ethernet, up, mtu 1500, virtio-pci, 0000:00:03.0
+)";
+
+class TopoCommand : public testing::Test {
+ protected:
+  TopoCommand() {
+    test::make_gpu_server(server_);
+    test::make_small_virtual(small_);
+  }
+  test::FakeMachine server_;
+  test::FakeMachine small_;
+};
+
+TEST_F(TopoCommand, DrawsAServerAsATree) {
+  const test::Environment environment{{{"LC_ALL", "C.UTF-8"}}};
+  EXPECT_EQ(topo(server_), kServer);
+}
+
+TEST_F(TopoCommand, DrawsWithPlainCharactersWhereTheTerminalHasNoOthers) {
+  const test::Environment environment{{{"LC_ALL", "C"}}};
+  EXPECT_EQ(topo(small_), kSmall);
+}
+
+TEST_F(TopoCommand, SaysWhatAProcessMayNotUse) {
+  server_.allow("0,8,4");
+  const std::string text = topo(server_);
+  EXPECT_THAT(text, HasSubstr("process  may run on 0,4,8 (3 hardware threads of 2 cores)"));
+  EXPECT_THAT(text, HasSubstr("4 cores: 0-3,8-11, allowed: 0,8;"));
+  server_.allow("4");
+  EXPECT_THAT(topo(server_), HasSubstr("4 cores: 0-3,8-11, none allowed to this process;"));
+}
+
+TEST_F(TopoCommand, SaysWhatItCannotRead) {
+  const test::FakeMachine nothing;
+  EXPECT_THAT(topo(nothing), HasSubstr("not known: " + nothing.root() + "/sys/devices/system/cpu cannot be read"));
+}
+
+TEST_F(TopoCommand, GivesTheSameAsJson) {
+  const nlohmann::json json = json_of(topo(server_, "--json"));
+  EXPECT_EQ(json.at("host"), "h1");
+  EXPECT_EQ(json.at("processors").size(), 16u);
+  EXPECT_EQ(json.at("nodes").at(1).at("bytes"), std::uint64_t{64} << 30);
+  EXPECT_EQ(json.at("gpus").at(0).at("pci").at("bridges"), nlohmann::json({"pci0000:16", "0000:16:01.0"}));
+  EXPECT_EQ(json.at("rdma").at(1).at("ports").at(0).at("state"), "DOWN");
+  EXPECT_EQ(json.at("interfaces").at(0).at("name"), "eth0");
+  EXPECT_FALSE(json.contains("ranks"));
+}
+
+TEST_F(TopoCommand, DrawsAPicture) {
+  const test::Folder folder;
+  topo(server_, "--svg " + folder / "picture.svg");
+  std::ifstream file(folder / "picture.svg");
+  const std::string svg((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_THAT(svg, StartsWith("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+  for (const char* text : {"package 0", "NUMA node 1", "NVIDIA H100", "mlx5_0", "eth0", "</svg>"}) {
+    EXPECT_THAT(svg, HasSubstr(text));
+  }
+  EXPECT_THAT(svg, Not(HasSubstr("http:\"//")));
+}
+
+TEST_F(TopoCommand, SaysWhatLinksRanks) {
+  const Outcome outcome = run_command("topo --ranks 3");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, testing::ContainsRegex("all 6  shm.*inproc: the other is in another process"));
+  const nlohmann::json ranks = json_of(run_command("topo --ranks 3 --json").text).at("ranks");
+  ASSERT_EQ(ranks.size(), 3u);
+  EXPECT_EQ(ranks.at(2).at("rank"), 2);
+  EXPECT_FALSE(ranks.at(2).at("processors").empty());
+  EXPECT_EQ(ranks.at(2).at("links").size(), 2u);
+  EXPECT_THAT(ranks.at(2).at("links").at(1).at("transport").get<std::string>(), StartsWith("shm"));
+}
+
+TEST_F(TopoCommand, SaysWhichInterfaceCarriesAWire) {
+  const test::Environment environment{{{"WREATH_TRANSPORT", "tcp"}}};
+  const Outcome outcome = run_command("topo --ranks 2");
+  EXPECT_THAT(outcome.text, testing::ContainsRegex("all 2  tcp over lo  it is the first that is allowed"));
+}
+
+// Two processes that somebody else started; the second prints nothing.
+TEST_F(TopoCommand, AsRanksOfAJobIsShownOnce) {
+  const test::Folder folder;
+  const test::Environment environment({{"WREATH_RANKS", "2"}, {"WREATH_JOB", folder.path()}});
+  const std::string other = "WREATH_RANK=1 " WREATH_BINARY_DIR "/wreath topo --job & WREATH_RANK=0 ";
+  const Outcome outcome = run_command("topo --job & wait", other);
+  EXPECT_THAT(outcome.text, StartsWith("machine"));
+  EXPECT_EQ(outcome.text.find("machine  "), outcome.text.rfind("machine  ")) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("all 2  shm"));
+}
+
+TEST_F(TopoCommand, RefusesWhatItCannotShow) {
+  for (const char* arguments : {"topo --ranks 0x", "topo --ranks -1", "topo --ranks 1000", "topo --ranks 2 --job",
+                                "topo --root / --ranks 2", "topo --what"}) {
+    EXPECT_EQ(run_command(arguments).exit_code, 2) << arguments;
+  }
+  EXPECT_EQ(run_command("topo --svg /nonexistent/x.svg").exit_code, 6);
+}
+
+}  // namespace
+}  // namespace wreath

@@ -1,0 +1,115 @@
+// `wreath topo`: what this machine is made of, and what links ranks on it.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <optional>
+
+#include "tools/commands.hpp"
+#include "tools/topo/outline.hpp"
+#include "tools/topo/show.hpp"
+#include "wreath/communicator.hpp"
+
+namespace wreath {
+namespace {
+
+struct Arguments {
+  int ranks = 0;
+  bool job = false;
+  bool json = false;
+  std::string svg;
+  std::string root;
+};
+
+constexpr int kMostRanks = 256;
+
+int complain(const Error& error) {
+  fmt::print(stderr, "wreath: error: topo: {}\n", error.message);
+  return exit_code(error.code);
+}
+
+Status check(const Arguments& arguments) {
+  if (arguments.ranks < 0 || arguments.ranks > kMostRanks) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("--ranks {}: 1 to {}", arguments.ranks, kMostRanks)};
+  }
+  const int ways = (arguments.ranks > 0 ? 1 : 0) + (arguments.job ? 1 : 0) + (arguments.root.empty() ? 0 : 1);
+  if (ways > 1) {
+    return Error{ErrorCode::InvalidArgument,
+                 "--ranks starts ranks here, --job is a launcher's, --root another machine: one of them"};
+  }
+  return {};
+}
+
+Result<RanksShown> local_ranks(const Topology& topology, int ranks) {
+  RanksShown shown{share_cores(topology, ranks), {}};
+  if (ranks == 1) {
+    shown.links = {{topology.host}, {}, {-1}};
+    return shown;
+  }
+  auto links = link_local_ranks(ranks);
+  if (!links) return links.error();
+  shown.links = *std::move(links);
+  return shown;
+}
+
+Status show(const Arguments& arguments, const Topology& topology, const RanksShown& ranks) {
+  if (!arguments.svg.empty()) {
+    std::ofstream file(arguments.svg);
+    file << topology_svg(topology, ranks);
+    if (!file.flush()) return Error{ErrorCode::System, fmt::format("--svg {}: cannot be written", arguments.svg)};
+  }
+  if (arguments.json) {
+    nlohmann::json json = topology_json(topology);
+    if (ranks.links.ranks() > 0) json["ranks"] = ranks_json(ranks);
+    fmt::print("{}\n", json.dump(1));
+    return {};
+  }
+  fmt::print("{}", topology_tree(topology, can_draw_lines()));
+  if (ranks.links.ranks() > 0) fmt::print("\n{}", ranks_table(ranks));
+  return {};
+}
+
+// Every rank of a launcher's job runs this; rank 0 prints for all.
+Status show_job(const Arguments& arguments, const Topology& topology) {
+  auto communicator = Communicator::create_from_environment();
+  if (!communicator) return communicator.error();
+  auto links = gather_links(*communicator);
+  if (!links) return links.error();
+  if (communicator->rank() != 0) return {};
+  return show(arguments, topology, {{}, *std::move(links)});
+}
+
+Status run(const Arguments& arguments) {
+  WREATH_TRY(check(arguments));
+  // Forked before anything here makes a thread.
+  const Topology topology = read_topology(arguments.root);
+  if (arguments.ranks > 0) {
+    const auto ranks = local_ranks(topology, arguments.ranks);
+    return ranks ? show(arguments, topology, *ranks) : Status(ranks.error());
+  }
+  if (arguments.job) return show_job(arguments, topology);
+  return show(arguments, topology, {});
+}
+
+}  // namespace
+
+std::function<int()> add_topo(CLI::App& command) {
+  command.description(
+      "what this machine is made of: packages, NUMA nodes, caches, cores, GPUs, networks; and which transport links "
+      "which ranks, and why");
+  const auto arguments = std::make_shared<Arguments>();
+  command.add_option("--ranks", arguments->ranks, "start so many processes here, and show what links them");
+  command.add_flag("--job", arguments->job,
+                   "all ranks of a job run this, as in `wreath run -n 4 wreath topo --job`: "
+                   "rank 0 shows its machine, and what links them");
+  command.add_flag("--json", arguments->json, "as JSON (docs/formats.md has the keys)");
+  command.add_option("--svg", arguments->svg, "also draw it, into this file");
+  command.add_option("--root", arguments->root, "read /sys and /proc below this folder: a copy of another machine's");
+  return [arguments] {
+    const Status status = run(*arguments);
+    return status ? 0 : complain(status.error());
+  };
+}
+
+}  // namespace wreath

@@ -1,0 +1,31 @@
+// What `wreath topo` shows, in each of its forms.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/topo/links.hpp"
+#include "wreath/topology.hpp"
+
+namespace wreath {
+
+// Ranks of this machine: the cores that each would get, and what links them.
+struct RanksShown {
+  std::vector<std::vector<int>> cores;  // by rank; empty: whoever starts them decides
+  RankLinks links;
+};
+
+// "Intel(R) Xeon(R) Platinum 8480+, Linux 6.1.0".
+std::string model_text(const Topology& topology);
+
+std::string topology_tree(const Topology& topology, bool lines);
+std::string ranks_table(const RanksShown& ranks);
+
+nlohmann::json topology_json(const Topology& topology);
+nlohmann::json ranks_json(const RanksShown& ranks);
+
+// A whole SVG file. `ranks`: colours their cores; may be empty.
+std::string topology_svg(const Topology& topology, const RanksShown& ranks);
+
+}  // namespace wreath

@@ -1,0 +1,256 @@
+// A machine as a picture: packages hold NUMA nodes, these their caches with cores, and the devices near them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tools/topo/parts.hpp"
+#include "tools/topo/show.hpp"
+#include "tools/topo/svg_pieces.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr double kWidth = 1120;
+constexpr double kMargin = 32;
+constexpr double kPad = 16;
+constexpr double kGap = 14;
+constexpr double kHead = 34;  // of a frame, for its title
+constexpr double kCellWidth = 46;
+constexpr double kCellHeight = 32;
+constexpr double kCellGap = 6;
+constexpr double kDeviceHeight = 28;
+constexpr int kColours = 8;
+constexpr int kLargestMatrix = 32;
+
+constexpr std::string_view kStyle = R"(<style>
+text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1d2530; }
+.page { fill: #fbfaf8; } .package { fill: #f3f1ec; stroke: #e0ddd5; } .node { fill: #ffffff; stroke: #e0ddd5; }
+.group { fill: #f7f8fa; stroke: #e3e7ed; } .title { font-size: 22px; font-weight: 650; } .head { font-weight: 620; }
+.soft { fill: #667085; font-size: 12.5px; } .cell { fill: #dfeaf9; stroke: #a9c5ec; }
+.forbidden { fill: #eceae6; stroke: #d8d5cf; } .number, .tag { font-size: 12px; text-anchor: middle; }
+.rank { font-size: 10px; text-anchor: middle; fill: #475467; } .device { fill: #ffffff; stroke: #d6d9de; }
+.off { stroke-dasharray: 4 3; fill: #f4f3f0; } .gpu { fill: #1a8f6a; } .rdma { fill: #6d4bc3; }
+.interface { fill: #2463c4; } .tag { fill: #ffffff; font-weight: 600; font-size: 11px; }
+.c0 { fill: #cfe0f8; stroke: #2463c4; } .c1 { fill: #fbe0c6; stroke: #d9730d; } .c2 { fill: #c9ecdf; stroke: #1a8f6a; }
+.c3 { fill: #f4d3ea; stroke: #b0338e; } .c4 { fill: #ded5f5; stroke: #6d4bc3; } .c5 { fill: #f1e6b8; stroke: #8a6d00; }
+.c6 { fill: #cdeaf2; stroke: #0f7d99; } .c7 { fill: #f6d0d2; stroke: #c0262d; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e7eaee; } .soft { fill: #98a2b1; } .page { fill: #14171c; } .package { fill: #1a1e25; stroke: #2d333d; }
+  .node, .device { fill: #20252d; stroke: #363d49; } .group { fill: #191d24; stroke: #2d333d; } .off { fill: #1a1e25; }
+  .cell { fill: #23406b; stroke: #3f6fb5; } .forbidden { fill: #2a2e35; stroke: #3a3f48; } .rank { fill: #475467; }
+  .c0, .c1, .c2, .c3, .c4, .c5, .c6, .c7 { fill-opacity: 0.9; } .coloured { fill: #1d2530; } }
+</style>
+)";
+
+struct Drawn {
+  std::string svg;
+  double height = 0;
+};
+
+std::string colour(int number) { return fmt::format("c{}", number % kColours); }
+
+// A frame around what was drawn in it.
+Drawn framed(Box box, std::string_view classes, const std::string& head, const std::string& soft, const Drawn& inner) {
+  box.height = kHead + inner.height + kPad;
+  return {svg_rectangle(box, 12, classes) + svg_pair(box.x + kPad, box.y + 23, head, soft, box.width - 2 * kPad) +
+              inner.svg,
+          box.height};
+}
+
+// Things of equal width, so many beside each other; each row as high as its highest.
+template <typename Draw>
+Drawn in_columns(const Box& box, std::size_t count, std::size_t columns, Draw draw) {
+  const auto wide = static_cast<double>(columns);
+  const double width = (box.width - kGap * (wide - 1)) / wide;
+  Drawn all;
+  double row = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto column = static_cast<double>(i % columns);
+    if (column == 0 && i > 0) all.height += std::exchange(row, 0) + kGap;
+    const Drawn one = draw(i, Box{box.x + column * (width + kGap), box.y + all.height, width, 0});
+    all.svg += one.svg;
+    row = std::max(row, one.height);
+  }
+  all.height += row;
+  return all;
+}
+
+class Picture {
+ public:
+  Picture(const Topology& topology, const RanksShown& ranks)
+      : topology_(topology),
+        ranks_(ranks),
+        packages_(packages_of(topology)),
+        devices_(devices_of(topology, &hidden_)) {}
+
+  std::string draw() {
+    Drawn all = head();
+    const auto below = [&](const Drawn& drawn) {
+      all.svg += drawn.svg;
+      all.height += drawn.height + (drawn.height > 0 ? kGap : 0);
+    };
+    const auto box = [&] { return Box{kMargin, all.height, kWidth - 2 * kMargin, 0}; };
+    const bool one_node = std::all_of(packages_.begin(), packages_.end(),
+                                      [](const PackagePart& package) { return package.nodes.size() <= 1; });
+    below(in_columns(box(), packages_.size(), one_node && packages_.size() > 1 ? 2 : 1,
+                     [&](std::size_t i, const Box& place) { return package(packages_[i], place); }));
+    below(elsewhere(box()));
+    below(links(box()));
+    const double height = all.height + kMargin - kGap;
+    return fmt::format(
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+               "height=\"{1:.0f}\" role=\"img\">\n",
+               kWidth, height) +
+           std::string(kStyle) + svg_rectangle({0, 0, kWidth, height}, 0, "page") + all.svg + "</svg>\n";
+  }
+
+ private:
+  Drawn head() const {
+    const auto room = static_cast<std::size_t>((kWidth - 2 * kMargin) / kCharacterWidth);
+    return {svg_text(kMargin, 50, "title", topology_.host.empty() ? "this host" : topology_.host) +
+                svg_text(kMargin, 74, "soft", shortened(model_text(topology_), room)) +
+                svg_text(kMargin, 93, "soft", machine_text(topology_)) +
+                svg_text(kMargin, 112, "soft", shortened("this process " + process_text(topology_), room)),
+            132};
+  }
+
+  // -1: no rank, or several.
+  int rank_of(const std::vector<int>& core) const {
+    int owner = -1;
+    for (std::size_t rank = 0; rank < ranks_.cores.size(); ++rank) {
+      const std::vector<int>& own = ranks_.cores[rank];
+      const bool has = std::any_of(core.begin(), core.end(),
+                                   [&](int thread) { return std::binary_search(own.begin(), own.end(), thread); });
+      if (has && owner >= 0) return -1;
+      if (has) owner = static_cast<int>(rank);
+    }
+    return owner;
+  }
+
+  std::string cell(const std::vector<int>& core, const Box& box) const {
+    const bool allowed = std::any_of(core.begin(), core.end(), [&](int each) { return is_allowed(topology_, each); });
+    const int rank = rank_of(core);
+    const double middle = box.x + box.width / 2;
+    std::string title = fmt::format("core of hardware threads {}", format_list(core));
+    if (!allowed) title += ", not allowed to this process";
+    if (rank >= 0) title += fmt::format(", of rank {}", rank);
+    const std::string look = !allowed ? "forbidden" : rank >= 0 ? colour(rank) : "cell";
+    std::string svg = svg_rectangle(box, 6, look, title);
+    svg += svg_text(middle, box.y + (rank < 0 ? 20 : 15), rank < 0 ? "number" : "number coloured",
+                    fmt::format("{}", core.front()));
+    if (rank >= 0) svg += svg_text(middle, box.y + 27, "rank", fmt::format("rank {}", rank));
+    return svg;
+  }
+
+  Drawn group(const CoreGroup& group, const Box& box) const {
+    const double room = box.width - 2 * kPad + kCellGap;
+    const auto columns = static_cast<std::size_t>(std::max(1.0, room / (kCellWidth + kCellGap)));
+    Drawn cells;
+    for (std::size_t i = 0; i < group.cores.size(); ++i) {
+      const double x = box.x + kPad + static_cast<double>(i % columns) * (kCellWidth + kCellGap);
+      const double y = box.y + kHead + static_cast<double>(i / columns) * (kCellHeight + kCellGap);
+      cells.svg += cell(group.cores[i], {x, y, kCellWidth, kCellHeight});
+      cells.height = y + kCellHeight - box.y - kHead;
+    }
+    return framed(box, "group", group.cache == nullptr ? "cores" : cache_text(*group.cache),
+                  near_caches_text(topology_, group), cells);
+  }
+
+  static std::string device(const DeviceLine& device, const Box& box) {
+    struct Look {
+      const char* classes;
+      const char* tag;
+    };
+    constexpr Look kLooks[] = {{"gpu", "GPU"}, {"rdma", "RDMA"}, {"interface", "NET"}};
+    const Look& look = kLooks[static_cast<std::size_t>(device.kind)];
+    return svg_rectangle(box, 7, device.usable ? "device" : "device off", device.name + ": " + device.text) +
+           svg_rectangle({box.x + 6, box.y + 5, 46, box.height - 10}, 5, look.classes) +
+           svg_text(box.x + 29, box.y + 18, "tag", look.tag) +
+           svg_pair(box.x + 62, box.y + 19, device.name, device.text, box.width - 70);
+  }
+
+  Drawn devices_near(int number, const Box& box) const {
+    Drawn all;
+    for (const DeviceLine& each : devices_) {
+      if (each.node != number) continue;
+      all.svg += device(each, {box.x, box.y + all.height, box.width, kDeviceHeight});
+      all.height += kDeviceHeight + kCellGap;
+    }
+    all.height = std::max(0.0, all.height - kCellGap);
+    return all;
+  }
+
+  Drawn node(const NodePart& node, const Box& box) const {
+    Box inner{box.x + kPad, box.y + kHead, box.width - 2 * kPad, 0};
+    const std::size_t columns = node.groups.size() > 1 ? 2 : 1;
+    Drawn all = in_columns(inner, node.groups.size(), columns,
+                           [&](std::size_t i, const Box& place) { return group(node.groups[i], place); });
+    inner.y += all.height + (all.height > 0 ? kGap : 0);
+    const Drawn near = devices_near(node.number, inner);
+    all.svg += near.svg;
+    if (near.height > 0) all.height += near.height + (all.height > 0 ? kGap : 0);
+    const std::string memory = node.node == nullptr ? ""
+                                                    : fmt::format("{}, {} free", size_text(node.node->bytes),
+                                                                  size_text(node.node->free_bytes));
+    return framed(box, "node", fmt::format("NUMA node {}", node.number), memory, all);
+  }
+
+  Drawn package(const PackagePart& package, const Box& box) const {
+    const Box inner{box.x + kPad, box.y + kHead, box.width - 2 * kPad, 0};
+    const Drawn nodes = in_columns(inner, package.nodes.size(), package.nodes.size() > 1 ? 2 : 1,
+                                   [&](std::size_t i, const Box& place) { return node(package.nodes[i], place); });
+    return framed(box, "package",
+                  package.number < 0 ? "memory without cores" : fmt::format("package {}", package.number), "", nodes);
+  }
+
+  Drawn elsewhere(const Box& box) const {
+    const Box inner{box.x + kPad, box.y + kHead, box.width - 2 * kPad, 0};
+    const Drawn devices = devices_near(-1, inner);
+    if (devices.height == 0) return {};
+    return framed(box, "package", "near no NUMA node", "", devices);
+  }
+
+  // The matrix of ranks, and beside it what its colours mean.
+  Drawn links(const Box& box) const {
+    const RankLinks& links = ranks_.links;
+    if (links.ranks() < 2 || links.ranks() > kLargestMatrix) return {};
+    constexpr double kSide = 22;
+    const double left = box.x + kPad + 24;
+    const double top = box.y + kHead + 20;
+    Drawn all;
+    for (int rank = 0; rank < links.ranks(); ++rank) {
+      const double at = kSide * rank;
+      all.svg += svg_text(left + at + 10, top - 7, "soft number", std::to_string(rank));
+      all.svg += svg_text(left - 14, top + at + 15, "soft number", std::to_string(rank));
+      for (int peer = 0; peer < links.ranks(); ++peer) {
+        const int number = links.class_of[static_cast<std::size_t>(rank * links.ranks() + peer)];
+        all.svg += svg_rectangle({left + kSide * peer, top + at, kSide - 2, kSide - 2}, 4,
+                                 number < 0 ? "forbidden" : colour(number));
+      }
+    }
+    const double legend = left + kSide * links.ranks() + 24;
+    for (std::size_t i = 0; i < links.classes.size(); ++i) {
+      const LinkClass& each = links.classes[i];
+      const double y = top + 40 * static_cast<double>(i);
+      all.svg += svg_rectangle({legend, y, kSide - 2, kSide - 2}, 4, colour(static_cast<int>(i)));
+      all.svg += svg_text(legend + 30, y + 11, "head", each.transport);
+      const auto room = static_cast<std::size_t>((box.x + box.width - legend - 40) / kCharacterWidth);
+      all.svg += svg_text(legend + 30, y + 27, "soft", shortened(each.refused, room));
+    }
+    all.height = 20 + std::max(kSide * links.ranks(), 40 * static_cast<double>(links.classes.size()));
+    return framed(box, "package", "links of ranks", "row to column", all);
+  }
+
+  const Topology& topology_;
+  const RanksShown& ranks_;
+  std::vector<PackagePart> packages_;
+  std::vector<std::string> hidden_;
+  std::vector<DeviceLine> devices_;
+};
+
+}  // namespace
+
+std::string topology_svg(const Topology& topology, const RanksShown& ranks) { return Picture(topology, ranks).draw(); }
+
+}  // namespace wreath
