@@ -70,6 +70,20 @@ Result<std::vector<SocketAddress>> resolve_all(const Rendezvous& where) {
   return all;
 }
 
+// Of rank 0's addresses those of this host that others can use: on interfaces that run. None: this is another host. On
+// rank 0's own the way to it says nothing about the way from elsewhere.
+std::vector<SocketAddress> usable(const std::vector<SocketAddress>& addresses) {
+  const std::vector<Interface> all = interfaces();
+  std::vector<SocketAddress> good;
+  for (const SocketAddress& address : addresses) {
+    const bool runs = std::any_of(all.begin(), all.end(), [&](const Interface& one) {
+      return one.running && !one.loopback && one.address.ip_text() == address.ip_text();
+    });
+    if (runs) good.push_back(address.with_port(0));
+  }
+  return good;
+}
+
 Result<Place> find_place(const Rendezvous& where) {
   Place place;
   place.where = where;
@@ -94,6 +108,7 @@ Result<Place> find_place(const Rendezvous& where) {
     place.meeting.self.key = Key::none()->derive("wreath job", std::as_bytes(std::span(job)));
   }
   place.meeting.candidates = tcp_candidates(*addresses, where);
+  place.meeting.interfaces = usable(*addresses);
   place.meeting.hint =
       fmt::format("rank 0 must be running, and its key must be this rank's (source: {})", found->source);
   return place;
@@ -153,19 +168,6 @@ void warn_of_loopback(const Place& place, const std::vector<SocketAddress>& addr
               addresses.front().ip_text());
 }
 
-// Of rank 0's addresses those that other hosts can use: on interfaces that run.
-std::vector<SocketAddress> usable(const std::vector<SocketAddress>& addresses) {
-  const std::vector<Interface> all = interfaces();
-  std::vector<SocketAddress> good;
-  for (const SocketAddress& address : addresses) {
-    const bool runs = std::any_of(all.begin(), all.end(), [&](const Interface& one) {
-      return one.running && !one.loopback && one.address.ip_text() == address.ip_text();
-    });
-    if (runs) good.push_back(address.with_port(0));
-  }
-  return good;
-}
-
 void log_disagreements(const EnvironmentJob& job) {
   for (const Disagreement& one : disagreements(job)) {
     const std::string text =
@@ -190,7 +192,6 @@ Result<Membership> serve_and_meet(Place& place, const BootstrapRequest& request)
   warn_of_loopback(place, addresses);
   WREATH_TRY(serve_meeting(std::move(served->listeners), place.meeting.self));
   place.meeting.candidates = addresses;
-  if (!addresses.front().is_unix()) place.meeting.interfaces = usable(addresses);
   return meet(place.meeting, request);
 }
 

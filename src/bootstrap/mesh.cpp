@@ -89,7 +89,7 @@ Result<Fd> Mesh::attempt(Rank peer, Purpose purpose, const SocketAddress& addres
     const std::string way = way_to(address);
     const std::string_view silent = deadline.passed() ? " (no answer at all: does a firewall drop packets?)" : "";
     return Error{refused ? ErrorCode::PeerLost : ErrorCode::StartupFailed,
-                 fmt::format("{}{}{}{}", fd.error().message, way.empty() ? "" : " from ", way, silent)};
+                 fmt::format("{}{}{}{}", fd.error().message, way.empty() ? "" : ", from ", way, silent)};
   }
   set_options(fd->get(), purpose);
   auto proved = prove(std::move(*fd), identity(purpose), deadline, watch);

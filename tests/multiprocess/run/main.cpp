@@ -1,4 +1,31 @@
-// Roles and tests of this program.
+// Roles of this program.
 #include "tests/support/processes.hpp"
+
+namespace wreath::testing_support {
+namespace {
+
+WREATH_ROLE(sum) {
+  const std::int64_t victim = child.number("victim", -1);
+  auto communicator = Communicator::create_from_environment(child.options());
+  if (!communicator) {
+    std::cerr << communicator.error().message << "\n";
+    return exit_code(communicator.error().code);
+  }
+  if (communicator->rank() == victim) ::raise(SIGKILL);
+  std::cout << "to a neighbour: " << communicator->transport_to(communicator->rank() == 0 ? 1 : 0) << std::endl;
+  const auto n = static_cast<float>(communicator->ranks());
+  for (std::int64_t i = child.number("calls", 1); i > 0; --i) {
+    std::vector<float> buffer(1000, static_cast<float>(communicator->rank() + 1));
+    if (const Status status = communicator->all_reduce(std::span<float>(buffer)); !status) {
+      std::cerr << status.error().message << "\n";
+      return exit_code(status.error().code);
+    }
+    if (buffer[999] != n * (n + 1) / 2) return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace wreath::testing_support
 
 WREATH_TEST_MAIN

@@ -4,74 +4,13 @@
 
 #include <sstream>
 
-#include "tests/support/processes.hpp"
+#include "tests/multiprocess/run/launcher.hpp"
 
 namespace wreath::testing_support {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// The command lines of processes that hold `part`, but for this process.
-std::vector<pid_t> processes_with(const std::string& part) {
-  std::vector<pid_t> found;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos || name == std::to_string(::getpid())) continue;
-    if (text_of("/proc/" + name + "/cmdline").find(part) != std::string::npos)
-      found.push_back(static_cast<pid_t>(std::stol(name)));
-  }
-  return found;
-}
-
-// A `wreath run` in the background; its output goes to files of a folder.
-class Launcher {
- public:
-  explicit Launcher(const std::vector<std::string>& arguments, const Arguments& environment = {}) {
-    std::vector<std::string> words{WREATH_BINARY_DIR "/wreath", "run"};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    std::fflush(nullptr);
-    pid_ = ::fork();
-    if (pid_ != 0) return;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::dup2(::open((folder_ / "out").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
-    ::dup2(::open((folder_ / "err").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-    for (const char* name : {"WREATH_KEY", "WREATH_KEY_FILE", "WREATH_SSH", "WREATH_PORT"}) ::unsetenv(name);
-    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-    ::execv(argv[0], argv.data());
-    ::_exit(97);
-  }
-  Launcher(const Launcher&) = delete;
-  Launcher& operator=(const Launcher&) = delete;
-  ~Launcher() {
-    if (pid_ > 0) ::kill(pid_, SIGKILL), ::waitpid(pid_, nullptr, 0);
-  }
-
-  pid_t pid() const { return pid_; }
-  void signal(int number) const { ::kill(pid_, number); }
-  std::string out() const { return text_of(folder_ / "out"); }
-  std::string err() const { return text_of(folder_ / "err"); }
-  const Folder& folder() const { return folder_; }
-  // Its exit code, or 1000 and the signal that ended it; -1: it did not end in time.
-  int join(std::int64_t ms = 20'000 * kSlower) {
-    int status = 0;
-    if (!eventually(ms, [&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; })) return -1;
-    pid_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-  }
-
- private:
-  Folder folder_;
-  pid_t pid_ = -1;
-};
 
 std::vector<std::string> shell(std::vector<std::string> options, const std::string& script) {
   options.insert(options.end(), {"sh", "-c", script});
@@ -252,26 +191,6 @@ TEST(Run, NamesTheHostOfAFailure) {
                {{"WREATH_SSH", fake_ssh(folder)}});
   EXPECT_EQ(run.join(), 9);
   EXPECT_THAT(run.err(), HasSubstr("rank 2 (host h2, pid "));
-}
-
-WREATH_ROLE(sum) {
-  const std::string victim = child.text("victim", "-1");
-  auto communicator = Communicator::create_from_environment(child.options());
-  if (!communicator) return exit_code(communicator.error().code);
-  if (std::to_string(communicator->rank()) == victim) ::raise(SIGKILL);
-  std::vector<float> buffer(1000, static_cast<float>(communicator->rank() + 1));
-  if (const Status status = communicator->all_reduce(std::span<float>(buffer)); !status) {
-    std::cerr << status.error().message << "\n";
-    return exit_code(status.error().code);
-  }
-  const auto n = static_cast<float>(communicator->ranks());
-  std::cout << "to a neighbour: " << communicator->transport_to(communicator->rank() == 0 ? 1 : 0) << std::endl;
-  return buffer[999] == n * (n + 1) / 2 ? 0 : 1;
-}
-
-std::vector<std::string> sum(std::vector<std::string> options, const std::string& argument = "victim=-1") {
-  options.insert(options.end(), {std::filesystem::read_symlink("/proc/self/exe").string(), "--role=sum", argument});
-  return options;
 }
 
 TEST(Run, BringsRanksTogether) {
