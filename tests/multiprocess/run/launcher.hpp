@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,11 @@
 
 namespace wreath::testing_support {
 
+// Empty where it cannot be read: processes come and go.
 inline std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
 }
 
 // The command lines of processes that hold `part`, but for this process.
