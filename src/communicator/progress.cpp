@@ -16,6 +16,7 @@
 
 #include "src/base/remote_fence.hpp"
 #include "src/base/signals.hpp"
+#include "src/base/slice.hpp"
 
 namespace wreath {
 namespace {
@@ -127,6 +128,7 @@ void Progress::kick() {
 }
 
 void Progress::run() {
+  ask_for_short_turns();
   while (!stop_) {
     switch (drive_all()) {
       case Client::Driven::Nothing:
