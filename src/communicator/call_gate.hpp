@@ -15,24 +15,20 @@ class CallGate {
   // A call begins; false: another thread is in one. Not for who has the token of a quick call.
   bool try_enter() noexcept {
     // In one order with try_quick(): of two threads that begin at once, one at least sees the other.
-    if (calls_.fetch_add(1, std::memory_order_seq_cst) == 0 &&
-        holder_.load(std::memory_order_seq_cst) != Holder::QuickCall) {
-      return true;
-    }
+    if (in_call_.exchange(true, std::memory_order_seq_cst)) return false;
+    if (holder_.load(std::memory_order_seq_cst) != Holder::QuickCall) return true;
     leave();
     return false;
   }
-  void leave() noexcept { calls_.fetch_sub(1, std::memory_order_release); }
+  void leave() noexcept { in_call_.store(false, std::memory_order_release); }
 
   // A call and its driving begin together; end_drive() ends both. False: someone drives, or is in a call.
   bool try_quick() noexcept {
     if (!take(Holder::QuickCall)) return false;
-    if (calls_.load(std::memory_order_seq_cst) == 0) return true;
+    if (!in_call_.load(std::memory_order_seq_cst)) return true;
     end_drive();
     return false;
   }
-  // The quick call will outlast its token: leave() ends it.
-  void lengthen() noexcept { calls_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   enum class Holder : std::uint8_t { Nobody, Driver, QuickCall };
@@ -43,22 +39,22 @@ class CallGate {
   }
 
   std::atomic<Holder> holder_{Holder::Nobody};
-  std::atomic<std::uint32_t> calls_{0};
+  std::atomic<bool> in_call_{false};
 };
 
-// Holds a communicator for one call.
+// Holds a communicator for one call; `gate` may be null, for a call that needs none.
 class CallGuard {
  public:
-  explicit CallGuard(CallGate& gate) : gate_(gate), entered_(gate.try_enter()) {}
+  explicit CallGuard(CallGate* gate) : gate_(gate), entered_(gate == nullptr || gate->try_enter()) {}
   CallGuard(const CallGuard&) = delete;
   CallGuard& operator=(const CallGuard&) = delete;
   ~CallGuard() {
-    if (entered_) gate_.leave();
+    if (gate_ != nullptr && entered_) gate_->leave();
   }
   bool entered() const { return entered_; }
 
  private:
-  CallGate& gate_;
+  CallGate* gate_;
   bool entered_;
 };
 

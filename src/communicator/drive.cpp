@@ -270,8 +270,7 @@ std::vector<Question> Engine::questions(const Operation& operation) const {
   return questions;
 }
 
-// Holds the token on entry, not on return.
-void Engine::drive_until_over(Operation& operation, const Deadline& deadline) {
+void Engine::drive(Operation& operation, const Deadline& deadline) {
   std::uint32_t rounds = 0;
   std::int64_t idle_since_ns = 0;
   while (!operation.over()) {
@@ -283,6 +282,11 @@ void Engine::drive_until_over(Operation& operation, const Deadline& deadline) {
     idle(operation, ++rounds, idle_since_ns);
     if (rounds % kRoundsALook == 0 && deadline.passed()) break;
   }
+}
+
+// Holds the token on entry, not on return.
+void Engine::drive_until_over(Operation& operation, const Deadline& deadline) {
+  drive(operation, deadline);
   release_token();
 }
 

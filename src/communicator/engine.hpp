@@ -158,6 +158,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   bool finish_all();
   void ring();
   void on_fault(Operation& operation);
+  void drive(Operation& operation, const Deadline& deadline);
   void drive_until_over(Operation& operation, const Deadline& deadline);
   void set_patience();
   bool give_turn(bool begins);

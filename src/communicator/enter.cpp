@@ -172,10 +172,9 @@ std::optional<Status> Engine::run_again(const Call& call) {
   operation.choice = last.choice();
   operation.started = true;
   inline_ = &operation;
-  gate_.lengthen();
-  drive_until_over(operation, Deadline::after_ms(-1));
-  const Status status = operation.status();
-  gate_.leave();
+  drive(operation, Deadline::after_ms(-1));
+  const Status status = operation.status();  // while the token keeps others out
+  release_token();
   return status;
 }
 

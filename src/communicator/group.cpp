@@ -123,7 +123,7 @@ Status GroupCalls::begin() {
   std::deque<CallGuard> guards;
   std::size_t most = 0;
   for (OfEngine& kept : kept()) {
-    if (!guards.emplace_back(kept.engine->gate()).entered()) {
+    if (!guards.emplace_back(&kept.engine->gate()).entered()) {
       return complaint(*kept.engine, "launch", ErrorCode::InvalidUsage, kTwoAtOnce);
     }
     if (!kept.messages.empty()) {
@@ -162,7 +162,7 @@ Status GroupCalls::run() {
   }
   WREATH_TRY(check());
   OfEngine& only = kept_.front();
-  const CallGuard guard(only.engine->gate());
+  const CallGuard guard(&only.engine->gate());
   if (!guard.entered()) return complaint(*only.engine, "launch", ErrorCode::InvalidUsage, kTwoAtOnce);
   return only.engine->run(only.messages);
 }

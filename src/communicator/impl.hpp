@@ -36,7 +36,8 @@ struct Communicator::Impl {
   // Does body(engine) alone, once check() is satisfied; or says what stands in the way of the call named name().
   template <typename Name, typename Check, typename Body>
   std::invoke_result_t<Body, Engine&> make(Name name, Check check, Body body) {
-    const CallGuard guard(engine->gate());
+    // What a group keeps touches nothing of the engine before the launch.
+    const CallGuard guard(GroupCalls::open() == nullptr ? &engine->gate() : nullptr);
     if (inherited()) return wreath::inherited();
     if (!guard.entered()) {
       return told(complaint(*engine, name(), ErrorCode::InvalidUsage, kTwoAtOnce));
