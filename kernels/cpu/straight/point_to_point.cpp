@@ -14,15 +14,15 @@ Advance straight_point_to_point(const StraightTurn& turn) {
   switch (message.op) {
     case StepOp::Send:
       return lane.tile_of_message(geometry.input.part(sent).count, [&] {
-        return lane.send({message.out_first, 1}, lane.input(sent));
+        return lane.send({message.out_first, 1}, Strand::input(sent));
       });
     case StepOp::Recv:
       return lane.tile_of_message(geometry.output.part(received).count, [&] {
-        return lane.recv({message.in_first, 1}, lane.output(received));
+        return lane.recv({message.in_first, 1}, Strand::output(received));
       });
     default:  // what the rank sends itself
       return lane.tile_of_message(geometry.input.part(sent).count,
-                                  [&] { return lane.copy(lane.input(sent), lane.output(received)); });
+                                  [&] { return lane.copy(Strand::input(sent), Strand::output(received)); });
   }
 }
 

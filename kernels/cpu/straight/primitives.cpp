@@ -33,27 +33,32 @@ Advance Strand::load_reduce_send(const Ends& from, int own, const Chunk& source,
 
 Advance Strand::copy(const Chunk& source, const Chunk& target) {
   if (!begin(StepOp::Copy, target)) return Advance::Done;
-  if (target.piece.data != source.piece.data) {
-    processor_.copy(target.piece.data, source.piece.data, target.piece.bytes);
-  }
+  const Piece to = piece(target);
+  const Piece from = piece(source);
+  if (to.data != from.data) processor_.copy(to.data, from.data, to.bytes);
   return Advance::Done;
 }
 
 Advance Strand::send_on(const Chunk& made, const Ends& to) {
   if (!credit(to)) return Advance::Blocked;
   const std::uint32_t signature = outgoing_signature(made.buffer, made.part);
-  if (by_reference(to, made.buffer, made.piece.bytes)) {
-    publish_reference(to, signature, made.buffer, made.piece);
+  const Piece whole = piece(made);
+  if (by_reference(to, made.buffer, whole.bytes)) {
+    publish_reference(to, signature, made.buffer, whole);
     return Advance::Done;
   }
-  const std::uint64_t bytes = made.piece.elements * bytes_of(outgoing_form(made.buffer));
-  stage_piece(staging_slot(stager(to), bytes), made.buffer, made.piece);
+  const std::uint64_t bytes = whole.elements * bytes_of(outgoing_form(made.buffer));
+  stage_piece(staging_slot(stager(to), bytes), made.buffer, whole);
   publish_staged(to, signature, bytes);
   return Advance::Done;
 }
 
 Advance Strand::take_copy(const Ends& from, const Chunk& target, const Ends& to) {
   if (lane_.received) return send_on(target, to);
+  if (const Advance here = arrived(from, Form::Data, target); here != Advance::Advanced) {
+    if (here == Advance::Blocked) post_landing(from, piece(target));
+    return here;
+  }
   Sources sources;
   sources.from = from;
   sources.k = 1;
@@ -65,33 +70,36 @@ Advance Strand::take_copy(const Ends& from, const Chunk& target, const Ends& to)
 Advance Strand::take_sum(const Ends& from, const Operands& operands, const Chunk& source, const Chunk& target,
                          const Ends& to) {
   if (lane_.received) return send_on(target, to);
+  const Advance here = arrived(from, operands.messages, target);
+  if (here != Advance::Advanced) return here;
   Sources sources;
   sources.from = from;
   sources.k = static_cast<int>(from.count) + 1;
   sources.operands = operands;
   sources.plain = false;
-  sources.data[operands.own] = source.piece.data;
+  sources.data[operands.own] = piece(source).data;
   return take(sources, target, to);
+}
+
+Advance Strand::arrived(const Ends& from, Form form, const Chunk& target) {
+  return await(from, incoming_signature(target.part), lane_.elements * bytes_of(form));
 }
 
 // With room for the message that is sent on, the target is sent as it is made; else once there is.
 Advance Strand::take(Sources& sources, const Chunk& target, const Ends& to) {
-  const std::uint64_t bytes = target.piece.elements * bytes_of(sources.operands.messages);
-  const std::uint32_t signature = incoming_signature(target.part);
-  if (const Advance here = await(sources.from, signature, bytes); here != Advance::Advanced) {
-    if (here == Advance::Blocked && sources.plain) post_landing(sources.from, target.piece);
-    return here;
-  }
+  const Piece made = piece(target);
   sources.target_form = form_of(target.buffer);
   sources.target_dead = target.buffer == Buffer::Partial;
-  const bool staged = to.count > 0 && !by_reference(to, target.buffer, target.piece.bytes) && credit(to);
-  std::byte* slot = staged ? staging_slot(stager(to), target.piece.bytes) : nullptr;
-  if (const Advance found = locate_all(signature, bytes, sources); found != Advance::Advanced) return found;
-  if (const Advance made = make(target.piece, sources, slot); made != Advance::Advanced) return made;
+  const bool staged = to.count > 0 && !by_reference(to, target.buffer, made.bytes) && credit(to);
+  std::byte* slot = staged ? staging_slot(stager(to), made.bytes) : nullptr;
+  const std::uint64_t bytes = made.elements * bytes_of(sources.operands.messages);
+  const Advance found = locate_all(incoming_signature(target.part), bytes, sources);
+  if (found != Advance::Advanced) return found;
+  if (const Advance moved = make(made, sources, slot); moved != Advance::Advanced) return moved;
   if (const Advance read = consume_all(sources.from); read != Advance::Advanced) return read;
   if (to.count == 0) return Advance::Done;
   if (slot != nullptr) {
-    publish_staged(to, outgoing_signature(target.buffer, target.part), target.piece.bytes);
+    publish_staged(to, outgoing_signature(target.buffer, target.part), made.bytes);
     return Advance::Done;
   }
   lane_.received = true;

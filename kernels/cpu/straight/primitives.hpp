@@ -18,19 +18,13 @@ class Strand : private LaneWork<HostProcessor> {
  public:
   using LaneWork::Ends;
 
-  struct Chunk {
-    Buffer buffer;
-    std::uint32_t part;
-    Piece piece;
-  };
-
   explicit Strand(const StraightTurn& turn)
       : LaneWork(turn.operation, turn.lane, turn.processor), trace_(turn.trace), number_(turn.number) {}
 
-  Chunk input(std::uint32_t part) const { return chunk(Buffer::Input, part); }
-  Chunk output(std::uint32_t part) const { return chunk(Buffer::Output, part); }
+  static Chunk input(std::uint32_t part) { return {Buffer::Input, part}; }
+  static Chunk output(std::uint32_t part) { return {Buffer::Output, part}; }
   // The lane's one place for an unfinished sum, which is gone once it is sent.
-  Chunk partial(std::uint32_t part) const { return chunk(Buffer::Partial, part); }
+  static Chunk partial(std::uint32_t part) { return {Buffer::Partial, part}; }
   // How others' inputs arrive.
   Form form_of_inputs() const { return operation_.conversions.premultiplies ? Form::Partial : Form::Data; }
 
@@ -75,21 +69,24 @@ class Strand : private LaneWork<HostProcessor> {
     return Advance::Done;
   }
 
-  Chunk chunk(Buffer buffer, std::uint32_t part) const {
-    return {buffer, part, piece_of(buffer, operation_.geometry.range(buffer, part, lane_.data_lane, lane_.tile), 0)};
+  ElementRange range(const Chunk& chunk) const {
+    return operation_.geometry.range(chunk.buffer, chunk.part, lane_.data_lane, lane_.tile);
   }
+  Piece piece(const Chunk& chunk) const { return piece_of(chunk.buffer, range(chunk), chunk.slot); }
 
-  // False: there is nothing to do.
+  // False: there is nothing to do. A lane that waits asks often, and has the answer.
   bool begin(StepOp op, const Chunk& moved) {
     op_ = op;
-    lane_.elements = moved.piece.elements;
+    if (lane_.elements == kNotBegun) lane_.elements = range(moved).count;
     return lane_.elements > 0;
   }
 
-  // The halves. To no ends: nothing is sent.
+  // To no ends: nothing is sent on.
   Advance take_copy(const Ends& from, const Chunk& target, const Ends& to);
   Advance take_sum(const Ends& from, const Operands& operands, const Chunk& source, const Chunk& target,
                    const Ends& to);
+  // Advanced: the messages for `target` are here.
+  Advance arrived(const Ends& from, Form form, const Chunk& target);
   Advance take(Sources& sources, const Chunk& target, const Ends& to);
   Advance send_on(const Chunk& made, const Ends& to);
 

@@ -12,7 +12,8 @@ struct Ring {
         me(static_cast<std::uint32_t>(turn.me)),
         previous{turn.lane.data_lane, 1},
         next{turn.lane.data_lane, 1} {}
-  std::uint32_t before(std::uint32_t distance) const { return (me + ranks - distance) % ranks; }
+  // `distance` is 0 to `ranks`.
+  std::uint32_t before(std::uint32_t distance) const { return me >= distance ? me - distance : me + ranks - distance; }
 
   std::uint32_t ranks;
   std::uint32_t me;
@@ -27,15 +28,15 @@ Advance straight_ring_all_reduce(const StraightTurn& turn) {
   const Ring ring(turn);
   const std::uint32_t n = ring.ranks;
   return lane.tile(2 * n - 1, [&](std::uint32_t k) {
-    if (k == 0) return lane.send(ring.next, lane.input(ring.before(1)));
+    if (k == 0) return lane.send(ring.next, Strand::input(ring.before(1)));
     if (k < n) {  // partial sums travel; the last to arrive completes our own part
       const std::uint32_t part = ring.before(k + 1);
-      return lane.recv_reduce_send(ring.previous, k == 1 ? lane.form_of_inputs() : Form::Partial, lane.input(part),
-                                   k == n - 1 ? lane.output(part) : lane.partial(part), ring.next);
+      return lane.recv_reduce_send(ring.previous, k == 1 ? lane.form_of_inputs() : Form::Partial, Strand::input(part),
+                                   k == n - 1 ? Strand::output(part) : Strand::partial(part), ring.next);
     }
     const std::uint32_t part = ring.before(k - n + 1);  // complete parts travel; nobody needs what the next rank made
-    if (k < 2 * n - 2) return lane.recv_send(ring.previous, lane.output(part), ring.next);
-    return lane.recv(ring.previous, lane.output(part));
+    if (k < 2 * n - 2) return lane.recv_send(ring.previous, Strand::output(part), ring.next);
+    return lane.recv(ring.previous, Strand::output(part));
   });
 }
 
@@ -44,11 +45,11 @@ Advance straight_ring_reduce_scatter(const StraightTurn& turn) {
   const Ring ring(turn);
   const std::uint32_t n = ring.ranks;
   return lane.tile(n, [&](std::uint32_t k) {
-    if (k == 0) return lane.send(ring.next, lane.input(ring.before(1)));
+    if (k == 0) return lane.send(ring.next, Strand::input(ring.before(1)));
     const std::uint32_t part = ring.before(k + 1);
     const Form incoming = k == 1 ? lane.form_of_inputs() : Form::Partial;
-    if (k == n - 1) return lane.recv_reduce(ring.previous, incoming, lane.input(part), lane.output(part));
-    return lane.recv_reduce_send(ring.previous, incoming, lane.input(part), lane.partial(part), ring.next);
+    if (k == n - 1) return lane.recv_reduce(ring.previous, incoming, Strand::input(part), Strand::output(part));
+    return lane.recv_reduce_send(ring.previous, incoming, Strand::input(part), Strand::partial(part), ring.next);
   });
 }
 
@@ -57,9 +58,9 @@ Advance straight_ring_all_gather(const StraightTurn& turn) {
   const Ring ring(turn);
   const std::uint32_t n = ring.ranks;
   return lane.tile(n + 1, [&](std::uint32_t k) {
-    if (k == 0) return lane.send(ring.next, lane.input(ring.me));
-    if (k == 1) return lane.copy(lane.input(ring.me), lane.output(ring.me));
-    const Strand::Chunk block = lane.output(ring.before(k - 1));
+    if (k == 0) return lane.send(ring.next, Strand::input(ring.me));
+    if (k == 1) return lane.copy(Strand::input(ring.me), Strand::output(ring.me));
+    const Chunk block = Strand::output(ring.before(k - 1));
     return k < n ? lane.recv_send(ring.previous, block, ring.next) : lane.recv(ring.previous, block);
   });
 }

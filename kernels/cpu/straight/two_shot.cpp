@@ -18,16 +18,19 @@ Advance straight_two_shot_all_reduce(const StraightTurn& turn) {
   const auto me = static_cast<std::uint32_t>(turn.me);
   const std::uint32_t peers = n - 1;
   const std::uint32_t first = turn.lane.data_lane * 2 * peers;
-  const auto peer = [&](std::uint32_t k) { return (me + 1 + k) % n; };
+  const auto peer = [&](std::uint32_t k) { return me + 1 + k < n ? me + 1 + k : me + 1 + k - n; };
   switch (turn.number % kParts) {
     case kScatter:
-      return lane.tile(peers, [&](std::uint32_t k) { return lane.send({first + k, 1}, lane.input(peer(k))); });
+      return lane.tile(peers, [&](std::uint32_t k) { return lane.send({first + k, 1}, Strand::input(peer(k))); });
     case kReduce:
       return lane.tile(1, [&](std::uint32_t) {
-        return lane.load_reduce_send({first, peers}, turn.me, lane.input(me), lane.output(me), {first + peers, peers});
+        return lane.load_reduce_send({first, peers}, turn.me, Strand::input(me), Strand::output(me),
+                                     {first + peers, peers});
       });
     default:
-      return lane.tile(peers, [&](std::uint32_t k) { return lane.recv({first + peers + k, 1}, lane.output(peer(k))); });
+      return lane.tile(peers, [&](std::uint32_t k) {
+        return lane.recv({first + peers + k, 1}, Strand::output(peer(k)));
+      });
   }
 }
 
