@@ -1,16 +1,15 @@
-// `wreath doctor`: what the library needs of this machine, foretold and as it is.
+// `wreath doctor`: whether this machine lets ranks work, and what they need of it.
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
+#include "src/base/config.hpp"
 #include "tools/commands.hpp"
-#include "tools/doctor_ranks.hpp"
-#include "wreath/memory_budget.hpp"
+#include "tools/doctor/findings.hpp"
+#include "tools/doctor/memory.hpp"
 
 namespace wreath {
 namespace {
@@ -19,153 +18,52 @@ struct Arguments {
   bool memory = false;
   bool json = false;
   int ranks = 4;
+  std::string root;
 };
 
 constexpr int kMostRanks = 1024;
 
-std::string mib(double bytes) { return fmt::format("{:.2f} MiB", bytes / (1 << 20)); }
-std::string mib_of(std::size_t bytes) { return mib(static_cast<double>(bytes)); }
-
-// What a rank of a job holds at most; of all its ranks, when they share one host.
-struct Line {
-  const char* name;
-  std::string (*text)(const MemoryBudget& budget);
-};
-
-const Line kLines[] = {
-    {"slot", [](const MemoryBudget& b) { return fmt::format("{} KiB", b.slot_bytes / 1024); }},
-    {"slots of a FIFO x lanes", [](const MemoryBudget& b) { return fmt::format("{} x {}", b.slot_count, b.lanes); }},
-    {"slot headers, counters", [](const MemoryBudget& b) { return mib_of(b.headers); }},
-    {"small messages", [](const MemoryBudget& b) { return mib_of(b.small_area); }},
-    {"staging, at most", [](const MemoryBudget& b) { return mib_of(b.staging); }},
-    {"flight recorder", [](const MemoryBudget& b) { return mib_of(b.recorder); }},
-    {"links, plans, stack", [](const MemoryBudget& b) { return mib_of(b.bookkeeping); }},
-    {"one rank", [](const MemoryBudget& b) { return mib_of(b.bytes()); }},
-    {"all ranks of a host",
-     [](const MemoryBudget& b) { return mib(static_cast<double>(b.bytes()) * static_cast<double>(b.ranks)); }},
-    {"descriptors of a rank", [](const MemoryBudget& b) { return fmt::format("{}", b.descriptors); }},
-    {"threads of a rank", [](const MemoryBudget& b) { return fmt::format("{}", b.threads); }},
-};
-
-void print_budgets(const std::vector<MemoryBudget>& budgets) {
-  fmt::print("Memory of a communicator, its ranks processes of one host:\n\n{:<24}", "");
-  for (const MemoryBudget& budget : budgets) fmt::print("{:>14}", fmt::format("{} ranks", budget.ranks));
-  for (const Line& line : kLines) {
-    fmt::print("\n{:<24}", line.name);
-    for (const MemoryBudget& budget : budgets) fmt::print("{:>14}", line.text(budget));
-  }
-  fmt::print("\n");
-}
-
-// Of all ranks: the most that one holds, and what they hold together.
-struct Totals {
-  std::int64_t most_bytes = 0;
-  std::int64_t bytes = 0;
-  std::int64_t descriptors = 0;
-  std::int64_t threads = 0;
-  std::int64_t start_us = 0;
-};
-
-Totals totals_of(const std::vector<RankHeld>& ranks) {
-  Totals totals;
-  for (const RankHeld& rank : ranks) {
-    const std::int64_t bytes = rank.used.resident_bytes - rank.before.resident_bytes;
-    totals.bytes += bytes;
-    totals.most_bytes = std::max(totals.most_bytes, bytes);
-    totals.descriptors = std::max(totals.descriptors, rank.used.descriptors - rank.before.descriptors);
-    totals.threads = std::max(totals.threads, rank.used.threads - rank.before.threads);
-    totals.start_us = std::max(totals.start_us, rank.start_us);
-  }
-  return totals;
-}
-
-void print_held(const MemoryBudget& budget, const Totals& held) {
-  const auto line = [](const char* name, const std::string& is, const std::string& allowed) {
-    fmt::print("{:<24}{:>14}{:>14}\n", name, is, allowed);
-  };
-  fmt::print("\n{} ranks were started and used it; what they held, shared memory counted once:\n\n", budget.ranks);
-  line("", "held", "budget");
-  line("one rank, at most", mib(static_cast<double>(held.most_bytes)), mib_of(budget.bytes()));
-  line("all ranks", mib(static_cast<double>(held.bytes)),
-       mib(static_cast<double>(budget.bytes()) * static_cast<double>(budget.ranks)));
-  line("descriptors of a rank", fmt::format("{}", held.descriptors), fmt::format("{}", budget.descriptors));
-  line("threads of a rank", fmt::format("{}", held.threads), fmt::format("{}", budget.threads));
-  fmt::print("{:<24}{:>14}\n", "first result after",
-             fmt::format("{:.1f} ms", static_cast<double>(held.start_us) / 1000));
-}
-
-nlohmann::json json_of(const MemoryBudget& budget) {
-  return {{"ranks", budget.ranks},
-          {"slot_bytes", budget.slot_bytes},
-          {"slot_count", budget.slot_count},
-          {"lanes", budget.lanes},
-          {"header_bytes", budget.headers},
-          {"small_area_bytes", budget.small_area},
-          {"staging_bytes", budget.staging},
-          {"recorder_bytes", budget.recorder},
-          {"bookkeeping_bytes", budget.bookkeeping},
-          {"rank_bytes", budget.bytes()},
-          {"host_bytes", budget.bytes() * static_cast<std::size_t>(budget.ranks)},
-          {"descriptors", budget.descriptors},
-          {"threads", budget.threads}};
-}
-
-nlohmann::json json_of(int ranks, const Totals& held) {
-  return {{"ranks", ranks},           {"rank_bytes", held.most_bytes},
-          {"host_bytes", held.bytes}, {"descriptors", held.descriptors},
-          {"threads", held.threads},  {"start_us", held.start_us}};
-}
-
 int complain(const Error& error) {
-  fmt::print(stderr, "wreath: error: {}\n", error.message);
+  fmt::print(stderr, "wreath: error: doctor: {}\n", error.message);
   return exit_code(error.code);
 }
 
-int report_memory(const Arguments& arguments) {
-  std::vector<MemoryBudget> budgets;
-  for (const int ranks : {2, 16, 256, arguments.ranks}) {
-    const auto budget = memory_budget(ranks);
-    if (!budget) return complain(budget.error());
-    budgets.push_back(*budget);
+Status check(const Arguments& arguments) {
+  if (arguments.ranks < 1 || arguments.ranks > kMostRanks) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("--ranks {}: 1 to {}", arguments.ranks, kMostRanks)};
   }
-  const MemoryBudget own = budgets.back();
-  budgets.pop_back();
-  if (!arguments.json) print_budgets(budgets);
-  const auto ranks = hold_ranks(arguments.ranks);
-  if (!ranks) return complain(ranks.error());
-  const Totals held = totals_of(*ranks);
-  if (!arguments.json) {
-    print_held(own, held);
-    return 0;
+  if (arguments.memory && !arguments.root.empty()) {
+    return Error{ErrorCode::InvalidArgument, "--memory starts ranks here, and --root is another machine: one of them"};
   }
-  nlohmann::json json{{"budgets", nlohmann::json::array()}};
-  for (const MemoryBudget& budget : budgets) json["budgets"].push_back(json_of(budget));
-  json["budget"] = json_of(own);
-  json["held"] = json_of(own.ranks, held);
-  fmt::print("{}\n", json.dump(1));
-  return 0;
+  return {};
 }
 
 int doctor(const Arguments& arguments) {
-  if (!arguments.memory) {
-    fmt::print(stderr, "wreath: error: doctor: what to look at? --memory\n");
-    return exit_code(ErrorCode::InvalidArgument);
+  if (const Status good = check(arguments); !good) return complain(good.error());
+  if (arguments.memory) {
+    const Status reported = report_memory(arguments.ranks, arguments.json);
+    return reported ? 0 : complain(reported.error());
   }
-  if (arguments.ranks < 1 || arguments.ranks > kMostRanks) {
-    fmt::print(stderr, "wreath: error: --ranks {}: 1 to {}\n", arguments.ranks, kMostRanks);
-    return exit_code(ErrorCode::InvalidArgument);
-  }
-  return report_memory(arguments);
+  Surroundings surroundings{arguments.root, read_topology(arguments.root), {}};
+  if (arguments.root.empty()) surroundings.probes = probe_system();
+  const std::vector<Finding> findings = examine(surroundings);
+  const ReportStyle style{::isatty(STDOUT_FILENO) != 0 && !is_set(Setting::NoColor)};
+  fmt::print("{}", arguments.json ? report_json(findings) : report_text(findings, style));
+  return report_code(findings);
 }
 
 }  // namespace
 
 std::function<int()> add_doctor(CLI::App& command) {
-  command.description("what the library needs of this machine: its memory, as a budget and as ranks really hold it");
+  command.description(
+      "whether this machine lets ranks work: its limits, memory, processors, kernel, networks, devices and libraries, "
+      "and the variables that are set; what is wrong comes with its fix. Exit code: 0 fine (notes only cost time), 1 a "
+      "problem, 2 wrong usage");
   const auto arguments = std::make_shared<Arguments>();
-  command.add_flag("--memory", arguments->memory, "the memory budget, and what ranks of this host hold");
-  command.add_option("--ranks", arguments->ranks, "ranks to start on this host")->capture_default_str();
-  command.add_flag("--json", arguments->json, "as JSON");
+  command.add_flag("--memory", arguments->memory, "instead: the memory budget, and what ranks of this host hold");
+  command.add_option("--ranks", arguments->ranks, "for --memory: ranks to start on this host")->capture_default_str();
+  command.add_flag("--json", arguments->json, "as JSON (docs/formats.md has the keys)");
+  command.add_option("--root", arguments->root, "read /sys and /proc below this folder: a copy of another machine's");
   return [arguments] { return doctor(*arguments); };
 }
 

@@ -64,6 +64,7 @@ enum class Setting : std::uint8_t {
   OpenMpiRanks,
   PmiRanks,
   CacheHome,
+  NoColor,
   Home,
 };
 
@@ -167,6 +168,7 @@ inline constexpr std::array kSettings{
                "above 1, and nothing else set: mpirun's ranks do not meet, which is a warning (Open MPI)", 1, 1 << 20},
     SettingRow{Setting::PmiRanks, "PMI_SIZE", "", "the same (MPICH, PMI)", 1, 1 << 20},
     SettingRow{Setting::CacheHome, "XDG_CACHE_HOME", "", "the user's cache; empty: .cache in HOME"},
+    SettingRow{Setting::NoColor, "NO_COLOR", "", "set: nothing is printed in colour"},
     SettingRow{Setting::Home, "HOME", "",
                "the user's folder; .config/wreath/key below it holds a key made by `wreath key`"},
 };

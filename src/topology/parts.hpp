@@ -15,6 +15,9 @@ void read_memory(const std::string& root, Topology& topology);
 
 void read_gpus(const std::string& root, Topology& topology);
 
+// Fills in the memory of NVIDIA's GPUs from the library `file`, where it can be loaded.
+void ask_nvml(const char* file, Topology& topology);
+
 // `interfaces` and `rdma`, without addresses.
 void read_networks(const std::string& root, Topology& topology);
 

@@ -9,7 +9,10 @@ Topology read_topology(const std::string& root) {
   read_memory(root, topology);
   read_gpus(root, topology);
   read_networks(root, topology);
-  if (root.empty()) match_namespace(topology);
+  if (root.empty()) {  // of this machine the kernel and its drivers say more than files do
+    match_namespace(topology);
+    ask_nvml("libnvidia-ml.so.1", topology);
+  }
   read_identity(root, topology);
   return topology;
 }

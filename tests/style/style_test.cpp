@@ -49,6 +49,9 @@ const std::vector<Layer>& layers() {
       // It meets ranks by the library's own rules and variables.
       {"tools/run/", {"wreath/", "tools/", "src/base/", "src/bootstrap/interfaces.hpp"}},
       {"tools/run.cpp", {"wreath/", "tools/", "src/base/"}},
+      // It asks the library's own readers of the machine and of the settings.
+      {"tools/doctor.cpp", {"wreath/", "tools/", "src/base/config.hpp"}},
+      {"tools/doctor/", {"wreath/", "tools/", "src/base/", "src/bootstrap/", "src/topology/"}},
       {"tools/tune.cpp", {"wreath/", "tools/", "perf/tune/"}},
       {"examples/", {"wreath/"}},
       {"tests/", {"wreath/", "src/", "kernels/", "transports/", "algorithms/", "tests/", "perf/", "tools/"}},

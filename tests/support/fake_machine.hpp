@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/support/surroundings.hpp"
 
@@ -43,7 +46,8 @@ class FakeMachine {
     for (int number = 0; number < all; ++number) processor(shape, number, cores);
     for (int node = 0; node < shape.packages * shape.nodes; ++node) {
       const std::string folder = fmt::format("/sys/devices/system/node/node{}", node);
-      file(folder + "/cpulist", everyone(node * shape.cores, shape.cores, shape.threads, cores));
+      processor_set(folder + "/cpulist", folder + "/cpumap",
+                    everyone(node * shape.cores, shape.cores, shape.threads, cores));
       file(folder + "/meminfo", fmt::format("Node {0} MemTotal: 67108864 kB\nNode {0} MemFree: 33554432 kB", node));
     }
   }
@@ -53,6 +57,32 @@ class FakeMachine {
  private:
   void make_parent(const std::string& path) const {
     std::filesystem::create_directories(std::filesystem::path(root() + path).parent_path());
+  }
+
+  // "0-3,8" as the mask that stands in a second file for those who read masks: "0000010f".
+  static std::string mask_of(const std::string& list) {
+    std::vector<std::uint32_t> words(1);
+    std::istringstream ranges(list);
+    for (std::string range; std::getline(ranges, range, ',');) {
+      const std::size_t dash = range.find('-');
+      const int last = std::stoi(range.substr(dash == std::string::npos ? 0 : dash + 1));
+      for (int number = std::stoi(range); number <= last; ++number) {
+        const auto word = static_cast<std::size_t>(number / 32);
+        if (word >= words.size()) words.resize(word + 1);
+        words[word] |= std::uint32_t{1} << (number % 32);
+      }
+    }
+    std::string mask;
+    for (auto word = words.rbegin(); word != words.rend(); ++word) {
+      mask += fmt::format("{}{:08x}", mask.empty() ? "" : ",", *word);
+    }
+    return mask;
+  }
+
+  // Both forms of a set of processors.
+  void processor_set(const std::string& list_file, const std::string& mask_file, const std::string& list) const {
+    file(list_file, list);
+    file(mask_file, mask_of(list));
   }
 
   // The threads of `count` cores from `first` on.
@@ -72,13 +102,16 @@ class FakeMachine {
     file(folder + "/topology/physical_package_id", fmt::format("{}", node / shape.nodes));
     file(folder + "/topology/core_id", fmt::format("{}", core));
     const std::string siblings = everyone(core, 1, shape.threads, cores);
-    file(folder + "/topology/thread_siblings_list", siblings);
+    processor_set(folder + "/topology/thread_siblings_list", folder + "/topology/thread_siblings", siblings);
+    const int package_cores = shape.nodes * shape.cores;
+    processor_set(folder + "/topology/core_siblings_list", folder + "/topology/core_siblings",
+                  everyone(node / shape.nodes * package_cores, package_cores, shape.threads, cores));
     const auto cache = [&](int index, int level, const char* type, const char* size, const std::string& sharers) {
       const std::string own = fmt::format("{}/cache/index{}", folder, index);
       file(own + "/level", fmt::format("{}", level));
       file(own + "/type", type);
       file(own + "/size", size);
-      file(own + "/shared_cpu_list", sharers);
+      processor_set(own + "/shared_cpu_list", own + "/shared_cpu_map", sharers);
     };
     cache(0, 1, "Data", "48K", siblings);
     cache(1, 1, "Instruction", "32K", siblings);

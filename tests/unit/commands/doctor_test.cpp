@@ -1,8 +1,9 @@
-// `wreath doctor`: ranks that are processes hold no more than the budget says.
-#include <gtest/gtest.h>
+// `wreath doctor`: what it finds here and elsewhere, and that ranks hold no more memory than the budget says.
+#include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/fake_devices.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/unit/commands/command.hpp"
 #include "wreath/memory_budget.hpp"
@@ -10,6 +11,7 @@
 namespace wreath {
 namespace {
 
+using testing::HasSubstr;
 using testing_support::Outcome;
 using testing_support::run_command;
 
@@ -37,8 +39,32 @@ TEST(DoctorCommand, RanksHoldNoMoreMemoryThanTheBudget) {
   expect_within_budget(testing_support::rounds(64, 256));
 }
 
+// Of what is wrong with this machine itself the test knows nothing.
+TEST(DoctorCommand, LooksAtThisMachineAndItsVariables) {
+  const test::Environment environment{{{"WREATH_SLOT", "8"}}};
+  const Outcome outcome = run_command("doctor");
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("WREATH_SLOT is not a setting; did you mean WREATH_SLOTS?"));
+  EXPECT_THAT(outcome.text, HasSubstr("fix: unset WREATH_SLOT; export WREATH_SLOTS=..."));
+  EXPECT_EQ(outcome.text.find('\x1b'), std::string::npos) << "colours are for terminals";
+}
+
+TEST(DoctorCommand, LooksAtACopyOfAnotherMachine) {
+  const test::FakeMachine machine;
+  test::make_gpu_server(machine);
+  const Outcome outcome = run_command("doctor --json --root " + machine.root());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  const nlohmann::json report = nlohmann::json::parse(outcome.text, nullptr, false);
+  ASSERT_FALSE(report.is_discarded()) << outcome.text;
+  EXPECT_EQ(report.at("problems"), 0);
+  EXPECT_GT(report.at("notes"), 0);
+  for (const nlohmann::json& finding : report.at("findings")) {
+    EXPECT_EQ(finding.at("fix").get<std::string>().empty(), finding.at("verdict") == "ok") << finding.dump();
+  }
+}
+
 TEST(DoctorCommand, RefusesWhatItCannotLookAt) {
-  EXPECT_EQ(run_command("doctor").exit_code, 2);
+  EXPECT_EQ(run_command("doctor --memory --root /").exit_code, 2);
   EXPECT_EQ(run_command("doctor --memory --ranks 0").exit_code, 2);
   EXPECT_EQ(run_command("doctor --memory --ranks 100000").exit_code, 2);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/topology/parts.hpp"
 #include "tests/support/fake_devices.hpp"
 #include "wreath/topology.hpp"
 
@@ -58,6 +59,15 @@ TEST_F(Devices, GpusAreTheComputingOnes) {
   EXPECT_EQ(gpu.place.node, 0);
   EXPECT_EQ(gpu.place.link, "32.0 GT/s PCIe x16");
   EXPECT_THAT(gpu.place.bridges, ElementsAre("pci0000:16", "0000:16:01.0"));
+}
+
+TEST_F(Devices, AManagementLibraryTellsTheMemoryOfGpus) {
+  EXPECT_EQ(topology_.gpus[0].bytes, 0u);
+  ask_nvml(WREATH_FAKE_NVML, topology_);
+  EXPECT_EQ(topology_.gpus[0].bytes, 80 * kGiB);
+  EXPECT_EQ(topology_.gpus[1].bytes, 0u) << "it does not know that one";
+  ask_nvml("libdoes-not-exist.so.1", topology_);
+  EXPECT_EQ(topology_.gpus[0].bytes, 80 * kGiB);
 }
 
 TEST_F(Devices, AGpuWithoutADriverIsNamedByItsNumber) {

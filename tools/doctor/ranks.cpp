@@ -1,5 +1,5 @@
 // A process for each rank; a pipe brings back what they saw.
-#include "tools/doctor_ranks.hpp"
+#include "tools/doctor/ranks.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,0 +1,108 @@
+// GPUs, RDMA devices, and the libraries that reach them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "src/topology/kernel_files.hpp"
+#include "tools/doctor/findings.hpp"
+
+namespace wreath {
+namespace {
+
+bool exists(const std::string& path) {
+  std::error_code none;
+  return std::filesystem::exists(path, none);
+}
+
+bool has_driver(const Surroundings& surroundings, std::string_view driver) {
+  const auto& gpus = surroundings.topology.gpus;
+  return std::any_of(gpus.begin(), gpus.end(), [&](const Gpu& gpu) { return gpu.driver == driver; });
+}
+
+// Who would want a library, and what to install.
+struct LibraryNeed {
+  std::string_view name;
+  std::string_view use;
+  bool (*wanted)(const Surroundings&);  // by a device of this machine
+  std::string_view fix;
+};
+
+bool has_nvidia(const Surroundings& surroundings) { return has_driver(surroundings, "nvidia"); }
+bool has_rdma(const Surroundings& surroundings) { return !surroundings.topology.rdma.empty(); }
+bool never(const Surroundings&) { return false; }
+
+constexpr LibraryNeed kNeeds[] = {
+    {"libcuda.so.1", "the CUDA driver", &has_nvidia, "install the NVIDIA driver, or docker run --gpus all ..."},
+    {"libnvidia-ml.so.1", "NVML", &has_nvidia, "install the NVIDIA driver, or docker run --gpus all ..."},
+    {"libibverbs.so.1", "RDMA verbs", &has_rdma, "apt-get install libibverbs1 ibverbs-providers"},
+    {"libfabric.so.1", "libfabric", &never, ""},
+    {"libhwloc.so.15", "hwloc", &never, ""},
+    {"libpmix.so.2", "PMIx", &never, ""},
+};
+
+void check_library(const Surroundings& surroundings, const LibraryProbe& probe, Findings& findings) {
+  const auto need = std::find_if(std::begin(kNeeds), std::end(kNeeds),
+                                 [&](const LibraryNeed& each) { return each.name == probe.name; });
+  if (need == std::end(kNeeds)) return;
+  if (!probe.file.empty()) {
+    const std::string version = probe.version.empty() ? "" : " " + probe.version;
+    return findings.ok(need->use, fmt::format("{}{}", probe.file, version.empty() ? "" : "," + version));
+  }
+  if (!need->wanted(surroundings))
+    return findings.ok(need->use, fmt::format("no {}; nothing here needs it", probe.name));
+  findings.note(need->use, fmt::format("no {}, though there is a device for it", probe.name), std::string(need->fix));
+}
+
+}  // namespace
+
+void check_gpus(const Surroundings& surroundings, Findings& findings) {
+  const auto& gpus = surroundings.topology.gpus;
+  if (gpus.empty()) return findings.ok("GPUs", "none");
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    const std::string subject = fmt::format("GPU {}", i);
+    const std::string text = fmt::format("{} at {}", gpus[i].name, gpus[i].place.address);
+    if (gpus[i].driver.empty()) {
+      findings.note(subject, text + " has no driver", "install the vendor's driver, then: modprobe nvidia (or amdgpu)");
+    } else {
+      findings.ok(subject, fmt::format("{}, driver {}", text, gpus[i].driver));
+    }
+  }
+  if (has_nvidia(surroundings) && !exists(surroundings.root + "/dev/nvidiactl")) {
+    findings.note("/dev/nvidiactl", "is missing: this container does not see the GPUs", "docker run --gpus all ...");
+  }
+}
+
+void check_rdma(const Surroundings& surroundings, Findings& findings) {
+  const auto& devices = surroundings.topology.rdma;
+  if (devices.empty()) return findings.ok("RDMA", "none");
+  for (const RdmaDevice& device : devices) {
+    for (const RdmaPort& port : device.ports) {
+      const std::string subject = fmt::format("{} port {}", device.name, port.number);
+      const std::string text = fmt::format("{}, {} {}", port.state, port.link_layer, port.rate);
+      if (port.state == "ACTIVE") {
+        findings.ok(subject, text);
+      } else {
+        findings.note(subject, text,
+                      port.link_layer == "InfiniBand"
+                          ? "look at its cable, and that a subnet manager runs (opensm)"
+                          : "as root: ip link set its interface up; then look at its cable");
+      }
+    }
+  }
+  const auto nodes = entries_of(surroundings.root + "/dev/infiniband");
+  const bool verbs =
+      std::any_of(nodes.begin(), nodes.end(), [](const std::string& node) { return node.starts_with("uverbs"); });
+  if (!verbs) {
+    findings.note("/dev/infiniband", "has no uverbs: programs cannot reach the RDMA devices",
+                  "as root: modprobe ib_uverbs, or docker run --device=/dev/infiniband ...");
+  }
+}
+
+void check_libraries(const Surroundings& surroundings, Findings& findings) {
+  if (!surroundings.probes) return;
+  for (const LibraryProbe& probe : surroundings.probes->libraries) check_library(surroundings, probe, findings);
+}
+
+}  // namespace wreath

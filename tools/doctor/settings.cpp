@@ -1,0 +1,146 @@
+// This build, this user's key, and the variables of this process.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/base/config.hpp"
+#include "src/bootstrap/interfaces.hpp"
+#include "src/bootstrap/key.hpp"
+#include "tools/doctor/findings.hpp"
+#include "wreath/memory_budget.hpp"
+#include "wreath/transport.hpp"
+
+namespace wreath {
+namespace {
+
+struct Feature {
+  std::string_view name;
+  std::string_view state;
+};
+// As the build's configuration printed them.
+constexpr Feature kFeatures[] = {{"cuda", WREATH_CUDA_STATE}, {"verbs", WREATH_VERBS_STATE}, {"ofi", WREATH_OFI_STATE}};
+
+template <typename T>
+std::string complaint(const Result<T>& value) {
+  return value ? std::string() : value.error().message;
+}
+std::string integer_complaint(Setting setting) { return complaint(setting_integer(setting)); }
+std::string bytes_complaint(Setting setting) { return complaint(setting_bytes(setting)); }
+std::string boolean_complaint(Setting setting) { return complaint(setting_boolean(setting)); }
+
+struct SettingForm {
+  Setting setting;
+  std::string (*complaint)(Setting);
+};
+
+// Those that are numbers, sizes or switches; other texts are held to their meaning below.
+constexpr SettingForm kForms[] = {
+    {Setting::Lanes, &integer_complaint},
+    {Setting::TileBytes, &bytes_complaint},
+    {Setting::BufferBytes, &bytes_complaint},
+    {Setting::Reproducible, &boolean_complaint},
+    {Setting::Slots, &integer_complaint},
+    {Setting::StallTimeoutMs, &integer_complaint},
+    {Setting::ArrivalTimeoutMs, &integer_complaint},
+    {Setting::LateWarningMs, &integer_complaint},
+    {Setting::BootstrapTimeoutMs, &integer_complaint},
+    {Setting::Insecure, &boolean_complaint},
+    {Setting::OwnRank, &integer_complaint},
+    {Setting::OwnRanks, &integer_complaint},
+    {Setting::OwnLocalRank, &integer_complaint},
+    {Setting::HostCores, &integer_complaint},
+    {Setting::SpinUs, &integer_complaint},
+    {Setting::JobRank, &integer_complaint},
+    {Setting::WorldSize, &integer_complaint},
+    {Setting::MasterPort, &integer_complaint},
+};
+
+// "NAME=value must be ..." in two parts, for the columns.
+void refuse(std::string_view variable, const std::string& message, Findings& findings) {
+  findings.problem(variable, message, fmt::format("unset {}, or set what is allowed", variable));
+}
+
+bool check_forms(Findings& findings) {
+  bool good = true;
+  for (const SettingForm& form : kForms) {
+    if (!is_set(form.setting)) continue;
+    const std::string message = form.complaint(form.setting);
+    if (message.empty()) continue;
+    refuse(row(form.setting).name, message, findings);
+    good = false;
+  }
+  return good;
+}
+
+// What only its reader can judge: transports, algorithms, powers of two, faults.
+bool check_options(Findings& findings) {
+  const auto budget = memory_budget(2);
+  if (budget) return true;
+  findings.problem("options", budget.error().message, "unset the variable, or set what is allowed");
+  return false;
+}
+
+bool check_interface_choice(Findings& findings) {
+  if (!is_set(Setting::SocketInterface)) return true;
+  const auto chosen = chosen_addresses(interfaces(), AF_INET);
+  if (chosen) return true;
+  findings.problem("WREATH_SOCKET_IFNAME", chosen.error().message, "unset WREATH_SOCKET_IFNAME, or name one of them");
+  return false;
+}
+
+std::string sanitizer_text() { return WREATH_SANITIZERS[0] == 0 ? "" : ", sanitizers " WREATH_SANITIZERS; }
+
+}  // namespace
+
+void check_build(const Surroundings&, Findings& findings) {
+  const std::string type = WREATH_BUILD_TYPE;
+  const std::string text = fmt::format("{}, {} {}{}", WREATH_VERSION, type, WREATH_COMPILER, sanitizer_text());
+  const bool slow = type == "Debug" || !sanitizer_text().empty();
+  if (slow) {
+    findings.note("wreath", text + ": its times say nothing",
+                  "for times: cmake --preset release && ninja -C build/release");
+  } else {
+    findings.ok("wreath", text);
+  }
+  std::string names;
+  for (const TransportRow& row : transports()) names += fmt::format("{}{}", names.empty() ? "" : " ", row.name);
+  findings.ok("transports", names);
+  for (const Feature& feature : kFeatures) findings.ok(feature.name, std::string(feature.state));
+}
+
+void check_key(const Surroundings& surroundings, Findings& findings) {
+  if (!surroundings.probes) return;
+  const auto found = find_key();
+  if (!found) {
+    return findings.problem("key", found.error().message,
+                            "chmod 600 the file as its owner, or make another: wreath key --force");
+  }
+  if (found->key) return findings.ok("key", "from " + found->source);
+  const auto insecure = setting_boolean(Setting::Insecure);
+  if (insecure && *insecure) {
+    return findings.note("key", "none, and WREATH_INSECURE=1: whoever reaches rank 0's port can join and read",
+                         "wreath key; then copy ~/.config/wreath/key to every host, and unset WREATH_INSECURE");
+  }
+  findings.ok("key", "none: enough for ranks of one host; for several, `wreath key` makes one");
+}
+
+void check_settings(const Surroundings& surroundings, Findings& findings) {
+  if (!surroundings.probes) return;
+  bool good = true;
+  for (const std::string& sentence : unknown_settings()) {
+    const std::string variable = sentence.substr(0, sentence.find(' '));
+    const std::size_t suggestion = sentence.find("did you mean ");
+    findings.problem(variable, sentence,
+                     suggestion == std::string::npos
+                         ? "unset " + variable
+                         : fmt::format("unset {}; export {}=...", variable,
+                                       sentence.substr(suggestion + 13, sentence.size() - suggestion - 14)));
+    good = false;
+  }
+  const bool forms = check_forms(findings);
+  good = check_interface_choice(findings) && forms && good;
+  if (forms) good = check_options(findings) && good;
+  if (good) findings.ok("variables", "all that are set are known and well formed");
+}
+
+}  // namespace wreath
