@@ -1,14 +1,19 @@
 // This build, this user's key, and the variables of this process.
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "src/base/config.hpp"
 #include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/key.hpp"
+#include "src/bootstrap/launched.hpp"
 #include "tools/doctor/findings.hpp"
+#include "wreath/environment.hpp"
 #include "wreath/memory_budget.hpp"
 #include "wreath/transport.hpp"
+#include "wreath/tuning.hpp"
 
 namespace wreath {
 namespace {
@@ -24,9 +29,29 @@ template <typename T>
 std::string complaint(const Result<T>& value) {
   return value ? std::string() : value.error().message;
 }
+template <typename T>
+Status status_of(const Result<T>& value) {
+  return value ? Status() : Status(value.error());
+}
 std::string integer_complaint(Setting setting) { return complaint(setting_integer(setting)); }
 std::string bytes_complaint(Setting setting) { return complaint(setting_bytes(setting)); }
 std::string boolean_complaint(Setting setting) { return complaint(setting_boolean(setting)); }
+std::string ports_complaint(Setting setting) {
+  const std::string text = setting_text(setting);
+  return text == "0" ? std::string() : complaint(parse_ports(text, row(setting).name));
+}
+// A folder that files are written into.
+std::string folder_complaint(Setting setting) {
+  const std::string path = setting_text(setting);
+  if (::access(path.c_str(), W_OK | X_OK) == 0) return {};
+  return fmt::format("{}={}: {}", row(setting).name, path, std::strerror(errno));
+}
+std::string tuning_complaint(Setting setting) {
+  const std::string path = setting_text(setting);
+  if (path == "none") return {};
+  const auto tuning = read_tuning(path);
+  return tuning ? complaint(check_origin(*tuning, path)) : tuning.error().message;
+}
 
 struct SettingForm {
   Setting setting;
@@ -49,10 +74,12 @@ constexpr SettingForm kForms[] = {
     {Setting::OwnRanks, &integer_complaint},
     {Setting::OwnLocalRank, &integer_complaint},
     {Setting::HostCores, &integer_complaint},
+    {Setting::Port, &ports_complaint},
+    {Setting::PortRange, &ports_complaint},
+    {Setting::RecorderDir, &folder_complaint},
+    {Setting::Trace, &folder_complaint},
+    {Setting::Tuning, &tuning_complaint},
     {Setting::SpinUs, &integer_complaint},
-    {Setting::JobRank, &integer_complaint},
-    {Setting::WorldSize, &integer_complaint},
-    {Setting::MasterPort, &integer_complaint},
 };
 
 // "NAME=value must be ..." in two parts, for the columns.
@@ -76,8 +103,30 @@ bool check_forms(Findings& findings) {
 bool check_options(Findings& findings) {
   const auto budget = memory_budget(2);
   if (budget) return true;
-  findings.problem("options", budget.error().message, "unset the variable, or set what is allowed");
+  std::string names;
+  for (const SettingRow& each : kSettings) {
+    if (each.name.starts_with("WREATH_") && is_set(each.setting)) names += fmt::format(" {}", each.name);
+  }
+  findings.problem("options", budget.error().message, "look at what is set:" + names);
   return false;
+}
+
+// Launchers' variables: one that is missing or malformed.
+bool check_launcher(Findings& findings) {
+  constexpr const char* kSubject = "launcher";
+  const auto job = environment_job();
+  const Status place = job && job->ranks > 1 ? status_of(rendezvous()) : Status();
+  if (!job || !place) {
+    findings.problem(kSubject, job ? place.error().message : job.error().message,
+                     "set it, or unset the others; `wreath run` sets them all");
+    return false;
+  }
+  for (const Disagreement& each : disagreements(*job)) {
+    findings.note(kSubject, each.sentence, "unset what is not meant, or start ranks with `wreath run`");
+  }
+  findings.ok(kSubject, job->launched ? fmt::format("rank {} of {} by {}", job->rank, job->ranks, job->source)
+                                      : "none started this process");
+  return true;
 }
 
 bool check_interface_choice(Findings& findings) {
@@ -139,7 +188,7 @@ void check_settings(const Surroundings& surroundings, Findings& findings) {
   }
   const bool forms = check_forms(findings);
   good = check_interface_choice(findings) && forms && good;
-  if (forms) good = check_options(findings) && good;
+  if (forms) good = check_options(findings) && check_launcher(findings) && good;
   if (good) findings.ok("variables", "all that are set are known and well formed");
 }
 

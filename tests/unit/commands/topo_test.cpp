@@ -137,6 +137,16 @@ TEST_F(TopoCommand, SaysWhichInterfaceCarriesAWire) {
   EXPECT_THAT(outcome.text, testing::ContainsRegex("all 2  tcp over lo  it is the first that is allowed"));
 }
 
+TEST_F(TopoCommand, IsWhatACommunicatorLogs) {
+  const test::Environment environment{{{"WREATH_DEBUG", "INFO"}}};
+  const Outcome outcome = run_command("topo --ranks 2");
+  EXPECT_THAT(outcome.text, testing::ContainsRegex("info: rank 0 .*: topology: [0-9]+ package.*may run on"));
+  EXPECT_THAT(outcome.text, testing::ContainsRegex("info: rank 1 .*: to rank 0: shm.*inproc: rank 0 is in another"));
+  EXPECT_THAT(outcome.text,
+              testing::ContainsRegex("info: rank 0 .*: waits spin [0-9]+ us, then sleep: 2 ranks on this"));
+  EXPECT_THAT(outcome.text, testing::ContainsRegex("info: rank 0 .*: all_gather by .*: by rule; first for"));
+}
+
 // Two processes that somebody else started; the second prints nothing.
 TEST_F(TopoCommand, AsRanksOfAJobIsShownOnce) {
   const test::Folder folder;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "src/base/config.hpp"
 #include "tests/support/fake_devices.hpp"
 #include "tools/doctor/findings.hpp"
 
@@ -308,6 +309,37 @@ TEST_F(Probed, MalformedVariablesAreAllNamed) {
   for (const char* variable : {"WREATH_SLOTS", "WREATH_BUFFER_BYTES", "WREATH_REPRODUCIBLE"}) {
     EXPECT_EQ(of(findings, variable).verdict, Verdict::Problem) << variable;
   }
+}
+
+// Whoever adds a variable with a range must add how it is judged.
+TEST_F(Probed, NoVariableWithARangeIsPassedOver) {
+  for (const SettingRow& row : kSettings) {
+    if (!row.name.starts_with("WREATH_") || row.maximum == 0) continue;
+    const test::Environment environment{{{std::string(row.name), "x!"}}};
+    const std::vector<Finding> findings = examined();
+    EXPECT_TRUE(std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+      return finding.verdict == Verdict::Problem;
+    })) << row.name;
+  }
+}
+
+TEST_F(Probed, FilesAndFoldersThatAreSetMustBeThere) {
+  const test::Environment environment{
+      {{"WREATH_TUNING", home_ / "none.json"}, {"WREATH_RECORDER_DIR", home_ / "none"}}};
+  const std::vector<Finding> findings = examined();
+  EXPECT_EQ(of(findings, "WREATH_TUNING").verdict, Verdict::Problem);
+  EXPECT_THAT(of(findings, "WREATH_RECORDER_DIR").text, HasSubstr("No such file or directory"));
+}
+
+TEST_F(Probed, LaunchersVariablesAreLookedAt) {
+  EXPECT_EQ(of(examined(), "launcher").text, "none started this process");
+  {
+    const test::Environment environment{{{"WREATH_RANK", "1"}, {"WREATH_RANKS", "4"}}};
+    EXPECT_THAT(of(examined(), "launcher").text, StartsWith("rank 1 of 4 by "));
+  }
+  const test::Environment environment{{{"RANK", "1"}, {"MASTER_ADDR", "h0"}}};
+  EXPECT_EQ(of(examined(), "launcher").verdict, Verdict::Problem);
+  EXPECT_THAT(of(examined(), "launcher").text, HasSubstr("WORLD_SIZE"));
 }
 
 TEST_F(Probed, WhatOnlyTheLibraryCanJudgeIsJudgedByIt) {
