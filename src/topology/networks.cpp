@@ -1,11 +1,14 @@
 // Network interfaces and RDMA devices, from /sys/class, and addresses from the kernel.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netpacket/packet.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <system_error>
 
@@ -19,6 +22,12 @@ namespace {
 bool exists(const std::string& path) {
   std::error_code none;
   return std::filesystem::exists(path, none);
+}
+
+// The kernel has files among its interfaces, too.
+bool is_folder(const std::string& path) {
+  std::error_code none;
+  return std::filesystem::is_directory(path, none);
 }
 
 std::string kind_of(const std::string& folder) {
@@ -61,6 +70,17 @@ RdmaDevice read_rdma(const std::string& folder, const std::string& name) {
   return device;
 }
 
+// Whether /sys shows the interface that the kernel gives this process: another namespace may have one of that name.
+bool shown_in_sys(const ifaddrs& entry) {
+  if (entry.ifa_addr == nullptr || entry.ifa_addr->sa_family != AF_PACKET) return false;
+  const auto& link = *reinterpret_cast<const sockaddr_ll*>(entry.ifa_addr);
+  const std::string folder = fmt::format("/sys/class/net/{}", entry.ifa_name);
+  const auto* const first = std::begin(link.sll_addr);
+  const std::string address = fmt::format("{:02x}", fmt::join(first, first + std::min<int>(link.sll_halen, 8), ":"));
+  const std::string shown = line_of(folder + "/address");
+  return number_of(folder + "/ifindex") == link.sll_ifindex && shown.starts_with(address);
+}
+
 // The interface of `address` in `present`, where it is put as /sys shows it, else as the kernel's flags do.
 NetworkInterface& find_or_add(std::vector<NetworkInterface>& present, const std::vector<NetworkInterface>& shown,
                               const ifaddrs& address) {
@@ -68,7 +88,7 @@ NetworkInterface& find_or_add(std::vector<NetworkInterface>& present, const std:
   const auto found = std::find_if(present.begin(), present.end(), is_it);
   if (found != present.end()) return *found;
   const auto known = std::find_if(shown.begin(), shown.end(), is_it);
-  if (known != shown.end()) return present.emplace_back(*known);
+  if (known != shown.end() && shown_in_sys(address)) return present.emplace_back(*known);
   NetworkInterface& added = present.emplace_back();
   added.name = address.ifa_name;
   added.kind = (address.ifa_flags & IFF_LOOPBACK) != 0 ? "loopback" : "virtual";
@@ -82,7 +102,7 @@ void read_networks(const std::string& root, Topology& topology) {
   const std::string interfaces = root + "/sys/class/net";
   for (const std::string& name : entries_of(interfaces)) {
     const std::string folder = fmt::format("{}/{}", interfaces, name);
-    if (std::filesystem::is_directory(folder)) topology.interfaces.push_back(read_interface(folder, name));
+    if (is_folder(folder)) topology.interfaces.push_back(read_interface(folder, name));
   }
   const std::string devices = root + "/sys/class/infiniband";
   for (const std::string& name : entries_of(devices)) {

@@ -87,7 +87,7 @@ DeviceLine line_of(const NetworkInterface& interface) {
                   interface.state != "down"};
   join(line.text, interface.state == "unknown" ? "" : interface.state);
   join(line.text, speed_text(interface.speed_mbit));
-  join(line.text, fmt::format("mtu {}", interface.mtu));
+  if (interface.mtu > 0) join(line.text, fmt::format("mtu {}", interface.mtu));
   join(line.text, interface.driver);
   join(line.text, interface.place.address);
   for (const std::string& address : interface.addresses) join(line.text, address);

@@ -1,5 +1,8 @@
 // Memory, GPUs, networks and RDMA devices, of machines made for the test and of this one.
 #include <gmock/gmock.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -157,6 +160,27 @@ TEST(ThisMachine, HasALoopbackInterfaceWithItsAddress) {
   EXPECT_FALSE(topology.host.empty());
   EXPECT_FALSE(topology.kernel.empty());
   EXPECT_GT(topology.nodes.at(0).bytes, 0u);
+}
+
+// In a network namespace of its own a process sees its interfaces, though /sys may show another one's.
+int interfaces_of_a_new_namespace() {
+  constexpr int kRefused = 77;
+  if (::unshare(CLONE_NEWNET) != 0) return kRefused;
+  const Topology topology = read_topology();
+  const bool only_loopback = std::all_of(topology.interfaces.begin(), topology.interfaces.end(), [](const auto& each) {
+    return each.kind == "loopback" || (each.kind == "virtual" && each.state == "down" && each.addresses.empty());
+  });
+  return only_loopback ? 0 : 1;
+}
+
+TEST(ThisMachine, ShowsTheInterfacesOfItsNamespaceOnly) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(interfaces_of_a_new_namespace());
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this user may not make network namespaces; runs as root";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace
