@@ -9,7 +9,7 @@ target_include_directories(wreath_usage INTERFACE
 # (docs/decisions/0002).
 add_library(wreath_flags INTERFACE)
 target_compile_options(wreath_flags INTERFACE
-  -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wnon-virtual-dtor -ffp-contract=off
+  -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -ffp-contract=off
   $<$<BOOL:${WREATH_WERROR}>:-Werror>)
 if(WREATH_SANITIZE)
   string(REPLACE ";" "," sanitizers "${WREATH_SANITIZE}")

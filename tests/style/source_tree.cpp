@@ -11,7 +11,7 @@ namespace wreath {
 namespace {
 
 constexpr const char* kFolders[] = {"include",  "algorithms", "transports", "kernels", "src",
-                                    "examples", "perf",       "tools",      "tests"};
+                                    "bindings", "examples",   "perf",       "tools",   "tests"};
 
 // What of a file is being read.
 enum class State { Code, LineComment, BlockComment, String, Character, RawString };

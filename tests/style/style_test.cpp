@@ -11,7 +11,7 @@
 namespace wreath {
 namespace {
 
-const std::vector<std::string> kSources = {".cpp", ".hpp", ".cu", ".cuh"};
+const std::vector<std::string> kSources = {".c", ".h", ".cpp", ".hpp", ".cu", ".cuh"};
 
 // Folder -> prefixes of our own headers that it may include; the longest matching folder decides. A
 // header may always be included from its own folder.
@@ -39,6 +39,8 @@ const std::vector<Layer>& layers() {
       {"src/tuner/", {"wreath/", "src/base/", "src/schedule/"}},
       {"src/executor/", {"wreath/", "src/base/", "src/fifo/", "src/schedule/", "kernels/kernels.hpp"}},
       {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp", "kernels/cpu/straight/straight.hpp"}},
+      {"bindings/", {"wreath/"}},
+      {"bindings/c/", {"wreath/", "bindings/c/"}},
       {"perf/", {"wreath/", "perf/"}},
       {"perf/common/", {"wreath/", "perf/", "kernels/kernels.hpp"}},  // results are held to the scalar reference
       {"perf/check/", {"wreath/", "perf/", "src/base/available_memory.hpp"}},
@@ -122,7 +124,7 @@ TEST(Style, NoFileIsLongerThan500Lines) {
 }
 
 TEST(Style, EveryHeaderIsIncludedOnce) {
-  for (const SourceFile& file : source_files({".hpp", ".cuh"})) {
+  for (const SourceFile& file : source_files({".h", ".hpp", ".cuh"})) {
     EXPECT_NE(std::find(file.lines.begin(), file.lines.end(), "#pragma once"), file.lines.end()) << file.path;
   }
 }
@@ -160,7 +162,8 @@ bool holds_any(const std::string& line, const std::vector<std::string>& words) {
 }
 
 TEST(Style, NoUnfinishedBusinessAndNoPathsOfOneMachine) {
-  std::vector<SourceFile> files = source_files({".cpp", ".hpp", ".cu", ".cuh", ".txt", ".md", ".sh", ".py"});
+  std::vector<SourceFile> files =
+      source_files({".c", ".h", ".cpp", ".hpp", ".cu", ".cuh", ".txt", ".md", ".sh", ".py"});
   for (const char* path :
        {"run", ".ci/run", "CMakeLists.txt", "CMakePresets.json", "CONTRIBUTING.md", "CHANGELOG.md"}) {
     files.push_back(source_file(path));
