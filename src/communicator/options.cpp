@@ -41,6 +41,10 @@ Status fill_integer(T& field, T untouched, Setting setting) {
   return {};
 }
 
+void fill_text(std::string& field, Setting setting) {
+  if (field.empty()) field = setting_text(setting);
+}
+
 Status fill_bytes(std::size_t& field, Setting setting) {
   if (field != 0) return {};
   const auto value = setting_bytes(setting);
@@ -80,11 +84,11 @@ Status fill_from_environment(Timeouts& timeouts) {
 Status fill_from_environment(CommunicatorOptions& options) {
   const CommunicatorOptions untouched;
   if (options.transports.empty()) options.transports = split(setting_text(Setting::TransportNames));
-  if (options.algorithm.empty()) options.algorithm = setting_text(Setting::AlgorithmName);
-  if (options.executor.empty()) options.executor = setting_text(Setting::Executor);
-  if (options.faults.empty()) options.faults = setting_text(Setting::Faults);
-  if (options.trace.empty()) options.trace = setting_text(Setting::Trace);
-  if (options.tuning.empty()) options.tuning = setting_text(Setting::Tuning);
+  fill_text(options.algorithm, Setting::AlgorithmName);
+  fill_text(options.executor, Setting::Executor);
+  fill_text(options.faults, Setting::Faults);
+  fill_text(options.trace, Setting::Trace);
+  fill_text(options.tuning, Setting::Tuning);
   WREATH_TRY(fill_integer(options.lanes, untouched.lanes, Setting::Lanes));
   WREATH_TRY(fill_integer(options.slot_count, untouched.slot_count, Setting::Slots));
   WREATH_TRY(fill_from_environment(options.timeouts));

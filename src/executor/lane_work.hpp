@@ -260,27 +260,35 @@ class LaneWork {
     return operands.own >= 0 && i >= operands.own ? i + 1 : i;
   }
 
-  // make() where messages lie in their senders' processes: they are read into the target, or block by block to where
-  // they are combined.
+  // make() where messages lie in their senders' processes.
   WREATH_HOST_DEVICE Advance pull_and_move(const Piece& to, Sources& sources, std::byte* slot) {
     if constexpr (Processor::kPulledBytes > 0) {
-      const bool dead = slot != nullptr && sources.target_dead;
-      if (sources.plain) {
-        if (!pull(sources.from, 0, dead ? slot : to.data, {sources.data[0], to.bytes})) return Advance::Failed;
-        if (slot != nullptr && !dead) processor_.fill(slot, to.data, to.bytes);
-        sources.data[0] += to.bytes;
-        return Advance::Advanced;
-      }
-      const std::uint64_t element_bytes = bytes_of(sources.target_form);
-      const std::uint64_t block = elements_pulled(sources);
-      for (std::uint64_t done = 0; done < to.elements; done += block) {
-        const std::uint64_t elements = to.elements - done < block ? to.elements - done : block;
-        Sources near;
-        if (!pull_block(sources, elements, near)) return Advance::Failed;
-        const std::uint64_t offset = done * element_bytes;
-        move({dead ? to.data : to.data + offset, to.offset + offset, elements, elements * element_bytes}, near,
-             slot == nullptr ? nullptr : slot + offset);
-      }
+      return sources.plain ? pull_whole(to, sources, slot) : pull_by_blocks(to, sources, slot);
+    }
+    return Advance::Advanced;
+  }
+
+  // One message is read into the target, or into the slot that is sent instead.
+  WREATH_HOST_DEVICE Advance pull_whole(const Piece& to, Sources& sources, std::byte* slot) {
+    const bool dead = slot != nullptr && sources.target_dead;
+    if (!pull(sources.from, 0, dead ? slot : to.data, {sources.data[0], to.bytes})) return Advance::Failed;
+    if (slot != nullptr && !dead) processor_.fill(slot, to.data, to.bytes);
+    sources.data[0] += to.bytes;
+    return Advance::Advanced;
+  }
+
+  // Messages are read to where they are combined.
+  WREATH_HOST_DEVICE Advance pull_by_blocks(const Piece& to, Sources& sources, std::byte* slot) {
+    const bool dead = slot != nullptr && sources.target_dead;
+    const std::uint64_t element_bytes = bytes_of(sources.target_form);
+    const std::uint64_t block = elements_pulled(sources);
+    for (std::uint64_t done = 0; done < to.elements; done += block) {
+      const std::uint64_t elements = to.elements - done < block ? to.elements - done : block;
+      Sources near;
+      if (!pull_block(sources, elements, near)) return Advance::Failed;
+      const std::uint64_t offset = done * element_bytes;
+      move({dead ? to.data : to.data + offset, to.offset + offset, elements, elements * element_bytes}, near,
+           slot == nullptr ? nullptr : slot + offset);
     }
     return Advance::Advanced;
   }
