@@ -61,7 +61,8 @@ Result<std::vector<SocketAddress>> resolve_all(const Rendezvous& where) {
   for (const std::string& host : where.hosts) {
     auto addresses = resolve(host, where.ports.front());
     if (!addresses) {
-      failure = Error{addresses.error().code, where.said + ": " + addresses.error().message};
+      failure = Error{addresses.error().code, fmt::format("{}: {}; WREATH_ADDRESS can name rank 0's host by an address",
+                                                          where.said, addresses.error().message)};
       continue;
     }
     all.insert(all.end(), addresses->begin(), addresses->end());
@@ -99,7 +100,7 @@ Result<Place> find_place(const Rendezvous& where) {
   if (found->key) log_info("key: {}", found->source);
   if (where.hosts.empty() || (!found->key && !*insecure)) {
     WREATH_TRY(use_unix(place, *addresses));
-    if (found->key) place.meeting.hint = "rank 0 must be running on this host: WREATH_ADDRESS is not set";
+    if (found->key) place.meeting.hint = "rank 0 must be running on this host, for all ranks are said to be";
     return place;
   }
   if (!found->key) {

@@ -152,7 +152,8 @@ Result<Rendezvous> at_first_node() {
   }
   const auto job = is_set(Setting::SlurmJob) ? setting_integer(Setting::SlurmJob) : Result<std::int64_t>(0);
   if (!job) return job.error();
-  return Rendezvous{{first},
+  // A step of one node needs no name: the list is the node then.
+  return Rendezvous{first == list ? std::vector<std::string>() : std::vector{first},
                     ports_from(kSlurmFirstPort + *job % kSlurmPorts),
                     fmt::format("SLURM_JOB_ID={} SLURM_STEP_ID={}", *job, setting_text(Setting::SlurmStep)),
                     fmt::format("{}={}", row(nodes).name, list),

@@ -82,6 +82,12 @@ TEST_F(Launched, BySlurmUseWhatTheJobSaysWhereTheStepDoesNot) {
   EXPECT_THAT(rendezvous().value().hosts, ElementsAre("n0"));
 }
 
+TEST_F(Launched, BySlurmOnOneNodeNeedNoName) {
+  const Environment slurm{kSlurm};
+  const Environment one_node{{{"SLURM_STEP_NODELIST", "n2"}}};
+  EXPECT_TRUE(rendezvous().value().hosts.empty());
+}
+
 // The batch script of a job has SLURM_PROCID=0 and SLURM_NTASKS, but is no rank.
 TEST_F(Launched, BySlurmWithoutAStepAreAlone) {
   const Environment slurm{kSlurm};
