@@ -205,6 +205,23 @@ TEST(Run, BringsRanksTogether) {
   EXPECT_EQ(hosts.join(), 0) << hosts.err();
 }
 
+// The real one, where it is installed; tests/unit/bootstrap sets its variables everywhere. -r and -t: Debian's version
+// does not start without them under Python 3.11.
+TEST(Torchrun, BringsRanksTogether) {
+  if (::system("command -v torchrun >/dev/null") != 0) GTEST_SKIP() << "needs torchrun (python3-torch)";  // NOLINT
+  const Folder folder;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string log = folder / "log";
+  for (const std::string key : {std::string(), std::string(64, 'd')}) {
+    const std::string command = "WREATH_KEY=" + key +
+                                " WREATH_DEBUG=INFO timeout 60 torchrun -r 1 -t 1 --nproc_per_node 3 " +
+                                "--no_python " + program + " --role=sum bootstrap_ms=30000 >" + log + " 2>&1";
+    EXPECT_EQ(::system(command.c_str()), 0) << text_of(log);  // NOLINT(cert-env33-c)
+    EXPECT_THAT(text_of(log),
+                AllOf(HasSubstr("rank 2 of 3, said by torchrun's variables"), HasSubstr("to a neighbour")));
+  }
+}
+
 // The others end with code 3, for they lost a peer; the job's end is the peer's.
 TEST(Run, NamesTheRankThatTheOthersLost) {
   const Folder folder;
