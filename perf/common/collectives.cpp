@@ -216,8 +216,8 @@ constexpr std::array kCollectives{
                   output_is_block, call_it},
     CollectiveRow{"sendrecv_perf", Collective::Exchange, kNothingToReuse, "1", once, vectors, vector_of_left,
                   same_place, call_shift},
-    CollectiveRow{"hypercube_perf", Collective::Exchange, kPowerOfTwo, "(n-1)/n", others_share, one_to_all_blocks,
-                  every_block, input_is_block, call_hypercube},
+    CollectiveRow{"hypercube_perf", Collective::Exchange, kPowerOfTwo | kCountsOthers, "1", others_share,
+                  one_to_all_blocks, every_block, input_is_block, call_hypercube},
     CollectiveRow{"barrier_perf", Collective::Barrier, kNoData | kNothingToReuse, "0", once, nothing, no_segments,
                   same_place, call_barrier},
 };

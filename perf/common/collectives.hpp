@@ -65,6 +65,7 @@ enum RowTrait : unsigned {
   kPowerOfTwo = 1,      // serves powers of two of ranks alone
   kNoData = 2,          // moves nothing: it has no sizes and no dtypes
   kNothingToReuse = 4,  // cannot be in place
+  kCountsOthers = 8,    // algbw counts what comes from other ranks alone, as nccl-tests' tool does
 };
 
 struct CollectiveRow {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "perf/common/kept.hpp"
 #include "perf/common/page.hpp"
 #include "perf/common/plot.hpp"
 #include "perf/common/report.hpp"
@@ -36,18 +37,54 @@ std::string hover(const ReportRow& row, const Measurement& m, std::string_view d
 
 enum class Axis { Bandwidth, Time };
 
+std::string_view direction(bool in_place) { return in_place ? "in place" : "out of place"; }
+
+// A point at its bandwidth or time, with its interval, whose ends change places where times become bandwidths.
+PlotPoint point_of(Axis axis, double gbps, double time_us, const std::optional<Interval>& spread_us) {
+  const bool times = axis == Axis::Time;
+  PlotPoint point{0, times ? time_us : gbps, ""};
+  if (!spread_us || spread_us->low <= 0) return point;
+  point.low = times ? spread_us->low : gbps * time_us / spread_us->high;
+  point.high = times ? spread_us->high : gbps * time_us / spread_us->low;
+  return point;
+}
+
 PlotSeries measured_series(const Report& report, const Case& line, bool in_place, Axis axis) {
-  const std::string_view direction = in_place ? "in place" : "out of place";
   PlotSeries series;
   if (report.options.dtypes.size() > 1) series.name += fmt::format("{} ", table_name(line.kind.dtype));
   if (report.options.ops.size() > 1) series.name += fmt::format("{} ", name(line.kind.op));
   if (report.options.all_roots) series.name += fmt::format("root {} ", line.kind.root);
-  series.name += direction;
+  series.name += direction(in_place);
   for (const ReportRow& row : report.rows) {
     if (!same_line(row.work, line) || (in_place && !row.in_place)) continue;
     const Measurement& m = in_place ? *row.in_place : row.out_of_place;
-    series.points.push_back({static_cast<double>(row.work.bytes),
-                             axis == Axis::Bandwidth ? bandwidth(report, m) : m.time_us, hover(row, m, direction)});
+    PlotPoint point = point_of(axis, bandwidth(report, m), m.time_us, m.interval_us);
+    point.bytes = static_cast<double>(row.work.bytes);
+    point.title = hover(row, m, direction(in_place));
+    series.points.push_back(std::move(point));
+  }
+  return series;
+}
+
+// All sizes that the other run has of a line, measured here or not; drawn beside series `index`.
+PlotSeries kept_series(const Report& report, const Kept& kept, const PlotSeries& own, const Case& line, bool in_place,
+                       int index, Axis axis) {
+  PlotSeries series;
+  series.name = fmt::format("{}: {}", kept.label(setup_of(report)), own.name);
+  series.beside = index;
+  for (const KeptRow& row : kept.rows) {
+    const std::optional<KeptTime>& time = in_place ? row.in_place : row.out_of_place;
+    if (!time || row.dtype != table_name(line.kind.dtype) || row.op != shown_op(report, line) ||
+        row.root != shown_root(report, line)) {
+      continue;
+    }
+    PlotPoint point =
+        point_of(axis, shows_bus(report) ? time->bus_gbps : time->algorithm_gbps, time->time_us, time->interval_us);
+    point.bytes = static_cast<double>(row.bytes);
+    point.title = fmt::format("{}\n{} {} {}\n{} us\nalgbw {} GB/s, busbw {} GB/s\n{}", kept.path,
+                              format_size(row.bytes), row.dtype, direction(in_place), shown(time->time_us),
+                              shown(time->algorithm_gbps), shown(time->bus_gbps), plan_note(row.plan));
+    series.points.push_back(std::move(point));
   }
   return series;
 }
@@ -65,7 +102,7 @@ PlotSeries limit_series(const Report& report, Axis axis) {
   return series;
 }
 
-std::string plot(const Report& report, Axis axis) {
+std::string plot(const Report& report, const Kept* beside, Axis axis) {
   Plot drawn;
   drawn.title = axis == Axis::Time ? "Time" : shows_bus(report) ? "Bus bandwidth" : "Bandwidth";
   drawn.unit = axis == Axis::Time ? "us over size" : "GB/s over size";
@@ -75,8 +112,14 @@ std::string plot(const Report& report, Axis axis) {
     if (std::none_of(lines.begin(), lines.end(), same)) lines.push_back(row.work);
   }
   for (const Case& line : lines) {
-    drawn.series.push_back(measured_series(report, line, false, axis));
-    if (report.rows.front().in_place) drawn.series.push_back(measured_series(report, line, true, axis));
+    for (const bool in_place : {false, true}) {
+      if (in_place && !report.rows.front().in_place) continue;
+      const int index = static_cast<int>(drawn.series.size());
+      drawn.series.push_back(measured_series(report, line, in_place, axis));
+      if (beside == nullptr) continue;
+      PlotSeries kept = kept_series(report, *beside, drawn.series.back(), line, in_place, index, axis);
+      if (!kept.points.empty()) drawn.series.push_back(std::move(kept));
+    }
   }
   if (!report.limit_name.empty() && !report.rows.empty()) drawn.series.push_back(limit_series(report, axis));
   return fmt::format("<div class=\"card\">{}</div>\n", plot_svg(drawn));
@@ -120,27 +163,45 @@ std::string cells(const std::optional<Measurement>& maybe) {
                      shown(m.bus_gbps), bad ? " class=\"bad\"" : "", m.wrong ? std::to_string(*m.wrong) : "-");
 }
 
-std::string table(const Report& report) {
+// What the other run took and how this one's time stands to it, out of place and in place.
+std::string beside_cells(const Report& report, const Kept& kept, const ReportRow& row) {
+  const KeptRow* const other = kept.find(report, row.work);
+  const auto pair = [](const std::optional<KeptTime>& before, const Measurement* now) -> std::string {
+    if (!before || now == nullptr) return "<td>-</td><td>-</td>";
+    const double ratio = now->time_us / before->time_us;
+    const char* css = ratio > 1.05 ? " class=\"bad\"" : ratio < 0.95 ? " class=\"good\"" : "";
+    return fmt::format("<td>{}</td><td{}>{:.2f}</td>", shown(before->time_us), css, ratio);
+  };
+  if (other == nullptr) return pair({}, nullptr) + pair({}, nullptr);
+  return pair(other->out_of_place, &row.out_of_place) + pair(other->in_place, row.in_place ? &*row.in_place : nullptr);
+}
+
+std::string table(const Report& report, const Kept* beside) {
   const bool limit = !report.limit_name.empty();
+  constexpr std::string_view kBeside = "<th>out us</th><th>ratio</th><th>in us</th><th>ratio</th>";
+  const std::string other = beside == nullptr ? ""
+                                              : fmt::format("<th class=\"group\" colspan=\"4\">{}</th>",
+                                                            escape_html(beside->label(setup_of(report))));
   constexpr std::string_view kMeasured = "<th>time us</th><th>algbw</th><th>busbw</th><th>wrong</th>";
   std::string text = fmt::format(
       "<div class=\"card scroll\"><table>\n<thead><tr><th colspan=\"5\"></th><th class=\"group\" colspan=\"4\">out of "
-      "place</th><th class=\"group\" colspan=\"4\">in place</th><th colspan=\"{}\"></th></tr>\n<tr><th>size</th>"
-      "<th>elements</th><th>type</th><th>op</th><th>root</th>{}{}{}<th "
+      "place</th><th class=\"group\" colspan=\"4\">in place</th>{}<th colspan=\"{}\"></th></tr>\n<tr><th>size</th>"
+      "<th>elements</th><th>type</th><th>op</th><th>root</th>{}{}{}{}<th "
       "class=\"text\">algorithm</th></tr></thead>\n<tbody>\n",
-      limit ? 2 : 1, kMeasured, kMeasured, limit ? "<th>limit us</th>" : "");
+      other, limit ? 2 : 1, kMeasured, kMeasured, beside == nullptr ? "" : kBeside, limit ? "<th>limit us</th>" : "");
   for (const ReportRow& row : report.rows) {
     text += fmt::format("<tr><td title=\"{} bytes\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>{}{}",
                         row.work.bytes, format_size(row.work.bytes), row.work.count, table_name(row.work.kind.dtype),
                         shown_op(report, row.work), shown_root(report, row.work), cells(row.out_of_place),
                         cells(row.in_place));
+    if (beside != nullptr) text += beside_cells(report, *beside, row);
     if (limit) text += fmt::format("<td>{}</td>", row.limit_us ? shown(*row.limit_us) : "-");
     text += fmt::format("<td class=\"text\">{}</td></tr>\n", escape_html(plan_note(row.plan)));
   }
   return text + "</tbody></table></div>\n";
 }
 
-std::string details(const Report& report) {
+std::string details(const Report& report, const Kept* beside) {
   const Options& o = report.options;
   std::string text = fmt::format("{}\n\n", fmt::join(o.command, " "));
   for (const RankLine& line : report.ranks) {
@@ -148,15 +209,22 @@ std::string details(const Report& report) {
                         line.core < 0 ? "any core" : fmt::format("core {}", line.core), line.cpu);
   }
   for (const std::string& warning : report.warnings) text += fmt::format("note: {}\n", warning);
-  text += fmt::format("\n{} calls timed per size, {} to warm up, {} memory{}; started {}, ended {}", o.iterations,
-                      o.warmup, o.shared_memory ? "shared" : "host",
-                      o.rewrite ? ", inputs rewritten before each call" : "", report.start_time, report.end_time);
+  if (beside != nullptr) {
+    text += fmt::format("\nbeside it: {}{}, {}\n", beside->path,
+                        beside->commit.empty() ? "" : ", commit " + beside->commit, beside->start_time);
+    for (const std::string& each : differences(beside->setup, setup_of(report))) text += "  " + each + "\n";
+  }
+  text += fmt::format("\n{} calls timed per size{}, {} to warm up, {} memory{}; started {}, ended {}",
+                      o.time_ms > 0 ? fmt::format("{:g} ms of", o.time_ms) : std::to_string(o.iterations),
+                      o.repeats > 1 ? fmt::format(", {} times in turn (medians)", o.repeats) : "", o.warmup,
+                      o.shared_memory ? "shared" : "host", o.rewrite ? ", inputs rewritten before each call" : "",
+                      report.start_time, report.end_time);
   return fmt::format("<details><summary>How it was measured</summary>\n<pre>{}</pre></details>\n", escape_html(text));
 }
 
 }  // namespace
 
-std::string to_html(const Report& report) {
+std::string to_html(const Report& report, const Kept* beside) {
   const std::string ranks = fmt::format("{} rank{}", report.world, report.world == 1 ? "" : "s");
   const RankLine first = report.ranks.empty() ? RankLine{} : report.ranks.front();
   const std::string title = fmt::format("{}: {} over {}", report.collective->program, ranks, report.transport);
@@ -164,8 +232,9 @@ std::string to_html(const Report& report) {
       fmt::format("{} over {} on {} ({}) &middot; wreath {}{} &middot; {}", ranks, escape_html(report.transport),
                   escape_html(first.host), escape_html(first.cpu), WREATH_VERSION,
                   report.commit.empty() ? "" : ", commit " + escape_html(report.commit), report.start_time);
-  const std::string body = figures(report) + "<div class=\"plots\">\n" + plot(report, Axis::Bandwidth) +
-                           plot(report, Axis::Time) + "</div>\n" + table(report) + details(report);
+  const std::string body = figures(report) + "<div class=\"plots\">\n" + plot(report, beside, Axis::Bandwidth) +
+                           plot(report, beside, Axis::Time) + "</div>\n" + table(report, beside) +
+                           details(report, beside);
   return page(title, report.collective->program, about, body);
 }
 

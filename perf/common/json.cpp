@@ -89,6 +89,12 @@ Json per_iteration(const Measurement& m, int skipped) {
           {"times_us", m.iterations_us}};
 }
 
+// What `time` is the median of.
+Json repeats(const Measurement& m) {
+  const Interval spread = median_interval(m.samples_us);
+  return {{"samples_us", m.samples_us}, {"low_us", spread.low}, {"high_us", spread.high}};
+}
+
 // "lanes=1" and the like of a plan, by name; its first word is the algorithm.
 Json plan_json(const std::string& plan) {
   Json json = {{"text", plan}, {"algorithm", plan.substr(0, plan.find(' '))}};
@@ -121,6 +127,10 @@ Json result(const Report& report, const ReportRow& row) {
   json["experiment_name"] = "";
   json["wreath"] = {{"plan", plan_json(row.plan)}};
   json["wreath"]["limit_us"] = row.limit_us ? Json(*row.limit_us) : Json(nullptr);
+  if (report.options.repeats > 1) {
+    json["wreath"]["out_of_place"] = repeats(row.out_of_place);
+    json["wreath"]["in_place"] = row.in_place ? repeats(*row.in_place) : Json(nullptr);
+  }
   return json;
 }
 
@@ -128,6 +138,7 @@ Json own_keys(const Report& report) {
   const Options& o = report.options;
   Json json = {{"version", WREATH_VERSION},
                {"commit", report.commit.empty() ? Json(nullptr) : Json(report.commit)},
+               {"tool", report.collective->program},
                {"ranks", report.world},
                {"transport", report.transport},
                {"transport_note", report.transport_note},
@@ -137,6 +148,7 @@ Json own_keys(const Report& report) {
                {"offset_bytes", o.offset},
                {"unalign_elements", o.unalign},
                {"rewrite", o.rewrite},
+               {"repeats", o.repeats},
                {"average_mode", static_cast<int>(o.average)},
                {"clock_ns", report.clock_ns},
                {"flag_ns", report.flag_ns > 0 ? Json(report.flag_ns) : Json(nullptr)},

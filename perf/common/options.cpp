@@ -25,6 +25,8 @@ constexpr std::string_view kExamples = R"(examples:
   {0} -t 4 -b 1M -e 16M -i 1M -d all        four threads, every dtype, plus 1 MiB each
   {0} --ranks 2 --transport tcp             the same over TCP
   {0} --ranks 4 -b 8 -e 1G -f 4 --html a.html --json a.json    a page with plots, and the numbers
+  {0} --ranks 4 --time 20 --repeats 9 --json kept.json         a result to keep, with intervals
+  {0} --ranks 4 --time 20 --baseline kept.json                 exit 1 where it is slower now
   wreath run -n 4 --hosts a,b {0} -b 1M -e 1M                  ranks of a launcher: wreath run, torchrun, srun
 
 Sizes take K, M, G (binary). Bandwidths are in 1e9 bytes per second. `busbw` = algbw x {1}.
@@ -228,6 +230,13 @@ void add_output_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   file("-J,--json,--output_file", "numbers, with nccl-tests' keys", o.json_file);
   file("--csv", "one line per size", o.csv_file);
   file("--html", "a page with plots; no other file needed", o.html_file);
+  file("--beside", "another run's --json, drawn into --html", o.beside_file);
+  add_number(app, "--repeats", "runs all sizes in turn so often; shows medians and 90% intervals (1)", {1, 1000},
+             o.repeats);
+  file("--baseline", "another run's --json with intervals: exit 1 where this one is slower; --repeats is 9",
+       o.baseline_file);
+  add(app, "--tolerance", "how far beyond the baseline's interval is slower (5)", "PERCENT",
+      [&o](const std::string& text) { o.tolerance_percent = parse_positive("--tolerance", text, "percent", 1000); });
   if (row.collective == Collective::AllReduce) {
     app.add_flag("--limits", o.limits, "measures the machine's limit and prints it beside each size");
   } else {
@@ -294,6 +303,27 @@ void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   app.get_option("--start-descriptor")->group("");
 }
 
+constexpr int kJudgedRepeats = 9;  // their interval leaves out the fastest and the slowest
+
+// Rules between flags about kept results and repeats.
+void check_repeats(const CLI::App& app, Options& o) {
+  const bool judged = !o.baseline_file.empty();
+  if (judged && app.count("--repeats") == 0) o.repeats = kJudgedRepeats;
+  if (judged && o.repeats < kRoundsOfAnInterval) {
+    refuse("--repeats", std::to_string(o.repeats),
+           fmt::format("--baseline needs {} or more for an interval", kRoundsOfAnInterval));
+  }
+  if (judged && o.baseline_file == o.json_file) {
+    refuse("--baseline", o.baseline_file, "--json would write over it");
+  }
+  if (judged && o.cycles == 0) refuse("--baseline", o.baseline_file, "-N 0 never ends");
+  if (!judged && app.count("--tolerance") > 0) {
+    refuse("--tolerance", fmt::format("{:g}", o.tolerance_percent), "needs --baseline");
+  }
+  if (!o.beside_file.empty() && o.html_file.empty()) refuse("--beside", o.beside_file, "needs --html to be drawn in");
+  if (o.repeats > 1 && o.per_iteration) refuse("--repeats", std::to_string(o.repeats), "not together with -I");
+}
+
 // Rules between flags.
 void check_together(const CLI::App& app, Options& o) {
   const auto given = [&](const char* flag) { return app.count(flag) > 0; };
@@ -322,6 +352,7 @@ void check_together(const CLI::App& app, Options& o) {
   if (o.per_iteration && o.per_iteration_skip >= o.iterations) {
     refuse("-K", std::to_string(o.per_iteration_skip), fmt::format("leaves none of -n {} calls", o.iterations));
   }
+  check_repeats(app, o);
 }
 
 }  // namespace

@@ -20,8 +20,9 @@ struct Options {
   int iterations = 20;
   double time_ms = 0;  // not 0: as many timed calls as take so long, instead of `iterations`
   int warmup = 1;
-  int cycles = 1;  // 0: for ever
-  int check = 1;   // checked calls before the timed ones; 0: nothing is checked
+  int cycles = 1;   // 0: for ever
+  int repeats = 1;  // of all sizes in turn, of which medians and intervals are shown
+  int check = 1;    // checked calls before the timed ones; 0: nothing is checked
   std::vector<DataType> dtypes{DataType::Float32};
   std::vector<ReduceOp> ops{ReduceOp::Sum};
   Rank root = 0;
@@ -40,6 +41,9 @@ struct Options {
   std::string json_file;
   std::string csv_file;
   std::string html_file;
+  std::string beside_file;    // a kept result that is drawn in --html
+  std::string baseline_file;  // one that judges this run
+  double tolerance_percent = 5;
   CommunicatorOptions communicator;
   int start_descriptor = -1;         // of a process that launch() started: where its place is told
   std::vector<std::string> command;  // as typed, for the reports

@@ -18,7 +18,7 @@ constexpr std::string_view kStyle = R"(<style>
 * { box-sizing: border-box; }
 body { margin: 0; padding: 40px 24px 64px; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif; }
-main { max-width: 1240px; margin: 0 auto; }
+main { max-width: 1360px; margin: 0 auto; }
 h1 { margin: 0; font-size: 26px; font-weight: 650; letter-spacing: -0.01em; }
 .about { margin: 4px 0 28px; color: var(--soft); }
 .figures { display: flex; flex-wrap: wrap; gap: 14px; margin: 0 0 20px; padding: 0; }
@@ -27,7 +27,7 @@ h1 { margin: 0; font-size: 26px; font-weight: 650; letter-spacing: -0.01em; }
 .figures dt { color: var(--soft); font-size: 13px; }
 .figures dd { margin: 2px 0 0; font-size: 24px; font-weight: 620; font-variant-numeric: tabular-nums; }
 .figures small { font-size: 13px; font-weight: 400; color: var(--soft); }
-.bad { color: var(--bad); }
+.bad { color: var(--bad); } .good { color: var(--c2); }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(480px, 100%), 1fr)); gap: 20px; }
 svg { display: block; width: 100%; height: auto; font-family: inherit; }
 svg text { fill: var(--ink); }
@@ -40,11 +40,14 @@ svg .dot { fill: var(--card); stroke: var(--s); stroke-width: 2; } svg .halo { f
 svg .point:hover .halo { fill: var(--s); opacity: 0.2; } svg .point:hover .dot { fill: var(--s); }
 .s0 { --s: var(--c0); } .s1 { --s: var(--c1); } .s2 { --s: var(--c2); }
 .s3 { --s: var(--c3); } .s4 { --s: var(--c4); } .s5 { --s: var(--c5); }
+svg .spread { stroke: var(--s); stroke-width: 6; stroke-linecap: round; opacity: 0.22; }
+svg .beside .line { stroke-dasharray: 7 5; stroke-width: 1.8; opacity: 0.75; } svg .beside .dot { stroke-width: 1.5; }
+svg .beside .spread { stroke-width: 2; }
 .limit { --s: var(--limit); } svg .limit .line { stroke-dasharray: 2 6; } svg .limit .dot { display: none; }
 .scroll { overflow-x: auto; margin-top: 20px; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 14px;
   white-space: nowrap; }
-th { color: var(--soft); font-weight: 500; } th, td { text-align: right; padding: 5px 12px; }
+th { color: var(--soft); font-weight: 500; } th, td { text-align: right; padding: 5px 8px; }
 th.text, td.text { text-align: left; } thead tr:last-child th { border-bottom: 1px solid var(--rule); }
 th.group { text-align: center; } tbody tr:hover { background: var(--page); }
 details { margin-top: 20px; color: var(--soft); } summary { cursor: pointer; }

@@ -12,11 +12,13 @@
 namespace wreath::perf {
 namespace {
 
-constexpr double kWidth = 720;
-constexpr double kHeight = 400;
+constexpr double kWidth = 620;
+constexpr double kHeight = 380;
 constexpr double kLeft = 64;
 constexpr double kRight = 20;
 constexpr double kTop = 84;
+constexpr double kLegendY = 46;
+constexpr double kLegendLine = 17;
 constexpr double kBottom = 44;
 constexpr int kColours = 6;
 constexpr int kMostLabels = 9;
@@ -62,8 +64,8 @@ Frame frame_of(const Plot& plot) {
       if (!drawable(point)) continue;
       x_low = std::min(x_low, point.bytes);
       x_high = std::max(x_high, point.bytes);
-      y_low = std::min(y_low, point.value);
-      y_high = std::max(y_high, point.value);
+      y_low = std::min(y_low, point.low > 0 ? point.low : point.value);
+      y_high = std::max({y_high, point.value, point.high});
     }
   }
   if (x_high == 0) x_low = x_high = y_low = y_high = 1;
@@ -130,11 +132,23 @@ std::string grid(const Plot& plot, const Frame& frame) {
   return svg + straight("axis", kLeft, kFloor, kWidth - kRight, kFloor);
 }
 
-std::string class_of(const PlotSeries& series, int colour) {
-  return series.dashed ? "limit" : fmt::format("s{}", colour % kColours);
+// Of each series: its place among those that have a colour of their own decides.
+std::vector<std::string> classes_of(const Plot& plot) {
+  std::vector<std::string> classes;
+  int colour = 0;
+  for (const PlotSeries& series : plot.series) {
+    if (series.dashed) {
+      classes.emplace_back("limit");
+    } else if (series.beside >= 0) {
+      classes.push_back(classes[static_cast<std::size_t>(series.beside)] + " beside");
+    } else {
+      classes.push_back(fmt::format("s{}", colour++ % kColours));
+    }
+  }
+  return classes;
 }
 
-std::string line(const PlotSeries& series, const Frame& frame, int colour) {
+std::string line(const PlotSeries& series, const Frame& frame, const std::string& css) {
   std::string path;
   std::string points;
   for (const PlotPoint& point : series.points) {
@@ -142,30 +156,29 @@ std::string line(const PlotSeries& series, const Frame& frame, int colour) {
     const double x = frame.x(point.bytes);
     const double y = frame.y(point.value);
     path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : " L", x, y);
+    if (point.low > 0) points += straight("spread", x, frame.y(point.low), x, frame.y(point.high));
     points += fmt::format(R"(<g class="point"><circle class="halo" cx="{0:.1f}" cy="{1:.1f}" r="10"/>)"
                           R"(<circle class="dot" cx="{0:.1f}" cy="{1:.1f}" r="3.2"/><title>{2}</title></g>)",
                           x, y, escape_html(point.title));
   }
-  return fmt::format(R"(<g class="{}"><path class="line" d="{}"/>{}</g>)", class_of(series, colour), path, points);
+  return fmt::format(R"(<g class="{}"><path class="line" d="{}"/>{}</g>)", css, path, points);
 }
 
 // One entry after the other, under the title, in a second line where the first is full.
-std::string legend(const Plot& plot) {
+std::string legend(const Plot& plot, const std::vector<std::string>& classes) {
   std::string svg;
   double x = kLeft;
-  double y = 46;
-  int colour = 0;
-  for (const PlotSeries& series : plot.series) {
+  double y = kLegendY;
+  for (std::size_t i = 0; i < plot.series.size(); ++i) {
+    const PlotSeries& series = plot.series[i];
     const double width = 46 + 6.4 * static_cast<double>(series.name.size());
     if (x > kLeft && x + width > kWidth) {
       x = kLeft;
-      y += 17;
+      y += kLegendLine;
     }
-    svg += fmt::format(R"(<g class="{}">{}<text class="key" x="{:.1f}" y="{:.1f}">{}</text></g>)",
-                       class_of(series, colour), straight("line", x, y, x + 20, y), x + 26, y + 4,
-                       escape_html(series.name));
+    svg += fmt::format(R"(<g class="{}">{}<text class="key" x="{:.1f}" y="{:.1f}">{}</text></g>)", classes[i],
+                       straight("line", x, y, x + 20, y), x + 26, y + 4, escape_html(series.name));
     x += width;
-    colour += series.dashed ? 0 : 1;
   }
   return svg;
 }
@@ -178,12 +191,9 @@ std::string plot_svg(const Plot& plot) {
       fmt::format(R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}">)", kWidth, kHeight, escape_html(plot.title));
   svg += fmt::format(R"(<text class="title" x="{}" y="24">{} <tspan class="unit">{}</tspan></text>)", kLeft,
                      escape_html(plot.title), escape_html(plot.unit));
-  svg += legend(plot) + grid(plot, frame);
-  int colour = 0;
-  for (const PlotSeries& series : plot.series) {
-    svg += line(series, frame, colour);
-    colour += series.dashed ? 0 : 1;
-  }
+  const std::vector<std::string> classes = classes_of(plot);
+  svg += legend(plot, classes) + grid(plot, frame);
+  for (std::size_t i = 0; i < plot.series.size(); ++i) svg += line(plot.series[i], frame, classes[i]);
   return svg + "</svg>\n";
 }
 

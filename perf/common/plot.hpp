@@ -11,12 +11,15 @@ struct PlotPoint {
   double bytes = 0;
   double value = 0;
   std::string title;  // shown on hover
+  double low = 0;     // a line from here to `high` stands behind the point; 0: none
+  double high = 0;
 };
 
 struct PlotSeries {
   std::string name;
   std::vector<PlotPoint> points;  // ascending in bytes; values of 0 and below are left out
   bool dashed = false;            // a limit, not a measurement
+  int beside = -1;                // the index of the series that this one, of another run, is drawn beside
 };
 
 struct Plot {
@@ -25,7 +28,8 @@ struct Plot {
   std::vector<PlotSeries> series;
 };
 
-// `<svg>...</svg>`; classes s0..s5 colour the series, `limit` the dashed ones.
+// `<svg>...</svg>`; classes s0..s5 colour the series, `limit` the dashed ones; `beside` marks those of another run, in
+// the colour of the series that they belong to.
 std::string plot_svg(const Plot& plot);
 
 // & < > " ' as entities.

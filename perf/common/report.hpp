@@ -11,6 +11,8 @@
 
 namespace wreath::perf {
 
+struct Kept;
+
 // A rank, as the list at the top shows it.
 struct RankLine {
   int rank = 0;
@@ -28,7 +30,9 @@ struct Measurement {
   std::optional<std::uint64_t> wrong;    // nothing: not checked
   std::optional<Statistics> iterations;  // -I
   std::vector<double> iterations_us;
-  int calls = 0;  // that were timed
+  std::vector<double> samples_us;       // --repeats: the time of each; time_us is their median
+  std::optional<Interval> interval_us;  // that holds the median with 90 %, where there are samples enough
+  int calls = 0;                        // that were timed
 };
 
 struct ReportRow {
@@ -69,16 +73,20 @@ Rank shown_root(const Report& report, const Case& work);
 // Bandwidths and statistics from a combined Timing.
 Measurement measurement_of(const Report& report, const Case& work, const Timing& timing);
 
+// One row of the same case measured over and over (--repeats): medians, intervals, all that is wrong.
+ReportRow repeated(const Report& report, const std::vector<ReportRow>& rows);
+
 // `order=ring` and the like stay, `order=canonical` goes: what the table's last column says.
 std::string plan_note(const std::string& plan);
 
-// The table that people read, in nccl-tests' columns and one more.
+// The table that people read, in nccl-tests' columns and the algorithm; with -I, --repeats, --limits and -S more.
 std::string table_head(const Report& report);
 std::string table_row(const Report& report, const ReportRow& row);
 std::string table_foot(const Report& report);
 
 std::string to_json(const Report& report, const std::vector<std::string>& environment);
 std::string to_csv(const Report& report);
-std::string to_html(const Report& report);
+// `beside`: a result that is drawn in and put beside each row; may be null.
+std::string to_html(const Report& report, const Kept* beside = nullptr);
 
 }  // namespace wreath::perf

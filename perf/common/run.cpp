@@ -2,6 +2,7 @@
 #include "perf/common/run.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <thread>
 
+#include "perf/common/baseline.hpp"
 #include "perf/common/launch.hpp"
 #include "wreath/environment.hpp"
 
@@ -103,20 +105,6 @@ Result<Team> connect(const Options& options) {
   return team;
 }
 
-void print_now(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
-}
-
-Display terminal_display() {
-  const bool terminal = isatty(STDERR_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-  return {print_now, [terminal](const std::string& text) {
-            if (!terminal) return;
-            fmt::print(stderr, "\r\033[K{}", text);
-            std::fflush(stderr);
-          }};
-}
-
 int write_file(const char* flag, const std::string& path, const std::string& text) {
   if (path.empty()) return 0;
   std::ofstream file(path, std::ios::trunc | std::ios::binary);
@@ -127,12 +115,60 @@ int write_file(const char* flag, const std::string& path, const std::string& tex
   return 1;
 }
 
-int write_files(const Report& report) {
+// The kept results that a run is asked to stand beside: read anew, as the run took its time.
+struct KeptFiles {
+  std::optional<Kept> beside;
+  std::optional<Kept> baseline;
+};
+
+Result<KeptFiles> read_kept_files(const Options& options) {
+  KeptFiles files;
+  const auto read = [](const char* flag, const std::string& path, std::optional<Kept>& target) -> Status {
+    if (path.empty()) return {};
+    auto kept = read_kept(flag, path);
+    if (!kept) return kept.error();
+    target = *std::move(kept);
+    return {};
+  };
+  WREATH_TRY(read("--beside", options.beside_file, files.beside));
+  WREATH_TRY(read("--baseline", options.baseline_file, files.baseline));
+  return files;
+}
+
+int write_files(const Report& report, const Kept* beside) {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
   const Options& o = report.options;
   return write_file("--json", o.json_file, o.json_file.empty() ? "" : to_json(report, environment)) |
-         write_file("--csv", o.csv_file, to_csv(report)) | write_file("--html", o.html_file, to_html(report));
+         write_file("--csv", o.csv_file, to_csv(report)) | write_file("--html", o.html_file, to_html(report, beside));
+}
+
+int fail(const Error& error) {
+  fmt::print(stderr, "wreath: error: {}\n", error.message);
+  return exit_code(error.code);
+}
+
+// Judges, then writes: a baseline may be the file that is written. The exit code.
+int finish(const Report& report) {
+  const auto files = read_kept_files(report.options);
+  if (!files) return write_files(report, nullptr) | fail(files.error());
+  const Kept* const baseline = files->baseline ? &*files->baseline : nullptr;
+  const int written = write_files(report, files->beside ? &*files->beside : baseline);
+  if (baseline == nullptr) return written;
+  const Status able = check_baseline(*baseline, setup_of(report));
+  if (!able) return fail(able.error());
+  const Judgement judgement = judge_rows(report, *baseline);
+  fmt::print("{}", judgement.table);
+  std::fflush(stdout);
+  if (judgement.compared == 0) {
+    return fail(
+        {ErrorCode::InvalidArgument,
+         fmt::format("--baseline {}: it has none of this run's sizes, dtypes, operators and roots", baseline->path)});
+  }
+  if (judgement.slower.empty()) return written;
+  fmt::print(stderr, "wreath: error: {}: slower than --baseline {} at {}\n", report.collective->program, baseline->path,
+             fmt::join(judgement.slower, ", "));
+  return 1;
 }
 
 // What the ranks of this process end with: the first error, where one that is no echo of another's wins.
@@ -159,13 +195,13 @@ class Outcome {
 // Measures as one rank; rank 0 writes the files.
 Status run_member(Member& member, const CollectiveRow& row, const Options& options, const Surroundings& surroundings,
                   Outcome& outcome) {
-  const auto report = run_rank(member, row, options, surroundings, terminal_display());
+  const auto report = run_rank(member, row, options, surroundings, stream_display(stdout, stderr));
   if (!report) {
     outcome.report(report.error());
     return report.error();
   }
   if (!report->okay()) outcome.report(1);
-  if (member.rank() == 0) outcome.report(write_files(*report));
+  if (member.rank() == 0) outcome.report(finish(*report));
   return {};
 }
 
@@ -196,6 +232,31 @@ int run_ranks(const CollectiveRow& row, const Options& options) {
 
 }  // namespace
 
+Display stream_display(std::FILE* out, std::FILE* errors) {
+  const char* const no_color = std::getenv("NO_COLOR");
+  const bool terminal = isatty(fileno(errors)) != 0 && (no_color == nullptr || *no_color == '\0');
+  return {[out](const std::string& text) {
+            std::fputs(text.c_str(), out);
+            std::fflush(out);
+          },
+          [terminal, errors](const std::string& text) {
+            if (!terminal) return;
+            fmt::print(errors, "\r\033[K{}", text);
+            std::fflush(errors);
+          }};
+}
+
+Status check_kept_files(const CollectiveRow& row, const Options& options, int ranks) {
+  const auto files = read_kept_files(options);
+  if (!files) return files.error();
+  const Setup now = setup_of(row, options, ranks);
+  if (files->beside && files->beside->setup.program != now.program) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("--beside {}: it is of {}, not of {}", options.beside_file,
+                                                         files->beside->setup.program, now.program)};
+  }
+  return files->baseline ? check_baseline(*files->baseline, now) : Status{};
+}
+
 int run_peer(Member& member, std::string_view transport, const std::vector<std::string>& command) {
   const CollectiveRow& row = row_of(command.front());
   const auto parsed = parse_options(row, command);
@@ -223,6 +284,8 @@ int run_tool(std::string_view program, int argc, char** argv) {
   if (is_first_process(options)) {
     const auto files = check_output_files(options);
     if (const Stop* what = std::get_if<Stop>(&files)) return stop(*what);
+    const Status kept = check_kept_files(row, options, expected_ranks(options));
+    if (!kept) return fail(kept.error());
   }
   if (options.ranks > 0 && options.start_descriptor < 0) return launch(options.ranks, options.threads, command);
   return run_ranks(row, options);

@@ -1,6 +1,7 @@
 // A perf tool from its command line to its exit code.
 #pragma once
 
+#include <cstdio>
 #include <functional>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct Display {
   std::function<void(const std::string&)> progress;  // one short line, replaced by the next; "" clears
 };
 
+// Text to `out`; the progress line to `errors`, where that is a terminal and the environment variable NO_COLOR is not
+// set to anything.
+Display stream_display(std::FILE* out, std::FILE* errors);
+
 // What a run knows before it starts.
 struct Surroundings {
   std::string transport;  // between ranks 0 and 1
@@ -35,6 +40,9 @@ Result<int> choose_core(Member& member, bool pin);
 
 // Whether a group of `ranks` ranks can do what is asked: Unavailable or InvalidArgument.
 Status check_group(const CollectiveRow& row, const Options& options, int ranks);
+
+// Whether kept results that are to be read can be, and suit a run of `ranks` ranks (0: not known yet).
+Status check_kept_files(const CollectiveRow& row, const Options& options, int ranks);
 
 // All that one cycle measures, in the order of the table.
 std::vector<Case> cases_of(const CollectiveRow& row, const Options& options, int ranks);

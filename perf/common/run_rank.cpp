@@ -97,19 +97,35 @@ void append_sizes(const CollectiveRow& row, const Options& options, int ranks, c
   }
 }
 
-// Measures every case once; rank 0 shows each as it comes. Reports of endless cycles keep no rows.
+// What the progress line says of case `at` of `cases` in a round of --repeats.
+std::string progress_text(const Report& report, const std::vector<Case>& cases, std::size_t at, int round) {
+  const Case& work = cases[at];
+  std::string text = fmt::format("{} {} of {}: {} {}", report.collective->title(), at + 1, cases.size(),
+                                 format_size(work.bytes), table_name(work.kind.dtype));
+  if (report.options.repeats > 1) text += fmt::format(", repeat {} of {}", round + 1, report.options.repeats);
+  return text;
+}
+
+// Measures every case once, or all of them in turn as often as --repeats says; rank 0 shows each as soon as it is
+// complete. Reports of endless cycles keep no rows.
 Status run_cycle(Member& member, Bench& bench, Report& report, const std::vector<Case>& cases, const Limits& limits,
                  const Display& display) {
   const bool shows = member.rank() == 0;
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    if (shows) display.progress(fmt::format("{} of {}: {}", i + 1, cases.size(), format_size(cases[i].bytes)));
-    auto measured = measure(member, bench, report, cases[i]);
-    if (!measured) return measured.error();
-    const auto limit = limits.time_us.find(cases[i].bytes);
-    if (limit != limits.time_us.end()) measured->limit_us = limit->second;
-    if (shows) display.progress("");
-    if (shows) display.print(table_row(report, *measured));
-    if (report.options.cycles > 0) report.rows.push_back(*std::move(measured));
+  std::vector<std::vector<ReportRow>> measured(cases.size());
+  for (int round = 0; round < report.options.repeats; ++round) {
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      if (shows) display.progress(progress_text(report, cases, i, round));
+      auto row = measure(member, bench, report, cases[i]);
+      if (shows) display.progress("");
+      if (!row) return row.error();
+      measured[i].push_back(*std::move(row));
+      if (round + 1 < report.options.repeats) continue;
+      ReportRow complete = repeated(report, measured[i]);
+      const auto limit = limits.time_us.find(cases[i].bytes);
+      if (limit != limits.time_us.end()) complete.limit_us = limit->second;
+      if (shows) display.print(table_row(report, complete));
+      if (report.options.cycles > 0) report.rows.push_back(std::move(complete));
+    }
   }
   return {};
 }

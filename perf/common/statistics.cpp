@@ -25,6 +25,30 @@ Statistics summarize(std::span<const double> samples) {
   return result;
 }
 
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+Interval median_interval(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  constexpr double kOutside = 0.1;
+  double probability = std::pow(0.5, static_cast<double>(n));  // that exactly `left_out` values lie below the median
+  double below = probability;                                  // that at most so many do
+  std::size_t left_out = 0;
+  for (std::size_t next = 1; 2 * (next + 1) <= n; ++next) {
+    probability *= static_cast<double>(n - next + 1) / static_cast<double>(next);
+    below += probability;
+    if (2 * below > kOutside) break;
+    left_out = next;
+  }
+  return {values[left_out], values[n - 1 - left_out]};
+}
+
 double average_of(Average mode, std::span<const double> by_rank) {
   const Statistics all = summarize(by_rank);
   switch (mode) {

@@ -20,6 +20,18 @@ struct Statistics {
 // Of at least one sample.
 Statistics summarize(std::span<const double> samples);
 
+double median(std::vector<double> values);
+
+inline constexpr int kRoundsOfAnInterval = 5;  // fewer give none of 90 %
+
+// The middle of a sample's sorted values that holds its median with at least 90 % probability, whatever the
+// distribution (order statistics; binomial with 1/2). The whole range for fewer than 8 values.
+struct Interval {
+  double low = 0;
+  double high = 0;
+};
+Interval median_interval(std::vector<double> values);
+
 // Which time stands for all ranks (-a).
 enum class Average { Rank0 = 0, Mean = 1, Minimum = 2, Maximum = 3 };
 double average_of(Average mode, std::span<const double> by_rank);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "perf/common/report.hpp"
 #include "perf/limits/shm.hpp"
@@ -18,39 +19,66 @@ std::string fitted(double value, int width) {
   return fmt::format("{:{}.{}e}", value, width, width >= 7 ? 1 : 0);
 }
 
+struct Column {
+  std::string_view name;
+  std::string_view unit;
+};
+constexpr std::array kPerIteration{Column{"i_min", "(us)"}, Column{"i_max", "(us)"}, Column{"i_p99", "(us)"},
+                                   Column{"i_cv%", "(%)"}};
+constexpr std::array kInterval{Column{"low", "(us)"}, Column{"high", "(us)"}};
+
+// What stands behind nccl-tests' four columns of each direction.
+std::span<const Column> extra_columns(const Report& report) {
+  if (report.options.per_iteration) return kPerIteration;
+  if (report.options.repeats > 1) return kInterval;
+  return {};
+}
+
+std::string extra_values(const Report& report, const Measurement& m) {
+  std::vector<double> values;
+  if (report.options.per_iteration && m.iterations) {
+    values = {m.iterations->minimum, m.iterations->maximum, m.iterations->p99, m.iterations->variation_percent()};
+  } else if (report.options.repeats > 1) {
+    const Interval spread = m.samples_us.empty() ? Interval{m.time_us, m.time_us} : median_interval(m.samples_us);
+    values = {spread.low, spread.high};
+  }
+  std::string text;
+  for (const double value : values) text += "  " + fitted(value, 7);
+  return text;
+}
+
 std::string measured(const Report& report, const std::optional<Measurement>& maybe) {
   if (!maybe) {
     std::string text = fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", "N/A", "N/A", "N/A", "N/A");
-    for (int i = 0; report.options.per_iteration && i < 4; ++i) text += fmt::format("  {:>7}", "N/A");
+    for (std::size_t i = 0; i < extra_columns(report).size(); ++i) text += fmt::format("  {:>7}", "N/A");
     return text;
   }
   const Measurement& m = *maybe;
   std::string text =
       fmt::format("  {}  {}  {}  ", fitted(m.time_us, 7), fitted(m.algorithm_gbps, 6), fitted(m.bus_gbps, 6));
   text += m.wrong ? fmt::format("{:>6g}", static_cast<double>(*m.wrong)) : "   N/A";
-  if (report.options.per_iteration && m.iterations) {
-    const Statistics& s = *m.iterations;
-    for (const double each : {s.minimum, s.maximum, s.p99, s.variation_percent()}) text += "  " + fitted(each, 7);
-  }
-  return text;
+  return text + extra_values(report, m);
 }
 
 // The columns of one direction in the two lines of the head.
 std::string measured_head(const Report& report, bool names) {
   std::string text = names ? fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", "time", "algbw", "busbw", "#wrong")
                            : fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", "(us)", "(GB/s)", "(GB/s)", "");
-  if (!report.options.per_iteration) return text;
-  return text + (names ? fmt::format("  {:>7}  {:>7}  {:>7}  {:>7}", "i_min", "i_max", "i_p99", "i_cv%")
-                       : fmt::format("  {:>7}  {:>7}  {:>7}  {:>7}", "(us)", "(us)", "(us)", "(%)"));
+  for (const Column& column : extra_columns(report)) {
+    text += fmt::format("  {:>7}", names ? column.name : column.unit);
+  }
+  return text;
 }
 
 std::string column_heads(const Report& report) {
   const bool stamps = report.options.timestamps;
   const bool limit = !report.limit_name.empty();
-  const std::string_view over = report.options.per_iteration
-                                    ? "              out-of-place (+ per-iteration)                                "
-                                      "in-place (+ per-iteration)"
-                                    : "           out-of-place                       in-place          ";
+  std::string over = "           out-of-place                       in-place          ";
+  if (const std::size_t extra = extra_columns(report).size(); extra > 0) {
+    const std::string_view what = report.options.per_iteration ? "per-iteration" : "90% interval";
+    over = fmt::format("{:^{}}", fmt::format("out-of-place (+ {})", what), 33 + 9 * extra);
+    over += fmt::format("{:^{}}", fmt::format("in-place (+ {})", what), 33 + 9 * extra);
+  }
   std::string text = fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}\n", "", "", "", "", "", over);
   for (const bool names : {true, false}) {
     text += names ? fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", "size", "count", "type", "redop", "root")
@@ -94,12 +122,35 @@ Measurement measurement_of(const Report& report, const Case& work, const Timing&
   m.time_us = timing.time_us;
   m.algorithm_gbps = timing.time_us > 0 ? static_cast<double>(work.bytes) / (timing.time_us * 1e3) : 0;
   m.bus_gbps = m.algorithm_gbps * report.collective->bus_factor(report.world);
+  if (report.collective->has(kCountsOthers)) m.algorithm_gbps = m.bus_gbps;
   if (report.options.check > 0) m.wrong = timing.wrong;
   const auto skip = static_cast<std::size_t>(report.options.per_iteration_skip);
   if (timing.iterations_us.size() > skip) m.iterations = summarize(std::span(timing.iterations_us).subspan(skip));
   m.iterations_us = timing.iterations_us;
   m.calls = timing.iterations;
   return m;
+}
+
+ReportRow repeated(const Report& report, const std::vector<ReportRow>& rows) {
+  ReportRow result = rows.back();
+  if (rows.size() == 1) return result;
+  const auto merge = [&](auto direction, Measurement& merged) {
+    Timing timing;
+    std::vector<double> samples;
+    for (const ReportRow& row : rows) {
+      const Measurement& each = *direction(row);
+      samples.push_back(each.time_us);
+      timing.wrong += each.wrong.value_or(0);
+    }
+    timing.time_us = median(samples);
+    timing.iterations = merged.calls;
+    merged = measurement_of(report, result.work, timing);
+    if (samples.size() >= kRoundsOfAnInterval) merged.interval_us = median_interval(samples);
+    merged.samples_us = std::move(samples);
+  };
+  merge([](const ReportRow& row) { return &row.out_of_place; }, result.out_of_place);
+  if (result.in_place) merge([](const ReportRow& row) { return &*row.in_place; }, *result.in_place);
+  return result;
 }
 
 std::string plan_note(const std::string& plan) {
@@ -128,6 +179,10 @@ std::string table_head(const Report& report) {
                   report.clock_ns, o.per_iteration || o.rewrite ? "each call is timed" : "loops of calls are timed");
   if (!report.transport_note.empty()) {
     text += fmt::format("# Transport {}{}\n", report.transport, report.transport_note);
+  }
+  if (o.repeats > 1) {
+    text += fmt::format("# Repeats {}: all sizes in turn; times are medians{}\n", o.repeats,
+                        o.repeats < kRoundsOfAnInterval ? ", low and high the whole range" : "");
   }
   if (report.flag_ns > 0) {
     text += fmt::format("# Cores {}: a flag takes {:.0f} ns from one to another\n", core_distance(report.flag_ns),

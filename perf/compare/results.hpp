@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "perf/common/statistics.hpp"
+
 namespace wreath::perf {
 
 // One thing that is timed: a perf tool's operation at one size over one transport.
@@ -26,18 +28,6 @@ struct Times {
 
 // By setting's code; "wreath" is this library.
 using Contest = std::map<std::string, Times>;
-
-double median(std::vector<double> values);
-
-inline constexpr int kRoundsOfAnInterval = 5;  // fewer give none of 90 %
-
-// The middle of a sample's sorted values that holds its median with at least 90 % probability, whatever the
-// distribution (order statistics; binomial with 1/2). The whole range for fewer than 8 values.
-struct Interval {
-  double low = 0;
-  double high = 0;
-};
-Interval median_interval(std::vector<double> values);
 
 // How a cell ended: the best setting of any peer by its median, against this library.
 struct Verdict {

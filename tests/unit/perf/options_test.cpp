@@ -140,6 +140,14 @@ TEST(CommandLine, RefusesNamingFlagAndValue) {
       {{"--sizes", "8", "-b", "8"}, "--sizes 8: not together with -b"},
       {{"--time", "0"}, "--time 0: not a number of milliseconds above 0"},
       {{"--time", "5", "-n", "5"}, "--time 5: not together with -n"},
+      {{"--repeats", "0"}, "--repeats 0: not a whole number from 1 to 1000"},
+      {{"--repeats", "3", "--baseline", "k.json"}, "--repeats 3: --baseline needs 5 or more"},
+      {{"--repeats", "3", "-I", "1"}, "--repeats 3: not together with -I"},
+      {{"--baseline", "k.json", "-N", "0"}, "--baseline k.json: -N 0 never ends"},
+      {{"--baseline", "k.json", "--json", "k.json"}, "--baseline k.json: --json would write over it"},
+      {{"--tolerance", "3"}, "--tolerance 3: needs --baseline"},
+      {{"--tolerance", "x", "--baseline", "k.json"}, "--tolerance x: not a number of percent above 0"},
+      {{"--beside", "k.json"}, "--beside k.json: needs --html"},
       {{"--place", "in"}, "--place in: give both or out"},
   };
   for (const Bad& each : bad) {
@@ -223,6 +231,12 @@ TEST(Cases, AreWholeBlocksWithoutRepeats) {
   options.all_roots = true;
   EXPECT_EQ(cases_of(row_of("reduce_perf"), options, 3).size(), 15U);
   EXPECT_EQ(cases_of(row_of("reduce_perf"), options, 3).back().kind.root, 2);
+}
+
+TEST(CommandLine, RepeatsWhereABaselineJudges) {
+  EXPECT_EQ(accepted({}).repeats, 1);
+  EXPECT_EQ(accepted({"--baseline", "k.json"}).repeats, 9);
+  EXPECT_EQ(accepted({"--baseline", "k.json", "--repeats", "5", "--tolerance", "2.5"}).tolerance_percent, 2.5);
 }
 
 TEST(CommandLine, HelpShowsExamples) {

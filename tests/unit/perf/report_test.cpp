@@ -122,6 +122,36 @@ TEST(Report, BusBandwidthFollowsNcclTests) {
   }
 }
 
+TEST(Report, HypercubeCountsWhatComesFromOthersInBothBandwidths) {
+  Report report = sample();
+  report.collective = &row_of("hypercube_perf");
+  Timing timing;
+  timing.time_us = 1000;
+  const Measurement m = measurement_of(report, {1'000'000, 250'000, 62'500, {}}, timing);
+  EXPECT_DOUBLE_EQ(m.algorithm_gbps, 0.75);
+  EXPECT_DOUBLE_EQ(m.bus_gbps, 0.75);
+}
+
+TEST(Table, RepeatedRowsHaveTheEndsOfTheInterval) {
+  Report report = sample();
+  report.options.repeats = 8;
+  std::vector<ReportRow> rows;
+  for (int i = 1; i <= 8; ++i) {
+    rows.push_back(report.rows[1]);
+    rows.back().out_of_place.time_us = 100 * i;
+    rows.back().out_of_place.wrong = i == 3 ? 2 : 0;
+  }
+  const ReportRow row = repeated(report, rows);
+  EXPECT_EQ(row.out_of_place.wrong, 2U);
+  EXPECT_EQ(table_row(report, row),
+            "     1048576        262144     int32     sum      -1   450.00    2.33    3.50       2   200.00   700.00"
+            "    98.50   10.65   15.97       0    98.50    98.50  ring lanes=2 tile=256K order=ring\n");
+  const std::string head = table_head(report);
+  EXPECT_THAT(head, HasSubstr("#       size         count      type   redop    root     time   algbw   busbw  #wrong"
+                              "      low     high     time   algbw   busbw  #wrong      low     high  algorithm\n"));
+  EXPECT_THAT(head, HasSubstr("# Repeats 8: all sizes in turn; times are medians\n"));
+}
+
 TEST(Json, NumbersAreNumbersUnderNcclTestsKeys) {
   const auto json = nlohmann::json::parse(to_json(sample(), {}));
   EXPECT_EQ(json["version"], 3);

@@ -1,0 +1,189 @@
+// Reading a kept result, and telling how it differs from a run.
+#include "perf/common/kept.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "perf/common/machine.hpp"
+
+namespace wreath::perf {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string text_of(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// A number, or a text that is one; 0 for anything else.
+double number_of(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end()) return 0;
+  if (found->is_number()) return found->get<double>();
+  if (!found->is_string()) return 0;
+  const auto& text = found->get_ref<const std::string&>();
+  double number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+const Json& part(const Json& json, const char* key) {
+  static const Json kNothing = Json::object();
+  const auto found = json.find(key);
+  return found != json.end() && found->is_object() ? *found : kNothing;
+}
+
+std::string buffers_text(bool shared, double offset, double unalign) {
+  return fmt::format("{} memory offset {:g} unalign {:g}", shared ? "shared" : "host", offset, unalign);
+}
+
+std::string timing_text(bool rewrites, bool checks, int average, bool both_places) {
+  return fmt::format("inputs {} {} -a {} {}", rewrites ? "rewritten" : "kept", checks ? "checked" : "unchecked",
+                     average, both_places ? "both places" : "out of place alone");
+}
+
+std::optional<KeptTime> time_of(const Json& row, const char* place) {
+  const Json& json = part(row, place);
+  KeptTime time{number_of(json, "time"), number_of(json, "alg_bw"), number_of(json, "bus_bw"), {}};
+  if (time.time_us <= 0) return std::nullopt;
+  const Json& repeats = part(part(row, "wreath"), place);
+  const auto samples = repeats.find("samples_us");
+  if (samples != repeats.end() && samples->is_array() && samples->size() >= kRoundsOfAnInterval) {
+    time.interval_us = Interval{number_of(repeats, "low_us"), number_of(repeats, "high_us")};
+  }
+  return time;
+}
+
+KeptRow row_from(const Json& json) {
+  KeptRow row;
+  row.bytes = static_cast<std::size_t>(number_of(json, "size"));
+  row.dtype = text_of(json, "type");
+  row.op = text_of(json, "redop");
+  row.root = static_cast<int>(number_of(json, "root"));
+  row.plan = text_of(part(part(json, "wreath"), "plan"), "text");
+  row.out_of_place = time_of(json, "out_of_place");
+  row.in_place = time_of(json, "in_place");
+  return row;
+}
+
+// Of nccl-tests' files, which do not say them in numbers, from the list of devices.
+void read_ranks(const Json& config, Setup& setup) {
+  const auto devices = config.find("devices");
+  if (devices == config.end() || !devices->is_array()) return;
+  std::set<std::string> hosts;
+  for (const Json& each : *devices) hosts.insert(text_of(each, "hostname"));
+  setup.ranks = static_cast<int>(devices->size());
+  setup.hosts = static_cast<int>(hosts.size());
+}
+
+Setup setup_from(const Json& json) {
+  const Json& own = part(json, "wreath");
+  const Json& config = part(json, "config");
+  Setup setup;
+  const auto args = json.find("args");
+  if (args != json.end() && args->is_array() && !args->empty() && args->front().is_string()) {
+    setup.program = std::filesystem::path(args->front().get<std::string>()).filename().string();
+  }
+  read_ranks(config, setup);
+  if (own.empty()) return setup;
+  if (own.contains("tool")) setup.program = text_of(own, "tool");
+  setup.cpu = text_of(part(own, "machine"), "cpu");
+  setup.transport = text_of(own, "transport");
+  setup.buffers = buffers_text(text_of(own, "memory") == "shared", number_of(own, "offset_bytes"),
+                               number_of(own, "unalign_elements"));
+  const auto in_place_absent = [](const Json& row) { return !part(row, "in_place").contains("time"); };
+  const auto rewrite = own.find("rewrite");
+  const auto& rows = json["results"];
+  setup.timing = timing_text(rewrite != own.end() && *rewrite == true, number_of(config, "validation") > 0,
+                             static_cast<int>(number_of(own, "average_mode")),
+                             !std::all_of(rows.begin(), rows.end(), in_place_absent));
+  return setup;
+}
+
+template <typename T>
+void compare(std::string_view what, const T& kept, const T& now, std::vector<std::string>& list) {
+  if (kept != T{} && now != T{} && kept != now) list.push_back(fmt::format("{} {}, here {}", what, kept, now));
+}
+
+}  // namespace
+
+Setup setup_of(const CollectiveRow& row, const Options& options, int ranks) {
+  Setup setup;
+  setup.program = std::string(row.program);
+  setup.cpu = cpu_name();
+  setup.ranks = ranks;
+  setup.buffers =
+      buffers_text(options.shared_memory, static_cast<double>(options.offset), static_cast<double>(options.unalign));
+  setup.timing = timing_text(options.rewrite, options.check > 0, static_cast<int>(options.average),
+                             !options.only_out_of_place && !row.has(kNothingToReuse));
+  return setup;
+}
+
+Setup setup_of(const Report& report) {
+  Setup setup = setup_of(*report.collective, report.options, report.world);
+  std::set<std::string> hosts;
+  for (const RankLine& line : report.ranks) hosts.insert(line.host);
+  setup.hosts = static_cast<int>(hosts.size());
+  setup.transport = report.transport;
+  if (!report.ranks.empty()) setup.cpu = report.ranks.front().cpu;
+  return setup;
+}
+
+std::vector<std::string> differences(const Setup& kept, const Setup& now) {
+  std::vector<std::string> list;
+  compare("tool", kept.program, now.program, list);
+  compare("processor", kept.cpu, now.cpu, list);
+  compare("ranks", kept.ranks, now.ranks, list);
+  compare("hosts", kept.hosts, now.hosts, list);
+  compare("transport", kept.transport, now.transport, list);
+  compare("buffers", kept.buffers, now.buffers, list);
+  compare("timing", kept.timing, now.timing, list);
+  return list;
+}
+
+const KeptRow* Kept::find(const Report& report, const Case& work) const {
+  const auto same = [&](const KeptRow& row) {
+    return row.bytes == work.bytes && row.dtype == table_name(work.kind.dtype) && row.op == shown_op(report, work) &&
+           row.root == shown_root(report, work);
+  };
+  const auto found = std::find_if(rows.begin(), rows.end(), same);
+  return found == rows.end() ? nullptr : &*found;
+}
+
+std::string Kept::label(const Setup& now) const {
+  std::string text = std::filesystem::path(path).filename().string();
+  if (setup.transport != now.transport && !setup.transport.empty()) text += " " + setup.transport;
+  if (setup.ranks != now.ranks && setup.ranks > 0) text += fmt::format(" {} ranks", setup.ranks);
+  return text;
+}
+
+Result<Kept> read_kept(std::string_view flag, const std::string& path) {
+  const auto error = [&](std::string_view why) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("{} {}: {}", flag, path, why)};
+  };
+  std::ifstream file(path);
+  if (!file) return error("cannot be read");
+  const Json json = Json::parse(file, nullptr, false);
+  if (!json.is_object() || !json.contains("results") || !json["results"].is_array()) {
+    return error("not a result that a perf tool wrote with --json");
+  }
+  Kept kept;
+  kept.path = path;
+  kept.setup = setup_from(json);
+  kept.commit = text_of(part(json, "wreath"), "commit");
+  kept.start_time = text_of(json, "start_time");
+  for (const Json& row : json["results"]) {
+    if (row.is_object()) kept.rows.push_back(row_from(row));
+  }
+  if (kept.rows.empty()) return error("it has no rows");
+  return kept;
+}
+
+}  // namespace wreath::perf

@@ -1,0 +1,94 @@
+// The progress line: on terminals alone, erased before anything else is printed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "perf/common/run.hpp"
+#include "tests/unit/perf/threads.hpp"
+
+namespace wreath::perf {
+namespace {
+
+using testing::IsEmpty;
+
+struct Close {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, Close>;
+
+// What a terminal shows of a display's progress, as bytes.
+std::string shown_on_terminal(const std::vector<std::string>& lines) {
+  int master = -1;
+  int slave = -1;
+  if (openpty(&master, &slave, nullptr, nullptr, nullptr) != 0) return "no terminal";
+  const File out(std::tmpfile());
+  std::string text(4096, '\0');
+  {
+    const File errors(fdopen(slave, "w"));
+    const Display display = stream_display(out.get(), errors.get());
+    for (const std::string& line : lines) display.progress(line);
+    std::fputc('.', errors.get());
+    std::fflush(errors.get());
+    const ssize_t got = read(master, text.data(), text.size());
+    text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  }
+  close(master);
+  return text;
+}
+
+TEST(Progress, IsErasedOnATerminal) {
+  unsetenv("NO_COLOR");
+  EXPECT_EQ(shown_on_terminal({"1 of 2", "2 of 2", ""}), "\r\033[K1 of 2\r\033[K2 of 2\r\033[K.");
+}
+
+TEST(Progress, IsNotShownWhereNobodyWantsEscapes) {
+  setenv("NO_COLOR", "1", 1);
+  EXPECT_EQ(shown_on_terminal({"1 of 2", ""}), ".");
+  setenv("NO_COLOR", "", 1);
+  EXPECT_EQ(shown_on_terminal({""}), "\r\033[K.") << "an empty value says nothing";
+  unsetenv("NO_COLOR");
+}
+
+TEST(Progress, IsNotWrittenToFiles) {
+  const File out(std::tmpfile());
+  const File errors(std::tmpfile());
+  const Display display = stream_display(out.get(), errors.get());
+  display.progress("1 of 2");
+  display.print("row\n");
+  EXPECT_EQ(std::ftell(errors.get()), 0);
+  EXPECT_EQ(std::ftell(out.get()), 4);
+}
+
+// What rank 0's display was told, one entry a call; progress in brackets.
+std::vector<std::string> told(const Options& options) {
+  std::vector<std::string> calls;
+  on_ranks(2, {}, 0, [&](Member& member) {
+    const bool first = member.rank() == 0;
+    const Display display{[&, first](const std::string& text) { first ? calls.push_back(text) : void(); },
+                          [&, first](const std::string& text) { first ? calls.push_back("[" + text + "]") : void(); }};
+    EXPECT_TRUE(run_rank(member, row_of("all_reduce_perf"), options, {"shm", {}}, display));
+  });
+  return calls;
+}
+
+TEST(Progress, SaysWhatIsMeasuredAndIsGoneBeforeEachRow) {
+  Options options;
+  options.sizes.list = {8, 1024};
+  options.iterations = 2;
+  options.pin = false;
+  options.repeats = 2;
+  const auto calls = told(options);
+  ASSERT_EQ(calls.size(), 12U);
+  EXPECT_EQ(calls[1], "[all_reduce 1 of 2: 8 float, repeat 1 of 2]");
+  EXPECT_EQ(calls[3], "[all_reduce 2 of 2: 1K float, repeat 1 of 2]");
+  EXPECT_EQ(calls[8], "[all_reduce 2 of 2: 1K float, repeat 2 of 2]");
+  for (const std::size_t erased : {2U, 4U, 6U, 9U}) EXPECT_EQ(calls[erased], "[]");
+  for (const std::size_t row : {7U, 10U}) EXPECT_THAT(calls[row], testing::HasSubstr("     float     sum      -1 "));
+}
+
+}  // namespace
+}  // namespace wreath::perf
