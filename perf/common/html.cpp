@@ -111,16 +111,18 @@ std::string plot(const Report& report, const Kept* beside, Axis axis) {
     const auto same = [&](const Case& each) { return same_line(each, row.work); };
     if (std::none_of(lines.begin(), lines.end(), same)) lines.push_back(row.work);
   }
+  std::vector<PlotSeries> others;
   for (const Case& line : lines) {
     for (const bool in_place : {false, true}) {
       if (in_place && !report.rows.front().in_place) continue;
       const int index = static_cast<int>(drawn.series.size());
       drawn.series.push_back(measured_series(report, line, in_place, axis));
       if (beside == nullptr) continue;
-      PlotSeries kept = kept_series(report, *beside, drawn.series.back(), line, in_place, index, axis);
-      if (!kept.points.empty()) drawn.series.push_back(std::move(kept));
+      others.push_back(kept_series(report, *beside, drawn.series.back(), line, in_place, index, axis));
+      if (others.back().points.empty()) others.pop_back();
     }
   }
+  drawn.series.insert(drawn.series.end(), others.begin(), others.end());
   if (!report.limit_name.empty() && !report.rows.empty()) drawn.series.push_back(limit_series(report, axis));
   return fmt::format("<div class=\"card\">{}</div>\n", plot_svg(drawn));
 }

@@ -2,6 +2,7 @@
 #include "perf/common/kept.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -158,10 +159,11 @@ const KeptRow* Kept::find(const Report& report, const Case& work) const {
 }
 
 std::string Kept::label(const Setup& now) const {
-  std::string text = std::filesystem::path(path).filename().string();
-  if (setup.transport != now.transport && !setup.transport.empty()) text += " " + setup.transport;
-  if (setup.ranks != now.ranks && setup.ranks > 0) text += fmt::format(" {} ranks", setup.ranks);
-  return text;
+  std::vector<std::string> apart;
+  if (setup.transport != now.transport && !setup.transport.empty()) apart.push_back(setup.transport);
+  if (setup.ranks != now.ranks && setup.ranks > 0) apart.push_back(fmt::format("{} ranks", setup.ranks));
+  const std::string file = std::filesystem::path(path).filename().string();
+  return apart.empty() ? file : fmt::format("{} ({})", file, fmt::join(apart, ", "));
 }
 
 Result<Kept> read_kept(std::string_view flag, const std::string& path) {

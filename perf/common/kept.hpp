@@ -52,7 +52,7 @@ struct Kept {
 
   // The row of the same size, dtype, operator and root; null: there is none.
   const KeptRow* find(const Report& report, const Case& work) const;
-  // "kept.json", and what it does not share with the run that it stands beside.
+  // "kept.json (tcp)": the file, and what it does not share with the run that it stands beside.
   std::string label(const Setup& now) const;
 };
 

@@ -180,7 +180,7 @@ TEST(Html, DrawsAnotherRunBesideThisOne) {
   const std::string alone = to_html(now);
   const std::string page = to_html(now, &kept);
   const std::string label = kept.label(setup_of(now));
-  EXPECT_THAT(label, testing::EndsWith(".json tcp"));
+  EXPECT_THAT(label, testing::EndsWith(".json (tcp)"));
   EXPECT_THAT(page, HasSubstr(label + ": out of place"));
   EXPECT_THAT(page, HasSubstr(label + ": in place"));
   EXPECT_THAT(page, HasSubstr("class=\"s1 beside\""));
