@@ -21,5 +21,7 @@ void register_reduce();
 void register_copies();
 void register_fifo();
 void register_executor();
+void register_steps();
+void register_plans();
 
 }  // namespace wreath::perf

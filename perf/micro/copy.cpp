@@ -1,21 +1,16 @@
 // The three copies, between private buffers. What `fill` saves shows only with a reader: see the fifo benchmark.
 #include "kernels/kernels.hpp"
 #include "perf/limits/machine.hpp"
-#include "perf/micro/buffers.hpp"
+#include "perf/micro/memory_share.hpp"
 
 namespace wreath::perf {
 namespace {
 
-// Bytes read and written per second.
 void run_copy(benchmark::State& state, CopyKernel kernel) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const Pages target(bytes);
   const Pages source(bytes);
-  for (auto _ : state) {
-    kernel(target.data(), source.data(), bytes);
-    benchmark::ClobberMemory();
-  }
-  count_bytes(state, 2 * state.range(0));
+  run_kernel(state, 2 * bytes, Yardstick::Copy, [&] { kernel(target.data(), source.data(), bytes); });
 }
 
 }  // namespace

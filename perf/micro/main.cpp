@@ -1,4 +1,4 @@
-// micro: the library's kernels and FIFOs alone, beside the bandwidth of the memory they use.
+// micro: the library's kernels, FIFOs, steps and plans alone; kernels beside the bandwidth of the memory they use.
 #include <fmt/format.h>
 
 #include "perf/limits/machine.hpp"
@@ -35,6 +35,8 @@ int main(int argc, char** argv) {
   wreath::perf::register_reduce();
   wreath::perf::register_copies();
   wreath::perf::register_fifo();
+  wreath::perf::register_steps();
+  wreath::perf::register_plans();
   wreath::perf::register_executor();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

@@ -1,63 +1,86 @@
-// Combinations by every instruction set of this machine: float32 sums of 2, 4 and 8 sources, and a row per dtype.
+// Combinations and casts by every instruction set of this machine: float32 sums of 2, 4 and 8 sources at three levels
+// of the memory; in the second, every dtype with every operator, and every dtype that sums are not formed in to its
+// sums' dtype and back.
 #include <fmt/format.h>
 
 #include <array>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/kernels.hpp"
 #include "perf/limits/machine.hpp"
-#include "perf/micro/buffers.hpp"
+#include "perf/micro/memory_share.hpp"
 
 namespace wreath::perf {
 namespace {
 
-// What a benchmark combines; its target has the messages' form.
+// What a benchmark combines.
 struct Combination {
   Arithmetic arithmetic;
   Operands operands{};
+  Form target = Form::Data;
 };
 
-// Bytes read and written per second. `bytes` are those of one message.
+std::size_t width(const Combination& of, Form form) {
+  const DataType dtype = of.arithmetic.dtype;
+  return size_of(form == Form::Data ? dtype : accumulator_of(dtype));
+}
+
+// Of k sources of so many bytes each.
 void run_reduce(benchmark::State& state, const Combination& of) {
   const auto k = static_cast<std::size_t>(state.range(0));
   const auto bytes = static_cast<std::size_t>(state.range(1));
-  const DataType dtype = of.arithmetic.dtype;
-  const std::size_t width = size_of(of.operands.messages == Form::Data ? dtype : accumulator_of(dtype));
+  const std::size_t elements = bytes / width(of, of.operands.messages);
+  const std::size_t written = elements * width(of, of.target);
+  const Pages target(written);
   std::vector<Pages> pages;
   std::vector<const std::byte*> sources;
-  for (std::size_t i = 0; i <= k; ++i) pages.emplace_back(bytes);
-  for (std::size_t i = 1; i <= k; ++i) sources.push_back(pages[i].data());
-  for (auto _ : state) {
-    of.arithmetic.combine(of.arithmetic, pages[0].data(), of.operands.messages, sources.data(), static_cast<int>(k),
-                          of.operands, bytes / width);
-    benchmark::ClobberMemory();
-  }
-  count_bytes(state, static_cast<std::int64_t>((k + 1) * bytes));
+  for (std::size_t i = 0; i < k; ++i) sources.push_back(pages.emplace_back(bytes).data());
+  run_kernel(state, k * bytes + written, k > 1 ? Yardstick::Reduce : Yardstick::Copy, [&] {
+    of.arithmetic.combine(of.arithmetic, target.data(), of.target, sources.data(), static_cast<int>(k), of.operands,
+                          elements);
+  });
 }
 
-void register_row(const std::string& name, const Combination& of, const std::vector<std::int64_t>& sizes) {
-  benchmark::RegisterBenchmark(name.c_str(), run_reduce, of)->ArgNames({"k", "bytes"})->ArgsProduct({{2, 4, 8}, sizes});
+void register_row(const std::string& name, const Combination& of, const std::vector<std::int64_t>& sources,
+                  const std::vector<std::int64_t>& sizes) {
+  benchmark::RegisterBenchmark(name.c_str(), run_reduce, of)->ArgNames({"k", "bytes"})->ArgsProduct({sources, sizes});
+}
+
+Combination with(const CombineTarget& target, DataType dtype, ReduceOp op) {
+  Combination of{arithmetic(dtype, op, 8)};
+  of.arithmetic.combine = target.combine;
+  return of;
+}
+
+void register_casts(const CombineTarget& target, DataType dtype) {
+  const Combination plain = with(target, dtype, ReduceOp::Sum);
+  const Combination widen{plain.arithmetic, {}, Form::Partial};
+  const Combination narrow{plain.arithmetic, {Form::Partial, -1, Form::Data}, Form::Data};
+  const Combination hop{plain.arithmetic, {Form::Partial, 0, Form::Data}, Form::Partial};  // the own input into a sum
+  register_row(fmt::format("cast/{}/widen/{}", name(dtype), target.name), widen, {1}, {kL2Bytes});
+  register_row(fmt::format("cast/{}/narrow/{}", name(dtype), target.name), narrow, {1}, {kL2Bytes});
+  register_row(fmt::format("reduce/{}/hop/{}", name(dtype), target.name), hop, {2}, {kL2Bytes});
 }
 
 }  // namespace
 
 void register_reduce() {
-  std::array<CombineTarget, 16> targets{};
-  const std::size_t count = combine_targets(targets.data(), targets.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    Combination sum{arithmetic(DataType::Float32, ReduceOp::Sum, 8)};
-    sum.arithmetic.combine = targets[i].combine;
-    register_row(fmt::format("reduce/{}", targets[i].name), sum, {kL1Bytes, kL2Bytes, kDramBytes});
+  std::array<CombineTarget, 16> all{};
+  const std::span<const CombineTarget> targets(all.data(), combine_targets(all.data(), all.size()));
+  for (const CombineTarget& target : targets) {
+    register_row(fmt::format("reduce/{}", target.name), with(target, DataType::Float32, ReduceOp::Sum), {2, 4, 8},
+                 {kL1Bytes, kL2Bytes, kDramBytes});
   }
   for (const DataType dtype : all_dtypes()) {
-    for (const ReduceOp op : all_ops()) {
-      const Combination of{arithmetic(dtype, op, 8)};
-      register_row(fmt::format("reduce/{}/{}", name(dtype), name(op)), of, {kL2Bytes});
+    for (const CombineTarget& target : targets) {
+      for (const ReduceOp op : all_ops()) {
+        register_row(fmt::format("reduce/{}/{}/{}", name(dtype), name(op), target.name), with(target, dtype, op), {2},
+                     {kL2Bytes});
+      }
+      if (accumulator_of(dtype) != dtype) register_casts(target, dtype);
     }
-    const Operands hop{Form::Partial, 0, Form::Data};  // the own input into a partial sum
-    if (accumulator_of(dtype) == dtype) continue;
-    register_row(fmt::format("reduce/{}/hop", name(dtype)), {arithmetic(dtype, ReduceOp::Sum, 8), hop}, {kL2Bytes});
   }
 }
 

@@ -1,0 +1,38 @@
+// Kernels beside the memory that they use: bytes per second, and their share of what copies or sums reach there.
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "perf/micro/buffers.hpp"
+
+namespace wreath::perf {
+
+// What a kernel is held against: the fastest copy, or a sum of two float32 vectors.
+enum class Yardstick { Copy, Reduce };
+
+// GB/s (1e9) read and written by one thread whose buffers take `working_set_bytes` together. Measured once in a run.
+double memory_gbps(Yardstick yardstick, std::size_t working_set_bytes);
+
+// What this thread has computed, without what others did on its core meanwhile: the clock of bytes_per_second.
+double thread_ns();
+
+// Times kernel(), which reads and writes `bytes` bytes of as large buffers. Columns: bytes_per_second, and `of_memory`,
+// which is 1 where it is as fast as the yardstick.
+template <typename Kernel>
+void run_kernel(benchmark::State& state, std::size_t bytes, Yardstick yardstick, Kernel kernel) {
+  const double gbps = memory_gbps(yardstick, bytes);
+  const double start = thread_ns();
+  for (auto _ : state) {
+    kernel();
+    benchmark::ClobberMemory();
+  }
+  const double elapsed_ns = thread_ns() - start;
+  count_bytes(state, static_cast<std::int64_t>(bytes));
+  state.counters["of_memory"] =
+      static_cast<double>(state.iterations()) * static_cast<double>(bytes) / elapsed_ns / gbps;
+}
+
+}  // namespace wreath::perf
