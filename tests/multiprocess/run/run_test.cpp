@@ -212,7 +212,7 @@ TEST(Torchrun, BringsRanksTogether) {
   const Folder folder;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   const std::string log = folder / "log";
-  for (const std::string key : {std::string(), std::string(64, 'd')}) {
+  for (const std::string& key : {std::string(), std::string(64, 'd')}) {
     const std::string command = "WREATH_KEY=" + key +
                                 " WREATH_DEBUG=INFO timeout 60 torchrun -r 1 -t 1 --nproc_per_node 3 " +
                                 "--no_python " + program + " --role=sum bootstrap_ms=30000 >" + log + " 2>&1";
