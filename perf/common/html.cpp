@@ -146,12 +146,17 @@ std::string figures(const Report& report) {
     }
   }
   const bool checked = report.options.check > 0;
+  const bool data = !report.collective->has(kNoData);
   const std::uint64_t wrong = report.wrong() + report.out_of_bounds;
-  return "<dl class=\"figures\">\n" +
-         figure(shows_bus(report) ? "Highest bus bandwidth" : "Highest bandwidth", shown(highest.value),
-                fmt::format("GB/s at {}", size_label(highest.bytes))) +
-         figure("Shortest time", shown(shortest.value), fmt::format("us at {}", size_label(shortest.bytes))) +
-         figure("Mean bus bandwidth", shown(report.average_bus_gbps()), "GB/s over all rows") +
+  std::string text = "<dl class=\"figures\">\n";
+  if (data) {
+    text += figure(shows_bus(report) ? "Highest bus bandwidth" : "Highest bandwidth", shown(highest.value),
+                   fmt::format("GB/s at {}", size_label(highest.bytes)));
+    text += figure("Mean bus bandwidth", shown(report.average_bus_gbps()), "GB/s over all rows");
+  }
+  return text +
+         figure("Shortest time", shown(shortest.value),
+                data ? fmt::format("us at {}", size_label(shortest.bytes)) : "us") +
          figure("Wrong values", checked ? std::to_string(wrong) : "-",
                 checked ? "every timed call was checked" : "not checked", wrong > 0) +
          "</dl>\n";
@@ -234,9 +239,12 @@ std::string to_html(const Report& report, const Kept* beside) {
       fmt::format("{} over {} on {} ({}) &middot; wreath {}{} &middot; {}", ranks, escape_html(report.transport),
                   escape_html(first.host), escape_html(first.cpu), WREATH_VERSION,
                   report.commit.empty() ? "" : ", commit " + escape_html(report.commit), report.start_time);
-  const std::string body = figures(report) + "<div class=\"plots\">\n" + plot(report, beside, Axis::Bandwidth) +
-                           plot(report, beside, Axis::Time) + "</div>\n" + table(report, beside) +
-                           details(report, beside);
+  std::string body = figures(report);
+  if (!report.collective->has(kNoData)) {
+    body += "<div class=\"plots\">\n" + plot(report, beside, Axis::Bandwidth) + plot(report, beside, Axis::Time) +
+            "</div>\n";
+  }
+  body += table(report, beside) + details(report, beside);
   return page(title, report.collective->program, about, body);
 }
 

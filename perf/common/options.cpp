@@ -31,7 +31,7 @@ constexpr std::string_view kExamples = R"(examples:
 
 Sizes take K, M, G (binary). Bandwidths are in 1e9 bytes per second. `busbw` = algbw x {1}.
 Each timed call is checked: inputs alternate, outputs are spoiled before and compared after.
-exit: 0 ok, 1 wrong data, 2 usage, 3 peer lost, 4 timeout, 5 mismatch, 6 start-up failed, 77 not available)";
+exit: 0 ok, 1 wrong data or slower than --baseline, 2 usage, 3 peer lost, 4 timeout, 5 mismatch, 6 start-up failed, 77 not available)";
 
 // Flags that have one accepted value here, and why.
 struct FixedFlag {

@@ -35,7 +35,8 @@ struct Surroundings {
   Limits limits;          // rank 0's
 };
 
-// Binds this rank's thread to a core of its own where its host has enough, and `pin` asks for it; -1: not bound.
+// Binds this rank's thread to a core of its own where `pin` asks for it, and the ranks that may run on the same cores
+// are not more than these: all of a host, or each by itself where a launcher has shared the cores out. -1: not bound.
 Result<int> choose_core(Member& member, bool pin);
 
 // Whether a group of `ranks` ranks can do what is asked: Unavailable or InvalidArgument.

@@ -133,13 +133,16 @@ Status run_cycle(Member& member, Bench& bench, Report& report, const std::vector
 }  // namespace
 
 Result<int> choose_core(Member& member, bool pin) {
-  const auto hosts = gather_text(member, host_name());
-  if (!hosts) return hosts.error();
-  const std::string& mine = (*hosts)[static_cast<std::size_t>(member.rank())];
-  const auto local = static_cast<std::size_t>(std::count(hosts->begin(), hosts->end(), mine));
-  const auto index = static_cast<std::size_t>(std::count(hosts->begin(), hosts->begin() + member.rank(), mine));
   const std::vector<int> cores = allowed_cores();
-  if (!pin || local > cores.size() || !pin_thread(cores[index])) return -1;
+  const std::string mine =
+      cores.empty() ? host_name()
+                    : fmt::format("{} of cores {} to {} {}", cores.size(), cores.front(), cores.back(), host_name());
+  const auto all = gather_text(member, mine);
+  if (!all) return all.error();
+  const std::string& group = (*all)[static_cast<std::size_t>(member.rank())];
+  const auto ranks = static_cast<std::size_t>(std::count(all->begin(), all->end(), group));
+  const auto index = static_cast<std::size_t>(std::count(all->begin(), all->begin() + member.rank(), group));
+  if (!pin || ranks > cores.size() || !pin_thread(cores[index])) return -1;
   return cores[index];
 }
 

@@ -1,12 +1,15 @@
-// The progress line: on terminals alone, erased before anything else is printed.
+// What a run shows and where it runs: the progress line, on terminals alone and erased before anything else is printed;
+// a core for each rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <memory>
 
+#include "perf/common/machine.hpp"
 #include "perf/common/run.hpp"
 #include "tests/unit/perf/threads.hpp"
 
@@ -20,21 +23,20 @@ struct Close {
 };
 using File = std::unique_ptr<std::FILE, Close>;
 
-// What a terminal shows of a display's progress, as bytes.
+// What a terminal gets of a display's progress, and a dot at the end.
 std::string shown_on_terminal(const std::vector<std::string>& lines) {
   int master = -1;
   int slave = -1;
   if (openpty(&master, &slave, nullptr, nullptr, nullptr) != 0) return "no terminal";
   const File out(std::tmpfile());
-  std::string text(4096, '\0');
+  std::string text;
   {
     const File errors(fdopen(slave, "w"));
     const Display display = stream_display(out.get(), errors.get());
     for (const std::string& line : lines) display.progress(line);
     std::fputc('.', errors.get());
     std::fflush(errors.get());
-    const ssize_t got = read(master, text.data(), text.size());
-    text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    for (char byte = 0; byte != '.' && read(master, &byte, 1) == 1;) text += byte;
   }
   close(master);
   return text;
@@ -88,6 +90,24 @@ TEST(Progress, SaysWhatIsMeasuredAndIsGoneBeforeEachRow) {
   EXPECT_EQ(calls[8], "[all_reduce 2 of 2: 1K float, repeat 2 of 2]");
   for (const std::size_t erased : {2U, 4U, 6U, 9U}) EXPECT_EQ(calls[erased], "[]");
   for (const std::size_t row : {7U, 10U}) EXPECT_THAT(calls[row], testing::HasSubstr("     float     sum      -1 "));
+}
+
+// The cores that two ranks of this host are bound to, which could run on `allowed` each.
+std::array<int, 2> bound(const std::array<int, 2>& allowed) {
+  std::array<int, 2> cores{};
+  on_ranks(2, {}, 0, [&](Member& member) {
+    const auto rank = static_cast<std::size_t>(member.rank());
+    pin_thread(allowed[rank]);
+    cores[rank] = choose_core(member, true).value();
+  });
+  return cores;
+}
+
+TEST(Cores, ThatALauncherHasSharedOutAreKept) {
+  const std::vector<int> all = allowed_cores();
+  if (all.size() < 2) GTEST_SKIP() << "needs two cores";
+  EXPECT_THAT(bound({all[1], all[0]}), testing::ElementsAre(all[1], all[0]));
+  EXPECT_THAT(bound({all[0], all[0]}), testing::ElementsAre(-1, -1)) << "two ranks on one core";
 }
 
 }  // namespace

@@ -223,6 +223,15 @@ TEST(Html, SurvivesEmptyAndZeroResults) {
   EXPECT_THAT(to_html(report), HasSubstr("</html>"));
 }
 
+TEST(Html, OfABarrierHasNoBandwidth) {
+  Report report = sample();
+  report.collective = &row_of("barrier_perf");
+  const std::string page = to_html(report);
+  EXPECT_THAT(page, HasSubstr("Shortest time"));
+  EXPECT_THAT(page, Not(HasSubstr("<svg")));
+  EXPECT_THAT(page, Not(HasSubstr("bus bandwidth")));
+}
+
 TEST(Plot, PutsHigherValuesHigher) {
   Plot plot{"t", "u", {{"a", {{8, 1, "one"}, {16, 100, "two"}}, false}}};
   const std::string svg = plot_svg(plot);
