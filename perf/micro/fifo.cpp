@@ -12,8 +12,9 @@ namespace wreath::perf {
 namespace {
 
 constexpr std::uint32_t kSlots = 4;
-constexpr std::uint32_t kFirst = 1;  // so that zeroed headers hold no message
-constexpr std::uint32_t kLast = 2;   // flag of the message that ends the echo
+constexpr std::uint32_t kFirst = 1;        // so that zeroed headers hold no message
+constexpr std::uint32_t kLast = 1U << 31;  // flag of the message that ends the echo
+static_assert((kLast & (kSlotReference | kSlotInline)) == 0, "it says nothing of where the data is");
 
 // Both ends of one FIFO in this process.
 class Channel {
