@@ -60,24 +60,25 @@ Status require(Setting setting, std::string_view because) {
   return Error{ErrorCode::InvalidArgument, fmt::format("{} is not set, but {}", row(setting).name, because)};
 }
 
+// With one of `signs` set, both of the others must be.
+template <std::size_t kCount>
+Status require_both(const std::array<Setting, kCount>& signs, Setting rank, Setting ranks) {
+  const std::string_view sign = present(signs);
+  if (sign.empty()) return {};
+  WREATH_TRY(require(rank, fmt::format("{} is", sign)));
+  return require(ranks, fmt::format("{} is", sign));
+}
+
 // Half of a launcher's variables is a mistake; but MASTER_ADDR and the like may be set for ranks that Slurm numbers.
 Result<const Launcher*> find_launcher() {
   constexpr std::array kOwn{Setting::OwnRank, Setting::OwnRanks};
   constexpr std::array kTorchrun{Setting::JobRank, Setting::WorldSize, Setting::MasterAddr, Setting::MasterPort};
-  if (const std::string_view own = present(kOwn); !own.empty()) {
-    WREATH_TRY(require(Setting::OwnRank, fmt::format("{} is", own)));
-    WREATH_TRY(require(Setting::OwnRanks, fmt::format("{} is", own)));
-  }
+  constexpr std::array kMeeting{Setting::MeetingFile, Setting::Address};
+  WREATH_TRY(require_both(kOwn, Setting::OwnRank, Setting::OwnRanks));
   const auto* const found = std::find_if(kLaunchers.begin(), kLaunchers.end(), complete);
   if (found != kLaunchers.end()) return found;
-  if (const std::string_view torchrun = present(kTorchrun); !torchrun.empty()) {
-    WREATH_TRY(require(Setting::JobRank, fmt::format("{} is", torchrun)));
-    WREATH_TRY(require(Setting::WorldSize, fmt::format("{} is", torchrun)));
-  }
-  constexpr std::array kMeeting{Setting::MeetingFile, Setting::Address};
-  if (const std::string_view meeting = present(kMeeting); !meeting.empty()) {
-    WREATH_TRY(require(Setting::OwnRank, fmt::format("{} is, and no launcher says which rank this is", meeting)));
-  }
+  WREATH_TRY(require_both(kTorchrun, Setting::JobRank, Setting::WorldSize));
+  WREATH_TRY(require_both(kMeeting, Setting::OwnRank, Setting::OwnRanks));
   return nullptr;
 }
 

@@ -20,8 +20,6 @@
 #include "tools/run/rank_process.hpp"
 #include "wreath/topology.hpp"
 
-extern char** environ;
-
 namespace wreath::launcher {
 namespace {
 

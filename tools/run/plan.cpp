@@ -14,8 +14,6 @@
 #include "src/base/socket.hpp"
 #include "src/bootstrap/interfaces.hpp"
 
-extern char** environ;
-
 namespace wreath::launcher {
 namespace {
 
