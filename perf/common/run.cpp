@@ -250,7 +250,7 @@ Status check_kept_files(const CollectiveRow& row, const Options& options, int ra
   const auto files = read_kept_files(options);
   if (!files) return files.error();
   const Setup now = setup_of(row, options, ranks);
-  if (files->beside && files->beside->setup.program != now.program) {
+  if (files->beside && !files->beside->setup.program.empty() && files->beside->setup.program != now.program) {
     return Error{ErrorCode::InvalidArgument, fmt::format("--beside {}: it is of {}, not of {}", options.beside_file,
                                                          files->beside->setup.program, now.program)};
   }
