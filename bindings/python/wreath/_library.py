@@ -154,7 +154,7 @@ def _candidates():
         return
     package = pathlib.Path(__file__).resolve().parent
     yield package / NAME, "beside the package"
-    tree = package.parents[2]  # of the sources, where the package is used from them
+    tree = package.parent.parent.parent  # of the sources, where the package is used from them
     if (tree / "include" / "wreath" / "wreath.h").exists():
         for preset in ("release", "dev"):
             yield tree / "build" / preset / "lib" / NAME, "the build tree"

@@ -42,6 +42,26 @@ class Library(unittest.TestCase):
         self.assertEqual(wreath.library_version, wreath.__version__)
 
 
+class Package(unittest.TestCase):
+    def test_is_installed_by_pip_without_a_network(self):
+        source = os.path.dirname(os.path.dirname(wreath.__file__))
+        pip = [sys.executable, "-m", "pip"]
+        if subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("pip is not here")
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "PYTHONPATH": "", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+            install = [*pip, "install", "--quiet", "--no-index", "--no-compile", "--target", folder, source]
+            subprocess.run(install, check=True, env=environment, capture_output=True)
+            said = subprocess.run(
+                [sys.executable, "-c", "import wreath; print(wreath.__file__, wreath.init())"],
+                env={**environment, "PYTHONPATH": folder},
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            self.assertEqual(said, f"{folder}/wreath/__init__.py <wreath.Communicator rank 0 of 1>\n")
+
+
 class Perf(unittest.TestCase):
     def test_results_become_rows(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,38 @@
+# `cmake --install`: headers, libwreath.so, the programs with their man pages, documents and examples.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/wreath)
+set(document_folder ${CMAKE_INSTALL_DATADIR}/doc/wreath)
+
+# What programs need to be built with the library: find_package(wreath), or pkg-config.
+install(TARGETS wreath_shared EXPORT wreath-targets
+  LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
+install(DIRECTORY include/wreath DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+install(EXPORT wreath-targets NAMESPACE wreath:: DESTINATION ${package_folder} COMPONENT development)
+configure_package_config_file(cmake/wreath-config.cmake.in wreath-config.cmake INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(wreath-config-version.cmake COMPATIBILITY SameMinorVersion)
+configure_file(cmake/wreath.pc.in wreath.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wreath-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/wreath-config-version.cmake
+  DESTINATION ${package_folder} COMPONENT development)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wreath.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+
+# The programs, each with a man page made of its --help.
+if(WREATH_TOOLS)
+  get_property(programs DIRECTORY perf PROPERTY BUILDSYSTEM_TARGETS)
+  list(FILTER programs INCLUDE REGEX "_perf$")
+  list(REMOVE_ITEM programs wreath_perf)
+  list(APPEND programs wreath_command)
+  install(TARGETS ${programs} RUNTIME COMPONENT tools)
+  if(NOT CMAKE_CROSSCOMPILING AND NOT WREATH_SANITIZE)
+    set(pages ${CMAKE_CURRENT_BINARY_DIR}/man)
+    list(TRANSFORM programs REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE files)
+    add_custom_command(OUTPUT ${pages}/wreath.1 DEPENDS ${programs} cmake/man_pages
+      COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cmake/man_pages ${pages} "wreath ${PROJECT_VERSION}" ${files} VERBATIM)
+    add_custom_target(man_pages ALL DEPENDS ${pages}/wreath.1)
+    install(DIRECTORY ${pages}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
+  endif()
+endif()
+
+install(DIRECTORY docs/ DESTINATION ${document_folder} COMPONENT documents)
+install(DIRECTORY examples DESTINATION ${document_folder} COMPONENT documents PATTERN CMakeLists.txt EXCLUDE)
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${document_folder} COMPONENT documents)
