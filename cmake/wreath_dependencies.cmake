@@ -11,7 +11,7 @@ if(WREATH_CUDA)
 endif()
 pkg_check_modules(verbs QUIET libibverbs)
 pkg_check_modules(libfabric QUIET libfabric)
-pkg_check_modules(hwloc QUIET IMPORTED_TARGET hwloc)  # for a test
+pkg_check_modules(hwloc QUIET IMPORTED_TARGET hwloc)
 
 # What `wreath doctor` and the end of the configuration say of each.
 set(wreath_cuda_state "off (nvcc not found or WREATH_CUDA=OFF)")
@@ -20,9 +20,9 @@ if(WREATH_NVCC)
 endif()
 set(wreath_verbs_state "off (no such transport yet, libibverbs ${verbs_VERSION})")
 set(wreath_ofi_state "off (no such transport yet, libfabric ${libfabric_VERSION})")
-set(wreath_hwloc_state "off (not found): the library reads /sys itself, and no test compares")
+set(wreath_hwloc_state "off (not found): packages, cores, NUMA nodes and caches are not known")
 if(hwloc_FOUND)
-  set(wreath_hwloc_state "${hwloc_VERSION}, which a test compares the library's own reader of /sys with")
+  set(wreath_hwloc_state "on, ${hwloc_VERSION}")
 endif()
 
 function(wreath_print_features)

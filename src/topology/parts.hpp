@@ -7,8 +7,12 @@
 
 namespace wreath {
 
-// `processors`, `caches` and `allowed`. Without /sys every allowed processor is a core of one package.
+// `processors`, `caches` and `allowed`. Without hwloc or /sys every processor is a core of one package.
 void read_processors(const std::string& root, Topology& topology);
+
+// Their part of it that hwloc knows; why not, where it does not: empty is success. Changes the environment where `root`
+// is given, so for programs with one thread.
+std::string read_places(const std::string& root, Topology& topology);
 
 // `nodes`, after the processors. Without /sys one node with all the memory.
 void read_memory(const std::string& root, Topology& topology);

@@ -1,0 +1,8 @@
+// Built without hwloc: nobody knows where processors are.
+#include "src/topology/parts.hpp"
+
+namespace wreath {
+
+std::string read_places(const std::string&, Topology&) { return "built without hwloc"; }
+
+}  // namespace wreath
