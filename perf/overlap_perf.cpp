@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "perf/common/flags.hpp"
 #include "perf/common/launch.hpp"
 #include "perf/common/machine.hpp"
 #include "perf/common/member.hpp"
@@ -204,9 +205,9 @@ int run(int argc, char** argv) {
   Options options;
   app.add_option("--ranks", options.ranks, "starts this many processes on this host")->check(CLI::Range(1, 4096));
   app.add_option("--rounds", options.rounds, "rounds (11)")->check(CLI::Range(1, 100000));
-  app.add_option("--size", options.size, "of the vector (16M)");
-  app.add_option("--transport", options.transport, "the allowed transport; all when left out");
-  app.add_option("-J,--json", options.json_path, "numbers");
+  app.add_option("--size", options.size, "of the vector (16M)")->check(check_size);
+  app.add_option("--transport", options.transport, "the allowed transport; all when left out")->check(check_transport);
+  app.add_option("-J,--json", options.json_path, "numbers")->check(check_output_file);
   app.add_option("--start-descriptor", options.start_descriptor)->group("");
   try {
     app.parse(argc, argv);

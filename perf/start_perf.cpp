@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "perf/common/flags.hpp"
 #include "perf/common/launch.hpp"
 #include "perf/common/machine.hpp"
 #include "perf/common/statistics.hpp"
@@ -152,8 +153,8 @@ int run(int argc, char** argv) {
   Options options;
   app.add_option("--ranks", options.ranks, "numbers of ranks")->delimiter(',')->check(CLI::Range(1, 4096));
   app.add_option("--rounds", options.rounds, "starts of each (7)")->check(CLI::Range(1, 1000));
-  app.add_option("--transport", options.transport, "the allowed transport; all when left out");
-  app.add_option("-J,--json", options.json_path, "numbers");
+  app.add_option("--transport", options.transport, "the allowed transport; all when left out")->check(check_transport);
+  app.add_option("-J,--json", options.json_path, "numbers")->check(check_output_file);
   app.add_option("--start-descriptor", options.start_descriptor)->group("");
   app.add_option("--times-descriptor", options.times_descriptor)->group("");
   try {

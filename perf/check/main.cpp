@@ -1,13 +1,14 @@
 // wreath_check: all collectives held to exact results, over transports and rank counts, in a table.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "perf/check/check.hpp"
+#include "perf/common/flags.hpp"
 #include "perf/common/launch.hpp"
 #include "perf/common/run.hpp"
 #include "src/base/available_memory.hpp"
@@ -44,17 +45,21 @@ const std::vector<Pass>& passes() {
   return table;
 }
 
+std::string check_collective(const std::string& title) {
+  std::vector<std::string_view> known;
+  for (const CollectiveRow& row : collectives()) known.push_back(row.title());
+  if (std::find(known.begin(), known.end(), title) != known.end()) return {};
+  return fmt::format("'{}' is unknown; known are {}", title, fmt::join(known, ", "));
+}
+
 void print_line(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
 }
 
 Progress terminal_progress(const std::string& group) {
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  return [terminal, group](const std::string& text) {
-    if (!terminal) return;
-    fmt::print(stderr, "\r\033[K{}", text.empty() ? "" : group + text);
-    std::fflush(stderr);
+  return [show = stream_display(stdout, stderr).progress, group](const std::string& text) {
+    show(text.empty() ? "" : group + text);
   };
 }
 
@@ -150,12 +155,15 @@ int check_main(int argc, char** argv) {
   CLI::App app(
       "Holds every collective to exact results: all dtypes and operators, 8 to 300,001 bytes, aligned and not;\n"
       "then 64 MiB, and 4.5 GiB where there is memory. One line for each collective, transport and number of "
-      "ranks.");
-  app.add_option("--transport", arguments.transports, "transports, each alone (shm,tcp)")->delimiter(',');
+      "ranks.",
+      "wreath_check");
+  app.add_option("--transport", arguments.transports, "transports, each alone (shm,tcp)")
+      ->delimiter(',')
+      ->check(check_transport);
   app.add_option("--ranks", arguments.ranks, "numbers of ranks (1,2,3,5,7,16)")
       ->delimiter(',')
       ->check(CLI::Range(1, 256));
-  app.add_option("--only", arguments.only, "one collective, such as all_gather");
+  app.add_option("--only", arguments.only, "one collective, such as all_gather")->check(check_collective);
   app.add_option("--pass", arguments.pass)->group("");
   app.add_option("--start-descriptor", arguments.start_descriptor)->group("");
   try {

@@ -1,21 +1,17 @@
 // The command line, as tables of flags.
 #include "perf/common/options.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <functional>
 #include <limits>
 
+#include "perf/common/flags.hpp"
 #include "wreath/algorithm.hpp"
-#include "wreath/transport.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -246,13 +242,6 @@ void add_output_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   }
 }
 
-template <typename Row>
-std::vector<std::string> names_of(std::span<const Row> rows) {
-  std::vector<std::string> names;
-  for (const Row& row : rows) names.emplace_back(row.name);
-  return names;
-}
-
 std::vector<std::string> algorithms_of(Collective collective) {
   std::vector<std::string> names;
   for (const Algorithm& each : algorithms()) {
@@ -266,11 +255,8 @@ void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   app.option_defaults()->group("ranks, transport, algorithm, buffers");
   add_number(app, "--ranks", "starts this many processes on this host", {1, 4096}, o.ranks);
   add(app, "--transport", "allowed transports", "a,b", [&o](const std::string& text) {
-    const auto known = names_of(transports());
     for (const std::string& each : CLI::detail::split(text, ',')) {
-      if (std::find(known.begin(), known.end(), each) == known.end()) {
-        refuse("--transport", text, fmt::format("'{}' is unknown; known are {}", each, fmt::join(known, ", ")));
-      }
+      if (const std::string wrong = check_transport(each); !wrong.empty()) refuse("--transport", text, wrong);
       o.communicator.transports.push_back(each);
     }
   });
@@ -393,13 +379,8 @@ std::variant<std::monostate, Stop> check_output_files(const Options& options) {
       {{"--json", &options.json_file}, {"--csv", &options.csv_file}, {"--html", &options.html_file}}};
   for (const auto& [flag, path] : files) {
     if (path->empty()) continue;
-    const bool existed = access(path->c_str(), F_OK) == 0;
-    const int descriptor = open(path->c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor < 0) {
-      return Stop{2, fmt::format("wreath: error: {} {}: cannot be written: {}\n", flag, *path, std::strerror(errno))};
-    }
-    close(descriptor);
-    if (!existed) unlink(path->c_str());
+    const std::string wrong = check_output_file(*path);
+    if (!wrong.empty()) return Stop{2, fmt::format("wreath: error: {} {}\n", flag, wrong)};
   }
   return std::monostate{};
 }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "perf/common/flags.hpp"
 #include "perf/common/machine.hpp"
 #include "perf/common/sizes.hpp"
 #include "perf/compare/network.hpp"
@@ -155,8 +156,8 @@ void add_flags(CLI::App& app, Arguments& arguments) {
   app.add_flag("--find-settings", arguments.find_settings, "every setting; keeps the best of each cell in --settings");
   app.add_option("--settings", arguments.settings_file, "where the best settings are kept");
   app.add_option("--resume", arguments.resume_file, "saved after each start; one that exists is gone on with");
-  app.add_option("--json", arguments.json_file, "all times and ratios");
-  app.add_option("--html", arguments.html_file, "a page with plots");
+  app.add_option("--json", arguments.json_file, "all times and ratios")->check(check_output_file);
+  app.add_option("--html", arguments.html_file, "a page with plots")->check(check_output_file);
   app.footer(
       "Every library runs the same loop of the perf tools on the same data, out of place, with every timed call "
       "checked; "

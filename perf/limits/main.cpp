@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "perf/common/flags.hpp"
 #include "perf/common/sizes.hpp"
 #include "perf/limits/machine.hpp"
 #include "perf/limits/memory.hpp"
@@ -131,14 +132,17 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   wreath::perf::Options options;
-  CLI::App app("Measures what memory and loopback of this machine allow an all_reduce of 2 ranks.");
+  CLI::App app("Measures what memory and loopback of this machine allow an all_reduce of 2 ranks.", "limits");
   app.add_flag("--quick", options.quick, "fewer sizes, shorter rounds: seconds in total");
   app.add_flag("--rewrite", options.rewrite, "store new inputs before each call, outside the clock");
-  app.add_option("-J,--json", options.json_path, "also write the figures to FILE")->type_name("FILE");
+  app.add_option("-J,--json", options.json_path, "also write the figures to FILE")
+      ->type_name("FILE")
+      ->check(wreath::perf::check_output_file);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    return wreath::perf::fail(2, fmt::format("{}\n`limits --help` explains the flags", error.what()));
   }
   return wreath::perf::run(options);
 }

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "perf/common/flags.hpp"
 #include "perf/common/run.hpp"
 
 namespace wreath::perf {
@@ -253,6 +256,17 @@ TEST(CommandLine, ChecksOutputFilesBeforeTheRun) {
   ASSERT_TRUE(std::holds_alternative<Stop>(checked));
   EXPECT_EQ(std::get<Stop>(checked).exit_code, 2);
   EXPECT_THAT(std::get<Stop>(checked).text, HasSubstr("--html /nonexistent/folder/a.html"));
+}
+
+TEST(Flags, ChecksSayWhatIsWrong) {
+  EXPECT_EQ(check_transport("shm"), "");
+  EXPECT_THAT(check_transport("foo"), HasSubstr("'foo' is unknown; known are inproc, shm, tcp"));
+  EXPECT_EQ(check_size("64K"), "");
+  EXPECT_THAT(check_size("3Q"), HasSubstr("'3Q' is not a size"));
+  EXPECT_THAT(check_output_file("/nonexistent/a"), HasSubstr("/nonexistent/a cannot be written: No such file"));
+  const std::string path = testing::TempDir() + "wreath_flags_test";
+  EXPECT_EQ(check_output_file(path), "");
+  EXPECT_FALSE(std::filesystem::exists(path)) << "a check leaves no file";
 }
 
 }  // namespace

@@ -1,0 +1,17 @@
+// Checks of flags' values as CLI11 takes them: what is wrong with a value, or nothing. CLI11 puts the flag in front.
+#pragma once
+
+#include <string>
+
+namespace wreath::perf {
+
+// "'foo' is unknown; known are inproc, shm, tcp".
+std::string check_transport(const std::string& value);
+
+// "a/b.json cannot be written: No such file or directory". Leaves no new file.
+std::string check_output_file(const std::string& path);
+
+// "'3Q' is not a size; ...".
+std::string check_size(const std::string& value);
+
+}  // namespace wreath::perf
