@@ -51,3 +51,7 @@ __all__ = [
     "library_path",
     "library_version",
 ]
+
+for _name in __all__:  # as users write them, in messages and tracebacks
+    if isinstance(globals()[_name], type):
+        globals()[_name].__module__ = "wreath"
