@@ -99,6 +99,13 @@ inline void make_gpu_server(const FakeMachine& machine) {
 // One package of two cores without NUMA, in a virtual machine whose control group has one core and 2 GiB.
 inline void make_small_virtual(const FakeMachine& machine) {
   machine.file("/sys/devices/system/cpu/online", "0-1");
+  for (const char* const number : {"0", "1"}) {  // without caches
+    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/topology", number);
+    machine.file(folder + "/physical_package_id", "0");
+    machine.file(folder + "/core_id", number);
+    machine.processor_set(folder + "/thread_siblings_list", folder + "/thread_siblings", number);
+    machine.processor_set(folder + "/core_siblings_list", folder + "/core_siblings", "0-1");
+  }
   machine.allow("0-1");
   machine.file("/proc/self/cgroup", "0::/job");
   machine.file("/sys/fs/cgroup/job/cpu.max", "100000 100000");

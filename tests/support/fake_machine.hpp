@@ -52,6 +52,12 @@ class FakeMachine {
     }
   }
 
+  // Both forms of a set of processors.
+  void processor_set(const std::string& list_file, const std::string& mask_file, const std::string& list) const {
+    file(list_file, list);
+    file(mask_file, mask_of(list));
+  }
+
   const std::string& root() const { return folder_.path(); }
 
  private:
@@ -77,12 +83,6 @@ class FakeMachine {
       mask += fmt::format("{}{:08x}", mask.empty() ? "" : ",", *word);
     }
     return mask;
-  }
-
-  // Both forms of a set of processors.
-  void processor_set(const std::string& list_file, const std::string& mask_file, const std::string& list) const {
-    file(list_file, list);
-    file(mask_file, mask_of(list));
   }
 
   // The threads of `count` cores from `first` on.

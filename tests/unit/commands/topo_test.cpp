@@ -93,7 +93,7 @@ TEST_F(TopoCommand, SaysWhatAProcessMayNotUse) {
 
 TEST_F(TopoCommand, SaysWhatItCannotRead) {
   const test::FakeMachine nothing;
-  EXPECT_THAT(topo(nothing), HasSubstr("not known: " + nothing.root() + "/sys/devices/system/cpu cannot be read"));
+  EXPECT_THAT(topo(nothing), HasSubstr("not known: " + nothing.root() + "/sys/devices/system/cpu/online cannot be read"));
 }
 
 TEST_F(TopoCommand, GivesTheSameAsJson) {
