@@ -14,6 +14,7 @@
 #include "src/base/cpu.hpp"
 #include "src/communicator/progress.hpp"
 #include "tests/support/local_ranks.hpp"
+#include "tests/support/surroundings.hpp"
 #include "wreath/transport.hpp"
 
 namespace {
@@ -126,6 +127,24 @@ TEST(Announcements, EndTheWaitForTheirMemory) {
   std::int64_t fastest_ns = std::numeric_limits<std::int64_t>::max();
   for (int turn = 0; turn < 5; ++turn) fastest_ns = std::min(fastest_ns, wakes_after_ns());
   EXPECT_LT(fastest_ns, 20'000'000);
+}
+
+// Ranks that share a core sleep between looks at their links; the time they were given ends all the same.
+TEST_P(Waits, EndInTimeWhereRanksShareCores) {
+  const Environment one_core{{{"WREATH_HOST_CORES", "1"}}};
+  LocalRanks ranks(3, options());
+  float value = 0;
+  auto work = ranks.communicators()[0].recv_async(&value, 1, DataType::Float32, 1);
+  ASSERT_TRUE(work);
+  const std::int64_t start_ns = now_ns();
+  const Status waited = work->wait(20);
+  EXPECT_LT(now_ns() - start_ns, 1'000'000'000);
+  ASSERT_FALSE(waited);
+  EXPECT_EQ(waited.error().code, ErrorCode::NotReady);
+  const float sent = 7;
+  EXPECT_TRUE(ranks.communicators()[1].send(&sent, 1, DataType::Float32, 0));
+  EXPECT_TRUE(work->wait());
+  EXPECT_EQ(value, 7);
 }
 
 }  // namespace
