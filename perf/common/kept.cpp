@@ -36,9 +36,9 @@ double number_of(const Json& json, const char* key) {
 }
 
 const Json& part(const Json& json, const char* key) {
-  static const Json kNothing = Json::object();
+  static const Json nothing = Json::object();
   const auto found = json.find(key);
-  return found != json.end() && found->is_object() ? *found : kNothing;
+  return found != json.end() && found->is_object() ? *found : nothing;
 }
 
 std::string buffers_text(bool shared, double offset, double unalign) {
