@@ -35,7 +35,7 @@ const std::vector<Layer>& layers() {
       {"src/bootstrap/", {"wreath/", "src/base/"}},
       {"src/recorder/", {"wreath/", "src/base/"}},
       {"src/schedule/", {"wreath/", "src/base/"}},
-      {"src/topology/", {"wreath/", "src/base/"}},
+      {"src/topology/", {"wreath/", "src/base/", "src/topology/"}},
       {"src/tuner/", {"wreath/", "src/base/", "src/schedule/"}},
       {"src/executor/", {"wreath/", "src/base/", "src/fifo/", "src/schedule/", "kernels/kernels.hpp"}},
       {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp", "kernels/cpu/straight/straight.hpp"}},
