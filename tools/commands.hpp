@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
 
 namespace wreath {
 
@@ -17,5 +18,10 @@ std::function<int()> add_topo(CLI::App& command);
 std::function<int()> add_trace(CLI::App& command);
 std::function<int()> add_tune(CLI::App& command);
 std::function<int()> add_why(CLI::App& command);
+
+// For options where nothing would mean that they were not given: as `--hosts "$HOSTS"` with HOSTS unset.
+inline CLI::Validator not_empty() {
+  return CLI::Validator([](const std::string& text) { return std::string(text.empty() ? "it is empty" : ""); }, "");
+}
 
 }  // namespace wreath

@@ -1,12 +1,18 @@
 // The `wreath` command: a table of subcommands.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <string>
 #include <string_view>
 
 #include "tools/commands.hpp"
+#include "wreath/result.hpp"
 
 namespace wreath {
 namespace {
@@ -61,14 +67,30 @@ int run(int argc, char** argv) {
   return kUsage;
 }
 
+// Else a pipe or socket would get their numbers, and what is printed.
+void open_standard_streams() {
+  int opened = 0;
+  while (opened >= 0 && opened <= STDERR_FILENO) opened = ::open("/dev/null", O_RDWR);
+  if (opened > STDERR_FILENO) (void)::close(opened);
+}
+
+int output_lost() {
+  const std::string why = std::strerror(errno);
+  (void)std::fputs(fmt::format("wreath: error: standard output: {}\n", why).c_str(), stderr);
+  return exit_code(ErrorCode::System);
+}
+
 }  // namespace
 }  // namespace wreath
 
 int main(int argc, char** argv) {
+  wreath::open_standard_streams();
   try {
-    return wreath::run(argc, argv);
+    const int code = wreath::run(argc, argv);
+    return std::fflush(stdout) == 0 ? code : wreath::output_lost();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "wreath: error: {}\n", error.what());
+    if (std::ferror(stdout) != 0) return wreath::output_lost();
+    (void)std::fputs(fmt::format("wreath: error: {}\n", error.what()).c_str(), stderr);
     return 1;
   }
 }

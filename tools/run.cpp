@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
@@ -22,6 +22,7 @@ namespace wreath {
 namespace {
 
 constexpr int kMostRanks = 4096;
+constexpr std::size_t kMostHostfileBytes = std::size_t{1} << 20;
 // Without questions: nobody could answer them for each host. A host that is gone is noticed.
 constexpr const char* kSsh =
     "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3";
@@ -83,7 +84,11 @@ Result<std::vector<launcher::Host>> hosts_of(const Arguments& arguments) {
   if (arguments.hostfile.empty()) return std::vector<launcher::Host>{{own_name(), 0}};
   std::ifstream file(arguments.hostfile);
   if (!file) return refuse(fmt::format("--hostfile {}: it cannot be read", arguments.hostfile));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text(kMostHostfileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (file.bad() || text.size() > kMostHostfileBytes)
+    return refuse(fmt::format("--hostfile {}: this is no list of hosts", arguments.hostfile));
   return launcher::parse_hostfile(text, arguments.hostfile);
 }
 
@@ -113,6 +118,7 @@ Status complete(Arguments& arguments, const std::vector<std::string>& parsed, co
     if (variable.empty() || variable.front() == '=')
       return refuse(fmt::format("--env '{}': NAME or NAME=VALUE", variable));
   }
+  if (std::isnan(arguments.grace_s)) return refuse("--grace nan: a number of seconds from 0 to 3600");
   std::error_code ignored;
   if (plan.program.empty()) plan.program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
   plan.grace_ms = static_cast<std::int64_t>(arguments.grace_s * 1000);
@@ -144,9 +150,12 @@ std::function<int()> add_run(CLI::App& command) {
       .add_option("-n,--ranks", arguments->ranks, "ranks in all (default: one for each core; with hosts: each slot)")
       ->check(CLI::Range(1, kMostRanks))
       ->type_name("N");
-  command.add_option("--hosts", arguments->hosts, "hosts, with the ranks that fit: a,b:4")->type_name("a,b,...");
+  command.add_option("--hosts", arguments->hosts, "hosts, with the ranks that fit: a,b:4")
+      ->type_name("a,b,...")
+      ->check(not_empty());
   command.add_option("--hostfile", arguments->hostfile, "file with a host in each line: a, b:4, or c slots=4")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_empty());
   command.add_flag("-v,--verbose", plan.verbose, "say where ranks run, their cores, and how they meet and end");
   command.add_option("--bind", arguments->bind, "cores: each rank its share of its host's; none: all of them")
       ->check(CLI::IsMember({"cores", "none"}))
@@ -157,16 +166,20 @@ std::function<int()> add_run(CLI::App& command) {
       ->type_name("NAME[=VALUE]");
   command.add_flag("--no-prefix", arguments->no_prefix, "do not put [RANK] before the lines of ranks");
   command.add_option("--output", plan.output, "also write what each rank says to files in this folder")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(not_empty());
   command.add_option("--grace", arguments->grace_s, "seconds from SIGTERM to SIGKILL, when the job ends early")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   command.add_option("--address", plan.address, "where other hosts reach rank 0 (default: by its host's name)")
-      ->type_name("ADDR");
+      ->type_name("ADDR")
+      ->check(not_empty());
   command.add_option("--ssh", arguments->ssh, "how to reach other hosts; HOST and a command follow (WREATH_SSH)")
-      ->type_name("COMMAND");
+      ->type_name("COMMAND")
+      ->check(not_empty());
   command.add_option("--remote-wreath", plan.program, "`wreath` on other hosts (default: where it is here)")
-      ->type_name("PATH");
+      ->type_name("PATH")
+      ->check(not_empty());
   command.add_flag("--agent", arguments->agent)->group("");
   command.footer(kFooter);
   return [arguments, &command] { return run(*arguments, command.remaining(), command.get_parent()->remaining()); };

@@ -45,6 +45,13 @@ std::vector<std::string> inherited(const HostJob& job) {
   return variables;
 }
 
+// Of several values of one name a program may see any.
+void set_variable(std::vector<std::string>& variables, std::string_view name, int value) {
+  const std::string begin = fmt::format("{}=", name);
+  std::erase_if(variables, [&](const std::string& entry) { return entry.starts_with(begin); });
+  variables.push_back(fmt::format("{}{}", begin, value));
+}
+
 class Agent {
  public:
   Agent(const HostJob& job, Fd commands, Fd reports)
@@ -59,7 +66,7 @@ class Agent {
     for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&wanted, signal);
     signals_ = Fd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
     (void)::fcntl(commands_.get(), F_SETFL, O_NONBLOCK);
-    adopt_orphans();
+    Descendants descendants;
     start_all();
     while (!running_.empty()) {
       wait();
@@ -68,7 +75,7 @@ class Agent {
       read_commands();
       if (kill_at_ && kill_at_->passed()) signal_all(SIGKILL);
     }
-    end_descendants();
+    descendants.end();
     for (auto& [pid, rank] : ranks_) pass_on(rank);
     report({Kind::Done, -1, 0, {}});
     return 0;
@@ -98,8 +105,8 @@ class Agent {
                                                               {"WORLD_SIZE", job_.all_ranks},
                                                               {"LOCAL_RANK", local},
                                                               {"LOCAL_WORLD_SIZE", count}})
-        one.environment.push_back(fmt::format("{}={}", name, value));
-      if (bound) one.environment.push_back(fmt::format("WREATH_HOST_CORES={}", topology.allowed.size()));
+        set_variable(one.environment, name, value);
+      if (bound) set_variable(one.environment, "WREATH_HOST_CORES", static_cast<int>(topology.allowed.size()));
       auto started = start_rank(one);
       if (!started) {
         report({Kind::Refused, rank, 0, started.error().message});

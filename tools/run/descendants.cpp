@@ -7,12 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace wreath::launcher {
 namespace {
@@ -27,7 +27,7 @@ pid_t parent_of(const std::string& pid) {
   return static_cast<pid_t>(std::strtol(text.c_str() + name_end + 4, nullptr, 10));
 }
 
-std::vector<pid_t> children() {
+std::vector<pid_t> all_children() {
   std::vector<pid_t> found;
   const std::unique_ptr<DIR, int (*)(DIR*)> processes(::opendir("/proc"), &::closedir);
   if (!processes) return found;
@@ -41,15 +41,24 @@ std::vector<pid_t> children() {
 
 }  // namespace
 
-void adopt_orphans() { (void)::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+Descendants::Descendants() : older_(all_children()) { (void)::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
 
-int end_descendants() {
-  int ended = 0;
+std::vector<pid_t> Descendants::children() const {
+  std::vector<pid_t> found = all_children();
+  std::erase_if(found, [&](pid_t child) { return std::find(older_.begin(), older_.end(), child) != older_.end(); });
+  return found;
+}
+
+void Descendants::end() const {
   for (;;) {
-    for (const pid_t child : children()) (void)::kill(child, SIGKILL);
-    const pid_t gone = ::waitpid(-1, nullptr, 0);
-    if (gone > 0) ++ended;
-    if (gone < 0 && errno != EINTR) return ended;
+    std::vector<pid_t> ending = children();
+    std::erase_if(ending, [](pid_t child) { return ::kill(child, SIGKILL) != 0; });
+    if (ending.empty()) return;
+    // Orphans of one that has ended are children of this process by then.
+    for (const pid_t child : ending) {
+      while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
   }
 }
 

@@ -42,7 +42,8 @@ Result<Host> parse_host(std::string_view text) {
     host.name = text;
   }
   // A name that begins with a dash would be an option of ssh.
-  if (host.name.empty() || host.name.front() == '-') return refuse(text, "this is no name of a host");
+  if (host.name.empty() || host.name.front() == '-')
+    return refuse(fmt::format("'{}'", text), "this is no name of a host");
   if (!slots.empty() && (slots.front() != ':' || !read_slots(slots.substr(1), host.slots)))
     return refuse(text, fmt::format("slots are a number from 1 to {}, as in {}:4", kMostSlots, host.name));
   return host;

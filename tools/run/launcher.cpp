@@ -32,7 +32,7 @@ enum class Phase { Running, LastWords, Terminating, Killing, GivenUp };
 
 class Job {
  public:
-  explicit Job(const Plan& plan) : plan_(plan), output_(plan) {}
+  explicit Job(const Plan& plan) : plan_(plan), output_(plan, [this] { return goes_on(); }) {}
 
   int run() {
     sigset_t wanted;
@@ -41,7 +41,7 @@ class Job {
     (void)::sigprocmask(SIG_BLOCK, &wanted, nullptr);
     sigdelset(&wanted, SIGPIPE);
     signals_ = Fd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
-    adopt_orphans();
+    output_.wake_by(signals_.get());
     if (const Status opened = output_.open(); !opened) return refuse(opened.error());
     if (const Status started = start(); !started) return refuse(started.error());
     const auto patience = setting_integer(Setting::BootstrapTimeoutMs);
@@ -54,15 +54,15 @@ class Job {
       check_clocks();
     }
     output_.end();
-    end_descendants();
+    descendants_.end();
     return conclude();
   }
 
  private:
   int refuse(const Error& error) {
-    fmt::print(stderr, "wreath: error: {}\n", error.message);
+    say(fmt::format("error: {}", error.message));
     hosts_.clear();
-    end_descendants();
+    descendants_.end();
     return exit_code(error.code);
   }
 
@@ -71,8 +71,8 @@ class Job {
     auto environment = job_environment(plan_);
     if (!environment) return environment.error();
     if (plan_.verbose) {
-      fmt::print(stderr, "wreath: info: {} ranks of {}; they meet {}; key: {}\n", ranks_of(plan_),
-                 fmt::join(plan_.command, " "), environment->meeting, environment->key_source);
+      say(fmt::format("info: {} ranks of {}; they meet {}; key: {}", ranks_of(plan_), fmt::join(plan_.command, " "),
+                      environment->meeting, environment->key_source));
     }
     for (const bool here : {true, false}) {
       for (const Placement& placement : plan_.placements) {
@@ -116,6 +116,22 @@ class Job {
       (*found)->pid = -1;
       (*found)->status = status;
     }
+  }
+
+  void say(const std::string& text) { (void)output_.print(2, fmt::format("wreath: {}\n", text)); }
+
+  // While output waits for its reader, signals must not.
+  bool goes_on() {
+    read_signals();
+    return phase_ < Phase::Terminating;
+  }
+
+  void lose_reader(int error) {
+    if (error == EPIPE) return interrupt(SIGPIPE);
+    if (phase_ >= Phase::Terminating) return;
+    say(fmt::format("error: standard output: {}", std::strerror(error)));
+    if (verdict_.code() == 0) code_ = exit_code(ErrorCode::System);
+    enter(Phase::Terminating);
   }
 
   // From a terminal or its owner: once in good order, twice at once.
@@ -165,7 +181,7 @@ class Job {
     host.commands = Fd();
     if (host.pid > 0) (void)::kill(host.pid, SIGTERM);
     if (phase_ >= Phase::Terminating) return;
-    fmt::print(stderr, "wreath: error: host {}: {}\n", host.host, why);
+    say(fmt::format("error: host {}: {}", host.host, why));
     if (code_ == 0 && verdict_.code() == 0) code_ = exit_code(ErrorCode::StartupFailed);
     enter(Phase::Terminating);
   }
@@ -227,11 +243,11 @@ class Job {
     if (message.kind == Kind::Started) {
       rank->second.pid = message.value;
       if (plan_.verbose) {
-        fmt::print(stderr, "wreath: info: rank {} (host {}, pid {}): cores {}\n", message.rank, host.host,
-                   message.value, message.text);
+        say(fmt::format("info: rank {} (host {}, pid {}): cores {}", message.rank, host.host, message.value,
+                        message.text));
       }
     } else if (message.kind == Kind::Output) {
-      if (!output_.add(message.rank, message.value, message.text)) interrupt(SIGPIPE);
+      if (const int error = output_.add(message.rank, message.value, message.text); error != 0) lose_reader(error);
     } else if (message.kind == Kind::Ended || message.kind == Kind::Refused) {
       rank->second.over = true;
       output_.end(message.rank);
@@ -240,19 +256,19 @@ class Job {
   }
 
   void judge(const RankEnd& end) {
-    if (plan_.verbose && exit_code_of(end) == 0) fmt::print(stderr, "wreath: info: {}\n", describe(end));
+    if (plan_.verbose && exit_code_of(end) == 0) say(fmt::format("info: {}", describe(end)));
     if (phase_ >= Phase::Terminating || !verdict_.add(end)) return;
     if (phase_ == Phase::Running) enter(Phase::LastWords);
   }
 
   int conclude() {
     if (verdict_.culprit())
-      fmt::print(stderr, "wreath: error: {}; all {} ranks were ended\n", describe(*verdict_.culprit()),
-                 ranks_of(plan_));
+      say(fmt::format("error: {}; all {} ranks were ended", describe(*verdict_.culprit()), ranks_of(plan_)));
     return verdict_.code() != 0 ? verdict_.code() : code_;
   }
 
   const Plan& plan_;
+  Descendants descendants_;
   Output output_;
   std::vector<std::unique_ptr<HostLink>> hosts_;
   Fd signals_;

@@ -3,12 +3,22 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
 namespace wreath::launcher {
+namespace {
+
+constexpr int kLastWaitMs = 1000;  // for who takes output, when the job ends early
+
+}  // namespace
 
 Status Output::open() {
   if (folder_.empty()) return {};
@@ -26,14 +36,17 @@ Output::Stream& Output::stream_of(int rank, int stream) {
   if (!added) return found->second;
   if (prefix_) found->second.lines = Lines(fmt::format("[{}] ", rank));
   if (folder_.empty()) return found->second;
-  const std::string path = fmt::format("{}/rank-{}.{}", folder_, rank, stream == 1 ? "out" : "err");
-  found->second.file = Fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  found->second.file = Fd(::open(path_of(rank, stream).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!found->second.file) lose_file(rank, stream, errno);
   return found->second;
 }
 
-bool Output::add(int rank, int stream, std::string_view bytes) {
+int Output::add(int rank, int stream, std::string_view bytes) {
   Stream& one = stream_of(rank, stream);
-  if (one.file) (void)write_all(one.file.get(), bytes);
+  if (one.file && !write_all(one.file.get(), bytes)) {
+    lose_file(rank, stream, errno);
+    one.file = Fd();
+  }
   return print(stream, one.lines.add(bytes));
 }
 
@@ -47,8 +60,37 @@ void Output::end() {
   for (auto& [key, stream] : streams_) print(key.second, stream.lines.end());
 }
 
-bool Output::print(int stream, std::string_view text) {
-  return text.empty() || write_all(stream == 1 ? STDOUT_FILENO : STDERR_FILENO, text);
+void Output::lose_file(int rank, int stream, int error) {
+  print(2, fmt::format("wreath: warning: --output {}: {}\n", path_of(rank, stream), std::strerror(error)));
+}
+
+std::string Output::path_of(int rank, int stream) const {
+  return fmt::format("{}/rank-{}.{}", folder_, rank, stream == 1 ? "out" : "err");
+}
+
+int Output::print(int stream, std::string_view text) {
+  const int descriptor = stream == 1 ? STDOUT_FILENO : STDERR_FILENO;
+  int& failure = failures_[stream == 1 ? 0 : 1];
+  while (!text.empty() && failure == 0) {
+    failure = wait_for(descriptor);
+    if (failure != 0) break;
+    // A pipe that is ready takes so much without waiting.
+    const ssize_t written = ::write(descriptor, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+    if (written < 0 && errno != EINTR && errno != EAGAIN) failure = errno;
+  }
+  return failure;
+}
+
+// Until it takes something: 0, or ETIMEDOUT.
+int Output::wait_for(int descriptor) {
+  std::array<pollfd, 2> set{{{descriptor, POLLOUT, 0}, {wake_, POLLIN, 0}}};
+  for (;;) {
+    const bool patient = wait_on_();
+    const int ready = ::poll(set.data(), patient ? 2 : 1, patient ? -1 : kLastWaitMs);
+    if (set[0].revents != 0) return 0;
+    if (ready == 0 && !patient) return ETIMEDOUT;
+  }
 }
 
 }  // namespace wreath::launcher
