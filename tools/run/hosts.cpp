@@ -87,7 +87,8 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
       if (word.starts_with("slots=") && read_slots(std::string_view(word).substr(6), host->slots)) continue;
       return refuse(fmt::format("{}:{}", path, number), fmt::format("'{}' is not slots=NUMBER", word));
     }
-    WREATH_TRY(add(hosts, std::move(*host)));
+    if (const Status added = add(hosts, std::move(*host)); !added)
+      return refuse(fmt::format("{}:{}", path, number), added.error().message);
   }
   if (hosts.empty()) return refuse(path, "there is no host in it");
   return hosts;

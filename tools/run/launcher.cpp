@@ -191,7 +191,7 @@ class Job {
     const bool open = static_cast<bool>(host.reports);
     read(host, host.reports, [&](std::string_view bytes) { host.reader.add(bytes); });
     take_messages(host);
-    if (!open || host.reports || host.done) return;
+    if (!open || host.reports || (host.done && (phase_ != Phase::Running || all_over(host)))) return;
     const bool started = host.greeted || host.here;
     if (!started) {
       output_.print(2, host.noise.add(host.reader.rest()));
@@ -203,6 +203,10 @@ class Job {
     const std::string what = host.here ? "this host's agent" : fmt::format("`{}`", fmt::join(plan_.ssh, " "));
     lose(host, started ? fmt::format("{} {} before its ranks did", what, how)
                        : fmt::format("no agent came up there: {} {}", what, how));
+  }
+
+  static bool all_over(const HostLink& host) {
+    return std::all_of(host.ranks.begin(), host.ranks.end(), [](const auto& rank) { return rank.second.over; });
   }
 
   template <typename Take>

@@ -71,16 +71,29 @@ TEST(HostileRun, EndsOnASignalWhileNobodyTakesItsOutput) {
   EXPECT_EQ(shell_code(script, folder), 128 + SIGTERM);
 }
 
+// Greeting and last word of an agent, but no word of its ranks.
+TEST(HostileRun, DoesNotTakeSilenceAboutRanksForSuccess) {
+  const Folder folder;
+  std::ofstream(folder / "ssh") << R"(printf '\nwreath-agent 1\n\6\0\0\0\377\377\377\377\0\0\0\0\0\0\0\0')" << '\n';
+  Launcher run({"-n", "1", "--hosts", "h1", "--ssh", "sh " + (folder / "ssh"), "--address", "127.0.0.1", "true"});
+  EXPECT_EQ(run.join(), 6);
+  EXPECT_THAT(run.err(), HasSubstr("host h1: `sh "));
+}
+
 TEST(HostileRun, RefusesArgumentsThatSayNothing) {
   for (const char* name : {"--hosts", "--hostfile", "--output", "--ssh", "--address", "--remote-wreath"}) {
     Launcher run({"-n", "2", name, "", "true"});
     EXPECT_EQ(run.join(), 2) << name;
     EXPECT_THAT(run.err(), HasSubstr(std::string(name) + ": it is empty"));
   }
+  const Folder folder;
+  const std::string twice = folder / "twice";
+  std::ofstream(twice) << "a\nb\nb:2\n";
   for (const auto& [arguments, words] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--grace", "nan", "true"}, "--grace nan"},
            {{"-n", "2", "--hostfile", "/", "true"}, "--hostfile /: "},
            {{"-n", "2", "--hostfile", "/dev/zero", "true"}, "--hostfile /dev/zero: "},
+           {{"-n", "2", "--hostfile", twice, "true"}, twice + ":3: b: this host comes twice"},
            {{"-n", "2", "--hosts", "a,,b", "true"}, "'': this is no name of a host"}}) {
     Launcher run(arguments);
     EXPECT_EQ(run.join(), 2) << run.err();
