@@ -2,8 +2,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <functional>
 #include <string>
+#include <system_error>
+
+#include "wreath/result.hpp"
 
 namespace wreath {
 
@@ -22,6 +26,13 @@ std::function<int()> add_why(CLI::App& command);
 // For options where nothing would mean that they were not given: as `--hosts "$HOSTS"` with HOSTS unset.
 inline CLI::Validator not_empty() {
   return CLI::Validator([](const std::string& text) { return std::string(text.empty() ? "it is empty" : ""); }, "");
+}
+
+// Of --root: a folder, or empty.
+inline Status check_root(const std::string& root) {
+  std::error_code ignored;
+  if (root.empty() || std::filesystem::is_directory(root, ignored)) return {};
+  return Error{ErrorCode::InvalidArgument, "--root " + root + ": it is not a folder"};
 }
 
 }  // namespace wreath

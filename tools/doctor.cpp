@@ -32,6 +32,7 @@ Status check(const Arguments& arguments) {
   if (arguments.ranks < 1 || arguments.ranks > kMostRanks) {
     return Error{ErrorCode::InvalidArgument, fmt::format("--ranks {}: 1 to {}", arguments.ranks, kMostRanks)};
   }
+  WREATH_TRY(check_root(arguments.root));
   if (arguments.memory && !arguments.root.empty()) {
     return Error{ErrorCode::InvalidArgument, "--memory starts ranks here, and --root is another machine: one of them"};
   }
@@ -63,7 +64,8 @@ std::function<int()> add_doctor(CLI::App& command) {
   command.add_flag("--memory", arguments->memory, "instead: the memory budget, and what ranks of this host hold");
   command.add_option("--ranks", arguments->ranks, "for --memory: ranks to start on this host")->capture_default_str();
   command.add_flag("--json", arguments->json, "as JSON (docs/formats.md has the keys)");
-  command.add_option("--root", arguments->root, "read /sys and /proc below this folder: a copy of another machine's");
+  command.add_option("--root", arguments->root, "read /sys and /proc below this folder: a copy of another machine's")
+      ->check(not_empty());
   return [arguments] { return doctor(*arguments); };
 }
 

@@ -33,6 +33,7 @@ Status check(const Arguments& arguments) {
   if (arguments.ranks < 0 || arguments.ranks > kMostRanks) {
     return Error{ErrorCode::InvalidArgument, fmt::format("--ranks {}: 1 to {}", arguments.ranks, kMostRanks)};
   }
+  WREATH_TRY(check_root(arguments.root));
   const int ways = (arguments.ranks > 0 ? 1 : 0) + (arguments.job ? 1 : 0) + (arguments.root.empty() ? 0 : 1);
   if (ways > 1) {
     return Error{ErrorCode::InvalidArgument,
@@ -62,7 +63,7 @@ Status show(const Arguments& arguments, const Topology& topology, const RanksSho
   if (arguments.json) {
     nlohmann::json json = topology_json(topology);
     if (ranks.links.ranks() > 0) json["ranks"] = ranks_json(ranks);
-    fmt::print("{}\n", json.dump(1));
+    fmt::print("{}\n", json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
     return {};
   }
   fmt::print("{}", topology_tree(topology, can_draw_lines()));
@@ -104,8 +105,9 @@ std::function<int()> add_topo(CLI::App& command) {
                    "all ranks of a job run this, as in `wreath run -n 4 wreath topo --job`: "
                    "rank 0 shows its machine, and what links them");
   command.add_flag("--json", arguments->json, "as JSON (docs/formats.md has the keys)");
-  command.add_option("--svg", arguments->svg, "also draw it, into this file");
-  command.add_option("--root", arguments->root, "read /sys and /proc below this folder: a copy of another machine's");
+  command.add_option("--svg", arguments->svg, "also draw it, into this file")->check(not_empty());
+  command.add_option("--root", arguments->root, "read /sys and /proc below this folder: a copy of another machine's")
+      ->check(not_empty());
   return [arguments] {
     const Status status = run(*arguments);
     return status ? 0 : complain(status.error());

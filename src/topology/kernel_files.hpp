@@ -9,13 +9,16 @@
 
 namespace wreath {
 
-// The first line of `path` without blanks at its ends; empty where there is none.
+// `text` for a terminal, JSON and XML: a ? for each byte that is no UTF-8 or belongs to a control character.
+std::string printable(std::string_view text);
+
+// The first line of `path`, printable, without blanks at its ends; empty where there is none.
 std::string line_of(const std::string& path);
 
 // The whole number that the file begins with, "0x1f" included; nullopt where there is none.
 std::optional<std::int64_t> number_of(const std::string& path);
 
-// The rest of the line "KEY: value" (or "KEY value") of a file, without blanks at its ends.
+// The rest of the line "KEY: value" (or "KEY value") of a file, printable, without blanks at its ends.
 std::string field_of(const std::string& path, std::string_view key);
 
 // "0-3,8,10-11" as 0 1 2 3 8 10 11; what is not such a list gives nothing.

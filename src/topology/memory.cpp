@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "src/topology/kernel_files.hpp"
 #include "src/topology/parts.hpp"
@@ -9,15 +10,14 @@
 namespace wreath {
 namespace {
 
+constexpr std::uint64_t kMostKib = std::uint64_t{1} << 50;  // more is no memory but a mistake
+
 // "67108864 kB" in bytes.
 std::uint64_t kib_field(const std::string& path, const std::string& key) {
   const std::string text = field_of(path, key);
   std::uint64_t kib = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') break;
-    kib = kib * 10 + static_cast<std::uint64_t>(c - '0');
-  }
-  return kib * 1024;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), kib);
+  return read.ec == std::errc() && kib <= kMostKib ? kib * 1024 : 0;
 }
 
 }  // namespace

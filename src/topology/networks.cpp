@@ -43,7 +43,7 @@ std::string kind_of(const std::string& folder) {
 
 NetworkInterface read_interface(const std::string& folder, const std::string& name) {
   NetworkInterface interface;
-  interface.name = name;
+  interface.name = printable(name);
   interface.kind = kind_of(folder);
   interface.state = line_of(folder + "/operstate");
   interface.speed_mbit = std::max<std::int64_t>(number_of(folder + "/speed").value_or(0), 0);
@@ -60,7 +60,8 @@ std::string port_state(const std::string& text) {
 }
 
 RdmaDevice read_rdma(const std::string& folder, const std::string& name) {
-  RdmaDevice device{name, {}, entries_of(folder + "/device/net"), read_place(folder + "/device")};
+  RdmaDevice device{printable(name), {}, entries_of(folder + "/device/net"), read_place(folder + "/device")};
+  for (std::string& interface : device.interfaces) interface = printable(interface);
   for (const std::string& port : entries_of(folder + "/ports")) {
     const std::string own = fmt::format("{}/ports/{}", folder, port);
     const std::vector<int> number = parse_list(port);
@@ -84,13 +85,14 @@ bool shown_in_sys(const ifaddrs& entry) {
 // The interface of `address` in `present`, where it is put as /sys shows it, else as the kernel's flags do.
 NetworkInterface& find_or_add(std::vector<NetworkInterface>& present, const std::vector<NetworkInterface>& shown,
                               const ifaddrs& address) {
-  const auto is_it = [&](const NetworkInterface& interface) { return interface.name == address.ifa_name; };
+  const std::string name = printable(address.ifa_name);
+  const auto is_it = [&](const NetworkInterface& interface) { return interface.name == name; };
   const auto found = std::find_if(present.begin(), present.end(), is_it);
   if (found != present.end()) return *found;
   const auto known = std::find_if(shown.begin(), shown.end(), is_it);
   if (known != shown.end() && shown_in_sys(address)) return present.emplace_back(*known);
   NetworkInterface& added = present.emplace_back();
-  added.name = address.ifa_name;
+  added.name = name;
   added.kind = (address.ifa_flags & IFF_LOOPBACK) != 0 ? "loopback" : "virtual";
   added.state = (address.ifa_flags & IFF_RUNNING) != 0 ? "up" : "down";
   return added;

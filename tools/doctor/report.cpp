@@ -74,7 +74,7 @@ std::string report_json(const std::vector<Finding>& findings) {
   const nlohmann::json json{{"findings", list},
                             {"problems", count_of(findings, Verdict::Problem)},
                             {"notes", count_of(findings, Verdict::Note)}};
-  return json.dump(1) + "\n";
+  return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 int report_code(const std::vector<Finding>& findings) { return count_of(findings, Verdict::Problem) == 0 ? 0 : 1; }

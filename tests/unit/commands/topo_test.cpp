@@ -1,7 +1,9 @@
 // `wreath topo`: machines made for the test as text and JSON, and what links ranks of this one.
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/support/fake_devices.hpp"
 #include "tests/unit/commands/command.hpp"
@@ -9,6 +11,7 @@
 namespace wreath {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -93,7 +96,8 @@ TEST_F(TopoCommand, SaysWhatAProcessMayNotUse) {
 
 TEST_F(TopoCommand, SaysWhatItCannotRead) {
   const test::FakeMachine nothing;
-  EXPECT_THAT(topo(nothing), HasSubstr("not known: " + nothing.root() + "/sys/devices/system/cpu/online cannot be read"));
+  EXPECT_THAT(topo(nothing),
+              HasSubstr("not known: " + nothing.root() + "/sys/devices/system/cpu/online cannot be read"));
 }
 
 TEST_F(TopoCommand, GivesTheSameAsJson) {
@@ -164,6 +168,29 @@ TEST_F(TopoCommand, RefusesWhatItCannotShow) {
     EXPECT_EQ(run_command(arguments).exit_code, 2) << arguments;
   }
   EXPECT_EQ(run_command("topo --svg /nonexistent/x.svg").exit_code, 6);
+  for (const char* command : {"topo", "doctor"}) {
+    const Outcome outcome = run_command(command + std::string(" --root /nonexistent"));
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.text, HasSubstr("--root /nonexistent: it is not a folder"));
+    EXPECT_EQ(run_command(command + std::string(" >/dev/full")).exit_code, 6) << command;
+  }
+}
+
+TEST_F(TopoCommand, ShowsNamesThatAreNoText) {
+  const test::FakeMachine machine;
+  test::make_small_virtual(machine);
+  machine.file("/proc/sys/kernel/hostname", "<h>\xFF\x1B[2J");
+  machine.file("/sys/class/net/e\xFF<x>/operstate", "up");
+  machine.file("/sys/class/infiniband/m\xFF/ports/1/state", "4: \xFF");
+  const Outcome outcome = run_command("topo --json --root " + machine.root());
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("<h>??[2J"), HasSubstr("e?<x>"), HasSubstr("m?")));
+  EXPECT_EQ(run_command("doctor --json --root " + machine.root()).exit_code, 0);
+  const std::string drawing = machine.root() + "/x.svg";
+  EXPECT_EQ(run_command("topo --root " + machine.root() + " --svg " + drawing).exit_code, 0);
+  std::ostringstream text;
+  text << std::ifstream(drawing).rdbuf();
+  EXPECT_EQ(text.str().find_first_of("\xFF\x1B"), std::string::npos);
 }
 
 }  // namespace

@@ -42,6 +42,22 @@ TEST(KernelFiles, NumbersMayBeHexadecimalAndMayBeMissing) {
   EXPECT_EQ(number_of(machine.root() + "/missing"), std::nullopt);
 }
 
+TEST(KernelFiles, WhatCannotBeShownIsAQuestionMark) {
+  EXPECT_EQ(printable("Intel\xC2\xAE \xE2\x82\xAC \xF0\x9F\x8E\x84 <b>"),
+            "Intel\xC2\xAE \xE2\x82\xAC \xF0\x9F\x8E\x84 <b>");
+  EXPECT_EQ(printable("a\x1B[31m\x7F\n"), "a?[31m??");
+  EXPECT_EQ(printable("\xFF\xFE\x80"), "???") << "never in UTF-8";
+  EXPECT_EQ(printable("x\xE2\x82"), "x??") << "cut off";
+  EXPECT_EQ(printable("\xC0\x80\xC2\x9B\xED\xA0\x80\xEF\xBF\xBF"), "??????????")
+      << "longer than needed, or no character";
+}
+
+TEST(KernelFiles, ListsAreOfAMachineThatCanBe) {
+  std::string text = "0-1048575";
+  for (int i = 0; i < 100; ++i) text += ",0-1048575";
+  EXPECT_TRUE(parse_list(text).empty());
+}
+
 TEST(KernelFiles, FieldsAreFoundByTheirWholeName) {
   const test::FakeMachine machine;
   machine.file("/fields", "MemTotalX: 1\nMemTotal:    16 kB\nmodel name\t: A B\nbare 5");
