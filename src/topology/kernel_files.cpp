@@ -55,7 +55,7 @@ bool in_natural_order(std::string_view a, std::string_view b) {
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   const unsigned first = byte(0);
-  if (first < 0x80) return first < 0x20 || first == 0x7F ? 0 : 1;
+  if (first < 0x80) return (first < 0x20 && first != '\t') || first == 0x7F ? 0 : 1;
   const std::size_t size = first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
   if (size == 0 || size > text.size()) return 0;
   char32_t value = first & (0x7FU >> size);
