@@ -89,7 +89,8 @@ constexpr LibraryRow kLibraries[] = {
 
 LibraryProbe try_library(const LibraryRow& row) {
   LibraryProbe probe{row.name, "", ""};
-  const std::unique_ptr<void, int (*)(void*)> library(::dlopen(row.name, RTLD_LAZY | RTLD_LOCAL), &::dlclose);
+  const std::unique_ptr<void, int (*)(void*)> library(::dlopen(row.name, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE),
+                                                      &::dlclose);
   if (library == nullptr) return probe;
   link_map* map = nullptr;
   if (::dlinfo(library.get(), RTLD_DI_LINKMAP, &map) == 0 && map != nullptr) probe.file = map->l_name;
