@@ -8,6 +8,7 @@
 #include "perf/common/page.hpp"
 #include "perf/common/plot.hpp"
 #include "perf/common/report.hpp"
+#include "src/base/markup.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -129,7 +130,7 @@ std::string plot(const Report& report, const Kept* beside, Axis axis) {
 
 std::string figure(std::string_view label, std::string_view value, std::string_view unit, bool bad = false) {
   return fmt::format("<div><dt>{}</dt><dd{}>{} <small>{}</small></dd></div>\n", label, bad ? " class=\"bad\"" : "",
-                     value, escape_html(unit));
+                     value, escape_markup(unit));
 }
 
 std::string figures(const Report& report) {
@@ -188,7 +189,7 @@ std::string table(const Report& report, const Kept* beside) {
   constexpr std::string_view kBeside = "<th>out us</th><th>ratio</th><th>in us</th><th>ratio</th>";
   const std::string other = beside == nullptr ? ""
                                               : fmt::format("<th class=\"group\" colspan=\"4\">{}</th>",
-                                                            escape_html(beside->label(setup_of(report))));
+                                                            escape_markup(beside->label(setup_of(report))));
   constexpr std::string_view kMeasured = "<th>time us</th><th>algbw</th><th>busbw</th><th>wrong</th>";
   std::string text = fmt::format(
       "<div class=\"card scroll\"><table>\n<thead><tr><th colspan=\"5\"></th><th class=\"group\" colspan=\"4\">out of "
@@ -203,7 +204,7 @@ std::string table(const Report& report, const Kept* beside) {
                         cells(row.in_place));
     if (beside != nullptr) text += beside_cells(report, *beside, row);
     if (limit) text += fmt::format("<td>{}</td>", row.limit_us ? shown(*row.limit_us) : "-");
-    text += fmt::format("<td class=\"text\">{}</td></tr>\n", escape_html(plan_note(row.plan)));
+    text += fmt::format("<td class=\"text\">{}</td></tr>\n", escape_markup(plan_note(row.plan)));
   }
   return text + "</tbody></table></div>\n";
 }
@@ -226,7 +227,7 @@ std::string details(const Report& report, const Kept* beside) {
                       o.repeats > 1 ? fmt::format(", {} times in turn (medians)", o.repeats) : "", o.warmup,
                       o.shared_memory ? "shared" : "host", o.rewrite ? ", inputs rewritten before each call" : "",
                       report.start_time, report.end_time);
-  return fmt::format("<details><summary>How it was measured</summary>\n<pre>{}</pre></details>\n", escape_html(text));
+  return fmt::format("<details><summary>How it was measured</summary>\n<pre>{}</pre></details>\n", escape_markup(text));
 }
 
 }  // namespace
@@ -236,9 +237,9 @@ std::string to_html(const Report& report, const Kept* beside) {
   const RankLine first = report.ranks.empty() ? RankLine{} : report.ranks.front();
   const std::string title = fmt::format("{}: {} over {}", report.collective->program, ranks, report.transport);
   const std::string about =
-      fmt::format("{} over {} on {} ({}) &middot; wreath {}{} &middot; {}", ranks, escape_html(report.transport),
-                  escape_html(first.host), escape_html(first.cpu), WREATH_VERSION,
-                  report.commit.empty() ? "" : ", commit " + escape_html(report.commit), report.start_time);
+      fmt::format("{} over {} on {} ({}) &middot; wreath {}{} &middot; {}", ranks, escape_markup(report.transport),
+                  escape_markup(first.host), escape_markup(first.cpu), WREATH_VERSION,
+                  report.commit.empty() ? "" : ", commit " + escape_markup(report.commit), report.start_time);
   std::string body = figures(report);
   if (!report.collective->has(kNoData)) {
     body += "<div class=\"plots\">\n" + plot(report, beside, Axis::Bandwidth) + plot(report, beside, Axis::Time) +

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "perf/common/plot.hpp"
+#include "src/base/markup.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -62,7 +63,7 @@ std::string page(std::string_view title, std::string_view heading, std::string_v
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n{}</head>\n<body>\n"
       "<main>\n<h1>{}</h1>\n<p class=\"about\">{}</p>\n{}</main>\n</body>\n</html>\n",
-      escape_html(title), kStyle, escape_html(heading), about, body);
+      escape_markup(title), kStyle, escape_markup(heading), about, body);
 }
 
 }  // namespace wreath::perf

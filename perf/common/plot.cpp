@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "perf/common/sizes.hpp"
+#include "src/base/markup.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -159,7 +160,7 @@ std::string line(const PlotSeries& series, const Frame& frame, const std::string
     if (point.low > 0) points += straight("spread", x, frame.y(point.low), x, frame.y(point.high));
     points += fmt::format(R"(<g class="point"><circle class="halo" cx="{0:.1f}" cy="{1:.1f}" r="10"/>)"
                           R"(<circle class="dot" cx="{0:.1f}" cy="{1:.1f}" r="3.2"/><title>{2}</title></g>)",
-                          x, y, escape_html(point.title));
+                          x, y, escape_markup(point.title));
   }
   return fmt::format(R"(<g class="{}"><path class="line" d="{}"/>{}</g>)", css, path, points);
 }
@@ -177,7 +178,7 @@ std::string legend(const Plot& plot, const std::vector<std::string>& classes) {
       y += kLegendLine;
     }
     svg += fmt::format(R"(<g class="{}">{}<text class="key" x="{:.1f}" y="{:.1f}">{}</text></g>)", classes[i],
-                       straight("line", x, y, x + 20, y), x + 26, y + 4, escape_html(series.name));
+                       straight("line", x, y, x + 20, y), x + 26, y + 4, escape_markup(series.name));
     x += width;
   }
   return svg;
@@ -187,29 +188,14 @@ std::string legend(const Plot& plot, const std::vector<std::string>& classes) {
 
 std::string plot_svg(const Plot& plot) {
   const Frame frame = frame_of(plot);
-  std::string svg =
-      fmt::format(R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}">)", kWidth, kHeight, escape_html(plot.title));
+  std::string svg = fmt::format(R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}">)", kWidth, kHeight,
+                                escape_markup(plot.title));
   svg += fmt::format(R"(<text class="title" x="{}" y="24">{} <tspan class="unit">{}</tspan></text>)", kLeft,
-                     escape_html(plot.title), escape_html(plot.unit));
+                     escape_markup(plot.title), escape_markup(plot.unit));
   const std::vector<std::string> classes = classes_of(plot);
   svg += legend(plot, classes) + grid(plot, frame);
   for (std::size_t i = 0; i < plot.series.size(); ++i) svg += line(plot.series[i], frame, classes[i]);
   return svg + "</svg>\n";
-}
-
-std::string escape_html(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '&': escaped += "&amp;"; break;
-      case '<': escaped += "&lt;"; break;
-      case '>': escaped += "&gt;"; break;
-      case '"': escaped += "&quot;"; break;
-      case '\'': escaped += "&#39;"; break;
-      default: escaped += c;
-    }
-  }
-  return escaped;
 }
 
 }  // namespace wreath::perf

@@ -32,7 +32,4 @@ struct Plot {
 // the colour of the series that they belong to.
 std::string plot_svg(const Plot& plot);
 
-// & < > " ' as entities.
-std::string escape_html(std::string_view text);
-
 }  // namespace wreath::perf

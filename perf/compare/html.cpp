@@ -8,6 +8,7 @@
 #include "perf/common/sizes.hpp"
 #include "perf/compare/report.hpp"
 #include "perf/compare/settings.hpp"
+#include "src/base/markup.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -75,10 +76,10 @@ std::string to_html(const Comparison& comparison) {
       "operation</th><th>size</th><th>Wreath us</th><th>best peer us</th><th>ratio</th><th>90 % interval</th>"
       "<th class=\"text\">best peer</th></tr></thead>\n<tbody>\n" +
       rows + "</tbody></table></div>\n<details><summary>How it was measured</summary>\n<pre>" +
-      escape_html(comparison.command + "\n" + to_text(comparison)) + "</pre></details>\n";
+      escape_markup(comparison.command + "\n" + to_text(comparison)) + "</pre></details>\n";
   return page("Wreath beside other libraries", "Wreath beside other libraries",
-              escape_html(fmt::format("{} ranks on {}, commit {}, {}", comparison.ranks, comparison.machine,
-                                      comparison.commit, comparison.started)),
+              escape_markup(fmt::format("{} ranks on {}, commit {}, {}", comparison.ranks, comparison.machine,
+                                        comparison.commit, comparison.started)),
               body);
 }
 

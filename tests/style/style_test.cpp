@@ -42,12 +42,15 @@ const std::vector<Layer>& layers() {
       {"bindings/", {"wreath/"}},
       {"bindings/c/", {"wreath/", "bindings/c/"}},
       {"perf/", {"wreath/", "perf/"}},
-      {"perf/common/", {"wreath/", "perf/", "kernels/kernels.hpp"}},  // results are held to the scalar reference
+      {"perf/common/",
+       {"wreath/", "perf/", "src/base/markup.hpp", "kernels/kernels.hpp"}},  // results are held to the scalar reference
+      {"perf/compare/", {"wreath/", "perf/", "src/base/markup.hpp"}},
       {"perf/check/", {"wreath/", "perf/", "src/base/available_memory.hpp"}},
       // They measure what the machine allows, with the clocks and kernels that the engine itself uses.
       {"perf/limits/", {"wreath/", "perf/", "src/base/", "kernels/kernels.hpp"}},
       {"perf/micro/", {"wreath/", "perf/", "src/", "kernels/", "transports/"}},
       {"tools/", {"wreath/", "tools/"}},
+      {"tools/topo/", {"wreath/", "tools/", "src/base/markup.hpp"}},
       // It meets ranks by the library's own rules and variables.
       {"tools/run/", {"wreath/", "tools/", "src/base/", "src/bootstrap/interfaces.hpp"}},
       {"tools/run.cpp", {"wreath/", "tools/", "src/base/"}},

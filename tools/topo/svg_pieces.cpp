@@ -3,32 +3,19 @@
 
 #include <fmt/format.h>
 
-namespace wreath {
+#include "src/base/markup.hpp"
 
-std::string escape_xml(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '&': escaped += "&amp;"; break;
-      case '<': escaped += "&lt;"; break;
-      case '>': escaped += "&gt;"; break;
-      case '"': escaped += "&quot;"; break;
-      case '\'': escaped += "&#39;"; break;
-      default: escaped += c;
-    }
-  }
-  return escaped;
-}
+namespace wreath {
 
 std::string svg_rectangle(const Box& box, double radius, std::string_view classes, std::string_view title) {
   const std::string shape =
       fmt::format(R"(<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="{}")", classes, box.x,
                   box.y, box.width, box.height, radius);
-  return title.empty() ? shape + "/>\n" : fmt::format("{}><title>{}</title></rect>\n", shape, escape_xml(title));
+  return title.empty() ? shape + "/>\n" : fmt::format("{}><title>{}</title></rect>\n", shape, escape_markup(title));
 }
 
 std::string svg_text(double x, double y, std::string_view classes, std::string_view text) {
-  return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", classes, x, y, escape_xml(text));
+  return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", classes, x, y, escape_markup(text));
 }
 
 std::string svg_pair(double x, double y, std::string_view head, std::string_view soft, double room) {
@@ -39,7 +26,7 @@ std::string svg_pair(double x, double y, std::string_view head, std::string_view
   return fmt::format(
       "<text x=\"{:.1f}\" y=\"{:.1f}\"><tspan class=\"head\">{}</tspan><tspan class=\"soft\" "
       "dx=\"10\">{}</tspan></text>\n",
-      x, y, escape_xml(head), escape_xml(rest));
+      x, y, escape_markup(head), escape_markup(rest));
 }
 
 std::string shortened(std::string_view text, std::size_t characters) {

@@ -13,9 +13,6 @@ struct Box {
   double height = 0;
 };
 
-// & < > " ' as entities.
-std::string escape_xml(std::string_view text);
-
 // A rounded rectangle of these classes; `title` is shown on hover where it is not empty.
 std::string svg_rectangle(const Box& box, double radius, std::string_view classes, std::string_view title = "");
 

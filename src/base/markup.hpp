@@ -1,0 +1,12 @@
+// Text inside HTML and SVG.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace wreath {
+
+// `text` as it is written between tags and in quoted attributes.
+std::string escape_markup(std::string_view text);
+
+}  // namespace wreath
