@@ -54,6 +54,15 @@ struct CommunicatorOptions {
   Timeouts timeouts;
 };
 
+// Bytes of user data that a rank's calls moved between ranks, without headers: what an algorithm costs, whatever was
+// asked of it. `sent`: of all messages that the rank handed to a transport, be it that the peer reads them in place, out
+// of shared memory or from a socket. `loaded`: small calls over shared memory (up to 16 KiB) have no messages; there
+// it is what the rank loaded from its peers' areas. Over all ranks sent + loaded is what left one rank for another.
+struct WireBytes {
+  std::uint64_t sent = 0;
+  std::uint64_t loaded = 0;
+};
+
 // What one rank holds of a communicator. Move-only.
 //
 // Any thread may use it, one call at a time: two at once get InvalidUsage. abort() and error() may
@@ -231,6 +240,9 @@ class Communicator {
   // The algorithm, data lanes and tile that a call of `bytes` bytes will use: "two_shot lanes=1 tile=256K
   // order=canonical"; with "executor=straight" where a loop written by hand will run it.
   std::string plan_for(Collective collective, std::size_t bytes) const;
+  // Of this rank's calls of `collective` that ended, since the communicator was made; sends and recvs are Exchange. Any
+  // thread. With a pinned algorithm the sum over all ranks is a closed form: ring all_reduce of S bytes moves 2 (n - 1) S.
+  WireBytes wire_bytes(Collective collective) const noexcept;
 
  private:
   struct Impl;

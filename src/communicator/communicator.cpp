@@ -175,6 +175,11 @@ std::string Communicator::plan_for(Collective collective, std::size_t bytes) con
   return impl_->engine->plan_text(query);
 }
 
+WireBytes Communicator::wire_bytes(Collective collective) const noexcept {
+  if (!impl_ || collective > Collective::Exchange) return {};
+  return impl_->engine->wire_bytes(collective);
+}
+
 bool Work::done() const noexcept {
   if (operation_ == nullptr) return true;
   return operation_->group ? operation_->group->over() : operation_->over();

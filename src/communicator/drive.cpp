@@ -128,6 +128,7 @@ Result<bool> Engine::start_operation(Operation& operation) {
 Advance Engine::advance_small() {
   const Advance advanced = small_.run();
   if (small_.take_told()) wake_peers();
+  if (advanced == Advance::Done) wire_.add_loaded(small_.collective(), small_.loaded_bytes());
   return advanced;
 }
 
@@ -224,6 +225,9 @@ void Engine::on_fault(Operation& operation) {
 }
 
 void Engine::finish(Operation& operation, std::optional<Error> error) {
+  if (operation.started && !operation.choice.small) {
+    wire_.add_sent(operation.own ? Collective::Exchange : operation.call.collective, lanes_.sent_bytes());
+  }
   if (trace_ != nullptr) trace_->end_call(operation.number, now_ns());
   if (error) {
     recorder_.failed(operation.record);

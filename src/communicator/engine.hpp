@@ -30,6 +30,7 @@
 #include "src/communicator/repeated_call.hpp"
 #include "src/communicator/trace.hpp"
 #include "src/communicator/watch.hpp"
+#include "src/communicator/wire_counter.hpp"
 #include "src/communicator/yielding.hpp"
 #include "src/executor/small.hpp"
 #include "src/recorder/recorder.hpp"
@@ -83,6 +84,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   CallGate& gate() { return gate_; }
 
   std::string transport_to(int peer) const { return links_->describe(peer); }
+  WireBytes wire_bytes(Collective collective) const { return wire_.of(collective); }
   // See Communicator::plan_for.
   std::string plan_text(const Query& query) const { return plan_text(query, choose(tuning_, query)); }
 
@@ -192,6 +194,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::vector<pollfd> polled_;            // by the driver that sleeps
   SmallExchange small_;
   LaneScheduler lanes_;  // of the first operation
+  WireCounter wire_;
   FlightRecorder recorder_;
   ExchangeLog exchange_log_;
   std::shared_ptr<Progress> progress_;

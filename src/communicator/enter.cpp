@@ -184,6 +184,7 @@ void Engine::run_pair(Exchange& exchange) {
   const Exchange::Pair pair = exchange.pair();
   if (pair.sent.fifo != nullptr) {
     publish_message(pair.sent, copy_kernels());
+    wire_.add_sent(Collective::Exchange, pair.sent.bytes);
     exchange.take_out(Direction::Send);
     wake_peers();
     if (const Status announced = links_->announce(*control_); !announced) {

@@ -148,6 +148,12 @@ bool LaneScheduler::drained() const {
   return true;
 }
 
+std::uint64_t LaneScheduler::sent_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const LaneState& lane : lanes_) bytes += lane.sent_bytes;
+  return bytes;
+}
+
 const FifoEnd* LaneScheduler::waiting_for() const {
   for (const std::uint16_t index : running_) {
     const LaneState& lane = lanes_[index];

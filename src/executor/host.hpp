@@ -85,6 +85,9 @@ class LaneScheduler {
   // A lane that waits for a message, and for which: the first one; nullptr if none does.
   const FifoEnd* waiting_for() const;
   const LaneState* failed_lane() const { return failed_; }
+  // Of the messages that the operation has published so far.
+  std::uint64_t sent_bytes() const;
+
   // The lanes that are resident and not done, as indices of the plan's lanes, and where each is.
   std::span<const std::uint16_t> running() const { return running_; }
   const LaneState& lane(std::uint16_t index) const { return lanes_[index]; }

@@ -382,6 +382,7 @@ class LaneWork {
       slot.offset = fifo.by_reference ? reinterpret_cast<std::uint64_t>(message.data) : name.offset;
       publish(fifo);
     }
+    lane_.sent_bytes += to.count * message.bytes;
   }
 };
 

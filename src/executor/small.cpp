@@ -128,6 +128,7 @@ void SmallExchange::start(const SmallCall& call) {
   peer_ = part_.first_source;
   line_ = 0;
   looked_ = false;
+  loaded_bytes_ = 0;
   if (!published_ && has_free_buffer()) publish();
 }
 
@@ -185,6 +186,7 @@ Advance SmallExchange::run() {
     const Advance taken = lines() ? take_lines(peer_) : take_block(peer_);
     if (taken == Advance::Blocked) return blocked();
     if (taken == Advance::Failed) return taken;
+    loaded_bytes_ += call_.bytes;
   }
   if (first_look && !part_.publishes) fetch_next();
   finish();

@@ -44,6 +44,10 @@ class SmallExchange {
   // Whether start() or run() has stored something that a sleeping peer may wait for, since the last time.
   bool take_told() { return std::exchange(told_, false); }
 
+  // Of the present call: what this rank has taken out of peers' areas so far.
+  std::uint64_t loaded_bytes() const { return loaded_bytes_; }
+  Collective collective() const { return call_.collective; }
+
   // The peer whose message, or whose counter, is missing, or whose signature differs after Failed.
   int waiting_for() const { return peer_; }
 
@@ -93,6 +97,7 @@ class SmallExchange {
   std::uint32_t heard_past_ = 0;  // all ranks can know that this one is past this call
   int peer_ = 0;
   std::size_t line_ = 0;
+  std::uint64_t loaded_bytes_ = 0;
 };
 
 }  // namespace wreath

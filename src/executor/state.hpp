@@ -34,6 +34,7 @@ struct LaneState {
   Fault fault = Fault::None;
   std::uint16_t fault_source = 0;  // index into sources
   std::int32_t fault_errno = 0;    // of Unreadable
+  std::uint64_t sent_bytes = 0;    // of published messages: a message to several targets counts for each
 };
 
 // Which changes of form are plain copies: Arithmetic::moves for all pairs. All are where nothing is combined.

@@ -1,0 +1,38 @@
+// WireCounter: the bytes that a communicator's calls moved, by collective.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "wreath/communicator.hpp"
+
+namespace wreath {
+
+// Written by the driver alone, once an operation; read by any thread.
+class WireCounter {
+ public:
+  void add_sent(Collective collective, std::uint64_t bytes) noexcept { add(at(collective).sent, bytes); }
+  void add_loaded(Collective collective, std::uint64_t bytes) noexcept { add(at(collective).loaded, bytes); }
+  WireBytes of(Collective collective) const noexcept {
+    const Counts& counts = counts_[static_cast<std::size_t>(collective)];
+    return {counts.sent.load(std::memory_order_relaxed), counts.loaded.load(std::memory_order_relaxed)};
+  }
+
+ private:
+  struct Counts {
+    std::atomic<std::uint64_t> sent{0};
+    std::atomic<std::uint64_t> loaded{0};
+  };
+
+  Counts& at(Collective collective) noexcept { return counts_[static_cast<std::size_t>(collective)]; }
+  // One writer: no locked instruction.
+  static void add(std::atomic<std::uint64_t>& count, std::uint64_t bytes) noexcept {
+    count.store(count.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  }
+
+  std::array<Counts, static_cast<std::size_t>(Collective::Exchange) + 1> counts_;
+};
+
+}  // namespace wreath
