@@ -1,7 +1,9 @@
 // `wreath topo`: what this machine is made of, and what links ranks on it.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -56,9 +58,13 @@ Result<RanksShown> local_ranks(const Topology& topology, int ranks) {
 
 Status show(const Arguments& arguments, const Topology& topology, const RanksShown& ranks) {
   if (!arguments.svg.empty()) {
+    errno = 0;
     std::ofstream file(arguments.svg);
     file << topology_svg(topology, ranks);
-    if (!file.flush()) return Error{ErrorCode::System, fmt::format("--svg {}: cannot be written", arguments.svg)};
+    if (!file.flush()) {
+      return Error{ErrorCode::System,
+                   fmt::format("--svg {}: cannot be written: {}", arguments.svg, std::strerror(errno))};
+    }
   }
   if (arguments.json) {
     nlohmann::json json = topology_json(topology);

@@ -47,8 +47,9 @@ std::uint64_t read_field(const std::string& path, std::string_view key) {
 
 std::uint64_t left_in_machine(const std::string& root) {
   const std::string path = root + "/proc/meminfo";
-  const std::uint64_t available = read_field(path, "MemAvailable:");
-  return available == 0 ? kNoLimit : (available + read_field(path, "SwapFree:")) * 1024;
+  constexpr std::uint64_t kMostKibibytes = kNoLimit / 2048;
+  const std::uint64_t available = std::min(read_field(path, "MemAvailable:"), kMostKibibytes);
+  return available == 0 ? kNoLimit : (available + std::min(read_field(path, "SwapFree:"), kMostKibibytes)) * 1024;
 }
 
 std::uint64_t left_in_group(const std::string& folder, const GroupFiles& files) {

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -36,16 +38,15 @@ Result<std::string> read_file(const std::string& path, std::size_t maximum_bytes
   struct stat status {};
   if (fstat(file.get(), &status) != 0) return system_error("cannot read", path);
   if (!S_ISREG(status.st_mode)) return Error{ErrorCode::InvalidArgument, path + ": it is not a regular file"};
-  std::string text(maximum_bytes + 1, '\0');
-  std::size_t size = 0;
-  while (size < text.size()) {
-    const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
+  std::string text;
+  std::array<char, 16384> piece;
+  while (text.size() <= maximum_bytes) {
+    const ssize_t got = ::read(file.get(), piece.data(), std::min(piece.size(), maximum_bytes + 1 - text.size()));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_error("cannot read", path);
     if (got == 0) break;
-    size += static_cast<std::size_t>(got);
+    text.append(piece.data(), static_cast<std::size_t>(got));
   }
-  text.resize(size);
   return text;
 }
 

@@ -7,15 +7,24 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <system_error>
 
+#include "src/base/text_file.hpp"
 #include "wreath/topology.hpp"
 
 namespace wreath {
 namespace {
 
 constexpr int kMostProcessors = 1 << 20;
+constexpr std::size_t kMostLineBytes = 64 << 10;
+constexpr std::size_t kMostBytes = 4 << 20;  // /proc/cpuinfo has 2 KiB a processor
+
+// Empty where it cannot be read.
+std::string text_of(const std::string& path, std::size_t most_bytes) {
+  auto text = read_file(path, most_bytes);
+  return text ? *std::move(text) : std::string();
+}
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
@@ -81,10 +90,8 @@ std::string printable(std::string_view text) {
 }
 
 std::string line_of(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return printable(trimmed(line));
+  const std::string text = text_of(path, kMostLineBytes);
+  return printable(trimmed(std::string_view(text).substr(0, text.find('\n'))));
 }
 
 std::optional<std::int64_t> number_of(const std::string& path) {
@@ -98,8 +105,8 @@ std::optional<std::int64_t> number_of(const std::string& path) {
 }
 
 std::string field_of(const std::string& path, std::string_view key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
+  std::istringstream text(text_of(path, kMostBytes));
+  for (std::string line; std::getline(text, line);) {
     std::string_view rest = trimmed(line);
     if (!rest.starts_with(key)) continue;
     rest.remove_prefix(key.size());

@@ -77,7 +77,7 @@ std::string ranks_table(const RanksShown& ranks) {
     text += fmt::format("{:<8} {}\n", run, format_list(cores));
   });
   if (links.ranks() < 2) return text;
-  text += "\n" + classes_table(links);
+  text += fmt::format("\n{}", classes_table(links));
   if (links.classes.size() > 1 && links.ranks() <= kLargestMatrix) text += matrix(links);
   return text + fmt::format("\nA pair takes the first transport of {} that is allowed and that both ends reach.\n",
                             preference());

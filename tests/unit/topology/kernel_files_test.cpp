@@ -2,6 +2,7 @@
 #include "src/topology/kernel_files.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include "tests/support/fake_machine.hpp"
 #include "wreath/topology.hpp"
@@ -40,6 +41,17 @@ TEST(KernelFiles, NumbersMayBeHexadecimalAndMayBeMissing) {
   EXPECT_EQ(number_of(machine.root() + "/c"), 48);
   EXPECT_EQ(number_of(machine.root() + "/d"), std::nullopt);
   EXPECT_EQ(number_of(machine.root() + "/missing"), std::nullopt);
+}
+
+// A copy of another machine's files may hold anything.
+TEST(KernelFiles, WhatHasNoEndIsNotReadToItsEnd) {
+  const test::FakeMachine machine;
+  machine.file("/long", std::string(1 << 20, 'x'));
+  EXPECT_LE(line_of(machine.root() + "/long").size(), (64U << 10) + 1);
+  ASSERT_EQ(::mkfifo((machine.root() + "/fifo").c_str(), 0600), 0);
+  EXPECT_EQ(line_of(machine.root() + "/fifo"), "");
+  EXPECT_EQ(line_of("/dev/zero"), "");
+  EXPECT_EQ(field_of("/dev/zero", "key"), "");
 }
 
 TEST(KernelFiles, WhatCannotBeShownIsAQuestionMark) {

@@ -35,6 +35,11 @@ TEST_F(AvailableMemory, IsUnlimitedWhereNothingCanBeRead) {
   EXPECT_EQ(available_memory("/no such folder"), std::numeric_limits<std::uint64_t>::max());
 }
 
+TEST_F(AvailableMemory, OfAMachineThatCannotBeIsNotLittle) {
+  write("/proc/meminfo", "MemAvailable: 18014398509481985 kB\nSwapFree: 18014398509481985 kB\n");
+  EXPECT_GT(available(), std::numeric_limits<std::uint64_t>::max() / 4);
+}
+
 TEST_F(AvailableMemory, FollowsTheOwnGroupsLimit) {
   write("/proc/self/cgroup", "0::/job/step\n");
   write("/sys/fs/cgroup/job/step/memory.max", "500000\n");
