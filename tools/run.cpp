@@ -36,6 +36,10 @@ No process is left, however `wreath run` ends.
 Other hosts are reached by ssh, which must not ask for a password, and need the same `wreath` and CMD at the same
 path. Their ranks get WREATH_*, NCCL_*, PATH and LD_LIBRARY_PATH of this environment, and what --env names.
 
+With --elastic a rank that fails is dead: the others go on while --min are left, and another process is started in its
+place, as is everything when too few are left or one ends with 9, until --max-restarts. CMD must know how to go on
+(WREATH_ELASTIC, WREATH_JOIN; the training layer does); one that does not is started again as a whole.
+
 Examples:
   wreath run -n 4 ./train                       four ranks here, each with its share of the cores
   wreath run -n 4 --verbose all_reduce_perf -b 8 -e 64M
@@ -44,9 +48,10 @@ Examples:
   wreath run --hostfile hosts -n 16 --env OMP_NUM_THREADS=2 -- ./train --epochs 3
   wreath run -n 2 --ssh "ssh -p 2222" --hosts a,b ./train
   wreath run -n 4 --output logs ./train         also logs/rank-0.out, logs/rank-0.err, ...
+  wreath run --elastic --min 2 --max 4 --spares 1 ./train
 
 exit: that of the rank that failed first, 128 + N where signal N ended it or this; 2 usage; 6 a host or CMD could not
-be started.)";
+be started. With --elastic 0 when those that were left ended with 0.)";
 
 struct Arguments {
   int ranks = 0;
@@ -57,6 +62,8 @@ struct Arguments {
   double grace_s = 5;
   bool no_prefix = false;
   bool agent = false;
+  launcher::Elasticity elastic;
+  bool is_elastic = false;
   launcher::Plan plan;
 };
 
@@ -92,6 +99,46 @@ Result<std::vector<launcher::Host>> hosts_of(const Arguments& arguments) {
   return launcher::parse_hostfile(text, arguments.hostfile);
 }
 
+// Ranks by -n, else --max, else what a job that is not elastic gets, less the spares.
+Result<int> elastic_ranks(const Arguments& arguments, const std::vector<launcher::Host>& hosts) {
+  if (arguments.ranks > 0) return arguments.ranks;
+  if (arguments.elastic.max_ranks > 0) return arguments.elastic.max_ranks;
+  if (arguments.hosts.empty() && arguments.hostfile.empty()) return cores_here();
+  auto placements = launcher::place(hosts, 0);
+  if (!placements) return placements.error();
+  int slots = 0;
+  for (const launcher::Placement& one : *placements) slots += static_cast<int>(one.ranks.size());
+  return slots - arguments.elastic.size.spares;
+}
+
+Status complete_elastic(Arguments& arguments, const std::vector<launcher::Host>& hosts) {
+  launcher::Elasticity& elastic = arguments.elastic;
+  if (elastic.max_ranks > 0 && elastic.min_ranks > elastic.max_ranks)
+    return refuse(fmt::format("--min {} is above --max {}", elastic.min_ranks, elastic.max_ranks));
+  const auto ranks = elastic_ranks(arguments, hosts);
+  if (!ranks) return ranks.error();
+  if (elastic.max_ranks == 0) elastic.max_ranks = *ranks;
+  if (*ranks > elastic.max_ranks) return refuse(fmt::format("-n {} is above --max {}", *ranks, elastic.max_ranks));
+  if (*ranks < elastic.min_ranks) {
+    const char* const why = arguments.ranks == 0 ? "; without -n and --max there is one for each core or slot" : "";
+    return refuse(fmt::format("-n {} is below --min {}{}", *ranks, elastic.min_ranks, why));
+  }
+  const int spares = elastic.size.spares;
+  if (*ranks + spares > kMostRanks)
+    return refuse(fmt::format("-n {} and --spares {}: at most {} in all", *ranks, spares, kMostRanks));
+  elastic.size = {*ranks, spares};
+  if (const launcher::Size fits = launcher::fitting(hosts, elastic.size); fits.ranks + fits.spares < *ranks + spares) {
+    return refuse(
+        fmt::format("-n {} and --spares {}: the hosts have {} slots", *ranks, spares, fits.ranks + fits.spares));
+  }
+  const bool elsewhere = hosts.size() > 1 || !launcher::is_here(hosts.front().name);
+  if (elsewhere && elastic.folder.empty())
+    return refuse("--elastic on other hosts needs --elastic-folder DIR: a folder that all hosts share");
+  arguments.ranks = *ranks;
+  arguments.plan.elastic = elastic;
+  return {};
+}
+
 Status complete(Arguments& arguments, const std::vector<std::string>& parsed, const std::vector<std::string>& after) {
   launcher::Plan& plan = arguments.plan;
   std::vector<std::string> command = parsed;
@@ -107,8 +154,11 @@ Status complete(Arguments& arguments, const std::vector<std::string>& parsed, co
   const bool only_here = arguments.hosts.empty() && arguments.hostfile.empty();
   auto hosts = hosts_of(arguments);
   if (!hosts) return hosts.error();
-  auto placements = launcher::place(*hosts, only_here && arguments.ranks == 0 ? cores_here() : arguments.ranks);
+  if (arguments.is_elastic) WREATH_TRY(complete_elastic(arguments, *hosts));
+  const int ranks = only_here && arguments.ranks == 0 ? cores_here() : arguments.ranks;
+  auto placements = launcher::place(*hosts, ranks + (plan.elastic ? plan.elastic->size.spares : 0));
   if (!placements) return placements.error();
+  plan.hosts = std::move(*hosts);
   plan.placements = std::move(*placements);
   const std::string own_ssh = setting_text(Setting::Ssh);
   const std::string ssh = !arguments.ssh.empty() ? arguments.ssh : own_ssh.empty() ? kSsh : own_ssh;
@@ -135,6 +185,23 @@ int run(Arguments& arguments, const std::vector<std::string>& parsed, const std:
     return exit_code(ready.error().code);
   }
   return launcher::launch(arguments.plan);
+}
+
+void add_elastic_options(CLI::App& command, Arguments& arguments) {
+  launcher::Elasticity& elastic = arguments.elastic;
+  CLI::Option* const flag =
+      command.add_flag("--elastic", arguments.is_elastic, "go on when ranks are lost, and start others in their place");
+  const auto add_count = [&](const char* name, int& value, int least, const char* meaning) {
+    command.add_option(name, value, meaning)->check(CLI::Range(least, kMostRanks))->type_name("N")->needs(flag);
+  };
+  add_count("--min", elastic.min_ranks, 1, "with fewer ranks left, all start again (default: 1)");
+  add_count("--max", elastic.max_ranks, 1, "most ranks that work at a time (default: -n)");
+  add_count("--spares", elastic.size.spares, 0, "ranks beside them that wait for work (default: 0)");
+  add_count("--max-restarts", elastic.max_restarts, 0, "starts of single ranks and of all, together (default: 3)");
+  command.add_option("--elastic-folder", elastic.folder, "where ranks find each other again; hosts must share it")
+      ->type_name("DIR")
+      ->check(not_empty())
+      ->needs(flag);
 }
 
 }  // namespace
@@ -180,6 +247,7 @@ std::function<int()> add_run(CLI::App& command) {
   command.add_option("--remote-wreath", plan.program, "`wreath` on other hosts (default: where it is here)")
       ->type_name("PATH")
       ->check(not_empty());
+  add_elastic_options(command, *arguments);
   command.add_flag("--agent", arguments->agent)->group("");
   command.footer(kFooter);
   return [arguments, &command] { return run(*arguments, command.remaining(), command.get_parent()->remaining()); };

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <map>
 
 #include "src/base/clock.hpp"
@@ -24,6 +25,10 @@ namespace wreath::launcher {
 namespace {
 
 constexpr std::int64_t kOrphanedGraceMs = 2000;  // from SIGTERM to SIGKILL when the launcher is gone
+
+// Variables from which a process would see that it is a rank of a job that begins.
+constexpr std::array kNumbers{"WREATH_RANK", "WREATH_RANKS",     "WREATH_LOCAL_RANK", "RANK",         "WORLD_SIZE",
+                              "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "SLURM_PROCID",      "SLURM_LOCALID"};
 
 std::string list_text(const std::vector<int>& processors) {
   return processors.empty() ? std::string("all") : fmt::format("{}", fmt::join(processors, ","));
@@ -46,10 +51,14 @@ std::vector<std::string> inherited(const HostJob& job) {
 }
 
 // Of several values of one name a program may see any.
-void set_variable(std::vector<std::string>& variables, std::string_view name, int value) {
+void unset_variable(std::vector<std::string>& variables, std::string_view name) {
   const std::string begin = fmt::format("{}=", name);
   std::erase_if(variables, [&](const std::string& entry) { return entry.starts_with(begin); });
-  variables.push_back(fmt::format("{}{}", begin, value));
+}
+
+void set_variable(std::vector<std::string>& variables, std::string_view name, int value) {
+  unset_variable(variables, name);
+  variables.push_back(fmt::format("{}={}", name, value));
 }
 
 class Agent {
@@ -68,7 +77,7 @@ class Agent {
     (void)::fcntl(commands_.get(), F_SETFL, O_NONBLOCK);
     Descendants descendants;
     start_all();
-    while (!running_.empty()) {
+    while (!running_.empty() || (elastic() && commands_ && !kill_at_)) {
       wait();
       for (auto& [pid, rank] : ranks_) pass_on(rank);
       read_signals();
@@ -87,8 +96,17 @@ class Agent {
     RankProcess process;
   };
 
+  bool elastic() const { return !job_.elastic_folder.empty(); }
+
   void start_all() {
     const std::vector<std::string> base = inherited(job_);
+    std::error_code ignored;
+    if (elastic() && !std::filesystem::is_directory(job_.elastic_folder, ignored)) {
+      report({Kind::Refused, job_.ranks.front(), 0,
+              fmt::format("{} is not to be seen on this host; --elastic-folder DIR: one that all hosts share",
+                          job_.elastic_folder)});
+      return;
+    }
     const auto count = static_cast<int>(job_.ranks.size());
     const Topology topology = read_topology();
     const bool bound = job_.bind == Bind::Cores && count <= static_cast<int>(topology.allowed.size());
@@ -97,6 +115,7 @@ class Agent {
       const int rank = job_.ranks[static_cast<std::size_t>(local)];
       RankSpecification one{job_.command, base, job_.folder,
                             bound ? shares[static_cast<std::size_t>(local)] : std::vector<int>()};
+      cores_[rank] = one.processors;
       for (const auto& [name, value] :
            std::initializer_list<std::pair<const char*, int>>{{"WREATH_RANK", rank},
                                                               {"WREATH_RANKS", job_.all_ranks},
@@ -107,15 +126,31 @@ class Agent {
                                                               {"LOCAL_WORLD_SIZE", count}})
         set_variable(one.environment, name, value);
       if (bound) set_variable(one.environment, "WREATH_HOST_CORES", static_cast<int>(topology.allowed.size()));
-      auto started = start_rank(one);
-      if (!started) {
-        report({Kind::Refused, rank, 0, started.error().message});
-        break;  // the launcher will end the others
-      }
-      report({Kind::Started, rank, started->pid, list_text(one.processors)});
-      running_[started->pid] = rank;
-      ranks_[started->pid] = {rank, std::move(*started)};
+      if (!start(rank, one)) break;  // the launcher will end the others
     }
+  }
+
+  bool start(int rank, const RankSpecification& specification) {
+    auto started = start_rank(specification);
+    if (!started) {
+      report({Kind::Refused, rank, 0, started.error().message});
+      return false;
+    }
+    report({Kind::Started, rank, started->pid, list_text(specification.processors)});
+    running_[started->pid] = rank;
+    ranks_[started->pid] = {rank, std::move(*started)};
+    return true;
+  }
+
+  // It is no rank of the meeting that began the job, and must not take itself for one.
+  void start_joiner(int number, int replaced) {
+    RankSpecification one{job_.command, inherited(job_), job_.folder, cores_[replaced]};
+    for (const char* name : kNumbers) unset_variable(one.environment, name);
+    set_variable(one.environment, "WREATH_JOIN", number);
+    if (!one.processors.empty())
+      set_variable(one.environment, "WREATH_HOST_CORES", static_cast<int>(read_topology().allowed.size()));
+    cores_[number] = one.processors;
+    (void)start(number, one);
   }
 
   void report(const Message& message) {
@@ -162,6 +197,8 @@ class Agent {
       const auto found = running_.find(pid);
       if (found == running_.end()) continue;  // an orphan of a rank
       pass_on(ranks_.at(pid));
+      const bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+      if (elastic() && failed) (void)::kill(-pid, SIGKILL);  // what it has started; the job may go on for days
       report({Kind::Ended, found->second, status, {}});
       running_.erase(found);
     }
@@ -181,6 +218,7 @@ class Agent {
     }
     for (auto message = reader_.next(); message && *message; message = reader_.next()) {
       if ((*message)->kind == Kind::Signal) signal_all((*message)->value);
+      if ((*message)->kind == Kind::Start && elastic() && !kill_at_) start_joiner((*message)->rank, (*message)->value);
     }
     if (!commands_) end_soon();
   }
@@ -202,7 +240,8 @@ class Agent {
   Fd signals_;
   MessageReader reader_;
   std::map<pid_t, Rank> ranks_;
-  std::map<pid_t, int> running_;  // ranks by their process
+  std::map<pid_t, int> running_;           // ranks by their process
+  std::map<int, std::vector<int>> cores_;  // of ranks; empty: all
   std::optional<Deadline> kill_at_;
 };
 

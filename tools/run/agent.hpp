@@ -7,7 +7,8 @@
 namespace wreath::launcher {
 
 // Runs `job`, takes Signal messages from `commands` and writes to `reports`. When `commands` ends, because the launcher
-// did or its host vanished, all ranks end. On return no process is left that a rank has started. The exit code of the
+// did or its host vanished, all ranks end. Of an elastic job it starts more ranks when it is told to, and stays without
+// any until `commands` ends. On return no process is left that a rank has started. The exit code of the
 // agent's process.
 int run_agent(const HostJob& job, Fd commands, Fd reports);
 

@@ -57,6 +57,17 @@ Status add(std::vector<Host>& hosts, Host host) {
   return {};
 }
 
+bool slotted(const std::vector<Host>& hosts) {
+  return std::any_of(hosts.begin(), hosts.end(), [](const Host& host) { return host.slots > 0; });
+}
+
+// Where any are said, a host that says none has one.
+int slots_of(const std::vector<Host>& hosts) {
+  int slots = 0;
+  for (const Host& host : hosts) slots += std::max(host.slots, 1);
+  return slots;
+}
+
 }  // namespace
 
 Result<std::vector<Host>> parse_hosts(std::string_view text) {
@@ -95,12 +106,11 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
 }
 
 Result<std::vector<Placement>> place(const std::vector<Host>& hosts, int ranks) {
-  const bool slotted = std::any_of(hosts.begin(), hosts.end(), [](const Host& host) { return host.slots > 0; });
-  int slots = 0;
-  for (const Host& host : hosts) slots += std::max(host.slots, 1);
-  if (ranks == 0 && !slotted) return refuse("-n", "how many ranks? Give -n, or slots as in --hosts a:4,b:4");
+  const bool by_slots = slotted(hosts);
+  const int slots = slots_of(hosts);
+  if (ranks == 0 && !by_slots) return refuse("-n", "how many ranks? Give -n, or slots as in --hosts a:4,b:4");
   if (ranks == 0) ranks = slots;
-  if (slotted && ranks > slots)
+  if (by_slots && ranks > slots)
     return refuse(fmt::format("-n {}", ranks), fmt::format("the hosts have {} slots; --hosts {}:{} has more", slots,
                                                            hosts.front().name, hosts.front().slots + ranks - slots));
   std::vector<Placement> placed;
@@ -110,11 +120,24 @@ Result<std::vector<Placement>> place(const std::vector<Host>& hosts, int ranks) 
     const Host& host = hosts[static_cast<std::size_t>(i)];
     const int even = ranks / count + (i < ranks % count ? 1 : 0);
     Placement one{host.name, {}};
-    for (int left = slotted ? std::max(host.slots, 1) : even; left > 0 && next < ranks; --left)
+    for (int left = by_slots ? std::max(host.slots, 1) : even; left > 0 && next < ranks; --left)
       one.ranks.push_back(next++);
     if (!one.ranks.empty()) placed.push_back(std::move(one));
   }
   return placed;
+}
+
+Size fitting(const std::vector<Host>& hosts, Size wished) {
+  if (!slotted(hosts)) return hosts.empty() ? Size{} : wished;
+  const int slots = slots_of(hosts);
+  const int ranks = std::min(wished.ranks, slots);
+  return {ranks, std::min(wished.spares, slots - ranks)};
+}
+
+bool has_room(const std::vector<Host>& hosts, const std::string& name, int running) {
+  if (!slotted(hosts)) return true;
+  const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const Host& one) { return one.name == name; });
+  return host != hosts.end() && running < std::max(host->slots, 1);
 }
 
 bool is_here(const std::string& name) {

@@ -28,6 +28,16 @@ struct Placement {
 // Hosts without a rank are left out.
 Result<std::vector<Placement>> place(const std::vector<Host>& hosts, int ranks);
 
+// How many ranks start, and how many beside them that wait for work.
+struct Size {
+  int ranks = 0;
+  int spares = 0;
+};
+// What of `wished` the hosts have slots for, ranks first; all of it where no slots are said.
+Size fitting(const std::vector<Host>& hosts, Size wished);
+// Whether host `name` has a slot beside `running` ranks; always where no slots are said.
+bool has_room(const std::vector<Host>& hosts, const std::string& name, int running);
+
 // Whether a host's name means this machine.
 bool is_here(const std::string& name);
 

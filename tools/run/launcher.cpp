@@ -17,6 +17,8 @@
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
 #include "tools/run/descendants.hpp"
+#include "tools/run/elastic/folder.hpp"
+#include "tools/run/elastic/members.hpp"
 #include "tools/run/host_link.hpp"
 #include "tools/run/output.hpp"
 #include "tools/run/verdict.hpp"
@@ -25,6 +27,7 @@ namespace wreath::launcher {
 namespace {
 
 constexpr std::int64_t kLastWordsMs = 1000;  // after a failure others may say by themselves what it did to them
+constexpr std::int64_t kFarewellMs = 3000;   // who waits to join a job that is over may see that by itself
 constexpr std::int64_t kGoneMs = 5000;       // a host that does not say that its ranks are gone is given up
 
 // Running, then in this order when the job ends early.
@@ -32,7 +35,11 @@ enum class Phase { Running, LastWords, Terminating, Killing, GivenUp };
 
 class Job {
  public:
-  explicit Job(const Plan& plan) : plan_(plan), output_(plan, [this] { return goes_on(); }) {}
+  explicit Job(const Plan& plan) : plan_(plan), output_(plan, [this] { return goes_on(); }) {
+    if (!plan.elastic) return;
+    members_.emplace(plan.elastic->min_ranks, plan.elastic->max_restarts,
+                     [this](int number) { return folder_->has_joined(number); });
+  }
 
   int run() {
     sigset_t wanted;
@@ -43,18 +50,22 @@ class Job {
     signals_ = Fd(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
     output_.wake_by(signals_.get());
     if (const Status opened = output_.open(); !opened) return refuse(opened.error());
-    if (const Status started = start(); !started) return refuse(started.error());
-    const auto patience = setting_integer(Setting::BootstrapTimeoutMs);
-    if (!patience) return refuse(patience.error());
-    greeting_due_ = Deadline::after_ms(*patience);
-    while (!over()) {
-      wait();
-      read_signals();
-      for (const auto& host : hosts_) serve(*host);
-      check_clocks();
-    }
-    output_.end();
-    descendants_.end();
+    do {
+      if (const Status started = start(); !started) return refuse(started.error());
+      const auto patience = setting_integer(Setting::BootstrapTimeoutMs);
+      if (!patience) return refuse(patience.error());
+      greeting_due_ = Deadline::after_ms(*patience);
+      while (!over()) {
+        wait();
+        read_signals();
+        for (const auto& host : hosts_) serve(*host);
+        check_clocks();
+        if (members_) dismiss_agents();
+      }
+      output_.end();
+      folder_.reset();
+      descendants_.end();
+    } while (members_ && start_again());
     return conclude();
   }
 
@@ -62,13 +73,20 @@ class Job {
   int refuse(const Error& error) {
     say(fmt::format("error: {}", error.message));
     hosts_.clear();
+    folder_.reset();
     descendants_.end();
     return exit_code(error.code);
   }
 
   // This host first: its agent is a fork, which must not hold the others' streams open.
   Status start() {
-    auto environment = job_environment(plan_);
+    if (plan_.elastic) {
+      auto folder = ElasticFolder::make(plan_.elastic->folder);
+      if (!folder) return folder.error();
+      folder_.emplace(std::move(*folder));
+      members_->begin(ranks_of(plan_));
+    }
+    auto environment = job_environment(plan_, folder_ ? folder_->path() : std::string());
     if (!environment) return environment.error();
     if (plan_.verbose) {
       say(fmt::format("info: {} ranks of {}; they meet {}; key: {}", ranks_of(plan_), fmt::join(plan_.command, " "),
@@ -97,7 +115,9 @@ class Job {
         if (*stream) set.push_back({stream->get(), POLLIN, 0});
       }
     }
-    (void)::poll(set.data(), set.size(), next_ ? next_->left_ms() : greeted() ? -1 : greeting_due_.left_ms());
+    int left_ms = next_ ? next_->left_ms() : greeted() ? -1 : greeting_due_.left_ms();
+    if (settled_ && !next_) left_ms = left_ms < 0 ? settled_->left_ms() : std::min(left_ms, settled_->left_ms());
+    (void)::poll(set.data(), set.size(), left_ms);
   }
 
   bool greeted() const {
@@ -130,18 +150,22 @@ class Job {
     if (error == EPIPE) return interrupt(SIGPIPE);
     if (phase_ >= Phase::Terminating) return;
     say(fmt::format("error: standard output: {}", std::strerror(error)));
-    if (verdict_.code() == 0) code_ = exit_code(ErrorCode::System);
+    if (!at_fault()) code_ = exit_code(ErrorCode::System);
     enter(Phase::Terminating);
   }
 
   // From a terminal or its owner: once in good order, twice at once.
   void interrupt(int signal) {
+    if (code_ == 0 && !at_fault() && (phase_ < Phase::Terminating || outcome_ == Members::Next::StartAgain))
+      code_ = 128 + signal;
     if (phase_ >= Phase::Terminating) return enter(Phase::Killing);
-    if (code_ == 0 && verdict_.code() == 0) code_ = 128 + signal;
     phase_ = Phase::Terminating;
     next_ = Deadline::after_ms(plan_.grace_ms);
     signal_ranks(signal);
   }
+
+  // Whether a rank's end decides how the job ends. An elastic one forgives most.
+  bool at_fault() const { return members_ ? outcome_ == Members::Next::Fail : verdict_.code() != 0; }
 
   void signal_ranks(int signal) {
     for (const auto& host : hosts_) {
@@ -169,6 +193,7 @@ class Job {
 
   void check_clocks() {
     if (next_ && next_->passed()) enter(static_cast<Phase>(static_cast<int>(phase_) + 1));
+    if (settled_ && settled_->passed()) fill_vacancies();
     if (phase_ != Phase::Running || greeted() || !greeting_due_.passed()) return;
     for (const auto& host : hosts_) {
       if (!host->greeted) lose(*host, "no agent came up there in time (WREATH_BOOTSTRAP_TIMEOUT_MS)");
@@ -180,6 +205,7 @@ class Job {
     host.reports = Fd();
     host.commands = Fd();
     if (host.pid > 0) (void)::kill(host.pid, SIGTERM);
+    if (members_) return lose_members(host, why);
     if (phase_ >= Phase::Terminating) return;
     say(fmt::format("error: host {}: {}", host.host, why));
     if (code_ == 0 && verdict_.code() == 0) code_ = exit_code(ErrorCode::StartupFailed);
@@ -255,7 +281,10 @@ class Job {
     } else if (message.kind == Kind::Ended || message.kind == Kind::Refused) {
       rank->second.over = true;
       output_.end(message.rank);
-      judge({message.rank, host.host, rank->second.pid, message.value, message.text});
+      const RankEnd end{message.rank, host.host, rank->second.pid, message.value, message.text};
+      if (!members_) return judge(end);
+      if (message.kind == Kind::Refused && message.rank < ranks_of(plan_)) forget_unstarted(host);
+      judge_members({end});
     }
   }
 
@@ -266,21 +295,155 @@ class Job {
   }
 
   int conclude() {
+    if (members_ && !at_fault()) return code_;
+    const std::string restarts = members_ ? fmt::format(", after {} restarts", members_->restarts()) : std::string();
     if (verdict_.culprit())
-      say(fmt::format("error: {}; all {} ranks were ended", describe(*verdict_.culprit()), ranks_of(plan_)));
+      say(fmt::format("error: {}; all {} ranks were ended{}", describe(*verdict_.culprit()), ranks_of(plan_),
+                      restarts));
     return verdict_.code() != 0 ? verdict_.code() : code_;
   }
 
-  const Plan& plan_;
+  // ---- elastic jobs ----
+
+  // Ends of members that came together.
+  void judge_members(const std::vector<RankEnd>& ends) {
+    if (phase_ >= Phase::Terminating) return;
+    for (const RankEnd& end : ends) {
+      if (plan_.verbose && exit_code_of(end) == 0) say(fmt::format("info: {}", describe(end)));
+      (void)verdict_.add(end);
+    }
+    if (phase_ != Phase::Running) return;
+    outcome_ = members_->take(ends);
+    for (const RankEnd& end : ends) {
+      if (exit_code_of(end) == 0) continue;
+      say(fmt::format("warning: {}", members_->obituary(end)));
+      vacancies_.push_back(end);
+      settled_ = Deadline::after_ms(kLastWordsMs);
+    }
+    if (outcome_ == Members::Next::StartAgain || outcome_ == Members::Next::Fail) enter(Phase::LastWords);
+    if (outcome_ != Members::Next::Over || all_over()) return;
+    enter(Phase::LastWords);
+    next_ = Deadline::after_ms(kFarewellMs);
+  }
+
+  bool all_over() const {
+    return std::all_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return all_over(*host); });
+  }
+
+  // An agent that could not start one of a job's first ranks does not try the next ones.
+  static void forget_unstarted(HostLink& host) {
+    for (auto& [number, rank] : host.ranks) rank.over |= rank.pid == 0;
+  }
+
+  void lose_members(HostLink& host, const std::string& why) {
+    lost_hosts_.push_back(host.host);
+    std::vector<RankEnd> ends;
+    for (auto& [number, rank] : host.ranks) {
+      if (std::exchange(rank.over, true)) continue;
+      output_.end(number);
+      ends.push_back({number, host.host, rank.pid, 0, "lost with its host", true});
+    }
+    if (phase_ >= Phase::Terminating) return;
+    say(fmt::format("warning: host {} is lost: {}", host.host, why));
+    if (!ends.empty()) judge_members(ends);
+  }
+
+  // Agents of an elastic job wait for ranks to start until they are told that there will be none.
+  void dismiss_agents() {
+    if (!all_over()) return;
+    for (const auto& host : hosts_) host->commands = Fd();
+  }
+
+  // Some time after the last loss, for it may come to light that all are lost.
+  void fill_vacancies() {
+    settled_.reset();
+    const std::vector<RankEnd> vacancies = std::exchange(vacancies_, {});
+    if (phase_ != Phase::Running) return;
+    verdict_ = Verdict(true);  // what the others have survived is nobody's fault
+    for (const RankEnd& lost : vacancies) {
+      if (!members_->may_start()) return;
+      HostLink* const host = host_with_room(lost.host);
+      if (host == nullptr) {
+        say(fmt::format("warning: rank {} is not replaced: the other hosts' slots are taken", lost.rank));
+        continue;
+      }
+      const int number = members_->start_one();
+      host->ranks[number] = {};
+      if (!write_all(host->commands.get(), encode({Kind::Start, number, lost.rank, {}}))) host->commands = Fd();
+      say(fmt::format("info: rank {} is started on host {} in place of rank {}: restart {}", number, host->host,
+                      lost.rank, members_->restarts()));
+    }
+  }
+
+  static int running_on(const HostLink& host) {
+    return static_cast<int>(
+        std::count_if(host.ranks.begin(), host.ranks.end(), [](const auto& rank) { return !rank.second.over; }));
+  }
+
+  // `wished`, or the emptiest of the others when that is lost; nullptr: none has a slot to spare.
+  HostLink* host_with_room(const std::string& wished) {
+    HostLink* best = nullptr;
+    for (const auto& host : hosts_) {
+      if (!host->commands || !host->reports) continue;
+      if (host->host == wished) return host.get();
+      const bool better = best == nullptr || running_on(*host) < running_on(*best);
+      if (better && has_room(plan_.hosts, host->host, running_on(*host))) best = host.get();
+    }
+    return best;
+  }
+
+  // Whether there is another generation: all ranks anew, on the hosts that are left.
+  bool start_again() {
+    if (outcome_ != Members::Next::StartAgain || code_ != 0) return false;
+    outcome_ = Members::Next::Fail;
+    for (const auto& host : hosts_) {
+      if (host->pid >= 0 || host->reports) lost_hosts_.push_back(host->host);  // it was given up
+    }
+    std::erase_if(plan_.hosts, [&](const Host& host) {
+      return std::find(lost_hosts_.begin(), lost_hosts_.end(), host.name) != lost_hosts_.end();
+    });
+    const Size size = fitting(plan_.hosts, wished_);
+    if (size.ranks < plan_.elastic->min_ranks) {
+      say(fmt::format("error: the hosts that are left have {} slots, but --min is {}", size.ranks,
+                      plan_.elastic->min_ranks));
+      return false;
+    }
+    auto placements = place(plan_.hosts, size.ranks + size.spares);
+    if (!placements) return false;
+    say(fmt::format("warning: restart {}: {} ranks and {} spares begin anew, because of {}", members_->restarts(),
+                    size.ranks, size.spares, describe(*verdict_.culprit())));
+    if (placements->front().host != plan_.placements.front().host) plan_.address.clear();  // it was the lost one's
+    plan_.placements = std::move(*placements);
+    plan_.elastic->size = size;
+    hosts_.clear();
+    verdict_ = Verdict(true);
+    vacancies_.clear();
+    settled_.reset();
+    next_.reset();
+    phase_ = Phase::Running;
+    outcome_ = Members::Next::GoOn;
+    return true;
+  }
+
+  Plan plan_;
   Descendants descendants_;
   Output output_;
   std::vector<std::unique_ptr<HostLink>> hosts_;
   Fd signals_;
-  Verdict verdict_;
+  Verdict verdict_{plan_.elastic.has_value()};
   Phase phase_ = Phase::Running;
   std::optional<Deadline> next_;  // when the next phase begins
   Deadline greeting_due_ = Deadline::after_ms(-1);
   int code_ = 0;  // where no rank is at fault
+
+  // Of an elastic job.
+  const Size wished_ = plan_.elastic ? plan_.elastic->size : Size{};
+  std::optional<Members> members_;
+  std::optional<ElasticFolder> folder_;
+  Members::Next outcome_ = Members::Next::GoOn;
+  std::vector<RankEnd> vacancies_;   // of ranks that nobody has replaced yet
+  std::optional<Deadline> settled_;  // when they shall be
+  std::vector<std::string> lost_hosts_;
 };
 
 }  // namespace

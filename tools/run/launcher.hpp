@@ -6,7 +6,8 @@
 namespace wreath::launcher {
 
 // The exit code: of the rank at fault (verdict.hpp), 128 + N when signal N ended the job, 6 when a host could not be
-// reached, 0. No process of the job is left when it returns; nor when it is killed.
+// reached, 0. Of an elastic job: 0 when those that were left at its end ended with 0, whoever was lost before. No
+// process of the job is left when it returns, and no folder; nor when it is killed.
 int launch(const Plan& plan);
 
 }  // namespace wreath::launcher

@@ -43,7 +43,7 @@ Result<std::optional<Message>> MessageReader::next() {
   if (buffer_.size() < kHeader) return std::optional<Message>();
   const std::uint32_t kind = get(buffer_, 0);
   const std::size_t size = get(buffer_, 12);
-  if (kind > static_cast<std::uint32_t>(Kind::Done) || size > kMostText)
+  if (kind > static_cast<std::uint32_t>(Kind::Start) || size > kMostText)
     return Error{ErrorCode::StartupFailed, "what arrived is no message of `wreath run`: do the versions differ?"};
   if (buffer_.size() < kHeader + size) return std::optional<Message>();
   Message message{static_cast<Kind>(kind), static_cast<std::int32_t>(get(buffer_, 4)),
@@ -72,7 +72,8 @@ std::string encode(const HostJob& job) {
                             {"folder", job.folder},
                             {"environment", job.environment},
                             {"unset", job.unset},
-                            {"bind", job.bind == Bind::Cores}};
+                            {"bind", job.bind == Bind::Cores},
+                            {"elastic_folder", job.elastic_folder}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -87,6 +88,7 @@ Result<HostJob> decode_job(std::string_view text) {
     json.at("environment").get_to(job.environment);
     json.at("unset").get_to(job.unset);
     job.bind = json.at("bind").get<bool>() ? Bind::Cores : Bind::None;
+    json.at("elastic_folder").get_to(job.elastic_folder);
     if (job.ranks.empty() || job.command.empty()) throw std::invalid_argument("it is empty");
     return job;
   } catch (const std::exception& problem) {

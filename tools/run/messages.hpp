@@ -1,6 +1,8 @@
 // What the launcher and its agents tell each other, over a pipe or an ssh connection.
 //
-//   launcher -> agent   Job, then Signal whenever ranks shall be signalled; the end of the stream: end all ranks
+//   launcher -> agent   Job, then Signal whenever ranks shall be signalled, and Start for one that joins an elastic
+//   job;
+//                       the end of the stream: end all ranks
 //   agent -> launcher   a line kGreeting, for what a login shell may print before it is not ours; then
 //                       Started, Output, Ended, Refused of ranks, and Done
 #pragma once
@@ -19,12 +21,13 @@ namespace wreath::launcher {
 
 inline constexpr std::string_view kGreeting = "\nwreath-agent 1\n";
 
-enum class Kind : std::uint8_t { Job, Signal, Started, Output, Ended, Refused, Done };
+enum class Kind : std::uint8_t { Job, Signal, Started, Output, Ended, Refused, Done, Start };
 
 struct Message {
   Kind kind = Kind::Done;
   std::int32_t rank = -1;
-  // Signal: its number. Started: the pid. Output: 1 stdout, 2 stderr. Ended: the status of waitpid.
+  // Signal: its number. Started: the pid. Output: 1 stdout, 2 stderr. Ended: the status of waitpid. Start: the rank
+  // whose cores it gets.
   std::int32_t value = 0;
   std::string text;  // Job: JSON. Started: its cores. Output: the bytes. Refused: why.
 };
@@ -57,6 +60,7 @@ struct HostJob {
   std::vector<std::string> environment;  // NAME=value for all ranks; replaces what the agent has
   std::vector<std::string> unset;        // names that ranks do not inherit
   Bind bind = Bind::Cores;
+  std::string elastic_folder;  // not empty: ranks may end and others start, until the launcher says that it is over
 };
 
 std::string encode(const HostJob& job);

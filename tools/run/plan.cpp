@@ -64,6 +64,11 @@ Result<std::string> address_of_rank_zero(const Plan& plan) {
   return fmt::format("{}", fmt::join(texts, ","));
 }
 
+std::vector<std::string> elastic_variables(const Elasticity& elastic, const std::string& folder) {
+  return {"WREATH_ELASTIC=" + folder, fmt::format("WREATH_MIN_RANKS={}", elastic.min_ranks),
+          fmt::format("WREATH_MAX_RANKS={}", elastic.max_ranks), fmt::format("WREATH_SPARES={}", elastic.size.spares)};
+}
+
 }  // namespace
 
 int ranks_of(const Plan& plan) {
@@ -105,8 +110,10 @@ std::string quote(std::string_view word) {
   return text + "'";
 }
 
-Result<JobEnvironment> job_environment(const Plan& plan) {
+Result<JobEnvironment> job_environment(const Plan& plan, const std::string& elastic_folder) {
   JobEnvironment result;
+  result.elastic_folder = elastic_folder;
+  if (plan.elastic) result.all = elastic_variables(*plan.elastic, elastic_folder);
   const std::string random = random_hex(32);
   if (random.empty()) return Error{ErrorCode::System, "this system gives no random bytes"};
   const bool one_host = plan.placements.size() == 1 && is_here(plan.placements.front().host);
@@ -147,7 +154,16 @@ HostJob host_job(const Plan& plan, const Placement& placement, const JobEnvironm
   job.all_ranks = ranks_of(plan);
   job.command = plan.command;
   job.bind = plan.bind;
-  job.unset = {"TORCHELASTIC_USE_AGENT_STORE", "WREATH_FILE", "WREATH_ADDRESS", "WREATH_HOST_CORES"};
+  job.elastic_folder = environment.elastic_folder;
+  job.unset = {"TORCHELASTIC_USE_AGENT_STORE",
+               "WREATH_FILE",
+               "WREATH_ADDRESS",
+               "WREATH_HOST_CORES",
+               "WREATH_ELASTIC",
+               "WREATH_MIN_RANKS",
+               "WREATH_MAX_RANKS",
+               "WREATH_SPARES",
+               "WREATH_JOIN"};
   if (!here) {
     std::error_code ignored;
     job.folder = std::filesystem::current_path(ignored).string();

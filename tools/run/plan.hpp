@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,8 +12,19 @@
 
 namespace wreath::launcher {
 
+// A job that goes on when some of its ranks are lost.
+struct Elasticity {
+  int min_ranks = 1;  // with fewer all start again
+  int max_ranks = 0;
+  Size size;             // at the start
+  int max_restarts = 3;  // of single ranks and of all, together
+  std::string folder;    // where its own is made; empty: among this host's temporary files
+};
+
 struct Plan {
+  std::vector<Host> hosts;
   std::vector<Placement> placements;
+  std::optional<Elasticity> elastic;
   std::vector<std::string> command;      // with its arguments
   std::vector<std::string> ssh;          // in words; the host and a command follow
   std::string program;                   // `wreath` on other hosts
@@ -38,8 +50,10 @@ struct JobEnvironment {
   std::vector<std::string> remote;  // for ranks of other hosts, which do not inherit this process's
   std::string key_source;           // for --verbose
   std::string meeting;              // likewise
+  std::string elastic_folder;       // empty: the job is not elastic
 };
-Result<JobEnvironment> job_environment(const Plan& plan);
+// `elastic_folder`: of an elastic job, which has one of its own.
+Result<JobEnvironment> job_environment(const Plan& plan, const std::string& elastic_folder);
 
 // What the agent of one host is told.
 HostJob host_job(const Plan& plan, const Placement& placement, const JobEnvironment& environment, bool here);

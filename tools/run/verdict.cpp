@@ -16,19 +16,22 @@ int exit_code_of(const RankEnd& end) {
 }
 
 std::string describe(const RankEnd& end) {
-  if (!end.refused.empty()) return fmt::format("rank {} (host {}): {}", end.rank, end.host, end.refused);
-  const std::string who = fmt::format("rank {} (host {}, pid {})", end.rank, end.host, end.pid);
+  const std::string who = end.pid > 0 ? fmt::format("rank {} (host {}, pid {})", end.rank, end.host, end.pid)
+                                      : fmt::format("rank {} (host {})", end.rank, end.host);
+  if (!end.refused.empty()) return fmt::format("{}: {}", who, end.refused);
   if (!WIFSIGNALED(end.status)) return fmt::format("{}: ended with exit code {}", who, WEXITSTATUS(end.status));
   const int signal = WTERMSIG(end.status);
   return fmt::format("{}: ended by signal {} ({})", who, signal, ::strsignal(signal));
 }
 
-bool Verdict::only_a_victim() const { return code() == exit_code(ErrorCode::PeerLost); }
+bool Verdict::blames_another(int code) const {
+  return code == exit_code(ErrorCode::PeerLost) || (elastic_ && code == kStartAgainCode);
+}
 
 bool Verdict::add(const RankEnd& end) {
   const int code = exit_code_of(end);
   if (code == 0) return false;
-  if (culprit_ && (!only_a_victim() || code == exit_code(ErrorCode::PeerLost))) return false;
+  if (culprit_ && (!blames_another(this->code()) || blames_another(code))) return false;
   culprit_ = end;
   return true;
 }

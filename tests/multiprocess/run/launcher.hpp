@@ -1,6 +1,8 @@
 // A `wreath run` that a test has started, and what it starts.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -78,6 +80,45 @@ class Launcher {
 inline std::vector<std::string> sum(std::vector<std::string> options, const std::string& argument = "calls=1") {
   options.insert(options.end(), {std::filesystem::read_symlink("/proc/self/exe").string(), "--role=sum", argument});
   return options;
+}
+
+// Options of `wreath run`, then a script for each rank.
+inline std::vector<std::string> shell(std::vector<std::string> options, const std::string& script) {
+  options.insert(options.end(), {"sh", "-c", script});
+  return options;
+}
+
+// A word that only processes of this test have on their command line: an unlikely number of seconds.
+inline std::string unlikely_number() {
+  static int next = 0;
+  return std::to_string(100'000 + ::getpid() % 30'000 * 30 + ++next) + ".25";
+}
+
+// An `ssh` that stays on this host: it says something, as login shells do, and runs the command.
+inline std::string fake_ssh(const Folder& folder) {
+  const std::string path = folder / "ssh";
+  std::ofstream(path) << "#!/bin/sh\necho \"Welcome to $1\"\n[ \"$1\" != down ] || exit 255\nexec sh -c \"$2\"\n";
+  ::chmod(path.c_str(), 0700);
+  return path;
+}
+
+// Whatever ranks have started: in their group, in a session of its own, and by a process that is gone.
+inline constexpr const char* kFamily = "sleep N & setsid sleep N & (setsid sleep N &) ; echo ready; sleep N";
+
+inline std::string family(const std::string& number) {
+  std::string script = kFamily;
+  for (std::size_t at = script.find('N'); at != std::string::npos; at = script.find('N')) script.replace(at, 1, number);
+  return script;
+}
+
+inline void expect_nothing_left(Launcher& run, const std::string& number, std::size_t processes, int signal) {
+  ASSERT_TRUE(eventually(10'000 * kSlower, [&] {
+    return processes_with("sleep" + std::string(1, '\0') + number).size() == processes;
+  })) << run.err();
+  run.signal(signal);
+  EXPECT_NE(run.join(), -1);
+  EXPECT_TRUE(eventually(10'000 * kSlower, [&] { return processes_with(number).empty(); }))
+      << "left: " << processes_with(number).size();
 }
 
 }  // namespace wreath::testing_support

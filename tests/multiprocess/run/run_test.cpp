@@ -1,6 +1,5 @@
 // `wreath run` as a user runs it: how ranks start, speak and end, and that nothing is left of them.
 #include <gmock/gmock.h>
-#include <sys/stat.h>
 
 #include <sstream>
 
@@ -11,25 +10,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::vector<std::string> shell(std::vector<std::string> options, const std::string& script) {
-  options.insert(options.end(), {"sh", "-c", script});
-  return options;
-}
-
-// A word that only processes of this test have on their command line: an unlikely number of seconds.
-std::string unlikely_number() {
-  static int next = 0;
-  return std::to_string(100'000 + ::getpid() % 30'000 * 30 + ++next) + ".25";
-}
-
-// An `ssh` that stays on this host: it says something, as login shells do, and runs the command.
-std::string fake_ssh(const Folder& folder) {
-  const std::string path = folder / "ssh";
-  std::ofstream(path) << "#!/bin/sh\necho \"Welcome to $1\"\n[ \"$1\" != down ] || exit 255\nexec sh -c \"$2\"\n";
-  ::chmod(path.c_str(), 0700);
-  return path;
-}
 
 TEST(Run, NumbersItsRanks) {
   Launcher run(
@@ -108,25 +88,6 @@ TEST(Run, EndsWhenNobodyReadsItsOutput) {
   const std::string command =
       "timeout 20 " WREATH_BINARY_DIR "/wreath run -n 2 yes 2>&1 | head -n 1; exit ${PIPESTATUS[0]}";
   EXPECT_EQ(::system(("bash -c '" + command + "' >/dev/null").c_str()) >> 8, 128 + SIGPIPE);  // NOLINT(cert-env33-c)
-}
-
-// Whatever ranks have started: in their group, in a session of its own, and by a process that is gone.
-constexpr const char* kFamily = "sleep N & setsid sleep N & (setsid sleep N &) ; echo ready; sleep N";
-
-std::string family(const std::string& number) {
-  std::string script = kFamily;
-  for (std::size_t at = script.find('N'); at != std::string::npos; at = script.find('N')) script.replace(at, 1, number);
-  return script;
-}
-
-void expect_nothing_left(Launcher& run, const std::string& number, std::size_t processes, int signal) {
-  ASSERT_TRUE(eventually(10'000 * kSlower, [&] {
-    return processes_with("sleep" + std::string(1, '\0') + number).size() == processes;
-  })) << run.err();
-  run.signal(signal);
-  EXPECT_NE(run.join(), -1);
-  EXPECT_TRUE(eventually(10'000 * kSlower, [&] { return processes_with(number).empty(); }))
-      << "left: " << processes_with(number).size();
 }
 
 TEST(Run, LeavesNoProcessWhenItIsKilled) {

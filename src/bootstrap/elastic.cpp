@@ -1,0 +1,57 @@
+// The elastic job that this process is of, as the environment says.
+#include <fmt/format.h>
+
+#include "src/base/config.hpp"
+#include "src/bootstrap/interfaces.hpp"
+#include "wreath/environment.hpp"
+
+namespace wreath {
+namespace {
+
+Status read_number(Setting setting, int& into) {
+  const auto number = setting_integer(setting);
+  if (!number) return number.error();
+  into = static_cast<int>(*number);
+  return {};
+}
+
+// Of the interface that the user names, else of that which leads to the address the job's first ranks met at.
+Result<std::string> own_address() {
+  const std::string hosts = setting_text(Setting::Address);
+  if (hosts.empty()) return std::string();
+  const auto met_at = resolve(hosts.substr(0, hosts.find(',')), 1);
+  if (!met_at) return met_at.error();
+  if (is_set(Setting::SocketInterface)) {
+    const auto chosen = chosen_addresses(interfaces(), met_at->front().family());
+    if (!chosen) return chosen.error();
+    if (!chosen->empty()) return chosen->front().ip_text();
+  }
+  const std::string way = way_to(met_at->front());
+  return way.substr(0, way.find(' '));
+}
+
+}  // namespace
+
+Result<std::optional<ElasticJob>> elastic_job() {
+  if (!is_set(Setting::ElasticFolder)) return std::optional<ElasticJob>();
+  if (!is_set(Setting::MaxRanks)) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("{} is not set, but {} is", row(Setting::MaxRanks).name,
+                                                         row(Setting::ElasticFolder).name)};
+  }
+  ElasticJob job;
+  job.folder = setting_text(Setting::ElasticFolder);
+  WREATH_TRY(read_number(Setting::MinRanks, job.min_ranks));
+  WREATH_TRY(read_number(Setting::MaxRanks, job.max_ranks));
+  WREATH_TRY(read_number(Setting::SpareRanks, job.spares));
+  if (is_set(Setting::JoinNumber)) WREATH_TRY(read_number(Setting::JoinNumber, job.joiner));
+  if (job.min_ranks > job.max_ranks) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("WREATH_MIN_RANKS={} is more than WREATH_MAX_RANKS={}", job.min_ranks, job.max_ranks)};
+  }
+  auto address = own_address();
+  if (!address) return address.error();
+  job.address = std::move(*address);
+  return std::optional(std::move(job));
+}
+
+}  // namespace wreath
