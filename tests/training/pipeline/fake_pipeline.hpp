@@ -1,0 +1,72 @@
+// A stage with arithmetic that can be followed by hand, and pipelines of them with ranks as threads.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "training/memory/memory.hpp"
+#include "training/pipeline/pipeline.hpp"
+
+namespace wreath::training::test {
+
+struct StageTimes {
+  std::chrono::microseconds forward{0};
+  std::chrono::microseconds backward_input{0};
+  std::chrono::microseconds backward_weights{0};
+};
+
+// y[i] = a x[i] + micro_batch, with one weight a. The first stage makes x, the last one the gradient of y. The gradient
+// of a is a sum of numbers that are no round binary fractions: it depends on the order of micro-batches.
+class FakeStage : public Stage {
+ public:
+  FakeStage(int stage, int stages, int micro_batches, std::size_t count, const StageTimes& times = {});
+  std::size_t boundary_count() const override { return count_; }
+  void forward(int micro_batch, std::span<const float> input, std::span<float> output) override;
+  void backward(int micro_batch, std::span<const float> output_gradient, std::span<float> input_gradient) override;
+  void backward_weights(int micro_batch) override;
+
+  float weight_gradient() const { return weight_gradient_; }
+  float loss() const { return loss_; }
+  // Micro-batches for which something is kept.
+  int kept() const;
+  // Runs before each forward.
+  std::function<void(int micro_batch)> on_forward;
+
+ private:
+  int stage_, stages_;
+  std::size_t count_;
+  StageTimes times_;
+  float weight_;
+  float weight_gradient_ = 0;
+  float loss_ = 0;
+  std::vector<std::vector<float>> inputs_, gradients_;  // of each micro-batch
+};
+
+// What all ranks had at the end of their steps.
+struct Outcome {
+  std::vector<float> weight_gradients;  // of each stage
+  float loss = 0;                       // of the last stage
+  std::uint64_t sent_bytes = 0, received_bytes = 0, other_bytes = 0;
+  std::vector<std::vector<Timeline>> timelines;  // of each step
+  std::size_t bytes_left = 0;                    // of Activations
+  int kept = 0;
+};
+
+struct Run {
+  std::size_t count = 5;
+  int steps = 1;
+  StageTimes times;
+  CommunicatorOptions options;
+};
+
+// Runs it on schedule.ranks threads; errors of any are thrown.
+Outcome run_pipeline(const PipelineSchedule& schedule, const Run& run = {});
+
+// The k-th communicator of `ranks` local ones becomes the group of the k-th thread's body.
+void with_groups(int ranks, const CommunicatorOptions& options,
+                 const std::function<void(Group& group, CommunicationAccounting& accounting)>& body);
+
+}  // namespace wreath::training::test

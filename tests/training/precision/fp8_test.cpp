@@ -1,0 +1,161 @@
+// Linear layers with 8-bit factors, against products of factors rounded by hand.
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "tests/training/tensor_parallel/ranks.hpp"
+#include "training/math/matrix_product.hpp"
+#include "training/tensor_parallel/fp8_factors.hpp"
+
+namespace wreath::training::test {
+namespace {
+
+constexpr std::int64_t kRows = 6, kInputs = 8, kOutputs = 12;
+
+TEST(Fp8, ScaleIsTheHighestPowerOfTwoThatFits) {
+  EXPECT_EQ(scale_for(FloatFormat::Float8E4M3, 448), 1);
+  EXPECT_EQ(scale_for(FloatFormat::Float8E4M3, 449), 0.5f);
+  EXPECT_EQ(scale_for(FloatFormat::Float8E4M3, 1), 256);
+  EXPECT_EQ(scale_for(FloatFormat::Float8E5M2, 1), 32768);
+  EXPECT_EQ(scale_for(FloatFormat::Float8E5M2, 0), 1);
+  EXPECT_EQ(scale_for(FloatFormat::Float8E4M3, std::numeric_limits<float>::infinity()), 1);
+  EXPECT_EQ(scale_for(FloatFormat::Float8E4M3, 1e-45f), 0x1p108f);
+  EXPECT_EQ(scale_for(FloatFormat::Float8E4M3, 3e38f), 0x1p-120f);
+}
+
+std::vector<float> rounded(FloatFormat format, std::vector<float> values) {
+  const float highest = std::abs(
+      *std::max_element(values.begin(), values.end(), [](float a, float b) { return std::abs(a) < std::abs(b); }));
+  const float scale = std::exp2(std::floor(std::log2(largest(format) / highest)));
+  round_to(format, values, values, scale);
+  return values;
+}
+
+std::vector<float> product(const MatrixView& left, const MatrixView& right) {
+  std::vector<float> result(static_cast<std::size_t>(left.rows * right.columns));
+  matrix_product(left, right, result.data(), right.columns);
+  return result;
+}
+
+// Columns of `whole`, which has `width`.
+std::vector<float> columns_of(const std::vector<float>& whole, std::int64_t width, const Range& columns) {
+  std::vector<float> part;
+  for (std::size_t row = 0; row < whole.size(); row += static_cast<std::size_t>(width)) {
+    const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(row) + columns.begin;
+    part.insert(part.end(), begin, begin + columns.count);
+  }
+  return part;
+}
+
+// One value is so far from the others that its scale makes them subnormal: a rank that has not got it must use that
+// scale, too.
+std::vector<float> with_peak(std::vector<float> values, float peak) {
+  values.front() = peak;
+  return values;
+}
+
+struct Expected {
+  std::vector<float> x, dy, weight, y, dx, dw;
+
+  Expected()
+      : x(with_peak(normals("x", kRows * kInputs), 1e5f)),
+        dy(with_peak(normals("dy", kRows * kOutputs), 3e10f)),
+        weight(with_peak(normals("weight", kInputs * kOutputs), -1e5f)) {
+    const std::vector<float> x8 = rounded(FloatFormat::Float8E4M3, x);
+    const std::vector<float> w8 = rounded(FloatFormat::Float8E4M3, weight);
+    const std::vector<float> dy8 = rounded(FloatFormat::Float8E5M2, dy);
+    const MatrixView inputs = matrix(x8.data(), kRows, kInputs);
+    const MatrixView weights = matrix(w8.data(), kInputs, kOutputs);
+    const MatrixView gradients = matrix(dy8.data(), kRows, kOutputs);
+    y = product(inputs, weights);
+    dx = product(gradients, weights.transposed());
+    dw = product(inputs.transposed(), gradients);
+  }
+};
+
+// Puts the whole weight's values into the part held here.
+void fill(Parameter& parameter, const std::vector<float>& whole) {
+  for_each_run(parameter, [&](const Run& run) {
+    std::copy_n(whole.begin() + run.global, run.count, parameter.value.begin() + run.local);
+  });
+}
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b, bool exactly) {
+  if (exactly) {
+    EXPECT_TRUE(same_bits(a, b));
+  } else {
+    EXPECT_LT(relative_difference(a, b), kFloat32Bound);
+  }
+}
+
+class Linear : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Linear, testing::Values(1, 2, 3), testing::PrintToStringParamName());
+
+TEST_P(Linear, ByColumnsMultipliesRoundedFactors) {
+  const Expected expected;
+  std::mutex mutex;
+  WholeGradients gradients;
+  on_ranks(GetParam(), "tp", [&](TestRank rank) {
+    TensorRegion region(rank.group, false, rank.memory, true);
+    ParameterList parameters;
+    ColumnParallelLinear layer(parameters, {.name = "column", .inputs = kInputs, .outputs = kOutputs}, region);
+    const Storage storage(parameters);
+    fill(parameters.all().front(), expected.weight);
+    const Range here = part_of(kOutputs, GetParam(), rank.group.rank());
+    std::vector<float> y(static_cast<std::size_t>(kRows * here.count));
+    layer.forward(kRows, expected.x, y);
+    EXPECT_TRUE(same_bits(y, columns_of(expected.y, kOutputs, here)));
+    const std::vector<float> dy = columns_of(expected.dy, kOutputs, here);
+    std::vector<float> dx(expected.x.size());
+    layer.backward(kRows, dy, dx);
+    expect_near(dx, expected.dx, GetParam() == 1);
+    layer.backward_weights(kRows, expected.x, dy);
+    const std::lock_guard lock(mutex);
+    gradients.put(parameters.all().front());
+  });
+  EXPECT_TRUE(same_bits(gradients.all().at("column.weight"), expected.dw));
+}
+
+TEST_P(Linear, ByRowsMultipliesRoundedFactors) {
+  const Expected expected;
+  std::mutex mutex;
+  WholeGradients gradients;
+  on_ranks(GetParam(), "tp", [&](TestRank rank) {
+    TensorRegion region(rank.group, false, rank.memory, true);
+    ParameterList parameters;
+    RowParallelLinear layer(parameters, {.name = "row", .inputs = kInputs, .outputs = kOutputs}, region);
+    const Storage storage(parameters);
+    fill(parameters.all().front(), expected.weight);
+    const Range here = part_of(kInputs, GetParam(), rank.group.rank());
+    const std::vector<float> x = columns_of(expected.x, kInputs, here);
+    std::vector<float> y(expected.y.size());
+    layer.forward(kRows, x, y);
+    expect_near(y, expected.y, GetParam() == 1);
+    std::vector<float> dx(x.size());
+    layer.backward(kRows, expected.dy, dx);
+    EXPECT_TRUE(same_bits(dx, columns_of(expected.dx, kInputs, here)));
+    layer.backward_weights(kRows, x, expected.dy);
+    const std::lock_guard lock(mutex);
+    gradients.put(parameters.all().front());
+  });
+  EXPECT_TRUE(same_bits(gradients.all().at("row.weight"), expected.dw));
+}
+
+// Rows divided between layers are gathered after rounding: the same values, at the scale of all rows.
+TEST_P(Linear, OfDividedRowsHasTheScaleOfAll) {
+  const Expected expected;
+  on_ranks(GetParam(), "tp", [&](TestRank rank) {
+    TensorRegion region(rank.group, true, rank.memory, true);
+    ParameterList parameters;
+    ColumnParallelLinear layer(parameters, {.name = "column", .inputs = kInputs, .outputs = kOutputs}, region);
+    const Storage storage(parameters);
+    fill(parameters.all().front(), expected.weight);
+    const Range here = part_of(kOutputs, GetParam(), rank.group.rank());
+    std::vector<float> y(static_cast<std::size_t>(kRows * here.count));
+    layer.forward(kRows, rows_of(expected.x, kInputs, region.held_rows(kRows)), y);
+    EXPECT_TRUE(same_bits(y, columns_of(expected.y, kOutputs, here)));
+  });
+}
+
+}  // namespace
+}  // namespace wreath::training::test

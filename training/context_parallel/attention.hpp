@@ -1,0 +1,59 @@
+// Causal attention over sequences whose parts lie on the ranks of a context-parallel group.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "training/math/attention.hpp"
+#include "training/memory/memory.hpp"
+#include "training/mesh/group.hpp"
+#include "training/parameters/parameter.hpp"
+
+namespace wreath::training {
+
+// Places of a sequence of `length` that rank `rank` of `ranks` holds, in ascending order: chunks `rank` and
+// 2 * ranks - 1 - rank of 2 * ranks near-equal chunks (zigzag), so that all ranks see as many keys. One range of all
+// places where ranks is 1.
+std::vector<Range> sequence_ranges(std::int64_t length, int ranks, int rank);
+
+// What this rank holds of a micro-batch's attention.
+struct AttentionBatch {
+  AttentionShape shape;        // heads of this rank
+  std::int64_t sequences = 1;  // of the micro-batch
+  std::int64_t length = 1;     // of a whole sequence
+};
+
+// Of one thread; all ranks of the group make the same calls in the same order.
+class ContextAttention {
+ public:
+  virtual ~ContextAttention() = default;
+  // qkv is [sequences][places here][3][heads * head_size]; output [sequences][places here][heads * head_size];
+  // log_sum_exp [sequences][places here][heads].
+  virtual void forward(const AttentionBatch& batch, std::span<const float> qkv, std::span<float> output,
+                       std::span<float> log_sum_exp) = 0;
+  // qkv_gradient is written.
+  struct Saved {
+    std::span<const float> qkv;
+    std::span<const float> output;
+    std::span<const float> log_sum_exp;
+  };
+  virtual void backward(const AttentionBatch& batch, const Saved& saved, std::span<const float> output_gradient,
+                        std::span<float> qkv_gradient) = 0;
+};
+
+// Keys and values pass around the ring (Liu, Zaharia, Abbeel, "Ring attention with blockwise transformers", 2023).
+// Sent by a rank, per call, in floats of one rank's K and V: forward (c - 1); backward (c - 1), and c of their
+// gradients.
+std::unique_ptr<ContextAttention> make_ring_attention(Group& context, MemoryAccounting& memory);
+
+// All ranks exchange parts of the sequence for parts of the heads (Jacobs et al., "DeepSpeed Ulysses", 2023): forward
+// two all_to_all_v, of queries, keys and values, then of outputs with their log-sum-exp; backward two, of queries,
+// keys, values and output gradients with log-sum-exp and delta, then of the gradients of queries, keys and values. In
+// floats of one rank's K, on `heads` of `head_size`: 4 + 1 / head_size forward, 7 + 2 / head_size backward. Heads that
+// do not divide by the ranks are dealt out unevenly; fewer heads than ranks are InvalidArgument. Results have the bits
+// of one rank's.
+std::unique_ptr<ContextAttention> make_ulysses_attention(Group& context, MemoryAccounting& memory);
+
+}  // namespace wreath::training

@@ -1,0 +1,17 @@
+// Gradients that travel as bfloat16.
+#include <memory>
+
+#include "training/data_parallel/data_parallel.hpp"
+#include "training/data_parallel/half_reduction.hpp"
+
+namespace wreath::training {
+
+CommunicationHook bf16_compression(MemoryAccounting& memory) {
+  return [&memory](std::span<float> bucket, Group& group, const Reduction& reduction) -> std::function<void()> {
+    auto moving =
+        std::make_shared<HalfReduction>(bucket, HalfTravel{FloatFormat::BFloat16, group, reduction, {}}, memory);
+    return [moving] { moving->finish(); };
+  };
+}
+
+}  // namespace wreath::training

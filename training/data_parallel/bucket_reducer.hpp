@@ -1,0 +1,51 @@
+// BucketReducer: whole gradients in buckets, each reduced once when it is complete (stages 0 and 1).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "training/data_parallel/gradient_reducer.hpp"
+
+namespace wreath::training {
+
+// Gradients are views into the buckets' memory. Buckets start in their order whatever order they are ready in, so that
+// ranks whose steps used different units make the same calls; what no one used takes part with zeros. `share` of one
+// part: all_reduce (stage 0). Of as many parts as the group has ranks: reduce_scatter in place (stage 1).
+class BucketReducer final : public GradientReducer {
+ public:
+  BucketReducer(const Layout& layout, const DataParallelGroups& groups, MemoryAccounting& memory,
+                const DataParallelOptions& options, const Share& share);
+  ~BucketReducer() override;
+  void begin_step(int micro_batches) override;
+  void before_backward(int unit) override;
+  void gradients_ready(int unit) override;
+  void finish_backward() override;
+  void set_synchronizing(bool on) override { synchronizing_ = on; }
+  std::span<const float> own(const Bucket& bucket) const override;
+
+ private:
+  bool is_ready(const Bucket& bucket) const;
+  // Starts buckets in their order, up to the first that `wanted` refuses.
+  void start_while(const std::function<bool(const Bucket&)>& wanted);
+  void start(const Bucket& bucket);
+  void finish_all();
+
+  const Layout& layout_;
+  DataParallelGroups groups_;
+  MemoryAccounting& memory_;
+  CommunicationHook hook_;
+  std::optional<FloatFormat> half_;
+  Reduction reduction_;
+  Share share_;
+  bool overlap_;
+  Buffer<float> gradients_;
+  bool synchronizing_ = true;
+  bool adds_up_ = false;  // gradients of rounds that did not move are kept
+  int micro_batches_ = 0;
+  std::vector<int> ready_;                        // by unit: micro-batches
+  std::size_t next_ = 0;                          // bucket to start
+  std::vector<std::function<void()>> in_flight_;  // what ends each
+};
+
+}  // namespace wreath::training

@@ -1,0 +1,53 @@
+// Counted allocation.
+#include "training/memory/memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+#include <string>
+
+namespace wreath::training {
+
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+// "8.5 GiB for activations cannot be had"
+class OutOfMemory final : public std::bad_alloc {
+ public:
+  OutOfMemory(MemoryTag tag, std::size_t bytes)
+      : text_(fmt::format("memory: {:.1f} GiB for {} cannot be had", static_cast<double>(bytes) / (1 << 30),
+                          name(tag))) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+std::string_view name(MemoryTag tag) noexcept {
+  constexpr std::array<std::string_view, kMemoryTags> kNames = {"parameters", "gradients",   "optimizer", "gathered",
+                                                                "buckets",    "activations", "workspace", "checkpoint"};
+  return kNames[static_cast<std::size_t>(tag)];
+}
+
+void MemoryAccounting::add(MemoryTag tag, std::size_t bytes) noexcept {
+  bytes_[index(tag)] += bytes;
+  peak_bytes_[index(tag)] = std::max(peak_bytes_[index(tag)], bytes_[index(tag)]);
+}
+
+void* allocate_counted(MemoryAccounting& accounting, MemoryTag tag, std::size_t bytes) {
+  void* data = ::operator new(std::max<std::size_t>(bytes, 1), kAlignment, std::nothrow);
+  if (data == nullptr) throw OutOfMemory(tag, bytes);
+  accounting.add(tag, bytes);
+  return data;
+}
+
+void free_counted(MemoryAccounting& accounting, MemoryTag tag, void* data, std::size_t bytes) noexcept {
+  accounting.remove(tag, bytes);
+  ::operator delete(data, kAlignment);
+}
+
+}  // namespace wreath::training

@@ -1,0 +1,45 @@
+// WireMeter: what the transports moved for the calls of one communicator, given to whoever made them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "wreath/communicator.hpp"
+
+namespace wreath::training {
+
+// Shared by the groups of a communicator; of one thread at a time. Of several calls of one collective that are in
+// flight together, who waits first gets the bytes of all that ended.
+class WireMeter {
+ public:
+  explicit WireMeter(std::shared_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {}
+
+  // Held while a call is in flight.
+  using Flight = std::shared_ptr<const int>;
+  // Before a call. With none in flight, what was moved until now was for others than groups.
+  Flight begin(Collective collective) {
+    if (flight_.use_count() == 1) known(collective) = moved(collective);
+    return flight_;
+  }
+  // After a call: the bytes that nobody was given yet.
+  std::uint64_t take(Collective collective) {
+    const std::uint64_t now = moved(collective);
+    const std::uint64_t bytes = now - known(collective);
+    known(collective) = now;
+    return bytes;
+  }
+
+ private:
+  std::uint64_t moved(Collective collective) const {
+    const WireBytes bytes = communicator_->wire_bytes(collective);
+    return bytes.sent + bytes.loaded;
+  }
+  std::uint64_t& known(Collective collective) { return known_[static_cast<std::size_t>(collective)]; }
+
+  std::shared_ptr<Communicator> communicator_;
+  Flight flight_ = std::make_shared<const int>(0);
+  std::array<std::uint64_t, static_cast<std::size_t>(Collective::Exchange) + 1> known_{};
+};
+
+}  // namespace wreath::training

@@ -1,0 +1,49 @@
+// Random numbers as a function of a key and a counter, so that every mesh draws the same.
+//
+// Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace wreath::training {
+
+using PhiloxCounter = std::array<std::uint32_t, 4>;
+using PhiloxKey = std::array<std::uint32_t, 2>;
+
+// Four words, independent of every other counter's and key's.
+constexpr PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) noexcept {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t first = std::uint64_t{0xD2511F53u} * counter[0];
+    const std::uint64_t second = std::uint64_t{0xCD9E8D57u} * counter[2];
+    counter = {static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(second),
+               static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(first)};
+    key = {key[0] + 0x9E3779B9u, key[1] + 0xBB67AE85u};
+  }
+  return counter;
+}
+
+// A stream of numbers addressed by index: of a seed and a name ("h.0.attn.c_attn.weight"), and where it is drawn anew
+// each step, of that step. The same on every rank that asks for the same index.
+class RandomStream {
+ public:
+  RandomStream(std::uint64_t seed, std::string_view name, std::uint32_t step = 0) noexcept;
+  // Uniform in (0, 1).
+  float uniform(std::uint64_t index) const noexcept;
+  // out[i] = uniform(first + i), in a fourth of the time.
+  void uniform(std::uint64_t first, std::span<float> out) const noexcept;
+  // Of mean 0 and deviation 1 (Box-Muller).
+  float normal(std::uint64_t index) const noexcept;
+  // Uniform in 0 .. bound - 1; bound > 0. Its bias is below bound / 2^64.
+  std::uint64_t below(std::uint64_t bound, std::uint64_t index) const noexcept;
+
+ private:
+  PhiloxCounter words(std::uint64_t index) const noexcept;
+  PhiloxKey key_;
+  std::uint32_t name_;
+  std::uint32_t step_;
+};
+
+}  // namespace wreath::training

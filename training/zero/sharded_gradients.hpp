@@ -1,0 +1,85 @@
+// ShardedGradients: gradients in transient buckets, one a unit, of which each rank keeps its share (stages 2 and 3).
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <vector>
+
+#include "training/data_parallel/gradient_reducer.hpp"
+#include "training/data_parallel/half_reduction.hpp"
+
+namespace wreath::training {
+
+// Groups over which state is divided: over `shards`, and where there is another, what one of these keeps is repeated
+// over `replicate` as weights, and divided again as gradients and optimizer state.
+struct ShardGroups {
+  Group& shards;
+  Group* replicate = nullptr;
+};
+
+// A unit's bucket has memory (MemoryTag::Buckets) from before_backward until its gradients are reduced; what stays
+// (MemoryTag::Gradients) is this rank's share.
+//
+// Over several micro-batches each one's bucket is reduced by itself, and the means are added in the order of
+// gradients_ready: the sum over micro-batches of means over ranks, where stages 0 and 1 form the mean over ranks of
+// sums over micro-batches. The same bits with one micro-batch; else the same up to rounding. Gradients that are
+// summed earlier (partial, tied) stay whole in buckets' memory until finish_backward, and move once a step.
+//
+// All ranks use the same units in the same order. A unit that none used has zero gradients, and no call is made.
+class ShardedGradients final : public GradientReducer {
+ public:
+  // `layout` is by unit, for buckets of share.parts parts.
+  ShardedGradients(const Layout& layout, const DataParallelGroups& groups, const ShardGroups& scatter,
+                   MemoryAccounting& memory, const DataParallelOptions& options, const Share& share);
+  ~ShardedGradients() override;
+  void begin_step(int micro_batches) override;
+  void before_backward(int unit) override;
+  void gradients_ready(int unit) override;
+  void finish_backward() override;
+  void set_synchronizing(bool on) override { synchronizing_ = on; }
+  std::span<const float> own(const Bucket& bucket) const override;
+
+ private:
+  struct Move {
+    std::size_t bucket = 0;
+    std::span<float> gradients;
+    Buffer<float> memory;  // of them, where they have their own
+    Pending pending;
+    HalfReduction half;  // instead of pending
+  };
+  bool is_late(std::size_t index) const { return layout_.buckets()[index].earlier_sum != EarlierSum::None; }
+  std::span<float> late(const Bucket& bucket) const {
+    return late_.span().subspan(bucket.begin - late_begin_, bucket.padded);
+  }
+  void provide(std::size_t index);
+  bool is_complete(std::size_t index) const;
+  void start(std::size_t index);
+  HalfReduction start_half(std::span<float> gradients, Group& group) const;
+  void finish(Move& move);
+  void finish_first();
+
+  const Layout& layout_;
+  DataParallelGroups groups_;
+  ShardGroups scatter_;
+  MemoryAccounting& memory_;
+  std::optional<FloatFormat> half_;
+  Reduction reduction_;
+  Share share_;
+  bool overlap_;
+  std::size_t late_begin_;  // of the buckets that are summed earlier, in the layout's flat memory
+  Buffer<float> own_;       // flat: this rank's share of each bucket
+  Buffer<float> late_;      // flat, whole: buckets that are summed earlier, during a step
+  // By bucket.
+  std::vector<Buffer<float>> gradients_;  // empty where no backward pass adds to them
+  std::vector<int> started_;              // micro-batches of this step that are on their way
+  std::vector<char> holds_sum_;           // whether the own share is a sum to add to
+  // By unit.
+  std::vector<int> ready_;        // micro-batches of this step
+  std::vector<int> in_backward_;  // before_backward less gradients_ready
+  std::deque<Move> moves_;
+  int micro_batches_ = 0;
+  bool synchronizing_ = true;
+  bool adds_up_ = false;
+};
+
+}  // namespace wreath::training
