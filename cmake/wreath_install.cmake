@@ -34,5 +34,6 @@ if(WREATH_TOOLS)
 endif()
 
 install(DIRECTORY docs/ DESTINATION ${document_folder} COMPONENT documents)
-install(DIRECTORY examples DESTINATION ${document_folder} COMPONENT documents PATTERN CMakeLists.txt EXCLUDE)
+install(DIRECTORY examples DESTINATION ${document_folder} COMPONENT documents PATTERN CMakeLists.txt EXCLUDE
+  PATTERN train_gpt EXCLUDE)  # it needs training/, which is not installed
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${document_folder} COMPONENT documents)

@@ -258,6 +258,11 @@ Status check_kept_files(const CollectiveRow& row, const Options& options, int ra
 }
 
 int run_peer(Member& member, std::string_view transport, const std::vector<std::string>& command) {
+  const auto known = [&](const CollectiveRow& row) { return row.program == command.front(); };
+  if (std::none_of(collectives().begin(), collectives().end(), known)) {
+    return stop({2, fmt::format("wreath: error: {}: give a perf tool's name first, and its flags after it\n",
+                                command.front())});
+  }
   const CollectiveRow& row = row_of(command.front());
   const auto parsed = parse_options(row, command);
   if (const Stop* what = std::get_if<Stop>(&parsed)) return stop(*what);

@@ -23,5 +23,6 @@ void register_fifo();
 void register_executor();
 void register_steps();
 void register_plans();
+void register_training();
 
 }  // namespace wreath::perf

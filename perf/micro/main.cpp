@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
   wreath::perf::register_steps();
   wreath::perf::register_plans();
   wreath::perf::register_executor();
+  wreath::perf::register_training();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;

@@ -1,0 +1,54 @@
+// A text as tokens: one a character, as nanoGPT's shakespeare_char.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "examples/train_gpt/model/context.hpp"
+#include "wreath/result.hpp"
+
+namespace wreath::gpt {
+
+// Tokens are the bytes that occur, numbered in ascending order. The first 90 % train, the rest validates.
+class Text {
+ public:
+  // Errors name the source: an empty text, or one whose parts are no longer than `context`.
+  static Result<Text> from(std::string source, std::string_view text, std::int64_t context);
+  static Result<Text> from_file(const std::string& path, std::int64_t context);
+
+  const std::string& source() const noexcept { return source_; }
+  std::int64_t vocabulary() const noexcept { return static_cast<std::int64_t>(letters_.size()); }
+  std::span<const std::int32_t> training() const noexcept { return tokens().first(training_count_); }
+  std::span<const std::int32_t> validation() const noexcept { return tokens().subspan(training_count_); }
+  char letter(std::int32_t token) const noexcept { return letters_[static_cast<std::size_t>(token)]; }
+  // -1 where the letter does not occur.
+  std::int32_t token(char letter) const noexcept;
+
+ private:
+  Text() = default;
+  std::span<const std::int32_t> tokens() const noexcept { return tokens_; }
+  std::string source_;
+  std::string letters_;
+  std::vector<std::int32_t> tokens_;
+  std::size_t training_count_ = 0;
+};
+
+// One micro-batch of a training step on one rank. Sequence j of a step's global batch begins at a place that depends on
+// the seed, the step and j alone, so every mesh sees the same ones.
+struct BatchAddress {
+  std::uint64_t seed = 1337;
+  std::uint32_t step = 0;
+  std::int64_t first_sequence = 0;  // of the global batch
+};
+MicroBatch training_batch(const Text& text, const BatchAddress& address, const MicroBatchShape& shape,
+                          std::int64_t context);
+
+// Windows of `context` tokens that follow each other through the validation text; what is left over is not used.
+std::int64_t validation_windows(const Text& text, std::int64_t context);
+// shape.sequences windows from `first` on.
+MicroBatch validation_batch(const Text& text, std::int64_t first, const MicroBatchShape& shape, std::int64_t context);
+
+}  // namespace wreath::gpt

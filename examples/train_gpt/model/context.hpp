@@ -1,0 +1,65 @@
+// What the layers of a GPT share on one rank.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "examples/train_gpt/model/config.hpp"
+#include "training/context_parallel/attention.hpp"
+#include "training/memory/memory.hpp"
+#include "training/mesh/mesh.hpp"
+#include "training/parameters/parameter.hpp"
+#include "training/precision/convert.hpp"
+#include "training/tensor_parallel/layers.hpp"
+
+namespace wreath::gpt {
+
+// Which part of a micro-batch this rank sees. Rows are [sequences][places here].
+struct MicroBatchShape {
+  std::int64_t sequences = 1;
+  std::vector<training::Range> places;  // of each sequence, in ascending order
+  std::int64_t places_here() const noexcept {
+    std::int64_t sum = 0;
+    for (const training::Range& range : places) sum += range.count;
+    return sum;
+  }
+  std::int64_t rows() const noexcept { return sequences * places_here(); }
+};
+
+// The tokens of one micro-batch here, and which they are in the global batch: dropout draws by that.
+struct MicroBatch {
+  std::vector<std::int32_t> tokens;   // [rows]
+  std::vector<std::int32_t> targets;  // [rows]
+  std::int64_t first_sequence = 0;    // of the global batch
+  std::uint32_t step = 0;
+  bool drops = true;  // else dropout leaves all values: validation, samples
+};
+
+struct ModelContext {
+  GptConfig config;
+  std::uint64_t seed = 1337;
+  MicroBatchShape shape;
+  training::MemoryAccounting* memory = nullptr;
+  training::TensorRegion* region = nullptr;
+  training::ContextAttention* attention = nullptr;
+  bool recompute = false;  // blocks keep their input alone and run forward again in the backward pass
+
+  std::optional<training::FloatFormat> half;  // of what layers pass on, both ways; empty: float32
+
+  // What a layer passes on gets values of that format.
+  void round(std::span<float> values) const {
+    if (half) training::round_to(*half, values, values);
+  }
+  std::int64_t rows() const noexcept { return shape.rows(); }
+  // Outside of divided layers: fewer with sequence parallelism.
+  training::Range held() const noexcept { return region->held_rows(rows()); }
+  std::size_t held_count() const noexcept { return static_cast<std::size_t>(held().count * config.width); }
+  training::Buffer<float> activations(std::int64_t rows, std::int64_t width) const {
+    return {*memory, training::MemoryTag::Activations, static_cast<std::size_t>(rows * width),
+            training::Contents::Undefined};
+  }
+};
+
+}  // namespace wreath::gpt

@@ -1,0 +1,43 @@
+// The output of a GPT: the last layer norm, the scores of the vocabulary, and the loss.
+#pragma once
+
+#include <map>
+#include <span>
+
+#include "examples/train_gpt/model/context.hpp"
+#include "examples/train_gpt/model/layer_norm.hpp"
+
+namespace wreath::gpt {
+
+class Head {
+ public:
+  // `table`: the embedding's, where this rank holds it already; null: this rank gets the tied table of its own.
+  Head(training::ParameterList& parameters, int unit, training::Parameter* table, const ModelContext& context);
+  int unit() const noexcept { return unit_; }
+
+  // The sum of the rows' losses. With `keep`, the gradient of gradient_scale times that sum is kept, too.
+  double forward(int micro_batch, const MicroBatch& batch, std::span<const float> x, float gradient_scale, bool keep);
+  // scores: [rows][vocabulary here].
+  void scores(std::span<const float> x, std::span<float> scores);
+  // Words whose scores are here, padding included, and the first of them.
+  std::int64_t vocabulary_here() const noexcept { return table_.vocabulary_here(); }
+  std::int64_t first_word() const noexcept {
+    return table_.table().ranges.empty() ? 0 : table_.table().ranges.front().begin;
+  }
+  // gradient of x, [held rows][width], is written.
+  void backward(int micro_batch, std::span<float> gradient);
+  void backward_weights(int micro_batch);
+
+ private:
+  struct Kept {
+    training::Buffer<float> x, normed, scores_gradient, normed_gradient;
+    LayerNorm::Saved norm;
+  };
+  const ModelContext* context_;
+  int unit_;
+  LayerNorm norm_;
+  training::VocabParallelEmbedding table_;
+  std::map<int, Kept> kept_;
+};
+
+}  // namespace wreath::gpt

@@ -1,0 +1,230 @@
+// train_gpt's options.
+#include "examples/train_gpt/run/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+namespace wreath::gpt {
+
+namespace {
+
+struct Preset {
+  std::string_view name;
+  void (*apply)(CommandLine& line);
+};
+
+void shakespeare_char(CommandLine&) {}  // the defaults
+
+void shakespeare_char_gpu(CommandLine& line) {
+  line.train.model.layers = 6;
+  line.train.model.heads = 6;
+  line.train.model.width = 384;
+  line.train.model.context = 256;
+  line.train.model.dropout = 0.2f;
+  line.train.batch = 64;
+  line.train.steps = 5000;
+  line.train.decay_steps = 5000;
+}
+
+// Seconds, not minutes.
+void tiny(CommandLine& line) {
+  line.train.model.layers = 2;
+  line.train.model.heads = 2;
+  line.train.model.width = 32;
+  line.train.model.context = 32;
+  line.train.batch = 8;
+  line.train.steps = 100;
+  line.train.decay_steps = 100;
+  line.train.warmup_steps = 10;
+}
+
+constexpr std::array<Preset, 3> kPresets = {
+    {{"shakespeare-char", shakespeare_char}, {"shakespeare-char-gpu", shakespeare_char_gpu}, {"tiny", tiny}}};
+
+// The presets set defaults, so they come before the other options wherever they stand.
+bool apply_preset(int argc, char** argv, CommandLine& line) {
+  for (int i = 1; i < argc; ++i) {
+    std::string_view argument = argv[i];
+    if (argument == "--preset" && i + 1 < argc) {
+      argument = argv[i + 1];
+    } else if (argument.starts_with("--preset=")) {
+      argument.remove_prefix(9);
+    } else {
+      continue;
+    }
+    for (const Preset& preset : kPresets) {
+      if (preset.name != argument) continue;
+      preset.apply(line);
+      return true;
+    }
+    std::fprintf(stderr, "wreath: error: --preset %s: there are shakespeare-char, shakespeare-char-gpu, tiny\n",
+                 std::string(argument).c_str());
+    return false;
+  }
+  return true;
+}
+
+void add_mesh(CLI::App& app, TrainOptions& train) {
+  constexpr const char* kGroup = "Mesh";
+  app.add_option("--dp", train.mesh.dp, "data-parallel ranks: each sees other samples")->group(kGroup);
+  app.add_option("--pp", train.mesh.pp, "pipeline ranks: each has other layers")->group(kGroup);
+  app.add_option("--cp", train.mesh.cp, "context-parallel ranks: each has other parts of every sequence")
+      ->group(kGroup);
+  app.add_option("--tp", train.mesh.tp, "tensor-parallel ranks: each has parts of every weight")->group(kGroup);
+  app.add_option("--zero", train.zero_stage,
+                 "divide over replicas: 1 optimizer state, 2 gradients too, 3 weights too (FullyShardedDataParallel)")
+      ->group(kGroup);
+  app.add_option("--hybrid-shards", train.hybrid_shards,
+                 "with --zero 3: divide over so many replicas, repeat over the rest")
+      ->group(kGroup);
+  app.add_flag("--sequence-parallel", train.sequence_parallel, "tensor ranks divide rows between divided layers")
+      ->group(kGroup);
+  app.add_option("--context-attention", train.context_attention, "ring or ulysses")->group(kGroup);
+  app.add_option("--schedule", train.schedule, "of the pipeline: gpipe, 1f1b, interleaved, zb_h1")->group(kGroup);
+  app.add_option("--chunks", train.chunks, "model stages a pipeline rank (interleaved: 2 or more)")->group(kGroup);
+  app.add_option("--micro-batches", train.micro_batches, "of a step on one rank: they are accumulated")->group(kGroup);
+  app.add_option("--precision", train.precision,
+                 "float32; bfloat16, float16: weights of 2 bytes, activations of that format, float32 master weights; "
+                 "fp8: as bfloat16, and linear layers multiply 8-bit values (emulated)")
+      ->group(kGroup);
+  app.add_option("--loss-scale", train.loss_scale,
+                 "with --precision float16, at first: halved where gradients overflow, doubled after 2000 good steps")
+      ->group(kGroup);
+  app.add_flag("--recompute", train.recompute, "keep only each block's input, run it forward again for backward")
+      ->group(kGroup);
+  app.add_flag("--overlap,!--no-overlap", train.overlap, "gradients move while backward goes on (default)")
+      ->group(kGroup);
+  app.add_option("--offload", train.offload_folder,
+                 "a folder for mapped files that hold the optimizer state, and with --zero 3 the weights")
+      ->group(kGroup);
+  app.add_option("--threads", train.threads, "of a rank, for the layers' mathematics")->group(kGroup);
+  app.add_option("--stage-sleep-ms", train.stage_sleep_ms,
+                 "sleep so long in each pass of a pipeline stage: few cores then show what many would (--html)")
+      ->group(kGroup);
+}
+
+void add_model(CLI::App& app, TrainOptions& train) {
+  constexpr const char* kGroup = "Model and recipe";
+  app.add_option("--preset",
+                 "shakespeare-char (default: nanoGPT's CPU line), shakespeare-char-gpu, tiny; other options win")
+      ->group(kGroup);
+  app.add_option("--layers", train.model.layers, "transformer blocks")->group(kGroup);
+  app.add_option("--heads", train.model.heads, "attention heads")->group(kGroup);
+  app.add_option("--width", train.model.width, "features, a multiple of the heads")->group(kGroup);
+  app.add_option("--context", train.model.context, "tokens of a sequence")->group(kGroup);
+  app.add_flag("--bias", train.model.bias, "biases in linear layers and layer norms, as GPT-2 has them")->group(kGroup);
+  app.add_flag_callback(
+         "--tanh-gelu", [&train] { train.model.gelu = training::Gelu::Tanh; }, "GELU as GPT-2 has it")
+      ->group(kGroup);
+  app.add_option("--dropout", train.model.dropout, "share of values dropped")->group(kGroup);
+  app.add_option("--batch", train.batch, "sequences of a step, over all ranks: the same ones on every mesh")
+      ->group(kGroup);
+  app.add_option("--steps", train.steps, "optimizer steps")->group(kGroup);
+  app.add_option("--learning-rate", train.learning_rate, "highest")->group(kGroup);
+  app.add_option("--lowest-learning-rate", train.lowest_learning_rate, "at --decay-steps and after")->group(kGroup);
+  app.add_option("--warmup-steps", train.warmup_steps, "of rising learning rate")->group(kGroup);
+  app.add_option("--decay-steps", train.decay_steps, "of falling learning rate (default: --steps)")->group(kGroup);
+  app.add_option("--clip", train.clip, "highest norm of the gradient; 0: none")->group(kGroup);
+  app.add_option("--weight-decay", train.weight_decay, "of matrices")->group(kGroup);
+  app.add_flag_callback(
+         "--sgd", [&train] { train.optimizer = OptimizerKind::Sgd; }, "plain gradient descent instead of AdamW")
+      ->group(kGroup);
+  app.add_option("--seed", train.seed, "of weights, batches and dropout")->group(kGroup);
+}
+
+void add_run(CLI::App& app, CommandLine& line) {
+  constexpr const char* kGroup = "Data and results";
+  app.add_option("--data", line.data, "a text to train on (default: the sources of this project)")->group(kGroup);
+  app.add_option("--csv", line.csv, "a line a step")->group(kGroup);
+  app.add_option("--jsonl", line.jsonl, "an object a step")->group(kGroup);
+  app.add_option("--html", line.html, "a report with plots, in one file")->group(kGroup);
+  app.add_option("--checkpoint", line.checkpoint, "a folder for checkpoints (safetensors)")->group(kGroup);
+  app.add_option("--checkpoint-writers", line.checkpoint_writers, "ranks that write at the same time")->group(kGroup);
+  app.add_option("--save-every", line.save_every, "steps between checkpoints (default: only at the end)")
+      ->group(kGroup);
+  app.add_flag("--resume", line.resume, "go on from the latest checkpoint of --checkpoint, of whatever mesh")
+      ->group(kGroup);
+  app.add_option("--validate-every", line.validate_every, "steps; 0: at the end alone")->group(kGroup);
+  app.add_option("--validation-windows", line.validation_windows, "sequences of a validation within the run; 0: all")
+      ->group(kGroup);
+  app.add_option("--log-every", line.log_every, "steps between lines on the screen")->group(kGroup);
+  app.add_option("--sample", line.sample, "letters that the model writes at the end")->group(kGroup);
+}
+
+// A variable of the shell that is not set, as a rule.
+Status check_not_empty(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (value.empty()) return Error{ErrorCode::InvalidArgument, option->get_name() + ": its value is empty"};
+    }
+  }
+  return {};
+}
+
+Status check_counts(const CommandLine& line) {
+  const std::array<std::pair<const char*, std::int64_t>, 5> counts = {
+      {{"--save-every", line.save_every},
+       {"--validate-every", line.validate_every},
+       {"--validation-windows", line.validation_windows},
+       {"--log-every", line.log_every},
+       {"--sample", line.sample}}};
+  for (const auto& [name, value] : counts) {
+    if (value >= 0) continue;
+    return Error{ErrorCode::InvalidArgument, std::string(name) + " " + std::to_string(value) + ": must be at least 0"};
+  }
+  if (line.checkpoint_writers < 1) {
+    return Error{ErrorCode::InvalidArgument,
+                 "--checkpoint-writers " + std::to_string(line.checkpoint_writers) + ": must be at least 1"};
+  }
+  for (const auto& [name, given] :
+       {std::pair("--resume", line.resume), std::pair("--save-every", line.save_every > 0)}) {
+    if (given && line.checkpoint.empty()) {
+      return Error{ErrorCode::InvalidArgument, std::string(name) + ": needs --checkpoint FOLDER"};
+    }
+  }
+  return {};
+}
+
+Status check_all(const CLI::App& app, const CommandLine& line) {
+  WREATH_TRY(check_not_empty(app));
+  WREATH_TRY(check(line.train));
+  return check_counts(line);
+}
+
+}  // namespace
+
+std::optional<int> parse(int argc, char** argv, CommandLine& into) {
+  if (!apply_preset(argc, argv, into)) return 2;
+  CLI::App app(
+      "Trains a small GPT on a text, over ranks in any mesh of data, pipeline, context and tensor parallelism.\n"
+      "Every mesh sees the same batches and follows the same loss curve. It starts its own ranks, or joins those of a\n"
+      "launcher (wreath run, torchrun, Slurm). Examples:\n"
+      "  train_gpt --preset tiny --dp 2\n"
+      "  train_gpt --data input.txt --dp 2 --tp 2 --zero 1 --csv loss.csv\n"
+      "  wreath run -n 4 train_gpt --pp 4 --schedule zb_h1 --micro-batches 12\n"
+      "  wreath run --elastic --min 2 --max 4 --spares 1 train_gpt --dp 4 --checkpoint saved --save-every 100\n"
+      "The last one goes on when ranks die, with fewer data-parallel ranks or with spares; it takes up its latest\n"
+      "checkpoint by itself, where it needs one, and its logs have each step once.");
+  app.option_defaults()->always_capture_default();
+  add_mesh(app, into.train);
+  add_model(app, into.train);
+  add_run(app, into);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::fprintf(stderr, "wreath: error: %s (train_gpt --help lists the options)\n", error.what());
+    return 2;
+  }
+  if (app.count("--decay-steps") == 0) into.train.decay_steps = into.train.steps;
+  if (const Status fits = check_all(app, into); !fits) {
+    std::fprintf(stderr, "wreath: error: %s\n", fits.error().message.c_str());
+    return 2;
+  }
+  return std::nullopt;
+}
+
+}  // namespace wreath::gpt

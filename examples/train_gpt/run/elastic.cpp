@@ -1,0 +1,307 @@
+// An elastic run: turns of training, and what lies between them.
+#include "examples/train_gpt/run/elastic.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "examples/train_gpt/run/session.hpp"
+#include "training/checkpoint/agreement.hpp"
+#include "training/elastic/elastic_world.hpp"
+
+namespace wreath::gpt {
+
+using training::Contribution;
+using training::ElasticWorld;
+using training::Formation;
+
+namespace {
+
+constexpr int kFailuresWithoutStep = 10;  // in a row: then it is no death that ends them
+
+// The data-parallel size that so many ranks allow; 0: none. The other axes, and the step's samples, stay.
+int data_ranks(const TrainOptions& options, int ranks) {
+  TrainOptions smaller = options;
+  const int model = options.mesh.pp * options.mesh.cp * options.mesh.tp;
+  for (int dp = std::min(options.mesh.dp, ranks / model); dp >= 1; --dp) {
+    smaller.mesh.dp = dp;
+    if (check(smaller)) return dp;
+  }
+  return 0;
+}
+
+// What members tell each other beside what they hold.
+struct Notes {
+  bool has_step = false;  // the last one done
+  bool has_validation = false;
+  StepResult step;
+  double validation = 0;
+  std::int64_t optimizer_steps = 0;
+  std::array<char, 96> scaler{};  // "grad_scaler=...": TrainingState::text of one entry, or empty
+};
+static_assert(std::is_trivially_copyable_v<Notes> && sizeof(Notes) <= sizeof(Contribution::notes));
+
+Notes notes_of(const training::Member& member) {
+  Notes notes;
+  std::memcpy(static_cast<void*>(&notes), member.contribution.notes.data(), sizeof notes);
+  return notes;
+}
+
+void set_line(Notes& notes, const std::optional<LogLine>& line) {
+  notes.has_step = line.has_value();
+  if (!line) return;
+  notes.step = line->result;
+  notes.has_validation = line->validation.has_value();
+  notes.validation = line->validation.value_or(0);
+}
+
+std::optional<LogLine> line_of(const Notes& notes) {
+  if (!notes.has_step) return std::nullopt;
+  return LogLine{notes.step, notes.has_validation ? std::optional(notes.validation) : std::nullopt};
+}
+
+void set_state(Notes& notes, const training::TrainingState& state) {
+  notes.optimizer_steps = state.optimizer_steps;
+  notes.scaler = {};
+  for (const auto& [key, value] : state.text) (key + "=" + value).copy(notes.scaler.data(), notes.scaler.size() - 1);
+}
+
+training::TrainingState state_of(const Notes& notes, std::int64_t steps) {
+  training::TrainingState state;
+  state.step = steps;
+  state.optimizer_steps = notes.optimizer_steps;
+  const std::string text = notes.scaler.data();
+  if (const std::size_t equals = text.find('='); equals != std::string::npos) {
+    state.text[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return state;
+}
+
+std::string names(const std::vector<training::Member>& members) {
+  std::string text;
+  for (const training::Member& member : members) text += (text.empty() ? "" : ", ") + training::name(member);
+  return text;
+}
+
+class ElasticRun {
+ public:
+  explicit ElasticRun(const CommandLine& line)
+      : line_(line), model_ranks_(line.train.mesh.pp * line.train.mesh.cp * line.train.mesh.tp) {}
+
+  Status run(const ElasticJob& job);
+  bool start_again() const { return lost_state_ || (world_ && world_->start_again()); }
+
+ private:
+  Status turn();
+  Status meet_again(const Status& ended);
+  Contribution contribution(bool unharmed);
+  void hold_state();
+  Status set_up();
+  Status bring_state(const std::vector<int>& needs);
+  Status start_or_load(const std::string& why_not_moved);
+  std::vector<int> needs() const;
+  std::optional<LogLine> last_line(std::int64_t steps) const;
+  void tell(const std::string& source) const;
+  bool first() const { return world_->trains() && world_->world()->rank() == 0; }
+  training::MeshShape mesh() const {
+    training::MeshShape shape = line_.train.mesh;
+    shape.dp = world_->formation().world_ranks / model_ranks_;
+    return shape;
+  }
+
+  CommandLine line_;
+  int model_ranks_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<ElasticWorld> world_;
+  training::Holding holding_;
+  std::vector<float> held_;  // what it holds, out of a trainer that is gone
+  Notes notes_;
+  bool began_ = false;
+  bool done_ = false;
+  bool lost_state_ = false;
+  int failures_ = 0;  // since a step was done
+};
+
+Status ElasticRun::run(const ElasticJob& job) {
+  Result<std::unique_ptr<Session>> session = Session::create(line_);
+  if (!session) return session.error();
+  session_ = std::move(*session);
+  training::ElasticOptions options;
+  options.world_ranks = [this](int ranks) { return data_ranks(line_.train, ranks) * model_ranks_; };
+  Result<std::unique_ptr<ElasticWorld>> world = ElasticWorld::join(job, options);
+  if (!world) return world.error();
+  world_ = std::move(*world);
+  while (!world_->over()) {
+    const Status ended = training::guarded([this] { return turn(); });
+    if (done_ || world_->over()) return {};
+    WREATH_TRY(meet_again(ended));
+  }
+  return {};
+}
+
+// What this member does from one meeting to the next.
+Status ElasticRun::turn() {
+  if (!world_->formation().same_world) WREATH_TRY(set_up());
+  if (!world_->trains()) {
+    world_->wait_for_change();
+    return {};
+  }
+  const Result<bool> left = session_->steps([this] { return world_->change_is_due(); });
+  if (!left) return left.error();
+  if (*left) return {};
+  WREATH_TRY(session_->finish());
+  if (world_->world()->ranks() > 1) WREATH_TRY(world_->world()->barrier());
+  if (first()) WREATH_TRY(world_->announce_over());
+  done_ = true;
+  return {};
+}
+
+// With an error: after a failure; else a change is due, and all that worked still does.
+Status ElasticRun::meet_again(const Status& ended) {
+  if (!ended) {
+    const std::optional<LogLine>& last = session_->last();
+    const bool moved = last && (!notes_.has_step || last->result.step != notes_.step.step);
+    failures_ = moved ? 1 : failures_ + 1;
+    if (!training::caused_by_a_loss(ended.error()) || failures_ > kFailuresWithoutStep) return ended;
+    session_->abort();
+  }
+  hold_state();
+  const bool unharmed = static_cast<bool>(ended) && session_->ready();
+  Contribution mine = contribution(unharmed);
+  if (unharmed && holding_.part < 0) {
+    if (line_.checkpoint.empty()) {
+      mine.keep_world = true;
+    } else {
+      const Status saved = training::guarded([this] { return session_->save_and_wait(); });
+      if (!saved) return meet_again(saved);
+    }
+  }
+  if (!ended) session_->leave();
+  return world_->reform(mine);
+}
+
+Contribution ElasticRun::contribution(bool unharmed) {
+  Contribution mine;
+  mine.holding = holding_;
+  mine.began = began_;
+  mine.unharmed = unharmed;
+  std::memcpy(mine.notes.data(), static_cast<const void*>(&notes_), sizeof notes_);
+  return mine;
+}
+
+// Copies this rank's state where it is whole. What an earlier trainer left stays where the present one never began.
+void ElasticRun::hold_state() {
+  if (!session_->ready()) return;
+  set_line(notes_, session_->last());
+  set_state(notes_, session_->state());
+  holding_ = {-1, session_->trainer().steps_done()};
+  held_.clear();
+  if (line_.train.zero_stage > 0 || session_->trainer().strategy().divided()) return;
+  const training::MeshPlace place = session_->trainer().mesh().place();
+  holding_.part = place.pp * line_.train.mesh.tp + place.tp;
+  held_ = training::copy_of(session_->shard());
+}
+
+// The part of the model that each member is to hold; -1: none.
+std::vector<int> ElasticRun::needs() const {
+  const Formation& formation = world_->formation();
+  std::vector<int> parts(formation.members.size(), -1);
+  for (int rank = 0; rank < formation.world_ranks; ++rank) {
+    const training::MeshPlace place = training::place_of(mesh(), rank);
+    parts[static_cast<std::size_t>(rank)] = place.pp * line_.train.mesh.tp + place.tp;
+  }
+  return parts;
+}
+
+// A trainer for the new world, and its state.
+Status ElasticRun::set_up() {
+  session_->leave();
+  if (world_->trains()) WREATH_TRY(session_->enter(world_->world(), mesh()));
+  WREATH_TRY(bring_state(needs()));
+  began_ = true;
+  held_ = {};
+  holding_ = {};
+  return {};
+}
+
+Status ElasticRun::bring_state(const std::vector<int>& needs) {
+  std::vector<training::Holding> holdings;
+  for (const training::Member& member : world_->formation().members) {
+    holdings.push_back(member.contribution.holding);
+  }
+  const Result<training::StatePlan> plan = training::plan_state(holdings, needs);
+  if (!plan) return start_or_load(plan.error().message);
+  const auto self = static_cast<std::size_t>(world_->pool().rank());
+  const int source = plan->sources[self];
+  std::vector<float> received;
+  if (source >= 0 && source != static_cast<int>(self)) received = training::copy_of(session_->shard());
+  WREATH_TRY(training::move_state(world_->pool(), *plan, held_, received));
+  if (!world_->trains()) return {};
+  const Notes source_notes = notes_of(world_->formation().members[static_cast<std::size_t>(source)]);
+  WREATH_TRY(session_->load(received.empty() ? held_ : received, state_of(source_notes, plan->steps)));
+  WREATH_TRY(session_->begin(true, last_line(plan->steps)));
+  tell("the ranks that are left");
+  return {};
+}
+
+// A job's start, or the last checkpoint.
+Status ElasticRun::start_or_load(const std::string& why_not_moved) {
+  if (!world_->trains()) return {};
+  const bool began = std::ranges::any_of(world_->formation().members,
+                                         [](const training::Member& member) { return member.contribution.began; });
+  bool loaded = false;
+  if (!line_.checkpoint.empty()) {
+    const Result<bool> found = session_->load_latest();
+    if (!found) return found.error();
+    loaded = *found;
+  }
+  if (began && !loaded) {
+    lost_state_ = true;
+    return Error{ErrorCode::Unavailable, why_not_moved + ", and there is no checkpoint" +
+                                             (line_.checkpoint.empty() ? " (--checkpoint FOLDER)" : "")};
+  }
+  WREATH_TRY(session_->begin(true));
+  if (began) tell("the last checkpoint");
+  return {};
+}
+
+// The step before, by who has done it: for the log, whose writer may be gone.
+std::optional<LogLine> ElasticRun::last_line(std::int64_t steps) const {
+  for (const training::Member& member : world_->formation().members) {
+    const std::optional<LogLine> line = line_of(notes_of(member));
+    if (line && line->result.step == steps - 1) return line;
+  }
+  return std::nullopt;
+}
+
+void ElasticRun::tell(const std::string& source) const {
+  if (!first()) return;
+  const Formation& formation = world_->formation();
+  std::string text;
+  if (!formation.lost.empty()) text += fmt::format("{} lost ({}); ", names(formation.lost), formation.cause);
+  if (!formation.joined.empty()) text += fmt::format("{} came; ", names(formation.joined));
+  std::fprintf(stderr,
+               "wreath: %s: %s%zu go on, %d of them as %s, from step %lld, with the state of %s; met in %.2f s\n",
+               formation.lost.empty() ? "info" : "warning", text.c_str(), formation.members.size(),
+               formation.world_ranks, training::name(mesh()).c_str(),
+               static_cast<long long>(session_->trainer().steps_done()), source.c_str(), formation.seconds);
+}
+
+}  // namespace
+
+Status train_elastic(const ElasticJob& job, const CommandLine& line, int& code) {
+  ElasticRun run(line);
+  const Status status = run.run(job);
+  if (!status) code = run.start_again() ? training::kStartAgainCode : exit_code(status.error().code);
+  return status;
+}
+
+}  // namespace wreath::gpt

@@ -1,0 +1,60 @@
+// What a run writes as it goes: a line on the screen, CSV and JSON lines.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "examples/train_gpt/run/command_line.hpp"
+#include "examples/train_gpt/train/trainer.hpp"
+
+namespace wreath::gpt {
+
+// A step as the logs tell it.
+struct LogLine {
+  StepResult result;
+  std::optional<double> validation;  // measured before the step
+};
+
+// Rank 0's. Every line is in the operating system's hands when its step is done.
+class Log {
+ public:
+  // Opens the files; what they tell of steps before `first` stays, anything else goes. Error: names the file that
+  // cannot be written, the report's too.
+  static Result<std::unique_ptr<Log>> open(const CommandLine& line, std::int64_t first);
+
+  // `last`: always on the screen.
+  void step(const LogLine& line, bool last);
+  // The files only: adds a line of the step before `first` where a file has none, for its writer was lost.
+  void complete(const LogLine& line);
+  // A file that could not be written to its end.
+  Status close();
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+  };
+  struct File {
+    std::unique_ptr<std::FILE, Close> stream;
+    std::int64_t last_step = -1;  // that it tells of
+  };
+
+  explicit Log(const CommandLine& line);
+  static Result<File> open_file(const std::string& path, std::int64_t first);
+  std::string scale_text(const StepResult& result) const;
+  void show(const StepResult& result, bool last);
+  void write_csv(const LogLine& line);
+  void write_jsonl(const LogLine& line);
+  double tokens_per_second(const StepResult& result) const noexcept;
+
+  CommandLine line_;
+  bool terminal_;
+  File csv_, jsonl_;
+  double seconds_ = 0;  // of the steps shown next
+  double communication_seconds_ = 0;
+  std::int64_t steps_ = 0;
+  std::int64_t skipped_ = 0;  // of the steps of this process
+};
+
+}  // namespace wreath::gpt

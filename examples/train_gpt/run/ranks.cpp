@@ -1,0 +1,47 @@
+// Ranks of a launcher, or our own by becoming one.
+#include "examples/train_gpt/run/ranks.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "wreath/environment.hpp"
+
+namespace wreath::gpt {
+
+namespace {
+
+Error become_launcher(int ranks, char** argv) {
+  std::error_code failed;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const std::string launcher = (self.parent_path() / "wreath").string();
+  const std::string number = std::to_string(ranks);
+  std::string program = self.string();
+  std::vector<char*> words;
+  std::vector<std::string> own = {launcher, "run", "-n", number, "--no-prefix", "--", program};
+  for (std::string& word : own) words.push_back(word.data());
+  for (char** argument = argv + 1; *argument != nullptr; ++argument) words.push_back(*argument);
+  words.push_back(nullptr);
+  execv(launcher.c_str(), words.data());
+  return {ErrorCode::StartupFailed,
+          launcher + ": cannot be started (it launches the " + number + " ranks; or start them by torchrun or Slurm)"};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Communicator>> join_or_start_ranks(int ranks, char** argv) {
+  const Result<EnvironmentJob> job = environment_job();
+  if (!job) return job.error();
+  if (!job->launched && ranks > 1) return become_launcher(ranks, argv);
+  if (job->launched && job->ranks != ranks) {
+    return Error{ErrorCode::InvalidArgument, job->source + " say " + std::to_string(job->ranks) +
+                                                 " ranks, but --dp x --pp x --cp x --tp is " + std::to_string(ranks)};
+  }
+  Result<Communicator> world = Communicator::create_from_environment();
+  if (!world) return world.error();
+  return std::make_shared<Communicator>(std::move(*world));
+}
+
+}  // namespace wreath::gpt

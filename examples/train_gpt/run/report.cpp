@@ -1,0 +1,174 @@
+// The report: rank 0 gathers what each rank says of itself, and writes the page.
+#include "examples/train_gpt/run/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <numeric>
+
+#include "examples/train_gpt/run/curves.hpp"
+#include "examples/train_gpt/run/pipeline_section.hpp"
+#include "examples/train_gpt/run/traffic_table.hpp"
+
+namespace wreath::gpt {
+
+using training::MemoryTag;
+
+namespace {
+
+constexpr const char* kStyle =
+    ":root{color-scheme:light "
+    "dark;--text:#1b1f24;--faint:#8a93a0;--line:#d9dee5;--page:#fff;--good:#1a7f4b;--bad:#c0262d}"
+    "@media(prefers-color-scheme:dark){:root{--text:#e4e8ee;--faint:#8a93a0;--line:#39414d;--page:#14181e;--good:#"
+    "5fce95;--bad:#ff7b81}}"
+    "body{font:15px system-ui,sans-serif;color:var(--text);background:var(--page);max-width:1080px;margin:2em "
+    "auto;padding:0 1em}"
+    "svg{width:100%;height:auto}.plot text{font-size:11px;fill:var(--faint)}.grid{stroke:var(--line);stroke-width:.5}"
+    "table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
+    "td,th{padding:.2em .8em;border-bottom:1px solid var(--line);text-align:right}"
+    "td:first-child,th:first-child,td.word,th.word{text-align:left;white-space:nowrap}"
+    ".good{color:var(--good)}.bad{color:var(--bad);font-weight:600}";
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char letter : text) {
+    if (letter == '<') {
+      out += "&lt;";
+    } else if (letter == '&') {
+      out += "&amp;";
+    } else {
+      out += letter;
+    }
+  }
+  return out;
+}
+
+// Rows of this rank for the tables of phases, traffic and memory, apart by a line feed.
+std::string own_rows(Trainer& trainer, std::uint64_t steps) {
+  const training::MeshPlace place = trainer.mesh().place();
+  const std::string rank = fmt::format("<td>{}</td><td class=word>dp {} pp {} cp {} tp {}</td>", trainer.mesh().rank(),
+                                       place.dp, place.pp, place.cp, place.tp);
+  std::string phases = "<tr>" + rank;
+  for (const double seconds : trainer.phases().all()) phases += fmt::format("<td>{:.2f}</td>", seconds);
+  std::string memory = "<tr>" + rank;
+  for (std::size_t tag = 0; tag < training::kMemoryTags; ++tag) {
+    memory += fmt::format("<td>{:.2f}</td>",
+                          static_cast<double>(trainer.memory().peak_bytes(static_cast<MemoryTag>(tag))) / 1048576.0);
+  }
+  return phases + "</tr>\n" + traffic_rows(trainer, steps) + "\n" + memory + "</tr>";
+}
+
+// Everyone's texts, at rank 0.
+std::vector<std::string> gather_texts(const std::string& own, Communicator& world) {
+  const auto ranks = static_cast<std::size_t>(world.ranks());
+  const std::uint64_t size = own.size();
+  std::vector<std::uint64_t> sizes(ranks);
+  world.all_gather(&size, sizes.data(), 1, DataType::Uint64).value();
+  const std::vector<std::size_t> counts(sizes.begin(), sizes.end());
+  std::string all(std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}), '\0');
+  world.all_gather_v(own.data(), all.data(), Blocks{counts}, DataType::Uint8).value();
+  std::vector<std::string> texts;
+  std::size_t begin = 0;
+  for (const std::size_t count : counts) {
+    texts.push_back(all.substr(begin, count));
+    begin += count;
+  }
+  return texts;
+}
+
+// The `part`-th line of every rank's rows.
+std::string rows_of(const std::vector<std::string>& ranks, int part) {
+  std::string rows;
+  for (const std::string& text : ranks) {
+    std::size_t begin = 0;
+    for (int i = 0; i < part; ++i) begin = text.find('\n', begin) + 1;
+    rows += text.substr(begin, text.find('\n', begin) - begin);
+  }
+  return rows;
+}
+
+std::string table(const std::string& title, const std::string& head, const std::string& rows) {
+  return fmt::format("<h2>{}</h2><table><tr>{}</tr>{}</table>\n", title, head, rows);
+}
+
+std::string curves_of(const History& history) {
+  Curve loss{"training loss", {}, {}}, validation{"validation loss", {}, {}}, norm{"gradient norm", {}, {}};
+  for (const StepResult& step : history.steps) {
+    loss.x.push_back(static_cast<double>(step.step));
+    loss.y.push_back(step.loss);
+    norm.x.push_back(static_cast<double>(step.step));
+    norm.y.push_back(step.gradient_norm);
+  }
+  for (const ValidationPoint& point : history.validation) {
+    validation.x.push_back(static_cast<double>(point.step));
+    validation.y.push_back(point.loss);
+  }
+  return "<h2>Loss</h2>" + plot_svg("step", "loss", {loss, validation}) + "<h2>Gradient norm</h2>" +
+         plot_svg("step", "norm", {norm});
+}
+
+std::string memory_head() {
+  std::string head = "<th>rank</th><th class=word>place</th>";
+  for (std::size_t tag = 0; tag < training::kMemoryTags; ++tag) {
+    head += fmt::format("<th>{}</th>", training::name(static_cast<MemoryTag>(tag)));
+  }
+  return head;
+}
+
+// With the loss scale's fate where there is one.
+std::string precision_of(const TrainOptions& train, const History& history) {
+  if (train.precision != "float16") return train.precision;
+  const auto skipped =
+      std::count_if(history.steps.begin(), history.steps.end(), [](const StepResult& step) { return step.skipped; });
+  return fmt::format("float16 (loss scale {:.9g} in the last step, {} of {} steps skipped)",
+                     history.steps.back().loss_scale, skipped, history.steps.size());
+}
+
+std::string page(const CommandLine& line, const History& history, const std::vector<std::string>& ranks,
+                 const std::string& pipeline) {
+  const TrainOptions& train = line.train;
+  std::string html = fmt::format(
+      "<!doctype html><html lang=en><meta charset=utf-8><title>train_gpt: {0}</title><style>{1}</style>"
+      "<h1>train_gpt: {0}</h1><p>{2} layers, {3} heads, width {4}, context {5}; {6} sequences a step, {7} "
+      "micro-batches, ZeRO stage {8}, "
+      "schedule {9}, precision {10}; text: {11}.</p>",
+      name(train.mesh), kStyle, train.model.layers, train.model.heads, train.model.width, train.model.context,
+      train.batch, train.micro_batches, train.zero_stage, train.schedule, precision_of(train, history),
+      escaped(line.data.empty() ? "the project's sources" : line.data));
+  html += curves_of(history);
+  html += table("Seconds by phase",
+                "<th>rank</th><th class=word>place</th><th>forward and "
+                "backward</th><th>gradients</th><th>norm</th><th>optimizer</th>"
+                "<th>weights</th>",
+                rows_of(ranks, 0));
+  html += pipeline;
+  html += table("Communication", traffic_head(), rows_of(ranks, 1));
+  html += table("Highest memory, MiB", memory_head(), rows_of(ranks, 2));
+  return html + "</html>\n";
+}
+
+Status write_file(const std::string& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "we");
+  const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = file != nullptr && std::fclose(file) == 0;
+  if (written && closed) return {};
+  return Error{ErrorCode::System, path + ": cannot be written: " + std::strerror(errno)};
+}
+
+}  // namespace
+
+Status write_report(const std::string& path, const CommandLine& line, const History& history, Trainer& trainer,
+                    Communicator& world) {
+  const std::vector<std::string> ranks = gather_texts(own_rows(trainer, history.steps.size()), world);
+  std::string pipeline;
+  if (line.train.mesh.pp > 1) {
+    pipeline = pipeline_section(trainer.pipeline().schedule(), trainer.pipeline().gather_timelines());
+  }
+  if (world.rank() != 0) return {};
+  return write_file(path, page(line, history, ranks, pipeline));
+}
+
+}  // namespace wreath::gpt

@@ -1,0 +1,28 @@
+// The report of a run: one HTML file with its curves, what each rank did, and what it communicated and held.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "examples/train_gpt/run/command_line.hpp"
+#include "examples/train_gpt/train/trainer.hpp"
+
+namespace wreath::gpt {
+
+struct ValidationPoint {
+  std::int64_t step = 0;
+  double loss = 0;
+};
+
+// What rank 0 saw.
+struct History {
+  std::vector<StepResult> steps;
+  std::vector<ValidationPoint> validation;
+};
+
+// Every rank calls it, after at least one step; rank 0 writes `path`. Error: the file cannot be written.
+Status write_report(const std::string& path, const CommandLine& line, const History& history, Trainer& trainer,
+                    Communicator& world);
+
+}  // namespace wreath::gpt

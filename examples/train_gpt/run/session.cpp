@@ -1,0 +1,251 @@
+// A run: set-up, the loop over steps, the end.
+#include "examples/train_gpt/run/session.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "examples/train_gpt/run/sources.hpp"
+#include "training/checkpoint/agreement.hpp"
+#include "training/elastic/state.hpp"
+
+namespace wreath::gpt {
+
+namespace {
+
+Result<Text> read_text(const CommandLine& line) {
+  if (!line.data.empty()) return Text::from_file(line.data, line.train.model.context);
+  Result<std::string> sources = project_sources(WREATH_SOURCE_DIR);
+  if (!sources) return sources.error();
+  return Text::from("the project's sources", *sources, line.train.model.context);
+}
+
+// What fails on a rank fails on all, so that none is left waiting.
+Status agree(Communicator& world, const Status& mine) {
+  Result<training::Agreement> ranks = training::Agreement::create(world);
+  if (!ranks) return ranks.error();
+  return ranks->agree(mine);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::create(const CommandLine& line) {
+  std::unique_ptr<Session> session(new Session(line));
+  Result<Text> text = read_text(line);
+  if (!text) return text.error();
+  session->text_ = std::make_unique<Text>(std::move(*text));
+  return session;
+}
+
+// ---- worlds ----
+
+Status Session::enter(std::shared_ptr<Communicator> world, const training::MeshShape& mesh) {
+  world_ = std::move(world);
+  line_.train.mesh = mesh;
+  Result<std::unique_ptr<Trainer>> trainer = Trainer::create(world_, line_.train, *text_);
+  if (!trainer) return trainer.error();
+  trainer_ = std::move(*trainer);
+  return {};
+}
+
+void Session::leave() {
+  ready_ = false;
+  if (checkpointer_) {
+    if (const Status saved = checkpointer_->wait(); !saved && first()) {
+      std::fprintf(stderr, "wreath: warning: a save in flight was lost: %s\n", saved.error().message.c_str());
+    }
+  }
+  checkpointer_.reset();
+  log_.reset();
+  trainer_.reset();
+  world_.reset();
+}
+
+void Session::abort() {
+  if (trainer_) trainer_->abort();
+  if (world_) static_cast<void>(world_->abort());
+}
+
+// ---- state ----
+
+// As the first rank finds it: a save that is being published is there for all or for none.
+Result<std::optional<std::string>> Session::latest() {
+  Result<std::optional<std::string>> found = training::latest_checkpoint(line_.checkpoint);
+  std::string path = found && *found ? **found : "";
+  std::uint64_t bytes = path.size();
+  if (world_->ranks() > 1) {
+    WREATH_TRY(world_->broadcast(std::span(&bytes, 1), 0));
+    path.resize(bytes);
+    if (bytes > 0) WREATH_TRY(world_->broadcast(path.data(), path.data(), bytes, DataType::Uint8, 0));
+  }
+  if (path.empty() && !found) return found.error();
+  if (path.empty()) return std::optional<std::string>();
+  return std::optional(path);
+}
+
+Result<bool> Session::load_latest() {
+  const Result<std::optional<std::string>> found = latest();
+  if (!found) return found.error();
+  if (!*found) return false;
+  const Result<training::TrainingState> state = training::load_checkpoint(*world_, **found, shard());
+  if (!state) return state.error();
+  if (state->seed != line_.train.seed) {
+    return Error{ErrorCode::InvalidArgument, **found + ": was trained with --seed " + std::to_string(state->seed)};
+  }
+  WREATH_TRY(trainer_->restore_text(state->text));
+  trainer_->resume_at(state->step, state->optimizer_steps);
+  if (first()) std::printf("resumed from %s\n", (*found)->c_str());
+  return true;
+}
+
+Status Session::load(std::span<const float> values, const training::TrainingState& state) {
+  WREATH_TRY(training::copy_into(shard(), values));
+  WREATH_TRY(trainer_->restore_text(state.text));
+  trainer_->resume_at(state.step, state.optimizer_steps);
+  return {};
+}
+
+Status Session::open_checkpointer() {
+  if (line_.checkpoint.empty()) return {};
+  training::CheckpointOptions options;
+  options.writers = line_.checkpoint_writers;
+  auto checkpointer = training::Checkpointer::create(*world_, line_.checkpoint, shard(), trainer_->memory(), options);
+  if (!checkpointer) return checkpointer.error();
+  checkpointer_ = std::move(*checkpointer);
+  return {};
+}
+
+Status Session::begin(bool keep, const std::optional<LogLine>& last) {
+  WREATH_TRY(open_checkpointer());
+  forget_steps_from(trainer_->steps_done());
+  WREATH_TRY(agree(*world_, first() ? open_log(keep) : Status()));
+  if (first()) {
+    if (last) log_->complete(*last);
+    if (!greeted_) greet();
+  }
+  greeted_ = true;
+  last_ = last;
+  ready_ = true;
+  return {};
+}
+
+Status Session::open_log(bool keep) {
+  Result<std::unique_ptr<Log>> log = Log::open(line_, keep ? trainer_->steps_done() : 0);
+  if (!log) return log.error();
+  log_ = std::move(*log);
+  return {};
+}
+
+void Session::forget_steps_from(std::int64_t step) {
+  std::erase_if(history_.steps, [&](const StepResult& result) { return result.step >= step; });
+  std::erase_if(history_.validation, [&](const ValidationPoint& point) { return point.step >= step; });
+}
+
+void Session::greet() const {
+  const TrainOptions& train = line_.train;
+  std::printf("%s: %lld letters, %lld kinds; %lld layers, %lld heads, width %lld, context %lld: %lld parameters\n",
+              text_->source().c_str(), static_cast<long long>(text_->training().size() + text_->validation().size()),
+              static_cast<long long>(text_->vocabulary()), static_cast<long long>(train.model.layers),
+              static_cast<long long>(train.model.heads), static_cast<long long>(train.model.width),
+              static_cast<long long>(train.model.context), static_cast<long long>(parameter_count()));
+  std::printf("%s, ZeRO stage %d, %s schedule, %d micro-batches; a step is %lld sequences\n", name(train.mesh).c_str(),
+              train.zero_stage, train.schedule.c_str(), train.micro_batches, static_cast<long long>(train.batch));
+  if (trainer_->steps_done() >= train.steps) {
+    std::printf("nothing to train: the model is at step %lld, --steps is %lld%s\n",
+                static_cast<long long>(trainer_->steps_done()), static_cast<long long>(train.steps),
+                line_.html.empty() ? "" : "; no report");
+  }
+  std::fflush(stdout);
+}
+
+// Of the whole model, by its shape: a rank of a pipeline holds other layers.
+std::int64_t Session::parameter_count() const noexcept {
+  const GptConfig& model = trainer_->options().model;
+  const std::int64_t width = model.width;
+  const std::int64_t norm = model.bias ? 2 * width : width;
+  const std::int64_t block = 12 * width * width + 2 * norm + (model.bias ? 9 * width : 0);
+  return model.vocabulary * width + model.context * width + model.layers * block + norm;
+}
+
+// ---- steps ----
+
+training::TrainingState Session::state() const {
+  training::TrainingState state;
+  state.step = trainer_->steps_done();
+  state.optimizer_steps = trainer_->optimizer().steps();
+  state.seed = line_.train.seed;
+  state.data_cursor = trainer_->steps_done() * line_.train.batch;
+  state.text = trainer_->state_text();
+  return state;
+}
+
+Status Session::save() { return checkpointer_ ? checkpointer_->save(state(), shard()) : Status(); }
+
+Status Session::save_and_wait() {
+  WREATH_TRY(save());
+  return checkpointer_ ? checkpointer_->wait() : Status();
+}
+
+Result<bool> Session::steps(const std::function<bool()>& leave_before) {
+  while (trainer_->steps_done() < line_.train.steps) {
+    if (leave_before && leave_before()) return true;
+    const std::int64_t step = trainer_->steps_done();
+    std::optional<double> validation;
+    if (line_.validate_every > 0 && step % line_.validate_every == 0) {
+      validation = trainer_->validation_loss(line_.validation_windows);
+    }
+    last_ = LogLine{trainer_->step(), validation};
+    if (log_) log_->step(*last_, step + 1 == line_.train.steps);
+    if (!line_.html.empty()) history_.steps.push_back(last_->result);
+    if (validation) history_.validation.push_back({step, *validation});
+    const bool due = line_.save_every > 0 && trainer_->steps_done() % line_.save_every == 0;
+    if (due && trainer_->steps_done() < line_.train.steps) WREATH_TRY(save());
+  }
+  return false;
+}
+
+Status Session::finish() {
+  WREATH_TRY(save());
+  const double validation = trainer_->validation_loss();
+  if (first()) std::printf("validation loss over the whole text's last tenth: %.4f\n", validation);
+  history_.validation.push_back({trainer_->steps_done(), validation});
+  if (!line_.html.empty() && !history_.steps.empty()) {
+    WREATH_TRY(write_report(line_.html, line_, history_, *trainer_, *world_));
+  }
+  if (line_.sample > 0) {
+    const std::string text = trainer_->sample("\n", line_.sample, 0.8f);
+    if (first()) std::printf("---%s\n---\n", text.c_str());
+  }
+  if (checkpointer_) WREATH_TRY(checkpointer_->wait());
+  return log_ ? log_->close() : Status{};
+}
+
+namespace {
+
+Result<std::unique_ptr<Session>> set_up(const std::shared_ptr<Communicator>& world, const CommandLine& line) {
+  Result<std::unique_ptr<Session>> session = Session::create(line);
+  WREATH_TRY(agree(*world, session ? Status() : Status(session.error())));
+  WREATH_TRY((*session)->enter(world, line.train.mesh));
+  if (line.resume) {
+    const Result<bool> loaded = (*session)->load_latest();
+    if (!loaded) return loaded.error();
+    if (!*loaded) {
+      return Error{ErrorCode::InvalidArgument, line.checkpoint + ": there is no checkpoint to resume from"};
+    }
+  }
+  WREATH_TRY((*session)->begin(line.resume));
+  return session;
+}
+
+}  // namespace
+
+Status train(const std::shared_ptr<Communicator>& world, const CommandLine& line) {
+  Result<std::unique_ptr<Session>> session = set_up(world, line);
+  if (!session) return session.error();
+  const Result<bool> left = (*session)->steps();
+  Status done = left ? (*session)->finish() : Status(left.error());
+  if (!done) (*session)->abort();
+  return done;
+}
+
+}  // namespace wreath::gpt
