@@ -10,7 +10,7 @@
 namespace wreath {
 namespace {
 
-constexpr const char* kFolders[] = {"include",  "algorithms", "transports", "kernels", "src",
+constexpr const char* kFolders[] = {"include",  "algorithms", "transports", "kernels", "src",  "training",
                                     "bindings", "examples",   "perf",       "tools",   "tests"};
 
 // What of a file is being read.

@@ -48,7 +48,7 @@ const std::vector<Layer>& layers() {
       {"perf/check/", {"wreath/", "perf/", "src/base/available_memory.hpp"}},
       // They measure what the machine allows, with the clocks and kernels that the engine itself uses.
       {"perf/limits/", {"wreath/", "perf/", "src/base/", "kernels/kernels.hpp"}},
-      {"perf/micro/", {"wreath/", "perf/", "src/", "kernels/", "transports/"}},
+      {"perf/micro/", {"wreath/", "perf/", "src/", "kernels/", "transports/", "training/"}},
       {"tools/", {"wreath/", "tools/"}},
       {"tools/topo/", {"wreath/", "tools/", "src/base/markup.hpp"}},
       // It meets ranks by the library's own rules and variables.
@@ -58,8 +58,12 @@ const std::vector<Layer>& layers() {
       {"tools/doctor.cpp", {"wreath/", "tools/", "src/base/config.hpp"}},
       {"tools/doctor/", {"wreath/", "tools/", "src/base/", "src/bootstrap/", "src/topology/"}},
       {"tools/tune.cpp", {"wreath/", "tools/", "perf/tune/"}},
+      {"training/", {"wreath/", "training/"}},
       {"examples/", {"wreath/"}},
-      {"tests/", {"wreath/", "src/", "kernels/", "transports/", "algorithms/", "tests/", "perf/", "tools/"}},
+      {"examples/train_gpt/", {"wreath/", "training/", "examples/train_gpt/"}},
+      {"tests/",
+       {"wreath/", "src/", "kernels/", "transports/", "algorithms/", "tests/", "perf/", "tools/", "training/",
+        "examples/train_gpt/"}},
   };
   return table;
 }

@@ -53,7 +53,7 @@ void check_congestion(const Surroundings& surroundings, Findings& findings) {
   const std::string folder = surroundings.root + "/proc/sys/net/ipv4/";
   const std::string present = line_of(folder + "tcp_congestion_control");
   if (present.empty()) return;
-  const std::string allowed = " " + line_of(folder + "tcp_allowed_congestion_control") + " ";
+  const std::string allowed = fmt::format(" {} ", line_of(folder + "tcp_allowed_congestion_control"));
   if (present == "reno" || allowed.find(" reno ") != std::string::npos) {
     return findings.ok("congestion control", present + "; reno between ranks of one host");
   }

@@ -20,7 +20,10 @@ constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 void expect_within_budget(int ranks) {
   const Outcome outcome = run_command("doctor --memory --json --ranks " + std::to_string(ranks));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.text;
-  const nlohmann::json report = nlohmann::json::parse(outcome.text, nullptr, false);
+  // On a busy machine a warning may come first: of connections whose proof was late.
+  const std::size_t start = outcome.text.find("{\n");
+  ASSERT_NE(start, std::string::npos) << outcome.text;
+  const nlohmann::json report = nlohmann::json::parse(outcome.text.substr(start), nullptr, false);
   ASSERT_FALSE(report.is_discarded()) << outcome.text;
   const nlohmann::json& held = report.at("held");
   const nlohmann::json& budget = report.at("budget");

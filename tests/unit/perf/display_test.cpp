@@ -77,6 +77,15 @@ std::vector<std::string> told(const Options& options) {
   return calls;
 }
 
+TEST(Peer, RefusesWhatIsNoTool) {
+  on_ranks(1, {}, 0, [](Member& member) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run_peer(member, "MPI", {"--nope"}), 2);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(),
+              "wreath: error: --nope: give a perf tool's name first, and its flags after it\n");
+  });
+}
+
 TEST(Progress, SaysWhatIsMeasuredAndIsGoneBeforeEachRow) {
   Options options;
   options.sizes.list = {8, 1024};
