@@ -1,0 +1,134 @@
+// What a rank's process takes of the machine at its highest, as the kernel counts it: it falls from stage to stage of
+// ZeRO by what the formulas say.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "examples/train_gpt/train/trainer.hpp"
+#include "src/base/available_memory.hpp"
+#include "tests/support/processes.hpp"
+
+namespace wreath::gpt {
+namespace {
+
+using testing_support::Child;
+using testing_support::Job;
+using testing_support::kSanitized;
+
+constexpr int kRanks = 2;
+// Many layers of one size: model state dominates, and the layers in use are few of them.
+constexpr std::int64_t kLayers = 96, kWidth = 192, kContext = 8, kVocabulary = 8;
+constexpr double kBlock = 12.0 * kWidth * kWidth + 2.0 * kWidth;
+constexpr double kParameters = (kVocabulary + kContext) * kWidth + kLayers * kBlock + kWidth;
+constexpr double kTolerance = 0.05;
+
+TrainOptions options_of(int stage) {
+  TrainOptions options;
+  options.model.layers = kLayers;
+  options.model.width = kWidth;
+  options.model.heads = 4;
+  options.model.context = kContext;
+  options.mesh.dp = kRanks;
+  options.batch = kRanks;
+  options.zero_stage = stage;
+  return options;
+}
+
+// The highest resident size of this process so far, in bytes; nullopt where the kernel does not tell.
+std::optional<std::int64_t> resident_peak() {
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;) {
+    std::int64_t kibibytes = 0;
+    if (word == "VmHWM:" && file >> kibibytes) return kibibytes * 1024;
+  }
+  return std::nullopt;
+}
+
+std::string letters() {
+  std::string text;
+  for (int i = 0; i < 4'000; ++i) text.push_back(static_cast<char>('a' + i * i % 23 % kVocabulary));
+  return text;
+}
+
+// Arguments: stage; copies: so many more of the parameters. Reports its peak after two steps.
+WREATH_ROLE(trains) {
+  Result<Communicator> world = child.create();
+  if (!world) return child.failed(world.error());
+  const Text text = Text::from("letters", letters(), kContext).value();
+  auto trainer = Trainer::create(std::make_shared<Communicator>(std::move(*world)),
+                                 options_of(static_cast<int>(child.number("stage"))), text);
+  if (!trainer) return child.failed(trainer.error());
+  const auto planted = static_cast<std::size_t>(kParameters) * static_cast<std::size_t>(child.number("copies"));
+  const std::vector<float> copies(planted, 1.0f);
+  for (int step = 0; step < 2; ++step) (*trainer)->step();
+  child.report(fmt::format("peak {}", resident_peak().value_or(0)));
+  return 0;
+}
+
+// In bytes, the mean over the ranks.
+double peak_of(int stage, int copies = 0) {
+  Job job("trains", kRanks,
+          {{"stage", std::to_string(stage)},
+           {"copies", std::to_string(copies)},
+           {"arrival_ms", "120000"},  // cores may be few and busy
+           {"stall_ms", "120000"},
+           {"late_ms", "120000"}});
+  if (!job.share_id() || !job.all_report("peak ", 240'000)) {
+    ADD_FAILURE() << job.logs();
+    return 0;
+  }
+  double sum = 0;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    sum += std::stod(job[rank].lines().back().substr(5));
+    EXPECT_EQ(job[rank].join(30'000), 0);
+  }
+  return sum / kRanks;
+}
+
+// Bytes that the formulas of ZeRO give a rank. Beside its share of what is divided it holds what is whole of the
+// layers in use: gradients of three (that of the pass, and two on their way), weights of two (that in use and the
+// next).
+double formula(int stage) {
+  const double whole = 4 * kParameters;
+  const double share = whole / kRanks;
+  const double weights = stage < 3 ? whole : share + 2 * 4 * kBlock;
+  const double gradients = stage < 2 ? whole : share + 3 * 4 * kBlock;
+  const double moments = stage < 1 ? 2 * whole : 2 * share;
+  return weights + gradients + moments;
+}
+
+// Why it cannot be measured here; empty where it can.
+std::string obstacle() {
+  if (kSanitized) return "a sanitizer's allocator takes memory of its own";
+  if (!resident_peak()) return "/proc/self/status has no VmHWM here";
+  const double needed = 1.5 * kRanks * formula(0);
+  const auto available = static_cast<double>(available_memory());
+  if (available < needed) return fmt::format("{:.1f} GB are available, it takes {:.1f}", available / 1e9, needed / 1e9);
+  return {};
+}
+
+bool within_tolerance(double fall, double expected) { return std::abs(fall - expected) <= kTolerance * expected; }
+
+TEST(ResidentPeak, FallsByWhatTheFormulasSay) {
+  if (const std::string why = obstacle(); !why.empty()) GTEST_SKIP() << why;
+  const double whole = peak_of(0);
+  std::printf("stage 0: resident peak %.1f MB a rank, model state by the formula %.1f MB\n", whole / 1e6,
+              formula(0) / 1e6);
+  for (const int stage : {1, 2, 3}) {
+    const double fall = whole - peak_of(stage);
+    const double expected = formula(0) - formula(stage);
+    std::printf("stage %d: falls by %.1f MB, formula %.1f MB: %+.1f %%\n", stage, fall / 1e6, expected / 1e6,
+                100 * (fall / expected - 1));
+    EXPECT_TRUE(within_tolerance(fall, expected)) << "stage " << stage << ": " << fall << " bytes, not " << expected;
+  }
+  // What it is good for: a copy of the weights too many shows.
+  EXPECT_FALSE(within_tolerance(whole - peak_of(3, 1), formula(0) - formula(3)));
+}
+
+}  // namespace
+}  // namespace wreath::gpt
