@@ -102,13 +102,18 @@ TrainingRun train(const TrainOptions& options, std::int64_t steps, const Prepare
   return run;
 }
 
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  double largest = a.size() == b.size() ? 0 : std::numeric_limits<double>::infinity();
+StepDifference worst_step(const std::vector<double>& a, const std::vector<double>& b) {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  StepDifference worst{a.size() == b.size() ? 0 : kNone, 0};
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    largest = std::max(largest, std::abs(a[i] - b[i]) / std::abs(a[i]));
+    const double difference = std::abs(a[i] - b[i]) / std::abs(a[i]);
+    if (difference <= worst.value) continue;
+    worst = {std::isnan(difference) ? kNone : difference, static_cast<std::int64_t>(i)};
   }
-  return largest;
+  return worst;
 }
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) { return worst_step(a, b).value; }
 
 double largest_difference(const std::map<std::string, std::vector<float>>& a,
                           const std::map<std::string, std::vector<float>>& b) {
@@ -124,7 +129,9 @@ double largest_difference(const std::map<std::string, std::vector<float>>& a,
       difference += gap * gap;
       size += static_cast<double>(values[i]) * static_cast<double>(values[i]);
     }
-    largest = std::max(largest, std::sqrt(difference / size));
+    const double relative = difference == 0 ? 0 : std::sqrt(difference / size);
+    if (std::isnan(relative)) return std::numeric_limits<double>::infinity();
+    largest = std::max(largest, relative);
   }
   return largest;
 }

@@ -31,7 +31,13 @@ using Prepare = std::function<void(Trainer&)>;
 TrainingRun train(const TrainOptions& options, std::int64_t steps, const Prepare& prepare = {},
                   const CommunicatorOptions& communicator = {});
 
-// The highest |a - b| / |a| over all steps.
+// The highest |a - b| / |a| of all steps, and the first step that has it; infinite where one is no number, or where
+// the steps are not as many.
+struct StepDifference {
+  double value = 0;
+  std::int64_t step = 0;
+};
+StepDifference worst_step(const std::vector<double>& a, const std::vector<double>& b);
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
 // The highest Frobenius norm of a difference over that of `a`, of all parameters.
 double largest_difference(const std::map<std::string, std::vector<float>>& a,
