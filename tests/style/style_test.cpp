@@ -61,6 +61,7 @@ const std::vector<Layer>& layers() {
       {"training/", {"wreath/", "training/"}},
       {"examples/", {"wreath/"}},
       {"examples/train_gpt/", {"wreath/", "training/", "examples/train_gpt/"}},
+      {"examples/train_gpt/run/", {"wreath/", "training/", "examples/train_gpt/", "src/base/available_memory.hpp"}},
       {"tests/",
        {"wreath/", "src/", "kernels/", "transports/", "algorithms/", "tests/", "perf/", "tools/", "training/",
         "examples/train_gpt/"}},

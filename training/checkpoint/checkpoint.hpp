@@ -81,6 +81,8 @@ class Checkpointer {
   Status save(const TrainingState& state, const Shard& shard);
   // Returns when the last save is in its folder; its error, once.
   Status wait();
+  // Whether a save is going on that wait() would wait for. Of this rank: others may be earlier or later.
+  bool writing() const noexcept;
   const SaveTimes& times() const noexcept { return times_; }
 
  private:

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -67,6 +68,7 @@ struct Checkpointer::Job {
   std::string hidden;
   std::map<std::string, SafetensorsWriter> files;  // open, by name: what this rank has to sync
   std::thread thread;
+  std::atomic<bool> writing{false};
   Status status;
   std::int64_t writing_ns = 0;
 };
@@ -216,11 +218,13 @@ Status Checkpointer::save(const TrainingState& state, const Shard& shard) {
   job_->state.state = state;
   job_->wrong_shard = job_->layout.check(shard);
   if (job_->wrong_shard) job_->copy(shard);
+  job_->writing = true;
   job_->thread = std::thread([job = job_.get()] {
     const Clock::time_point began = Clock::now();
     ::pthread_setname_np(::pthread_self(), "wreath-save");
     job->status = guarded([&] { return job->write(); });
     job->writing_ns = ns_since(began);
+    job->writing = false;
   });
   times_ = {std::chrono::duration_cast<std::chrono::nanoseconds>(start - entered).count(), ns_since(start), 0,
             static_cast<std::int64_t>(job_->copies.size() * sizeof(float))};
@@ -233,5 +237,7 @@ Status Checkpointer::wait() {
   times_.writing_ns = job_->writing_ns;
   return std::exchange(job_->status, Status());
 }
+
+bool Checkpointer::writing() const noexcept { return job_->writing; }
 
 }  // namespace wreath::training

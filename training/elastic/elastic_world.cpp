@@ -75,14 +75,20 @@ Status ElasticWorld::start() {
   return met || !caused_by_a_loss(met.error()) ? met : reform(nothing);
 }
 
+bool ElasticWorld::ended() {
+  const ElasticFolder::Announcement announced = folder_.announced();
+  over_ = announced.over;
+  over_code_ = announced.code;
+  return over_;
+}
+
 Status ElasticWorld::join_later() {
   number_ = job_.joiner;
   for (int asked = 0; asked < kAskings; ++asked) {
     WREATH_TRY(folder_.ask({number_, ::getpid(), own_host()}));
     std::optional<Invitation> invitation;
     for (int polls = 1; !invitation; ++polls) {
-      over_ = folder_.announced().over;
-      if (over_) return {};
+      if (ended()) return {};
       std::this_thread::sleep_for(kPoll);
       invitation = folder_.take_invitation(number_);
       if (!invitation && polls % kPollsToAskAgain == 0) WREATH_TRY(folder_.ask({number_, ::getpid(), own_host()}));
@@ -132,6 +138,7 @@ void ElasticWorld::wait_for_change() {
   for (;;) {
     const ElasticFolder::Announcement announced = folder_.announced();
     over_ = announced.over;
+    over_code_ = announced.code;
     if (over_ || announced.generation > formation_.generation || !pool_->error()) return;
     std::this_thread::sleep_for(kPoll);
   }
@@ -152,8 +159,7 @@ Status ElasticWorld::reform(const Contribution& mine) {
     if (const Status failed = pool_->error(); !failed && formation_.cause.empty()) {
       formation_.cause = failed.error().message;
     }
-    over_ = folder_.announced().over;
-    if (over_) return {};
+    if (ended()) return {};
     if (!survivors) return survivors.error();
     pool_ = std::make_unique<Communicator>(std::move(*survivors));
     met = meet(now);

@@ -90,13 +90,18 @@ class ElasticWorld {
   Status reform(const Contribution& mine);
   bool start_again() const noexcept { return start_again_; }
 
-  // Called by the first rank of the world when all is done: who waits, and who comes later, ends.
-  Status announce_over() const { return folder_.announce_over(); }
+  // Called by the first rank of the world when all is done, or when all its ranks have found together that they cannot
+  // go on, and end with this exit code: who waits, and who comes later, ends.
+  Status announce_over(int code = 0) const { return folder_.announce_over(code); }
   bool over() const noexcept { return over_; }
+  // Where it is over: with which exit code.
+  int over_code() const noexcept { return over_code_; }
 
  private:
   struct Hello;
   ElasticWorld(const ElasticJob& job, ElasticOptions options);
+  // Asks the folder.
+  bool ended();
   Status start();
   Status join_later();
   Result<bool> accept(const Invitation& invitation);
@@ -119,6 +124,7 @@ class ElasticWorld {
   Formation formation_;
   std::vector<int> world_places_;  // by rank of the pool: its rank in the world that it is of before the meeting
   bool over_ = false;
+  int over_code_ = 0;
   bool start_again_ = false;
   std::int64_t looked_ns_ = 0;  // for joiners
 };

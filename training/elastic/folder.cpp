@@ -74,7 +74,9 @@ Status ElasticFolder::announce(std::int64_t generation) const {
   return write_at_once(file("pool"), 0, announcement(fmt::format("generation {}", generation)));
 }
 
-Status ElasticFolder::announce_over() const { return write_at_once(file("pool"), 0, announcement("over")); }
+Status ElasticFolder::announce_over(int code) const {
+  return write_at_once(file("pool"), 0, announcement(fmt::format("over {}", code)));
+}
 
 ElasticFolder::Announcement ElasticFolder::announced() const {
   Announcement announcement;
@@ -89,6 +91,7 @@ ElasticFolder::Announcement ElasticFolder::announced() const {
   words >> word;
   announcement.over = word == "over";
   if (word == "generation") words >> announcement.generation;
+  if (announcement.over) words >> announcement.code;
   return announcement;
 }
 

@@ -1,7 +1,9 @@
 // The folder through which the members of an elastic job find each other where no communicator leads: those that wait
 // hear there that something changes, and who comes later asks there to be let in.
 //
-// FOLDER/pool         "generation N": the pool is to be made anew for the N-th time; "over": the job has ended
+// FOLDER/pool         "generation N": the pool is to be made anew for the N-th time; "over CODE": the job has ended,
+// with
+//                     this exit code
 // FOLDER/join-NUMBER  a new process asks to be let in: its pid and host
 // FOLDER/invite-NUMBER  the answer: a unique id, the rank and size to join with, and the generation; mode 0600
 // FOLDER/joined-NUMBER  empty: it is in, which the launcher wants to know
@@ -36,10 +38,11 @@ class ElasticFolder {
 
   // Written in place, so that who reads it again on a shared file system sees it. System names the file.
   Status announce(std::int64_t generation) const;
-  Status announce_over() const;
+  Status announce_over(int code) const;
   struct Announcement {
     std::int64_t generation = 0;
     bool over = false;  // or the folder is gone, and with it the job
+    int code = 0;       // of what is over
   };
   Announcement announced() const;
 

@@ -3,8 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <charconv>
 #include <cstdio>
+#include <limits>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace wreath::gpt {
@@ -164,6 +167,30 @@ Status check_not_empty(const CLI::App& app) {
   return {};
 }
 
+template <typename Number>
+Status check_fits(const std::string& name, const std::string& text) {
+  constexpr bool kSigned = std::numeric_limits<Number>::is_signed;
+  const bool negative = text.starts_with('-');
+  Number value{};
+  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const std::errc read = std::from_chars(begin, text.data() + text.size(), value).ec;
+  if (read != std::errc::result_out_of_range && (kSigned || !negative)) return {};
+  const Number limit = negative ? std::numeric_limits<Number>::min() : std::numeric_limits<Number>::max();
+  return Error{ErrorCode::InvalidArgument,
+               name + " " + text + ": must be at " + (negative ? "least " : "most ") + std::to_string(limit)};
+}
+
+// The parser takes the nearest number that there is, and of an unsigned one what is left after wrapping around.
+Status check_no_number_wrapped(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (option->get_type_name() == "INT") WREATH_TRY(check_fits<std::int64_t>(option->get_name(), value));
+      if (option->get_type_name() == "UINT") WREATH_TRY(check_fits<std::uint64_t>(option->get_name(), value));
+    }
+  }
+  return {};
+}
+
 Status check_counts(const CommandLine& line) {
   const std::array<std::pair<const char*, std::int64_t>, 5> counts = {
       {{"--save-every", line.save_every},
@@ -190,6 +217,7 @@ Status check_counts(const CommandLine& line) {
 
 Status check_all(const CLI::App& app, const CommandLine& line) {
   WREATH_TRY(check_not_empty(app));
+  WREATH_TRY(check_no_number_wrapped(app));
   WREATH_TRY(check(line.train));
   return check_counts(line);
 }

@@ -97,7 +97,11 @@ class ElasticRun {
       : line_(line), model_ranks_(line.train.mesh.pp * line.train.mesh.cp * line.train.mesh.tp) {}
 
   Status run(const ElasticJob& job);
-  bool start_again() const { return lost_state_ || (world_ && world_->start_again()); }
+  // What the program ends with after this error.
+  int code(const Error& error) const {
+    if (lost_state_ || (world_ && world_->start_again())) return training::kStartAgainCode;
+    return code_ != 0 ? code_ : exit_code(error.code);
+  }
 
  private:
   Status turn();
@@ -127,6 +131,7 @@ class ElasticRun {
   bool began_ = false;
   bool done_ = false;
   bool lost_state_ = false;
+  int code_ = 0;      // what the others ended with
   int failures_ = 0;  // since a step was done
 };
 
@@ -141,10 +146,13 @@ Status ElasticRun::run(const ElasticJob& job) {
   world_ = std::move(*world);
   while (!world_->over()) {
     const Status ended = training::guarded([this] { return turn(); });
-    if (done_ || world_->over()) return {};
+    if (done_) return {};
+    if (world_->over()) break;
     WREATH_TRY(meet_again(ended));
   }
-  return {};
+  if (world_->over_code() == 0) return {};
+  code_ = world_->over_code();
+  return Error{ErrorCode::Aborted, fmt::format("the job has ended with code {}: its first rank says why", code_)};
 }
 
 // What this member does from one meeting to the next.
@@ -170,7 +178,12 @@ Status ElasticRun::meet_again(const Status& ended) {
     const std::optional<LogLine>& last = session_->last();
     const bool moved = last && (!notes_.has_step || last->result.step != notes_.step.step);
     failures_ = moved ? 1 : failures_ + 1;
-    if (!training::caused_by_a_loss(ended.error()) || failures_ > kFailuresWithoutStep) return ended;
+    if (!training::caused_by_a_loss(ended.error()) || failures_ > kFailuresWithoutStep) {
+      if (session_->failed_together() && first()) {
+        static_cast<void>(world_->announce_over(exit_code(ended.error().code)));
+      }
+      return ended;
+    }
     session_->abort();
   }
   hold_state();
@@ -300,7 +313,7 @@ void ElasticRun::tell(const std::string& source) const {
 Status train_elastic(const ElasticJob& job, const CommandLine& line, int& code) {
   ElasticRun run(line);
   const Status status = run.run(job);
-  if (!status) code = run.start_again() ? training::kStartAgainCode : exit_code(status.error().code);
+  if (!status) code = run.code(status.error());
   return status;
 }
 

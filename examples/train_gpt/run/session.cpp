@@ -1,11 +1,16 @@
 // A run: set-up, the loop over steps, the end.
 #include "examples/train_gpt/run/session.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
+#include "examples/train_gpt/run/host_memory.hpp"
 #include "examples/train_gpt/run/sources.hpp"
+#include "examples/train_gpt/train/memory_need.hpp"
 #include "training/checkpoint/agreement.hpp"
 #include "training/elastic/state.hpp"
 
@@ -27,6 +32,9 @@ Status agree(Communicator& world, const Status& mine) {
   return ranks->agree(mine);
 }
 
+// Skipped in a row: a loss scale that can help has been halved down to one and further.
+constexpr int kMostLostSteps = 50;
+
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::create(const CommandLine& line) {
@@ -42,6 +50,7 @@ Result<std::unique_ptr<Session>> Session::create(const CommandLine& line) {
 Status Session::enter(std::shared_ptr<Communicator> world, const training::MeshShape& mesh) {
   world_ = std::move(world);
   line_.train.mesh = mesh;
+  WREATH_TRY(together(check_memory(mesh)));
   Result<std::unique_ptr<Trainer>> trainer = Trainer::create(world_, line_.train, *text_);
   if (!trainer) return trainer.error();
   trainer_ = std::move(*trainer);
@@ -51,6 +60,7 @@ Status Session::enter(std::shared_ptr<Communicator> world, const training::MeshS
 void Session::leave() {
   ready_ = false;
   if (checkpointer_) {
+    saving_ = false;
     if (const Status saved = checkpointer_->wait(); !saved && first()) {
       std::fprintf(stderr, "wreath: warning: a save in flight was lost: %s\n", saved.error().message.c_str());
     }
@@ -64,6 +74,15 @@ void Session::leave() {
 void Session::abort() {
   if (trainer_) trainer_->abort();
   if (world_) static_cast<void>(world_->abort());
+}
+
+Status Session::check_memory(const training::MeshShape& mesh) {
+  if (line_.train.steps == 0) return {};  // nothing is kept for a backward pass
+  TrainOptions options = line_.train;
+  options.model.vocabulary = text_->vocabulary();
+  Result<training::Agreement> ranks = training::Agreement::create(*world_);
+  if (!ranks) return ranks.error();
+  return check_hosts(*ranks, memory_need(options, training::place_of(mesh, ranks->rank())));
 }
 
 // ---- state ----
@@ -179,11 +198,44 @@ training::TrainingState Session::state() const {
   return state;
 }
 
-Status Session::save() { return checkpointer_ ? checkpointer_->save(state(), shard()) : Status(); }
+Status Session::save() {
+  if (!checkpointer_) return {};
+  saving_ = true;
+  return together(checkpointer_->save(state(), shard()));
+}
 
 Status Session::save_and_wait() {
   WREATH_TRY(save());
+  saving_ = false;
   return checkpointer_ ? checkpointer_->wait() : Status();
+}
+
+// A save's end is the same on all ranks, but not its moment: it counts once all have come to it.
+Status Session::check_save() {
+  if (!saving_) return {};
+  std::int32_t writing = checkpointer_->writing() ? 1 : 0;
+  if (world_->ranks() > 1) WREATH_TRY(world_->all_reduce(std::span(&writing, 1), ReduceOp::Max));
+  if (writing != 0) return {};
+  saving_ = false;
+  return checkpointer_->wait();
+}
+
+Status Session::together(const Status& status) {
+  failed_together_ = !status;
+  return status;
+}
+
+// All ranks have the same numbers.
+Status Session::check_step(const StepResult& result) {
+  const bool finite = std::isfinite(result.loss);
+  if (!result.skipped) lost_steps_ = 0;
+  if (finite && (result.skipped || std::isfinite(result.gradient_norm))) return {};
+  if (result.skipped && ++lost_steps_ < kMostLostSteps) return {};
+  const std::string what = finite ? fmt::format("the gradient's norm is {}", result.gradient_norm)
+                                  : fmt::format("the loss is {}", result.loss);
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("step {}: {}: training has diverged (--learning-rate {:g}, --clip {:g})", result.step, what,
+                           result.learning_rate, line_.train.clip)};
 }
 
 Result<bool> Session::steps(const std::function<bool()>& leave_before) {
@@ -195,7 +247,10 @@ Result<bool> Session::steps(const std::function<bool()>& leave_before) {
       validation = trainer_->validation_loss(line_.validation_windows);
     }
     last_ = LogLine{trainer_->step(), validation};
-    if (log_) log_->step(*last_, step + 1 == line_.train.steps);
+    const Status sound = together(check_step(last_->result));
+    if (log_) log_->step(*last_, !sound || step + 1 == line_.train.steps);
+    if (!sound) return sound.error();
+    WREATH_TRY(together(check_save()));
     if (!line_.html.empty()) history_.steps.push_back(last_->result);
     if (validation) history_.validation.push_back({step, *validation});
     const bool due = line_.save_every > 0 && trainer_->steps_done() % line_.save_every == 0;
@@ -216,7 +271,7 @@ Status Session::finish() {
     const std::string text = trainer_->sample("\n", line_.sample, 0.8f);
     if (first()) std::printf("---%s\n---\n", text.c_str());
   }
-  if (checkpointer_) WREATH_TRY(checkpointer_->wait());
+  if (checkpointer_) WREATH_TRY(together(checkpointer_->wait()));
   return log_ ? log_->close() : Status{};
 }
 
@@ -244,7 +299,7 @@ Status train(const std::shared_ptr<Communicator>& world, const CommandLine& line
   if (!session) return session.error();
   const Result<bool> left = (*session)->steps();
   Status done = left ? (*session)->finish() : Status(left.error());
-  if (!done) (*session)->abort();
+  if (!done && !(*session)->failed_together()) (*session)->abort();
   return done;
 }
 

@@ -23,7 +23,8 @@ class Session {
   // Reads the text.
   static Result<std::unique_ptr<Session>> create(const CommandLine& line);
 
-  // A trainer for the world, with the weights the recipe starts from. The world before has been left.
+  // A trainer for the world, with the weights the recipe starts from. The world before has been left. System, on all
+  // ranks: a host has less memory available than its ranks are known to need.
   Status enter(std::shared_ptr<Communicator> world, const training::MeshShape& mesh);
   // Drops all that belongs to the world. A save in flight is waited for; that it failed is a warning.
   void leave();
@@ -38,7 +39,8 @@ class Session {
   // `keep`. `last`: the step before this one, for the log where its line is missing.
   Status begin(bool keep, const std::optional<LogLine>& last = {});
 
-  // Steps up to the last; `leave_before` is asked before each. true: it said so.
+  // Steps up to the last; `leave_before` is asked before each. true: it said so. Errors, on all ranks: a step whose
+  // loss or gradients are no finite numbers, a save that has failed meanwhile.
   Result<bool> steps(const std::function<bool()>& leave_before = {});
   // What the folder of checkpoints lacks of the present state.
   Status save();
@@ -49,6 +51,8 @@ class Session {
   // What of the present state is no tensor.
   training::TrainingState state() const;
   bool ready() const noexcept { return ready_; }
+  // The last error is one that all ranks of the world have found together: it would come again.
+  bool failed_together() const noexcept { return failed_together_; }
   Trainer& trainer() noexcept { return *trainer_; }
   training::Shard shard() { return {trainer_->strategy().pieces(), trainer_->optimizer().moments()}; }
   // The last step that this rank has done.
@@ -63,6 +67,10 @@ class Session {
   Status open_checkpointer();
   Status open_log(bool keep);
   void forget_steps_from(std::int64_t step);
+  Status check_memory(const training::MeshShape& mesh);
+  Status check_step(const StepResult& result);
+  Status check_save();
+  Status together(const Status& status);
 
   CommandLine line_;
   std::unique_ptr<Text> text_;
@@ -72,6 +80,9 @@ class Session {
   std::unique_ptr<Log> log_;
   History history_;
   std::optional<LogLine> last_;
+  int lost_steps_ = 0;   // skipped ones in a row whose loss was no number, either
+  bool saving_ = false;  // on all ranks, or on none
+  bool failed_together_ = false;
   bool ready_ = false;
   bool greeted_ = false;
 };

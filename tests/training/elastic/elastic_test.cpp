@@ -159,6 +159,15 @@ TEST(Elastic, AJoinerTrainsWithTheOthers) {
   EXPECT_THAT(members.log(0), HasSubstr("3 of them as dp3"));
 }
 
+// Whoever trains finds it at the same step; spares, and who comes later, are not left waiting.
+TEST(Elastic, TrainingThatDivergesEndsOnAllMembers) {
+  Members members("trains", {.members = 3}, arguments_of({{"dp", "2"}, {"diverges", "1"}}));
+  members.join(9);
+  for (const auto& [number, code] : members.wait()) EXPECT_EQ(code, exit_code(ErrorCode::InvalidArgument)) << number;
+  EXPECT_THAT(members.log(0), HasSubstr("training has diverged"));
+  EXPECT_THAT(members.log(2), HasSubstr("the job has ended with code"));
+}
+
 // Sums its numbers with the others until the parent says stop, and meets again when that is due.
 WREATH_ROLE(sums) {
   const ElasticJob job = elastic_job().value().value();

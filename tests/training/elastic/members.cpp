@@ -55,6 +55,10 @@ WREATH_ROLE(trains) {
   CommandLine line = line_of(child.text("folder"), child.number("steps"));
   line.train.mesh = {.dp = static_cast<int>(child.number("dp", 1)), .tp = static_cast<int>(child.number("tp", 1))};
   line.train.zero_stage = static_cast<int>(child.number("zero"));
+  if (child.number("diverges") != 0) {
+    line.train.learning_rate = 1e30f;
+    line.train.clip = 0;
+  }
   line.train.stage_sleep_ms = 3;  // a step is long enough to be met
   if (child.number("checkpoint") != 0) {
     line.checkpoint = child.text("folder") + "/checkpoints";

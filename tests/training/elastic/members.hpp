@@ -19,7 +19,7 @@ struct JobShape {
 
 class Members {
  public:
-  // Arguments of the role "trains" (members.cpp): dp, tp, zero, steps, checkpoint (1).
+  // Arguments of the role "trains" (members.cpp): dp, tp, zero, steps, checkpoint (1), diverges (1).
   Members(const std::string& role, const JobShape& shape, Arguments arguments);
 
   testing_support::RankProcess& operator[](int number) { return processes_.at(number); }

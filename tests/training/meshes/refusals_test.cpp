@@ -2,16 +2,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "examples/train_gpt/data/text.hpp"
 #include "examples/train_gpt/run/command_line.hpp"
 #include "examples/train_gpt/run/session.hpp"
 #include "tests/support/local_ranks.hpp"
+#include "tests/support/processes.hpp"
 #include "tests/support/surroundings.hpp"
 
 namespace wreath::gpt {
@@ -51,6 +55,18 @@ TEST(Refusals, CommandLine) {
   EXPECT_THAT(told({"--learning-rate", "nan"}), HasSubstr("--learning-rate nan"));
 }
 
+TEST(Refusals, NumbersThatNoTypeHolds) {
+  EXPECT_EQ(told({"--seed", "18446744073709551615"}), "accepted");
+  EXPECT_THAT(told({"--seed", "-1"}), HasSubstr("--seed -1: must be at least 0"));
+  EXPECT_THAT(told({"--seed", "18446744073709551616"}), HasSubstr("--seed 18446744073709551616: must be at most"));
+  EXPECT_THAT(told({"--steps", "9223372036854775808"}),
+              HasSubstr("--steps 9223372036854775808: must be at most 9223372036854775807"));
+  EXPECT_THAT(told({"--steps", "-9223372036854775809"}), HasSubstr("--steps -9223372036854775809"));
+  EXPECT_THAT(told({"--log-every", "99999999999999999999"}), HasSubstr("--log-every 99999999999999999999"));
+  EXPECT_THAT(told({"--dp", "4294967297"}), HasSubstr("--dp"));
+  EXPECT_EQ(told({"--data", "99999999999999999999"}), "accepted");  // a file's name
+}
+
 TEST(Refusals, TextsThatCannotBeReadSayWhy) {
   const Folder folder;
   EXPECT_THAT(Text::from_file(folder / "none", 8).error().message,
@@ -74,15 +90,66 @@ std::vector<std::string> errors_of(const CommandLine& line) {
   return errors;
 }
 
-TEST(Refusals, ResultsThatCannotBeWrittenEndTheRunBeforeItsFirstStep) {
-  const Folder folder;
+// Two replicas of a small model, and more steps than are made.
+CommandLine small_line(const Folder& folder) {
   std::ofstream(folder / "text") << std::string(2000, 'a') << std::string(2000, 'b');
   CommandLine line;
   line.data = folder / "text";
   line.train.mesh.dp = 2;
   line.train.batch = 2;
   line.train.model = {.layers = 1, .heads = 1, .width = 8, .context = 8};
-  line.train.steps = 1'000'000;  // not made
+  line.train.steps = 1'000'000;
+  line.log_every = 0;
+  return line;
+}
+
+std::int64_t lines_of(const std::string& path) {
+  std::ifstream file(path);
+  return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+}
+
+TEST(Refusals, MemoryThatTheMachineLacksIsNamedBeforeTheFirstStep) {
+  const Folder folder;
+  CommandLine line = small_line(folder);
+  line.train.batch = 800'000;
+  line.train.model = {};
+  EXPECT_THAT(errors_of(line), Each(AllOf(HasSubstr("its 2 ranks need at least 1855.5 GiB of memory"),
+                                          HasSubstr("GiB for activations), of which "), HasSubstr("--batch"))));
+}
+
+TEST(Refusals, TrainingThatDivergesEndsOnAllRanks) {
+  const Folder folder;
+  CommandLine line = small_line(folder);
+  line.csv = folder / "loss.csv";
+  line.train.learning_rate = 1e30f;
+  line.train.clip = 0;
+  EXPECT_THAT(errors_of(line), Each(AllOf(HasSubstr("step "), HasSubstr("training has diverged"))));
+  EXPECT_LT(lines_of(line.csv), 10);
+  line.train.precision = "float16";  // the scale is halved first
+  EXPECT_THAT(errors_of(line), Each(AllOf(HasSubstr("step "), HasSubstr("training has diverged"))));
+}
+
+// The folder becomes a file while it trains; the save after is told before the next one is due.
+TEST(Refusals, ASaveThatFailsInTheBackgroundEndsTheRunAtOnce) {
+  constexpr std::int64_t kSaveEvery = 1'000;
+  const Folder folder;
+  CommandLine line = small_line(folder);
+  line.csv = folder / "loss.csv";
+  line.checkpoint = folder / "saved";
+  line.save_every = kSaveEvery;
+  std::jthread spoils([&](const std::stop_token& stop) {
+    while (lines_of(line.csv) < 2 && !stop.stop_requested()) testing_support::sleep_ms(1);
+    std::filesystem::remove_all(line.checkpoint);
+    std::ofstream(line.checkpoint) << "in the way";
+  });
+  EXPECT_THAT(errors_of(line), Each(HasSubstr(line.checkpoint)));
+  const std::int64_t steps = lines_of(line.csv) - 1;
+  EXPECT_GT(steps % kSaveEvery, 0) << steps << " steps: it was told at the next save";
+}
+
+TEST(Refusals, ResultsThatCannotBeWrittenEndTheRunBeforeItsFirstStep) {
+  const Folder folder;
+  const CommandLine line = small_line(folder);
   const std::vector<std::string CommandLine::*> files = {&CommandLine::html, &CommandLine::csv, &CommandLine::jsonl,
                                                          &CommandLine::checkpoint};
   for (const auto file : files) {
@@ -90,8 +157,9 @@ TEST(Refusals, ResultsThatCannotBeWrittenEndTheRunBeforeItsFirstStep) {
     wrong.*file = folder / "text/x";  // below a file
     EXPECT_THAT(errors_of(wrong), Each(AllOf(HasSubstr("rank 0: "), HasSubstr(folder / "text"))));
   }
-  line.data = folder / "none";
-  EXPECT_THAT(errors_of(line), Each(HasSubstr(folder / "none")));
+  CommandLine wrong = line;
+  wrong.data = folder / "none";
+  EXPECT_THAT(errors_of(wrong), Each(HasSubstr(folder / "none")));
 }
 
 }  // namespace
