@@ -144,8 +144,8 @@ class Job {
     for (int process = 0; process < processes_; ++process) {
       auto child = start(process, threads_, command);
       if (!child) {
-        fmt::print(stderr, "wreath: error: cannot start process {} of {}: {}\n", process, processes_,
-                   std::strerror(errno));
+        fmt::print(stderr, "wreath: error: cannot start process {} of {}: {}{}\n", process, processes_,
+                   std::strerror(errno), errno == EMFILE ? "; raise the limit with ulimit -n" : "");
         return false;
       }
       children_.push_back(*std::move(child));

@@ -39,11 +39,12 @@ int Acceptor::wait_ms(Deadline deadline) const {
   return first.left_ms();
 }
 
-// Descriptors come back by themselves: handshakes end within 2 s.
+// Without descriptors the kernel refuses before it looks whether anybody waits; where nobody does, the next
+// listener is asked.
 void Acceptor::handle_refusal(int listener, int error) {
-  if (!out_of_descriptors(error)) return;  // EAGAIN, or a connection that is gone already
-  const bool somebody_waits = wait_for(listener, POLLIN, Deadline::after_ms(0));
-  if (somebody_waits) trouble_ = os_error("accept connections", error).message;
+  if (!wait_for(listener, POLLIN, Deadline::after_ms(0))) return;
+  if (trouble_.empty()) patience_ = Deadline::after_ms(kWithoutDescriptorsMs);
+  trouble_ = os_error("accept connections", error).message;
   backing_off_ = true;
   retry_ = Deadline::after_ms(kBackOffMs);
 }
@@ -53,9 +54,9 @@ void Acceptor::accept_from(int listener) {
     Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     if (!fd) {
       const int error = errno;
-      handle_refusal(listener, error);
+      if (out_of_descriptors(error)) return handle_refusal(listener, error);
       if (error == EAGAIN || error == EWOULDBLOCK) return;
-      continue;
+      continue;  // a connection that is gone already
     }
     trouble_.clear();
     if (!same_user(fd.get())) {
@@ -96,7 +97,7 @@ Result<Proved> Acceptor::next(Deadline deadline, int watch) {
       proved_.pop_front();
       return first;
     }
-    if (deadline.passed()) {
+    if (deadline.passed() || starves()) {
       if (!trouble_.empty()) return Error{ErrorCode::System, trouble_};
       return Error{ErrorCode::Timeout, "no connection arrived in time"};
     }

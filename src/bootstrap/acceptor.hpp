@@ -18,6 +18,8 @@ class Acceptor {
  public:
   static constexpr int kHandshakeMs = 2000;
   static constexpr std::size_t kMaxPending = 128;  // beyond it the oldest is dropped
+  // How long descriptors may be lacking: handshakes give theirs back within kHandshakeMs.
+  static constexpr int kWithoutDescriptorsMs = 2 * kHandshakeMs;
 
   Acceptor(std::vector<Fd> listeners, Identity self) : listeners_(std::move(listeners)), self_(std::move(self)) {}
   Acceptor(const Acceptor&) = delete;
@@ -31,7 +33,7 @@ class Acceptor {
   std::vector<Proved> service();
 
   // The next proved connection. Timeout, or NotReady when `watch` became readable; System when
-  // connections could not be accepted for want of descriptors.
+  // connections could not be accepted for want of descriptors, at once when it starves.
   Result<Proved> next(Deadline deadline, int watch = -1);
 
   void close_listeners() { listeners_.clear(); }
@@ -44,6 +46,8 @@ class Acceptor {
   std::size_t strangers() const { return strangers_; }
   // Why connections could not be accepted lately; empty when they could.
   const std::string& trouble() const { return trouble_; }
+  // Connections have waited for descriptors for so long that none will come back.
+  bool starves() const { return !trouble_.empty() && patience_.passed(); }
 
  private:
   struct Pending {
@@ -61,6 +65,7 @@ class Acceptor {
   bool backing_off_ = false;
   Deadline retry_ = Deadline::after_ms(0);
   std::string trouble_;
+  Deadline patience_ = Deadline::after_ms(0);  // while there is trouble
 };
 
 }  // namespace wreath

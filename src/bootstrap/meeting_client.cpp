@@ -72,7 +72,7 @@ class Search {
     silent_ = !fd && !refused && patience.passed();
     if (!fd) {
       reason_ = fd.error().message;
-      final_ = reason_.find("RLIMIT_NOFILE") != std::string::npos;
+      final_ = lacks_descriptors(fd.error());
       return fd;
     }
     set_no_delay(fd->get());

@@ -58,6 +58,7 @@ class Meeting {
       std::erase_if(guests_, [](const auto& guest) { return !guest->fd; });
       advance();
       if (deadline_.passed()) time_out();
+      if (phase_ == Phase::Gathering && acceptor_.starves()) starve();
     }
     if (phase_ == Phase::Met) return farewell();
     afterwords();
@@ -243,6 +244,13 @@ class Meeting {
       text += " (only ranks of this host can come: there is no key, or no address to listen at)";
     if (acceptor_.trouble().empty()) return fail(late.empty() ? -1 : late.front(), text);
     fail(late.empty() ? -1 : late.front(), fmt::format("{}: {}", acceptor_.trouble(), text), ErrorCode::System);
+  }
+
+  // Who has not arrived may stand at the door.
+  void starve() {
+    const std::string came =
+        first_ == nullptr ? "no rank" : fmt::format("{} of {} ranks", by_rank_.size(), first_->hello->ranks);
+    fail(-1, fmt::format("the meeting point {}; {} could be let in", acceptor_.trouble(), came), ErrorCode::System);
   }
 
   // The process of this thread may end as soon as its own rank knows the outcome: that one is told last.

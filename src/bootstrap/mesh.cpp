@@ -46,6 +46,8 @@ SocketAddress to_socket_address(const NetAddress& address) {
   return {};
 }
 
+bool lacks_descriptors(const Error& error) { return error.message.find("RLIMIT_NOFILE") != std::string::npos; }
+
 Mesh::Mesh(Rank rank, Table table, std::shared_ptr<const Key> key, std::vector<Fd> listeners)
     : rank_(rank),
       table_(std::move(table)),
@@ -109,17 +111,19 @@ Result<Fd> Mesh::connect(Rank peer, Purpose purpose, Deadline deadline, int watc
   for (int wait_ms = 1;; wait_ms = std::min(2 * wait_ms, 100)) {
     std::vector<std::string> reasons;
     bool all_refused = true;
+    bool hopeless = false;
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       const Deadline patience = sooner(deadline, Deadline::after_ms(patience_ms));
       auto fd = attempt(peer, purpose, addresses[i], patience, watch);
       if (fd && i > 0) last_worked_[peer] = i;
       if (fd || fd.error().code == ErrorCode::NotReady) return fd;
       all_refused = all_refused && fd.error().code == ErrorCode::PeerLost;
+      hopeless = hopeless || lacks_descriptors(fd.error());
       reasons.push_back(fd.error().message);
     }
     const bool interrupted = watch >= 0 && wait_for(watch, POLLIN, Deadline::after_ms(0));
     if (interrupted) return Error{ErrorCode::NotReady, "interrupted"};
-    if (all_refused || deadline.passed()) {
+    if (all_refused || hopeless || deadline.passed()) {
       return Error{ErrorCode::StartupFailed,
                    fmt::format("no connection to {}: {}", describe(peer), fmt::join(reasons, "; ")), peer};
     }

@@ -16,6 +16,8 @@ namespace wreath {
 NetAddress to_net_address(const SocketAddress& address);
 // Unspecified family for none.
 SocketAddress to_socket_address(const NetAddress& address);
+// This process may open no more: no use trying again.
+bool lacks_descriptors(const Error& error);
 
 class Mesh {
  public:

@@ -65,6 +65,10 @@ ssize_t receive_some(int socket, std::span<std::byte> into, std::deque<Fd>& desc
       descriptors.emplace_back(descriptor);
     }
   }
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {  // the kernel drops those that this process may not hold
+    errno = EMFILE;
+    return -1;
+  }
   return received;
 }
 
@@ -178,6 +182,10 @@ bool ControlPlane::receive(Rank from) {
   }
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   const int error = received == 0 ? 0 : errno;
+  if (error == EMFILE) {
+    lose(from, fmt::format("the other end {}", os_error("receive what it passed", error).message), false);
+    return false;
+  }
   lose(from, error == 0 ? "connection closed" : ::strerror(error), error == 0 || error == ECONNRESET || error == EPIPE);
   return false;
 }

@@ -7,6 +7,7 @@
 
 #include "src/base/log.hpp"
 #include "src/bootstrap/interfaces.hpp"
+#include "src/bootstrap/mesh.hpp"
 
 namespace wreath {
 namespace {
@@ -201,6 +202,14 @@ Result<bool> Links::agree(ControlPlane& control, Deadline deadline) {
   return all_mapped;
 }
 
+// Other transports need descriptors, too: nobody waits for them.
+Error Links::own_lack(const Error& error) const {
+  const Member& self = members_[static_cast<std::size_t>(self_.rank)];
+  return {ErrorCode::System,
+          fmt::format("rank {} (host {}, pid {}): {}", self_.rank, self.host_name, self.pid, error.message),
+          self_.rank};
+}
+
 // Each pair is in the same round on both ends, and a round waits for messages of that round only.
 Status Links::run_round(Membership& membership, ControlPlane& control, Deadline deadline,
                         std::vector<Attempt>& attempts) {
@@ -227,6 +236,8 @@ Status Links::run_round(Membership& membership, ControlPlane& control, Deadline 
     auto offer = transport_of(peer).offer(members_[static_cast<std::size_t>(peer)].endpoint);
     if (offer) {
       message.offer = std::move(*offer);
+    } else if (lacks_descriptors(offer.error())) {
+      return own_lack(offer.error());
     } else {
       verdicts[static_cast<std::size_t>(peer)] = offer.error().message;
     }
@@ -237,6 +248,7 @@ Status Links::run_round(Membership& membership, ControlPlane& control, Deadline 
     std::string& verdict = verdicts[static_cast<std::size_t>(peer)];
     auto link = try_candidate(membership, peer, attempt, deadline);
     if (link && verdict.empty()) attempt.link = std::move(*link);
+    if (!link && lacks_descriptors(link.error())) return own_lack(link.error());
     if (!link) verdict = link.error().message;
     ControlMessage message;
     message.kind = MessageKind::Verdict;

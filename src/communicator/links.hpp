@@ -69,6 +69,7 @@ class Links {
   Status run_round(Membership& membership, ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts);
   Result<std::unique_ptr<Link>> try_candidate(Membership& membership, Rank peer, const Attempt& attempt,
                                               Deadline deadline);
+  Error own_lack(const Error& error) const;
   Status take_links(std::vector<Attempt>& attempts);
   Result<bool> agree(ControlPlane& control, Deadline deadline);
   void settle(Attempt& attempt, const std::string& own, const std::string& theirs);

@@ -10,11 +10,11 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
-#include <system_error>
 #include <utility>
 
 #include "src/base/memory_order.hpp"
 #include "src/base/remote_fence.hpp"
+#include "src/base/socket.hpp"
 
 namespace wreath {
 namespace {
@@ -32,7 +32,9 @@ struct RegionOffer {
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
 Error system_error(std::string_view what, std::string_view call) {
-  return {ErrorCode::System, fmt::format("{}: {}: {}", what, call, std::system_category().message(errno))};
+  Error error = os_error(call, errno);
+  error.message = fmt::format("{}: {}", what, error.message);
+  return error;
 }
 
 Status check_shape(Rank rank, int ranks, const FifoShape& shape) {

@@ -7,8 +7,9 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
+
+#include "src/base/socket.hpp"
 
 namespace wreath::launcher {
 namespace {
@@ -108,8 +109,7 @@ bool write_all(int descriptor, std::string_view bytes) {
 
 Result<Pipe> make_pipe() {
   std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    return Error{ErrorCode::System, fmt::format("cannot make a pipe: {}", std::strerror(errno))};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_error("make a pipe", errno);
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 

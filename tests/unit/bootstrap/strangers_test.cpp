@@ -142,6 +142,22 @@ TEST(Descriptors, ThatRunOutAreNamedAndWaitedFor) {
   prover.join();
 }
 
+// Whoever waits for a rank that cannot be let in learns it while the others still wait for the proof.
+TEST(Descriptors, ThatStayAwayEndAWaitLongBeforeItsDeadline) {
+  std::vector<Fd> listeners;  // nobody waits at the first: that must not hide who waits at the second
+  for (int i = 0; i < 2; ++i) listeners.push_back(listen_on(SocketAddress::loopback(AF_INET, 0)).value());
+  const SocketAddress second = local_address(listeners[1].get());
+  Acceptor acceptor(std::move(listeners), test_identity());
+  const Fd rank = std::move(connect_to(second, Deadline::after_ms(2000)).value());
+  const NoMoreDescriptors limit(0);
+  const Deadline bound = Deadline::after_ms(30'000);
+  auto nobody = acceptor.next(Deadline::after_ms(60'000));
+  EXPECT_FALSE(bound.passed());
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().code, ErrorCode::System);
+  EXPECT_THAT(nobody.error().message, HasSubstr("RLIMIT_NOFILE"));
+}
+
 TEST(Descriptors, ThatRunOutEndAJoin) {
   const MeetingPlace place = open_meeting();
   {

@@ -1,6 +1,7 @@
 // `wreath topo`: machines made for the test as text and JSON, and what links ranks of this one.
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -133,6 +134,17 @@ TEST_F(TopoCommand, SaysWhatLinksRanks) {
   EXPECT_FALSE(ranks.at(2).at("processors").empty());
   EXPECT_EQ(ranks.at(2).at("links").size(), 2u);
   EXPECT_THAT(ranks.at(2).at("links").at(1).at("transport").get<std::string>(), StartsWith("shm"));
+}
+
+// 14: the meeting point lets not all in; 20: rank 0 lacks links; 24: transports cannot be agreed.
+TEST_F(TopoCommand, WithoutDescriptorsNamesTheLimitInSeconds) {
+  for (const char* limit : {"14", "20", "24"}) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Outcome outcome = run_command("topo --ranks 8", std::string("ulimit -n ") + limit + "; ");
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30)) << limit;
+    EXPECT_EQ(outcome.exit_code, exit_code(ErrorCode::StartupFailed)) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr(std::string("RLIMIT_NOFILE is ") + limit + "; raise it with ulimit -n"));
+  }
 }
 
 TEST_F(TopoCommand, SaysWhichInterfaceCarriesAWire) {
