@@ -20,6 +20,20 @@ std::uint64_t kib_field(const std::string& path, const std::string& key) {
   return read.ec == std::errc() && kib <= kMostKib ? kib * 1024 : 0;
 }
 
+// Some machines' nodes count what was there at the start and not what was added since: /proc/meminfo has it all.
+void compare_with_whole(const NumaNode& whole, Topology& topology) {
+  std::uint64_t bytes = 0;
+  for (const NumaNode& node : topology.nodes) bytes += node.bytes;
+  if (bytes >= whole.bytes - whole.bytes / 100) return;
+  if (topology.nodes.size() == 1) {
+    topology.nodes[0].bytes = whole.bytes;
+    topology.nodes[0].free_bytes = whole.free_bytes;
+  } else {
+    topology.unknown.push_back(fmt::format("where {} of the machine's {} of memory are: its NUMA nodes show {}",
+                                           size_text(whole.bytes - bytes), size_text(whole.bytes), size_text(bytes)));
+  }
+}
+
 }  // namespace
 
 void read_memory(const std::string& root, Topology& topology) {
@@ -30,9 +44,9 @@ void read_memory(const std::string& root, Topology& topology) {
     topology.nodes.push_back({number, kib_field(own + "/meminfo", prefix + "MemTotal"),
                               kib_field(own + "/meminfo", prefix + "MemFree"), list_of(own + "/cpulist")});
   }
-  if (!topology.nodes.empty()) return;
   const std::string whole = root + "/proc/meminfo";
   NumaNode node{0, kib_field(whole, "MemTotal"), kib_field(whole, "MemFree"), {}};
+  if (!topology.nodes.empty()) return compare_with_whole(node, topology);
   for (const Processor& processor : topology.processors) node.processors.push_back(processor.number);
   std::sort(node.processors.begin(), node.processors.end());
   topology.nodes.push_back(std::move(node));

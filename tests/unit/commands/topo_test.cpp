@@ -8,6 +8,7 @@
 
 #include "tests/support/fake_devices.hpp"
 #include "tests/unit/commands/command.hpp"
+#include "wreath/result.hpp"
 
 namespace wreath {
 namespace {
@@ -84,6 +85,20 @@ TEST_F(TopoCommand, DrawsAServerAsATree) {
 TEST_F(TopoCommand, DrawsWithPlainCharactersWhereTheTerminalHasNoOthers) {
   const test::Environment environment{{{"LC_ALL", "C"}}};
   EXPECT_EQ(topo(small_), kSmall);
+}
+
+// As of a machine that got 4 GiB after its start.
+TEST_F(TopoCommand, ShowsNoLessMemoryThanTheMachineHas) {
+  const test::Environment environment{{{"LC_ALL", "C"}}};
+  const std::string nodes = "/sys/devices/system/node/";
+  small_.file(nodes + "online", "0");
+  small_.file(nodes + "node0/meminfo", "Node 0 MemTotal: 4194304 kB\nNode 0 MemFree: 1048576 kB");
+  small_.file(nodes + "node0/cpulist", "0-1");
+  EXPECT_EQ(topo(small_), kSmall);
+  EXPECT_THAT(topo(server_), Not(HasSubstr("not known")));
+  server_.file(nodes + "node1/meminfo", "Node 1 MemTotal: 33554432 kB\nNode 1 MemFree: 33554432 kB");
+  EXPECT_THAT(topo(server_),
+              HasSubstr("where 32 GiB of the machine's 128 GiB of memory are: its NUMA nodes show 96 GiB"));
 }
 
 TEST_F(TopoCommand, SaysWhatAProcessMayNotUse) {
