@@ -16,10 +16,25 @@ constexpr int kBackOffMs = 20;
 
 }  // namespace
 
+std::string Refused::text() const {
+  std::string text;
+  const auto add = [&text](std::size_t count, std::string_view what) {
+    if (count == 0) return;
+    text += fmt::format("{}{} connection{} {}", text.empty() ? "" : "; ", count, count == 1 ? "" : "s", what);
+  };
+  add(wrong, "did not prove the job's key: do all ranks have the same key?");
+  add(ended, "ended before a proof of the job's key");
+  add(late, "came too late with a proof of the job's key");
+  return text;
+}
+
 Acceptor::~Acceptor() {
-  if (strangers_ == 0) return;
-  log_warning("start-up refused {} connection{} that did not prove the job's key", strangers_,
-              strangers_ == 1 ? "" : "s");
+  refused_.late += pending_.size();
+  if (refused_.wrong > 0) {
+    log_warning("start-up: {}", refused_.text());
+  } else if (refused_.total() > 0) {
+    log_info("start-up: {}", refused_.text());
+  }
 }
 
 void Acceptor::add_to(std::vector<pollfd>& set) const {
@@ -60,12 +75,12 @@ void Acceptor::accept_from(int listener) {
     }
     trouble_.clear();
     if (!same_user(fd.get())) {
-      ++strangers_;
+      ++refused_.wrong;
       continue;
     }
     if (pending_.size() == kMaxPending) {
       pending_.pop_front();
-      ++strangers_;
+      ++refused_.late;
     }
     set_no_delay(fd.get());
     pending_.push_back({Handshake::acceptor(std::move(fd), self_), Deadline::after_ms(kHandshakeMs)});
@@ -82,9 +97,13 @@ std::vector<Proved> Acceptor::service() {
       proved.push_back(pending.handshake.take());
       return true;
     }
-    const bool dropped = state == Handshake::State::Failed || pending.deadline.passed();
-    strangers_ += dropped ? 1U : 0U;
-    return dropped;
+    if (state == Handshake::State::Failed) {
+      ++(pending.handshake.ended() ? refused_.ended : refused_.wrong);
+      return true;
+    }
+    const bool late = pending.deadline.passed();
+    refused_.late += late ? 1U : 0U;
+    return late;
   });
   return proved;
 }

@@ -8,11 +8,21 @@
 
 #include <algorithm>
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "src/bootstrap/proof.hpp"
 
 namespace wreath {
+
+// Connections that were not let in, by what is known of them.
+struct Refused {
+  std::size_t wrong = 0;  // gave a wrong proof, or no handshake of ours
+  std::size_t ended = 0;  // were closed by the other end before its proof
+  std::size_t late = 0;   // had not given it in time, or when the start was over, or gave way to others
+  std::size_t total() const { return wrong + ended + late; }
+  std::string text() const;
+};
 
 class Acceptor {
  public:
@@ -24,7 +34,7 @@ class Acceptor {
   Acceptor(std::vector<Fd> listeners, Identity self) : listeners_(std::move(listeners)), self_(std::move(self)) {}
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
-  // Logs one warning with the number of strangers, if there were any.
+  // Logs how many were refused and why, as a warning where a proof was wrong.
   ~Acceptor();
 
   // For event loops: what to wait for, how long at most, and the work to do afterwards.
@@ -43,7 +53,7 @@ class Acceptor {
   bool only_unix() const {
     return std::ranges::all_of(listeners_, [](const Fd& fd) { return local_address(fd.get()).is_unix(); });
   }
-  std::size_t strangers() const { return strangers_; }
+  const Refused& refused() const { return refused_; }
   // Why connections could not be accepted lately; empty when they could.
   const std::string& trouble() const { return trouble_; }
   // Connections have waited for descriptors for so long that none will come back.
@@ -61,7 +71,7 @@ class Acceptor {
   Identity self_;
   std::deque<Pending> pending_;  // oldest first
   std::deque<Proved> proved_;    // for next()
-  std::size_t strangers_ = 0;
+  Refused refused_;
   bool backing_off_ = false;
   Deadline retry_ = Deadline::after_ms(0);
   std::string trouble_;

@@ -78,7 +78,7 @@ class Search {
     set_no_delay(fd->get());
     auto proved = prove(std::move(*fd), self_, patience);
     if (!proved) {
-      if (proved.error().code == ErrorCode::PeerLost) unproved_ = address.text();
+      if (proved.error().code == ErrorCode::PeerLost) unproved_ = {address.text(), proved.error().message};
       reason_ = fmt::format("{}: {}", address.text(), proved.error().message);
       return proved.error();
     }
@@ -94,8 +94,9 @@ class Search {
     std::string text =
         fmt::format("rank {} found no meeting point at {}{}{} within {} ms (last: {})", self_.greeting.rank,
                     range_text(place_.candidates), way.empty() ? "" : " from ", way, after_ms, reason_);
-    if (silent_ && unproved_.empty()) text += "; no answer at all: does a firewall drop packets, or is the host down?";
-    if (!unproved_.empty()) text += fmt::format("; {} answered but did not prove the job's key", unproved_);
+    if (silent_ && unproved_.first.empty())
+      text += "; no answer at all: does a firewall drop packets, or is the host down?";
+    if (!unproved_.first.empty()) text += fmt::format("; {} answered, but {}", unproved_.first, unproved_.second);
     if (!place_.hint.empty()) text += "; " + place_.hint;
     return {ErrorCode::StartupFailed, std::move(text)};
   }
@@ -106,7 +107,7 @@ class Search {
   Deadline deadline_;
   int interrupt_;
   std::string reason_;
-  std::string unproved_;  // who answered without the key
+  std::pair<std::string, std::string> unproved_;  // who answered without a proof of the key, and what happened
   bool all_refused_ = true;
   bool silent_ = false;  // the last one did not even refuse
   bool final_ = false;   // no use trying again

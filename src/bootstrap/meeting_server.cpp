@@ -236,10 +236,7 @@ class Meeting {
     std::string text =
         fmt::format("rank{} {} of {} did not {} within {}", late.size() == 1 ? "" : "s", fmt::join(late, ", "),
                     first_->hello->ranks, phase_ == Phase::Gathering ? "arrive" : "answer", seconds(timeout_ms_));
-    if (acceptor_.strangers() > 0) {
-      text += fmt::format(" ({} connections did not prove the job's key: do all ranks have the same key?)",
-                          acceptor_.strangers());
-    }
+    if (acceptor_.refused().total() > 0) text += fmt::format(" ({})", acceptor_.refused().text());
     if (acceptor_.only_unix())
       text += " (only ranks of this host can come: there is no key, or no address to listen at)";
     if (acceptor_.trouble().empty()) return fail(late.empty() ? -1 : late.front(), text);

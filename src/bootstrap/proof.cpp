@@ -77,7 +77,10 @@ bool Handshake::transfer(std::span<std::byte> bytes, bool sends) {
   while (done_ < bytes.size()) {
     const auto rest = bytes.subspan(done_);
     const std::ptrdiff_t moved = sends ? try_send(fd_.get(), rest) : try_recv(fd_.get(), rest);
-    if (moved < 0) state_ = State::Failed;
+    if (moved < 0) {
+      state_ = State::Failed;
+      ended_ = true;
+    }
     if (moved <= 0) return false;
     done_ += static_cast<std::size_t>(moved);
     const std::size_t checked = phase_ < 2 && !sends ? std::min(done_, kMagic.size()) : 0;
@@ -117,13 +120,25 @@ Handshake::State Handshake::advance() {
   return state_;
 }
 
+namespace {
+
+// An acceptor to whom this end's proof is wrong hangs up, as does one that ends.
+std::string_view reason_of(const Handshake& handshake) {
+  if (!handshake.ended()) return "the other end did not prove the job's key";
+  return handshake.awaits_proof()
+             ? "the other end hung up at this rank's proof of the job's key: its key may be another"
+             : "the connection ended before the other end proved the job's key";
+}
+
+}  // namespace
+
 Result<Proved> prove(Fd fd, const Identity& self, Deadline deadline, int watch) {
   if (!same_user(fd.get())) return Error{ErrorCode::PeerLost, "the socket belongs to another user"};
   Handshake handshake = Handshake::connector(std::move(fd), self);
   for (;;) {
     switch (handshake.advance()) {
       case Handshake::State::Proved: return handshake.take();
-      case Handshake::State::Failed: return Error{ErrorCode::PeerLost, "the other end did not prove the job's key"};
+      case Handshake::State::Failed: return Error{ErrorCode::PeerLost, std::string(reason_of(handshake))};
       case Handshake::State::Receiving:
       case Handshake::State::Sending: break;
     }

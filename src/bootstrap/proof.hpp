@@ -60,6 +60,10 @@ class Handshake {
 
   State advance();
   State state() const { return state_; }
+  // In state Failed: the connection ended, so that nothing is known of the other end's key.
+  bool ended() const { return ended_; }
+  // The connector has given its proof and waits for the acceptor's.
+  bool awaits_proof() const { return connects_ && phase_ == 3; }
   int descriptor() const { return fd_.get(); }
   // Once, in state Proved.
   Proved take() { return {std::move(fd_), std::move(peer_)}; }
@@ -76,6 +80,7 @@ class Handshake {
   State state_ = State::Receiving;
   int phase_ = 0;         // 0, 1: greetings; 2, 3: proofs
   std::size_t done_ = 0;  // bytes of this phase
+  bool ended_ = false;
   std::array<std::byte, kGreetingBytes> mine_{};
   std::array<std::byte, kGreetingBytes> theirs_{};
   std::array<std::byte, kTagBytes> proof_{};

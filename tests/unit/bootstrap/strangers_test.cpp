@@ -14,7 +14,9 @@
 namespace wreath {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Door {
   Door() {
@@ -88,14 +90,49 @@ TEST(Strangers, AreCountedAndDropped) {
   auto nobody = door.acceptor->next(Deadline::after_ms(50));
   ASSERT_FALSE(nobody);
   EXPECT_EQ(nobody.error().code, ErrorCode::Timeout);
-  EXPECT_EQ(door.acceptor->strangers(), 2U);  // the silent one has time left
+  EXPECT_EQ(door.acceptor->refused().wrong, 1U);
+  EXPECT_EQ(door.acceptor->refused().ended, 1U);
+  EXPECT_EQ(door.acceptor->refused().late, 0U);  // the silent one has time left
+  EXPECT_EQ(door.acceptor->refused().text(),
+            "1 connection did not prove the job's key: do all ranks have the same key?; 1 connection ended before a "
+            "proof of the job's key");
 }
 
 TEST(Strangers, ThatSaySlowlyNothingAreDroppedAfterTwoSeconds) {
   Door door;
   const Fd silent = door.knock();
   ASSERT_FALSE(door.acceptor->next(Deadline::after_ms(Acceptor::kHandshakeMs + 300)));
-  EXPECT_EQ(door.acceptor->strangers(), 1U);
+  EXPECT_EQ(door.acceptor->refused().late, 1U);
+  EXPECT_EQ(door.acceptor->refused().total(), 1U);
+}
+
+// A rank whose start is over while its handshake is under way has proved nothing wrong.
+TEST(Strangers, AreNotThoseWhoWereMerelyLate) {
+  testing::internal::CaptureStderr();
+  {
+    Door door;
+    const Fd silent = door.knock();
+    (void)door.knock();  // and one that goes
+    ASSERT_FALSE(door.acceptor->next(Deadline::after_ms(100)));
+  }
+  const std::string logged = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(logged, Not(HasSubstr("warning"))) << logged;
+}
+
+TEST(Strangers, WithAnotherKeyAreWarnedOf) {
+  testing::internal::CaptureStderr();
+  {
+    Door door;
+    std::thread stranger([&] {
+      const auto refused = prove(door.knock(), test_identity(7), Deadline::after_ms(5000));
+      ASSERT_FALSE(refused);
+      EXPECT_THAT(refused.error().message, HasSubstr("its key may be another"));
+    });
+    ASSERT_FALSE(door.acceptor->next(Deadline::after_ms(500)));
+    stranger.join();
+  }
+  const std::string logged = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(logged, AllOf(HasSubstr("warning"), HasSubstr("1 connection did not prove the job's key"))) << logged;
 }
 
 TEST(Strangers, GiveWayToRanksWhenTheyAreMany) {
@@ -107,7 +144,7 @@ TEST(Strangers, GiveWayToRanksWhenTheyAreMany) {
   rank.join();
   ASSERT_TRUE(proved) << proved.error().message;
   EXPECT_EQ(proved->peer.rank, 5);
-  EXPECT_GE(door.acceptor->strangers(), Acceptor::kMaxPending);
+  EXPECT_GE(door.acceptor->refused().late, Acceptor::kMaxPending);
 }
 
 // Holds RLIMIT_NOFILE at the descriptors open now.
