@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "refuse_arguments.hpp"
 #include "run_ranks.hpp"
 #include "wreath/wreath.hpp"
 
@@ -19,4 +20,7 @@ void hello(wreath::Communicator& communicator) {
 
 }  // namespace
 
-int main() { return run_ranks(4, hello); }
+int main(int argc, char** argv) {
+  refuse_arguments(argc, argv);
+  return run_ranks(4, hello);
+}

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "refuse_arguments.hpp"
 #include "run_ranks.hpp"
 #include "wreath/wreath.hpp"
 
@@ -47,4 +48,7 @@ void run_rank(wreath::Communicator& communicator) {
 
 }  // namespace
 
-int main() { return run_ranks(4, run_rank); }
+int main(int argc, char** argv) {
+  refuse_arguments(argc, argv);
+  return run_ranks(4, run_rank);
+}

@@ -7,6 +7,7 @@
 // tool finds it there, `all_reduce_perf --ranks 4 --algorithm reverse_ring` among them.
 #include <cstdio>
 
+#include "refuse_arguments.hpp"
 #include "reverse_ring.hpp"
 #include "wreath/plan.hpp"
 
@@ -53,7 +54,8 @@ bool prove(const Algorithm& algorithm, int most_ranks) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  refuse_arguments(argc, argv);
   const auto plan = show_plan(kReverseRing, {Collective::AllReduce, 3}, 0, {.bytes = 12'000});
   if (plan) std::printf("%s\n", plan->c_str());
   constexpr Algorithm kForgetful{"forgetful",      Collective::AllReduce, Order::Ring, 1,
