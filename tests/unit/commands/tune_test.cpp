@@ -20,7 +20,7 @@ TEST(TuneCommand, WritesWhatCommunicatorsReadAndExplanationsShow) {
   const std::string path = folder / "cache/tuning.json";
   const auto tuned = run_command(
       "tune --collective broadcast --collective all_reduce --smallest 2K --largest 32K "
-      "--seconds 20 --output " +
+      "--seconds 300 --output " +
       path);
   ASSERT_EQ(tuned.exit_code, 0) << tuned.text;
   EXPECT_THAT(tuned.text, testing::AllOf(HasSubstr("broadcast"), HasSubstr("all_reduce"), HasSubstr(path)));
