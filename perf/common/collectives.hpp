@@ -66,6 +66,7 @@ enum RowTrait : unsigned {
   kNoData = 2,          // moves nothing: it has no sizes and no dtypes
   kNothingToReuse = 4,  // cannot be in place
   kCountsOthers = 8,    // algbw counts what comes from other ranks alone, as nccl-tests' tool does
+  kVarying = 16,        // blocks differ in size
 };
 
 struct CollectiveRow {

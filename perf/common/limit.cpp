@@ -1,28 +1,64 @@
 // Asking perf/limits for what a run needs.
 #include "perf/common/limit.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "perf/limits/copy_limit.hpp"
+#include "perf/limits/machine.hpp"
 #include "perf/limits/shm.hpp"
 #include "perf/limits/tcp.hpp"
 
 namespace wreath::perf {
+namespace {
 
-Limits measure_limits(const Options& options, int ranks) {
+bool by_wire(const Options& options) {
+  const auto& allowed = options.communicator.transports;
+  return allowed.size() == 1 && allowed[0] == "tcp";
+}
+
+// Of the run's rows.
+std::set<std::size_t> bytes_of(const CollectiveRow& row, const Options& options, int ranks) {
+  std::set<std::size_t> all;
+  for (const DataType dtype : options.dtypes) {
+    for (const std::size_t size : sizes_of(options.sizes, size_of(dtype)))
+      all.insert(make_case(row, ranks, size, {dtype, ReduceOp::Sum, 0}).bytes);
+  }
+  all.erase(0);
+  return all;
+}
+
+}  // namespace
+
+std::string_view why_no_limit(const CollectiveRow& row, const Options& options) {
+  if (row.has(kNoData)) return "it moves no data";
+  if (row.has(kVarying)) return "ranks receive different amounts, for which no limit is defined";
+  if (row.rooted() && by_wire(options)) return "over tcp there is a limit only where both ranks receive as much";
+  return {};
+}
+
+Limits measure_limits(const CollectiveRow& row, const Options& options, int ranks) {
   Limits limits;
   if (ranks < 2) return limits;
   const double flight_ns = flag_flight_ns(kQuickEffort);
   if (!std::isnan(flight_ns)) limits.flag_ns = flight_ns;
   if (!options.limits) return limits;
-  const auto& allowed = options.communicator.transports;
-  const bool wire = allowed.size() == 1 && allowed[0] == "tcp";
-  for (const std::size_t bytes : sizes_of(options.sizes, sizeof(float))) {
-    if (bytes == 0 || (wire && ranks != 2)) continue;
-    const double time_us = wire ? tcp_exchange_limit_us(bytes, kQuickEffort)
-                                : shm_all_reduce_limit_us(bytes, ranks, options.rewrite, kQuickEffort);
-    if (!std::isnan(time_us)) limits.time_us[bytes] = time_us;
+  const bool wire = by_wire(options);
+  const bool sums = row.collective == Collective::AllReduce;
+  CopyLimit copies(limits.flag_ns);
+  const auto time_us = [&](std::size_t bytes) {
+    const double received = row.bus_factor(ranks) * static_cast<double>(bytes);
+    if (wire) return tcp_exchange_limit_us(std::max<std::size_t>(1, static_cast<std::size_t>(received)), kQuickEffort);
+    if (sums) return shm_all_reduce_limit_us(bytes, ranks, options.rewrite, kQuickEffort);
+    return copies.time_us(received, row.rooted() ? 1 : ranks);
+  };
+  const bool measurable = wire ? ranks == 2 : limits.flag_ns > 0 && !pick_cores(ranks).empty();
+  if (!measurable) return limits;
+  for (const std::size_t bytes : bytes_of(row, options, ranks)) {
+    if (const double us = time_us(bytes); std::isfinite(us)) limits.time_us[bytes] = us;
   }
-  if (!limits.time_us.empty()) limits.name = wire ? "loopback limit" : "shared memory limit";
+  if (!limits.time_us.empty()) limits.name = wire ? "loopback limit" : sums ? "shared memory limit" : "copy limit";
   return limits;
 }
 

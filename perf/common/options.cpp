@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "perf/common/flags.hpp"
+#include "perf/common/limit.hpp"
 #include "wreath/algorithm.hpp"
 
 namespace wreath::perf {
@@ -218,6 +219,12 @@ void add_nccl_flags(CLI::App& app, const CollectiveRow& row, Options& o, int& av
   for (const FixedFlag& fixed : kFixedFlags) add_fixed(app, fixed);
 }
 
+std::string limits_help(const CollectiveRow& row) {
+  const std::string_view none = why_no_limit(row, {});
+  return none.empty() ? "measures the machine's limit and prints it beside each size"
+                      : fmt::format("refused: {}", none);
+}
+
 void add_output_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   app.option_defaults()->group("results");
   const auto file = [&](const std::string& flags, const std::string& help, std::string& target) {
@@ -233,13 +240,7 @@ void add_output_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
        o.baseline_file);
   add(app, "--tolerance", "how far beyond the baseline's interval is slower (5)", "PERCENT",
       [&o](const std::string& text) { o.tolerance_percent = parse_positive("--tolerance", text, "percent", 1000); });
-  if (row.collective == Collective::AllReduce) {
-    app.add_flag("--limits", o.limits, "measures the machine's limit and prints it beside each size");
-  } else {
-    app.add_flag_callback(
-        "--limits", [] { throw CLI::ValidationError("--limits: there is a limit for all_reduce alone"); },
-        "refused: there is a limit for all_reduce alone");
-  }
+  app.add_flag("--limits", o.limits, limits_help(row));
 }
 
 std::vector<std::string> algorithms_of(Collective collective) {
@@ -311,7 +312,7 @@ void check_repeats(const CLI::App& app, Options& o) {
 }
 
 // Rules between flags.
-void check_together(const CLI::App& app, Options& o) {
+void check_together(const CLI::App& app, const CollectiveRow& row, Options& o) {
   const auto given = [&](const char* flag) { return app.count(flag) > 0; };
   const auto shown = [&](const char* flag, std::size_t size) {
     return format_size(size) + (given(flag) ? "" : " (the default)");
@@ -339,6 +340,9 @@ void check_together(const CLI::App& app, Options& o) {
     refuse("-K", std::to_string(o.per_iteration_skip), fmt::format("leaves none of -n {} calls", o.iterations));
   }
   check_repeats(app, o);
+  if (const std::string_view none = why_no_limit(row, o); o.limits && !none.empty()) {
+    throw CLI::ValidationError(fmt::format("--limits: {}", none));
+  }
 }
 
 }  // namespace
@@ -358,7 +362,7 @@ std::variant<Options, Stop> parse_options(const CollectiveRow& row, const std::v
   if (!arguments.empty()) arguments.pop_back();
   try {
     app.parse(arguments);
-    check_together(app, options);
+    check_together(app, row, options);
   } catch (const CLI::CallForHelp&) {
     return Stop{0, app.help()};
   } catch (const CLI::Error& error) {

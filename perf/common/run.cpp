@@ -75,7 +75,7 @@ struct Team {
   Limits limits;
 };
 
-Result<Team> connect(const Options& options) {
+Result<Team> connect(const CollectiveRow& row, const Options& options) {
   Team team;
   const auto adopt = [&](Result<std::vector<Communicator>> made) -> Result<Team> {
     if (!made) return made.error();
@@ -85,11 +85,11 @@ Result<Team> connect(const Options& options) {
   if (options.start_descriptor >= 0) {
     const auto place = read_place(options.start_descriptor);
     if (!place) return place.error();
-    if (place->process == 0) team.limits = measure_limits(options, place->processes * options.threads);
+    if (place->process == 0) team.limits = measure_limits(row, options, place->processes * options.threads);
     return adopt(create_threads(*place, options.threads, options.communicator));
   }
   if (!under_launcher()) {
-    team.limits = measure_limits(options, options.threads);
+    team.limits = measure_limits(row, options, options.threads);
     return adopt(Communicator::create_local(options.threads, options.communicator));
   }
   if (options.threads > 1) {
@@ -98,7 +98,7 @@ Result<Team> connect(const Options& options) {
                              "without a launcher",
                              options.threads)};
   }
-  if (is_first_process(options)) team.limits = measure_limits(options, std::max(1, expected_ranks(options)));
+  if (is_first_process(options)) team.limits = measure_limits(row, options, std::max(1, expected_ranks(options)));
   auto one = Communicator::create_from_environment(options.communicator);
   if (!one) return one.error();
   team.communicators.push_back(*std::move(one));
@@ -215,7 +215,7 @@ void run_thread(Communicator& communicator, const Limits& limits, const Collecti
 }
 
 int run_ranks(const CollectiveRow& row, const Options& options) {
-  auto team = connect(options);
+  auto team = connect(row, options);
   if (!team) {
     fmt::print(stderr, "wreath: error: {}\n", team.error().message);
     return exit_code(team.error().code);

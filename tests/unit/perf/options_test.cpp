@@ -202,7 +202,10 @@ TEST(CommandLine, RefusesWhatACollectiveHasNot) {
   EXPECT_THAT(refused({"-o", "max"}, "all_gather_perf").text, HasSubstr("-o max: this collective combines nothing"));
   EXPECT_THAT(refused({"-b", "8"}, "barrier_perf").text, HasSubstr("-b 8: a barrier moves no data"));
   EXPECT_THAT(refused({"-d", "half"}, "barrier_perf").text, HasSubstr("-d half: a barrier moves no data"));
-  EXPECT_THAT(refused({"--limits"}, "broadcast_perf").text, HasSubstr("--limits: "));
+  EXPECT_THAT(refused({"--limits"}, "barrier_perf").text, HasSubstr("--limits: it moves no data"));
+  EXPECT_THAT(refused({"--limits"}, "alltoallv_perf").text, HasSubstr("--limits: ranks receive different amounts"));
+  EXPECT_TRUE(accepted({"--limits"}, "broadcast_perf").limits);
+  EXPECT_THAT(refused({"--transport", "tcp", "--limits"}, "broadcast_perf").text, HasSubstr("--limits: over tcp"));
   EXPECT_THAT(refused({"--algorithm", "two_shot"}, "broadcast_perf").text, HasSubstr("known are direct, "));
 }
 

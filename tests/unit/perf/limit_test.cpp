@@ -1,0 +1,61 @@
+// What --limits measures, for every tool that has a limit.
+#include "perf/common/limit.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "perf/limits/machine.hpp"
+
+namespace wreath::perf {
+namespace {
+
+Limits limits_of(const CollectiveRow& row, const char* transport, int ranks) {
+  Options options;
+  options.limits = true;
+  options.sizes.list = {64, 4 << 20};
+  options.communicator.transports = {transport};
+  return why_no_limit(row, options).empty() ? measure_limits(row, options, ranks) : Limits{};
+}
+
+TEST(Limits, AreThoseOfEverySizeAndGrowWithIt) {
+  if (pick_cores(2).empty()) GTEST_SKIP() << "a limit needs a core for each of two ranks; run on two cores or more";
+  int measured = 0;
+  for (const CollectiveRow& row : collectives()) {
+    for (const char* transport : {"shm", "tcp"}) {
+      const Limits limits = limits_of(row, transport, 2);
+      const bool expected =
+          !row.has(kNoData) && !row.has(kVarying) && (transport == std::string_view("shm") || !row.rooted());
+      EXPECT_EQ(limits.time_us.size(), expected ? 2U : 0U) << row.program << " " << transport;
+      if (limits.time_us.size() != 2) continue;
+      ++measured;
+      EXPECT_FALSE(limits.name.empty());
+      EXPECT_GT(limits.time_us.at(64), 0) << row.program << " " << transport;
+      EXPECT_GT(limits.time_us.at(4 << 20), limits.time_us.at(64)) << row.program << " " << transport;
+    }
+  }
+  EXPECT_EQ(measured, 16);
+}
+
+TEST(Limits, AreNotThereWithFewerCoresThanRanks) {
+  for (const CollectiveRow& row : collectives()) {
+    for (const char* transport : {"shm", "tcp"}) {
+      const Limits limits = limits_of(row, transport, 1024);
+      EXPECT_TRUE(limits.time_us.empty() && limits.name.empty()) << row.program << " " << transport;
+    }
+  }
+}
+
+TEST(Limits, AreOfTheBytesThatRowsHave) {
+  if (pick_cores(2).empty()) GTEST_SKIP() << "a limit needs a core for each of two ranks; run on two cores or more";
+  Options options;
+  options.limits = true;
+  options.sizes.list = {100};
+  options.dtypes = {DataType::Float32, DataType::Float64};
+  const CollectiveRow& row = row_of("all_gather_perf");  // whole blocks: 25 floats are 2 x 12, 12 doubles 2 x 6
+  const Limits limits = measure_limits(row, options, 2);
+  EXPECT_EQ(limits.time_us.size(), 1U);
+  EXPECT_TRUE(limits.time_us.contains(make_case(row, 2, 100, {}).bytes));
+}
+
+}  // namespace
+}  // namespace wreath::perf
