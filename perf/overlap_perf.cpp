@@ -216,6 +216,9 @@ int run(int argc, char** argv) {
   }
   const auto bytes = parse_bytes(options.size);
   if (!bytes) return fail(bytes.error());
+  if (*bytes < sizeof(float)) {
+    return fail({ErrorCode::InvalidArgument, fmt::format("--size {}: a float32 has 4 bytes", options.size)});
+  }
   const bool starts = options.ranks > 0 && options.start_descriptor < 0;
   if (starts) return launch(options.ranks, 1, std::vector<std::string>(argv, argv + argc));
   return run_rank(options, *bytes);

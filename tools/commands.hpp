@@ -1,6 +1,8 @@
 // The subcommands of `wreath`: each in its own file, listed in main.cpp.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <functional>
@@ -26,6 +28,17 @@ std::function<int()> add_why(CLI::App& command);
 // For options where nothing would mean that they were not given: as `--hosts "$HOSTS"` with HOSTS unset.
 inline CLI::Validator not_empty() {
   return CLI::Validator([](const std::string& text) { return std::string(text.empty() ? "it is empty" : ""); }, "");
+}
+
+// For numbers without an upper bound, which CLI11's own messages spell with 300 digits.
+inline CLI::Validator at_least(double least) {
+  return CLI::Validator(
+      [least](const std::string& text) {
+        double value = 0;
+        const bool good = CLI::detail::lexical_cast(text, value) && !(value < least);
+        return good ? std::string() : fmt::format("'{}' is no number of at least {:g}", text, least);
+      },
+      "");
 }
 
 // Of --root: a folder, or empty.

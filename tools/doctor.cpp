@@ -62,7 +62,9 @@ std::function<int()> add_doctor(CLI::App& command) {
       "problem, 2 wrong usage");
   const auto arguments = std::make_shared<Arguments>();
   command.add_flag("--memory", arguments->memory, "instead: the memory budget, and what ranks of this host hold");
-  command.add_option("--ranks", arguments->ranks, "for --memory: ranks to start on this host")->capture_default_str();
+  command.add_option("--ranks", arguments->ranks, "for --memory: ranks to start on this host")
+      ->needs("--memory")
+      ->capture_default_str();
   command.add_flag("--json", arguments->json, "as JSON (docs/formats.md has the keys)");
   command.add_option("--root", arguments->root, "read /sys and /proc below this folder: a copy of another machine's")
       ->check(not_empty());

@@ -41,6 +41,21 @@ bool known(std::string_view name) {
   return std::any_of(kSubcommands.begin(), kSubcommands.end(), [&](const Subcommand& row) { return row.name == name; });
 }
 
+// CLI11 would only say that a subcommand is missing.
+void refuse_unknown(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* command = &app;
+  for (int at = 1; at < argc && argv[at][0] != '-' && command->get_require_subcommand_min() > 0; ++at) {
+    const CLI::App* const next = command->get_subcommand_no_throw(argv[at]);
+    if (next == nullptr) throw CLI::ExtrasError({argv[at]});
+    command = next;
+  }
+}
+
+std::string help_of(int argc, char** argv) {
+  if (argc > 1 && known(argv[1])) return fmt::format("`wreath {} --help` explains it", argv[1]);
+  return "`wreath --help` lists the subcommands";
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Looks into Wreath, the collective communication library.", "wreath"};
   app.set_version_flag("--version", "wreath " WREATH_VERSION);
@@ -51,14 +66,11 @@ int run(int argc, char** argv) {
     actions[i] = kSubcommands[i].add(*command);
   }
   try {
-    // CLI11 would only say that a subcommand is missing.
-    if (argc > 1 && argv[1][0] != '-' && !known(argv[1])) {
-      throw CLI::ExtrasError({argv[1]});
-    }
+    refuse_unknown(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "wreath: error: {}\n`wreath --help` lists the subcommands\n", error.what());
+    fmt::print(stderr, "wreath: error: {}\n{}\n", error.what(), help_of(argc, argv));
     return kUsage;
   }
   for (std::size_t i = 0; i < kSubcommands.size(); ++i) {

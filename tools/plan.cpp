@@ -69,6 +69,10 @@ Result<std::vector<const Algorithm*>> select_rows(const PlanArguments& arguments
     known.push_back(row.name);
     if (arguments.algorithm.empty() || row.name == arguments.algorithm) rows.push_back(&row);
   }
+  if (!rows.empty() && arguments.root > 0 && !arguments.collective.empty() && !has_root(rows.front()->collective)) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("--root {}: {} has no root", arguments.root, arguments.collective)};
+  }
   if (!rows.empty()) return rows;
   if (known.empty()) {
     return Error{ErrorCode::InvalidArgument, fmt::format("no collective with plans is called {}; there are {}",
@@ -155,10 +159,10 @@ int run_show(const PlanArguments& arguments) {
 void add_common(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--algorithm", arguments.algorithm, "only rows of this name: ring, two_shot, bruck, ...");
   command.add_option("--lanes", arguments.lanes, "data lanes: copies of the schedule that share every part")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1))
       ->capture_default_str();
   command.add_option("--root", arguments.root, "the root of a broadcast, reduce, gather or scatter")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   command.add_option("--tile", arguments.tile, "bytes of a tile")->capture_default_str();
   command.add_flag("--json", arguments.json, "print JSON");
 }
@@ -172,7 +176,7 @@ void add_show(CLI::App& plan, PlanArguments& arguments) {
   show->add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...")->required();
   show->add_option("SIZE", arguments.size, kSizeHelp)->required();
   show->add_option("--ranks", arguments.ranks, "N or A..B (default 4)");
-  show->add_option("--rank", arguments.rank, "only this rank")->check(CLI::NonNegativeNumber);
+  show->add_option("--rank", arguments.rank, "only this rank")->check(at_least(0));
   add_common(*show, arguments);
   show->footer(
       "A line is a step, done once per tile. A message is written RANK.LANE where its sender's lane\n"
@@ -206,10 +210,10 @@ void add_simulate(CLI::App& plan, PlanArguments& arguments) {
   simulate->add_option("SIZE", arguments.size, kSizeHelp)->required();
   simulate->add_option("--ranks", arguments.ranks, "N or A..B (default 8)");
   simulate->add_option("--latency", arguments.model.latency_us, "us of a message")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   simulate->add_option("--bandwidth", arguments.model.bandwidth_gb_s, "GB/s that a rank sends")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1e-6))
       ->capture_default_str();
   add_common(*simulate, arguments);
   simulate->footer(

@@ -150,7 +150,8 @@ Result<std::string> show_plan(const Algorithm& algorithm, const Problem& problem
   if (problem.ranks < 1 || !algorithm.supports(problem)) {
     return invalid(fmt::format("{} does not support {} ranks", algorithm.name, problem.ranks));
   }
-  if (rank < 0 || rank >= problem.ranks) return invalid(fmt::format("rank {} of {}", rank, problem.ranks));
+  if (rank < 0 || rank >= problem.ranks)
+    return invalid(fmt::format("rank {}: there are {} ranks, from 0", rank, problem.ranks));
   if (shape.element_bytes == 0) return invalid("elements of 0 bytes");
   Result<Lowered> program = lower(algorithm.build(problem, rank), rank, shape.data_lanes);
   if (!program) return program.error();

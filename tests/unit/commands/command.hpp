@@ -14,9 +14,9 @@ struct Outcome {
   std::string text;
 };
 
-// Runs `wreath` with these arguments; a shell reads them, and `before` them. The text is all that it prints.
-inline Outcome run_command(const std::string& arguments, const std::string& before = "") {
-  const std::string command = "exec 2>&1; " + before + WREATH_BINARY_DIR "/wreath " + arguments;
+// Runs a program that was built, with arguments; a shell reads them, and `before` them. The text is all that it prints.
+inline Outcome run_program(const std::string& line, const std::string& before = "") {
+  const std::string command = "exec 2>&1; " + before + WREATH_BINARY_DIR "/" + line;
   std::FILE* const output = ::popen(command.c_str(), "r");
   if (output == nullptr) return {};
   Outcome outcome;
@@ -25,6 +25,10 @@ inline Outcome run_command(const std::string& arguments, const std::string& befo
   const int status = ::pclose(output);
   if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
   return outcome;
+}
+
+inline Outcome run_command(const std::string& arguments, const std::string& before = "") {
+  return run_program("wreath " + arguments, before);
 }
 
 }  // namespace wreath::testing_support

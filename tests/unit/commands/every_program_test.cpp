@@ -1,0 +1,106 @@
+// Every program that was built: its --help, and what it says to what it does not know.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/unit/commands/command.hpp"
+
+namespace wreath {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing_support::Outcome;
+using testing_support::run_program;
+
+constexpr int kUsage = 2;
+
+std::vector<std::string> programs() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(WREATH_BINARY_DIR)) {
+    const std::string name = entry.path().filename().string();
+    const bool of_tests = name.ends_with("_test") || name.ends_with("_fuzz") || name.starts_with("peer_");
+    if (entry.is_regular_file() && !of_tests) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// A program that is there, and the subcommands of `wreath` as if they were some.
+std::vector<std::string> ways_to_start() {
+  std::vector<std::string> all = programs();
+  for (const char* command : {"doctor", "key", "plan", "plan explain", "plan show", "plan simulate", "plan table",
+                              "plan verify", "run", "topo", "trace", "tune", "why"})
+    all.push_back(std::string("wreath ") + command);
+  return all;
+}
+
+TEST(EveryProgram, HasHelpThatNamesIt) {
+  for (const std::string& program : ways_to_start()) {
+    const Outcome outcome = run_program(program + " --help </dev/null");
+    EXPECT_EQ(outcome.exit_code, 0) << program << ": " << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr(program)) << program;
+    EXPECT_THAT(outcome.text, AnyOf(HasSubstr("sage"), HasSubstr("OPTIONS"), HasSubstr("benchmark"))) << program;
+  }
+}
+
+TEST(EveryProgram, RefusesAFlagThatItDoesNotKnow) {
+  for (const std::string& program : ways_to_start()) {
+    const Outcome outcome = run_program(program + " --no-such-flag </dev/null");
+    EXPECT_EQ(outcome.exit_code, kUsage) << program << ": " << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("--no-such-flag")) << program;
+  }
+}
+
+struct Mistake {
+  const char* line;
+  const char* words;
+};
+
+// A value that is missing, no number, out of range, or at odds with another flag.
+constexpr Mistake kMistakes[] = {
+    {"all_reduce_perf -b", "--minbytes: 1 required SIZE missing"},
+    {"all_reduce_perf -b x", "-b x: not a size"},
+    {"all_reduce_perf -n 99999999999", "-n 99999999999: not a whole number of at least 1"},
+    {"all_reduce_perf -b 16 -e 8", "-b 16: larger than -e 8"},
+    {"barrier_perf --limits", "--limits: it moves no data"},
+    {"compare --ranks 1", "--ranks: Value 1 not in range 2 to 256"},
+    {"compare --find-settings", "--find-settings needs --settings"},
+    {"limits extra", "not expected: extra"},
+    {"overlap_perf --size 0", "--size 0: a float32 has 4 bytes"},
+    {"start_perf --ranks 0", "--ranks: Value 0 not in range 1 to 4096"},
+    {"wreath_check --only foo", "'foo' is unknown; known are all_reduce"},
+    {"wreath no-such-command", "not expected: no-such-command"},
+    {"wreath plan no-such-command", "not expected: no-such-command"},
+    {"wreath plan show all_reduce 1K --lanes 0", "--lanes: '0' is no number of at least 1"},
+    {"wreath plan show all_reduce 1K --root 1", "--root 1: all_reduce has no root"},
+    {"wreath plan show all_reduce 1K --rank 9", "rank 9: there are 4 ranks"},
+    {"wreath plan simulate all_reduce 1K --latency x", "--latency: 'x' is no number of at least 0"},
+    {"wreath plan explain all_reduce 64Q", "64Q"},
+    {"wreath run", "which program?"},
+    {"wreath run -n 0 true", "--ranks: Value 0 not in range 1 to 4096"},
+    {"wreath run --elastic --min 4 --max 2 true", "--min 4 is above --max 2"},
+    {"wreath doctor --ranks 3", "--ranks requires --memory"},
+    {"wreath topo --ranks 2 --job", "one of them"},
+    {"wreath tune --smallest 1M --largest 1K", "in this order"},
+    {"wreath why abc", "cannot open abc"},
+};
+
+TEST(EveryProgram, NamesTheFlagAndTheMistake) {
+  const std::vector<std::string> here = programs();
+  for (const Mistake& mistake : kMistakes) {
+    const std::string line = mistake.line;
+    if (!std::binary_search(here.begin(), here.end(), line.substr(0, line.find(' ')))) continue;
+    const Outcome outcome = run_program(line + " </dev/null");
+    EXPECT_EQ(outcome.exit_code, kUsage) << line << ": " << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr(mistake.words)) << line;
+    EXPECT_THAT(outcome.text, Not(HasSubstr("00000000"))) << line;
+  }
+}
+
+}  // namespace
+}  // namespace wreath
