@@ -45,10 +45,17 @@ bool known(std::string_view name) {
 void refuse_unknown(const CLI::App& app, int argc, char** argv) {
   const CLI::App* command = &app;
   for (int at = 1; at < argc && argv[at][0] != '-' && command->get_require_subcommand_min() > 0; ++at) {
-    const CLI::App* const next = command->get_subcommand_no_throw(argv[at]);
-    if (next == nullptr) throw CLI::ExtrasError({argv[at]});
-    command = next;
+    const auto next = command->get_subcommands([&](const CLI::App* each) { return each->check_name(argv[at]); });
+    if (next.empty()) throw CLI::ExtrasError({argv[at]});
+    command = next.front();
   }
+}
+
+// Of what is missing and what is not known, CLI11 names the first alone.
+std::string words_of(const CLI::App& app, const CLI::ParseError& error) {
+  const auto unknown = app.remaining(true);
+  const bool required = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  return required && !unknown.empty() ? CLI::ExtrasError(unknown).what() : error.what();
 }
 
 std::string help_of(int argc, char** argv) {
@@ -70,7 +77,7 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "wreath: error: {}\n{}\n", error.what(), help_of(argc, argv));
+    fmt::print(stderr, "wreath: error: {}\n{}\n", words_of(app, error), help_of(argc, argv));
     return kUsage;
   }
   for (std::size_t i = 0; i < kSubcommands.size(); ++i) {
