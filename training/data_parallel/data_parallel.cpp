@@ -79,8 +79,8 @@ std::unique_ptr<DataParallel> make_replicated(std::unique_ptr<Layout> layout,
     return std::make_unique<HalfReplicatedWeights>(std::move(layout), std::move(gradients), replicas, share, memory,
                                                    options);
   }
-  return std::make_unique<ReplicatedWeights>(std::move(layout), std::move(gradients), replicas, share, memory,
-                                             options.seed);
+  return std::make_unique<FloatReplicatedWeights>(std::move(layout), std::move(gradients), replicas, share, memory,
+                                                  options.seed);
 }
 
 std::unique_ptr<DataParallel> make_sharded(ParameterList& parameters, const DataParallelGroups& groups,

@@ -3,17 +3,12 @@
 
 #include <utility>
 
-#include "training/data_parallel/wait_all.hpp"
-
 namespace wreath::training {
 
 HalfReplicatedWeights::HalfReplicatedWeights(std::unique_ptr<Layout> layout, std::unique_ptr<GradientReducer> reducer,
                                              Group& replicas, const Share& share, MemoryAccounting& memory,
                                              const DataParallelOptions& options)
-    : layout_(std::move(layout)),
-      reducer_(std::move(reducer)),
-      replicas_(replicas),
-      share_(share),
+    : ReplicatedWeights(std::move(layout), std::move(reducer), replicas, share),
       memory_(memory),
       format_(options.half.value()),
       words_(memory, MemoryTag::Parameters, layout_->size(), Contents::Undefined),
@@ -31,7 +26,7 @@ HalfReplicatedWeights::HalfReplicatedWeights(std::unique_ptr<Layout> layout, std
     }
     const std::span<float> own = share_.in_shares(bucket, masters_.span());
     initialize(bucket, share_.begin(bucket), own, options.seed);
-    add_pieces(bucket, share_.begin(bucket), own, reducer_->own(bucket), pieces_);
+    add_own(bucket, own);
   }
 }
 
@@ -66,18 +61,15 @@ void HalfReplicatedWeights::release(int index) {
 
 void HalfReplicatedWeights::before_backward(int unit) {
   acquire(unit);
-  reducer_->before_backward(unit);
+  ReplicatedWeights::before_backward(unit);
 }
 
-void HalfReplicatedWeights::finish_step() {
-  std::vector<Pending> gathers;
-  for (const Bucket& bucket : layout_->buckets()) {
-    const HalfWords own = words_of(bucket).subspan(share_.begin(bucket), share_.count(bucket));
-    narrow(format_, share_.in_shares(bucket, masters_.span()), own);
-    if (!divided()) continue;
-    gathers.push_back(replicas_.start(half_call(format_, Collective::AllGather, own, words_of(bucket))));
-  }
-  wait_all(gathers);
+void HalfReplicatedWeights::take_stepped(const Bucket& bucket) {
+  narrow(format_, share_.in_shares(bucket, masters_.span()), own_words(bucket));
+}
+
+Call HalfReplicatedWeights::gather_call(const Bucket& bucket) {
+  return half_call(format_, Collective::AllGather, own_words(bucket), words_of(bucket));
 }
 
 }  // namespace wreath::training

@@ -4,30 +4,23 @@
 #include <memory>
 #include <vector>
 
-#include "training/data_parallel/gradient_reducer.hpp"
 #include "training/data_parallel/half_reduction.hpp"
+#include "training/data_parallel/replicated_weights.hpp"
 
 namespace wreath::training {
 
 // Working weights lie in flat memory, bucket by bucket; those of a unit in use are widened. The optimizer steps master
 // weights of this rank's share; finish_step rounds them and, where they are divided, gathers the words of all ranks.
-class HalfReplicatedWeights final : public DataParallel {
+class HalfReplicatedWeights final : public ReplicatedWeights {
  public:
-  // `layout` has been made for `share.parts`, and `reducer` for the layout; options.half is set.
+  // options.half is set.
   HalfReplicatedWeights(std::unique_ptr<Layout> layout, std::unique_ptr<GradientReducer> reducer, Group& replicas,
                         const Share& share, MemoryAccounting& memory, const DataParallelOptions& options);
   ~HalfReplicatedWeights() override;
-  void begin_step(int micro_batches) override { reducer_->begin_step(micro_batches); }
   void before_forward(int unit) override { acquire(unit); }
   void after_forward(int unit) override { release(unit); }
   void before_backward(int unit) override;
   void after_backward(int unit) override { release(unit); }
-  void gradients_ready(int unit) override { reducer_->gradients_ready(unit); }
-  void finish_backward() override { reducer_->finish_backward(); }
-  std::span<const Piece> pieces() override { return pieces_; }
-  bool divided() const override { return share_.parts > 1; }
-  void finish_step() override;
-  void set_synchronizing(bool on) override { reducer_->set_synchronizing(on); }
 
  private:
   // A unit's parameters, and their values while it is used.
@@ -43,18 +36,18 @@ class HalfReplicatedWeights final : public DataParallel {
   };
   void acquire(int unit);
   void release(int unit);
+  void take_stepped(const Bucket& bucket) override;
+  Call gather_call(const Bucket& bucket) override;
   HalfWords words_of(const Bucket& bucket) const { return words_.span().subspan(bucket.begin, bucket.padded); }
+  HalfWords own_words(const Bucket& bucket) const {
+    return words_of(bucket).subspan(share_.begin(bucket), share_.count(bucket));
+  }
 
-  std::unique_ptr<Layout> layout_;
-  std::unique_ptr<GradientReducer> reducer_;
-  Group& replicas_;
-  Share share_;
   MemoryAccounting& memory_;
   FloatFormat format_;
   Buffer<std::uint16_t> words_;
   Buffer<float> masters_;
   std::vector<Unit> units_;
-  std::vector<Piece> pieces_;
 };
 
 }  // namespace wreath::training

@@ -1,6 +1,7 @@
 // Linear layers with 8-bit factors, against products of factors rounded by hand.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <mutex>
 
 #include "tests/training/tensor_parallel/ranks.hpp"
@@ -88,72 +89,70 @@ void expect_near(const std::vector<float>& a, const std::vector<float>& b, bool 
   }
 }
 
-class Linear : public testing::TestWithParam<int> {};
+class Linear : public testing::TestWithParam<int> {
+ protected:
+  // Calls `check` on each rank with a layer whose weight is Expected's. Leaves the whole weight's gradient, where that
+  // was computed.
+  template <typename Layer>
+  std::vector<float> on_each_rank(bool divided_rows, const std::function<void(TensorRegion&, Layer&)>& check) {
+    std::mutex mutex;
+    WholeGradients gradients;
+    on_ranks(GetParam(), "tp", [&](TestRank rank) {
+      TensorRegion region(rank.group, divided_rows, rank.memory, true);
+      ParameterList parameters;
+      Layer layer(parameters, {.name = "linear", .inputs = kInputs, .outputs = kOutputs}, region);
+      const Storage storage(parameters);
+      fill(parameters.all().front(), expected_.weight);
+      check(region, layer);
+      const std::lock_guard lock(mutex);
+      gradients.put(parameters.all().front());
+    });
+    return gradients.all().at("linear.weight");
+  }
+  static Range here(const TensorRegion& region, std::int64_t of) {
+    return part_of(of, GetParam(), region.group().rank());
+  }
+  static bool alone() { return GetParam() == 1; }
+  const Expected expected_;
+};
 INSTANTIATE_TEST_SUITE_P(Ranks, Linear, testing::Values(1, 2, 3), testing::PrintToStringParamName());
 
 TEST_P(Linear, ByColumnsMultipliesRoundedFactors) {
-  const Expected expected;
-  std::mutex mutex;
-  WholeGradients gradients;
-  on_ranks(GetParam(), "tp", [&](TestRank rank) {
-    TensorRegion region(rank.group, false, rank.memory, true);
-    ParameterList parameters;
-    ColumnParallelLinear layer(parameters, {.name = "column", .inputs = kInputs, .outputs = kOutputs}, region);
-    const Storage storage(parameters);
-    fill(parameters.all().front(), expected.weight);
-    const Range here = part_of(kOutputs, GetParam(), rank.group.rank());
-    std::vector<float> y(static_cast<std::size_t>(kRows * here.count));
-    layer.forward(kRows, expected.x, y);
-    EXPECT_TRUE(same_bits(y, columns_of(expected.y, kOutputs, here)));
-    const std::vector<float> dy = columns_of(expected.dy, kOutputs, here);
-    std::vector<float> dx(expected.x.size());
+  const auto check = [&](TensorRegion& region, ColumnParallelLinear& layer) {
+    const Range columns = here(region, kOutputs);
+    std::vector<float> y(static_cast<std::size_t>(kRows * columns.count));
+    layer.forward(kRows, expected_.x, y);
+    EXPECT_TRUE(same_bits(y, columns_of(expected_.y, kOutputs, columns)));
+    const std::vector<float> dy = columns_of(expected_.dy, kOutputs, columns);
+    std::vector<float> dx(expected_.x.size());
     layer.backward(kRows, dy, dx);
-    expect_near(dx, expected.dx, GetParam() == 1);
-    layer.backward_weights(kRows, expected.x, dy);
-    const std::lock_guard lock(mutex);
-    gradients.put(parameters.all().front());
-  });
-  EXPECT_TRUE(same_bits(gradients.all().at("column.weight"), expected.dw));
+    expect_near(dx, expected_.dx, alone());
+    layer.backward_weights(kRows, expected_.x, dy);
+  };
+  EXPECT_TRUE(same_bits(on_each_rank<ColumnParallelLinear>(false, check), expected_.dw));
 }
 
 TEST_P(Linear, ByRowsMultipliesRoundedFactors) {
-  const Expected expected;
-  std::mutex mutex;
-  WholeGradients gradients;
-  on_ranks(GetParam(), "tp", [&](TestRank rank) {
-    TensorRegion region(rank.group, false, rank.memory, true);
-    ParameterList parameters;
-    RowParallelLinear layer(parameters, {.name = "row", .inputs = kInputs, .outputs = kOutputs}, region);
-    const Storage storage(parameters);
-    fill(parameters.all().front(), expected.weight);
-    const Range here = part_of(kInputs, GetParam(), rank.group.rank());
-    const std::vector<float> x = columns_of(expected.x, kInputs, here);
-    std::vector<float> y(expected.y.size());
+  const auto check = [&](TensorRegion& region, RowParallelLinear& layer) {
+    const std::vector<float> x = columns_of(expected_.x, kInputs, here(region, kInputs));
+    std::vector<float> y(expected_.y.size());
     layer.forward(kRows, x, y);
-    expect_near(y, expected.y, GetParam() == 1);
+    expect_near(y, expected_.y, alone());
     std::vector<float> dx(x.size());
-    layer.backward(kRows, expected.dy, dx);
-    EXPECT_TRUE(same_bits(dx, columns_of(expected.dx, kInputs, here)));
-    layer.backward_weights(kRows, x, expected.dy);
-    const std::lock_guard lock(mutex);
-    gradients.put(parameters.all().front());
-  });
-  EXPECT_TRUE(same_bits(gradients.all().at("row.weight"), expected.dw));
+    layer.backward(kRows, expected_.dy, dx);
+    EXPECT_TRUE(same_bits(dx, columns_of(expected_.dx, kInputs, here(region, kInputs))));
+    layer.backward_weights(kRows, x, expected_.dy);
+  };
+  EXPECT_TRUE(same_bits(on_each_rank<RowParallelLinear>(false, check), expected_.dw));
 }
 
 // Rows divided between layers are gathered after rounding: the same values, at the scale of all rows.
 TEST_P(Linear, OfDividedRowsHasTheScaleOfAll) {
-  const Expected expected;
-  on_ranks(GetParam(), "tp", [&](TestRank rank) {
-    TensorRegion region(rank.group, true, rank.memory, true);
-    ParameterList parameters;
-    ColumnParallelLinear layer(parameters, {.name = "column", .inputs = kInputs, .outputs = kOutputs}, region);
-    const Storage storage(parameters);
-    fill(parameters.all().front(), expected.weight);
-    const Range here = part_of(kOutputs, GetParam(), rank.group.rank());
-    std::vector<float> y(static_cast<std::size_t>(kRows * here.count));
-    layer.forward(kRows, rows_of(expected.x, kInputs, region.held_rows(kRows)), y);
-    EXPECT_TRUE(same_bits(y, columns_of(expected.y, kOutputs, here)));
+  on_each_rank<ColumnParallelLinear>(true, [&](TensorRegion& region, ColumnParallelLinear& layer) {
+    const Range columns = here(region, kOutputs);
+    std::vector<float> y(static_cast<std::size_t>(kRows * columns.count));
+    layer.forward(kRows, rows_of(expected_.x, kInputs, region.held_rows(kRows)), y);
+    EXPECT_TRUE(same_bits(y, columns_of(expected_.y, kOutputs, columns)));
   });
 }
 
