@@ -16,12 +16,12 @@ bool ParityRow::ok() const {
 ParityTable::ParityTable(const std::string& path, const std::string& title) : file_(path) { say(title); }
 
 void ParityTable::head() {
-  say(fmt::format("{:<44} {:>5}  {:>9}  {:>7}  {:>9}  {:>9}  {:>9}", "mesh", "ranks", "loss", "at step", "gradients",
+  say(fmt::format("{:<48} {:>5}  {:>9}  {:>7}  {:>9}  {:>9}  {:>9}", "mesh", "ranks", "loss", "at step", "gradients",
                   "norm", "bound"));
 }
 
 void ParityTable::add(const ParityRow& row) {
-  say(fmt::format("{:<44} {:>5}  {:>9.1e}  {:>7}  {:>9.1e}  {:>9.1e}  {:>9.1e}  {}", row.mesh, row.ranks, row.loss,
+  say(fmt::format("{:<48} {:>5}  {:>9.1e}  {:>7}  {:>9.1e}  {:>9.1e}  {:>9.1e}  {}", row.mesh, row.ranks, row.loss,
                   row.at, row.gradients, row.norm, row.bound,
                   row.ok() ? "ok" : "FAILED" + (row.failure.empty() ? "" : ": " + row.failure)));
 }
