@@ -104,6 +104,19 @@ TEST(Run, LeavesNoProcessOfOtherHostsWhenItIsKilled) {
   expect_nothing_left(run, number, 8, SIGKILL);
 }
 
+// As in a sandbox that hides /proc: one child of a rank is in its group, the other is not.
+TEST(Run, LeavesNoProcessWhereThereIsNoProc) {
+  const std::string hidden = "unshare -rm sh -c 'mount -t tmpfs none /proc && ";
+  if (std::system((hidden + "true' 2>/dev/null").c_str()) != 0) {  // NOLINT(cert-env33-c)
+    GTEST_SKIP() << "needs a kernel that lets this user make namespaces of users and mounts; run it as root";
+  }
+  const std::string number = unlikely_number();
+  const std::string ranks = "sleep " + number + " & setsid sleep " + number + " & sleep 0.3";
+  const std::string command = hidden + "exec timeout 60 " WREATH_BINARY_DIR "/wreath run -n 2 sh -c \"" + ranks + "\"'";
+  EXPECT_EQ(std::system(command.c_str()), 0);  // NOLINT(cert-env33-c)
+  EXPECT_TRUE(processes_with(number).empty());
+}
+
 TEST(Run, LeavesNoProcessWhenItsAgentIsKilled) {
   const std::string number = unlikely_number();
   Launcher run(shell({"-n", "1"}, family(number)));
