@@ -14,10 +14,9 @@ struct Outcome {
   std::string text;
 };
 
-// Runs a program that was built, with arguments; a shell reads them, and `before` them. The text is all that it prints.
-inline Outcome run_program(const std::string& line, const std::string& before = "") {
-  const std::string command = "exec 2>&1; " + before + WREATH_BINARY_DIR "/" + line;
-  std::FILE* const output = ::popen(command.c_str(), "r");
+// Runs a line of the shell. The text is all that it prints.
+inline Outcome run_line(const std::string& line) {
+  std::FILE* const output = ::popen(("exec 2>&1; " + line).c_str(), "r");
   if (output == nullptr) return {};
   Outcome outcome;
   std::array<char, 4096> piece{};
@@ -25,6 +24,11 @@ inline Outcome run_program(const std::string& line, const std::string& before = 
   const int status = ::pclose(output);
   if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
   return outcome;
+}
+
+// Runs a program that was built, with arguments; a shell reads them, and `before` them.
+inline Outcome run_program(const std::string& line, const std::string& before = "") {
+  return run_line(before + WREATH_BINARY_DIR "/" + line);
 }
 
 inline Outcome run_command(const std::string& arguments, const std::string& before = "") {

@@ -11,6 +11,7 @@
 namespace wreath {
 namespace {
 
+using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -53,6 +54,18 @@ TEST(EveryProgram, RefusesAFlagThatItDoesNotKnow) {
     const Outcome outcome = run_program(program + " --no-such-flag </dev/null");
     EXPECT_EQ(outcome.exit_code, kUsage) << program << ": " << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr("--no-such-flag")) << program;
+  }
+}
+
+TEST(EveryProgram, OfShellDoesTheSame) {
+  for (const char* script : {"links", "two_hosts"}) {
+    const std::string path = std::string(WREATH_SOURCE_DIR "/perf/hosts/") + script;
+    const Outcome help = testing_support::run_line(path + " --help");
+    EXPECT_EQ(help.exit_code, 0) << help.text;
+    EXPECT_THAT(help.text, AllOf(HasSubstr(script), HasSubstr("Exit code"))) << script;
+    const Outcome refused = testing_support::run_line(path + " --no-such-flag");
+    EXPECT_EQ(refused.exit_code, kUsage) << refused.text;
+    EXPECT_THAT(refused.text, HasSubstr("--no-such-flag")) << script;
   }
 }
 
