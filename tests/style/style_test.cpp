@@ -262,5 +262,22 @@ TEST(Style, TheCounterOfLinesFindsFunctions) {
   EXPECT_EQ(functions[1].lines, 2u);
 }
 
+// Whoever reads of a test that was skipped learns what would make it run.
+TEST(Style, EveryTestThatIsSkippedSaysWhatToDo) {
+  int found = 0;
+  for (const SourceFile& file : source_files(kSources)) {
+    if (!file.path.starts_with("tests/") || file.path.starts_with("tests/style/")) continue;
+    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+      if (file.lines[i].find("GTEST_SKIP()") == std::string::npos) continue;
+      ++found;
+      const std::string words = file.lines[i] + (i + 1 < file.lines.size() ? file.lines[i + 1] : "");
+      const bool told = words.find("run it") != std::string::npos || words.find("install ") != std::string::npos ||
+                        words.find("kNeeds") != std::string::npos;
+      EXPECT_TRUE(told) << at(file, i) << ": what is missing, and what to do? (`run it ...`, `install ...`)";
+    }
+  }
+  EXPECT_GT(found, 30);
+}
+
 }  // namespace
 }  // namespace wreath

@@ -32,7 +32,7 @@ class Network {
   }
 
   bool made() const { return made_; }
-  static constexpr const char* kNeeds = "needs root and iproute2, and a system that lets it make network namespaces";
+  static constexpr const char* kNeeds = "makes network namespaces: install iproute2, and run it as root where that is allowed";
 
   // The namespace of a host; of the switches: -1.
   static std::string space(int host) {

@@ -187,7 +187,8 @@ WREATH_ROLE(split_poor) {
 }
 
 TEST(SplitProcess, AnErrorOfOneRankIsAnErrorOfAllThatNamesIt) {
-  if (testing_support::kSanitized) GTEST_SKIP() << "UBSan needs descriptors to look at memory";
+  if (testing_support::kSanitized)
+    GTEST_SKIP() << "UBSan needs descriptors to look at memory: run it in the preset dev";
   constexpr int kRanks = 3;
   constexpr int kPoor = 1;
   Job job("split_poor", kRanks, {{"transport", "shm"}, {"poor", std::to_string(kPoor)}});

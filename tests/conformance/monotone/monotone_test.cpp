@@ -107,10 +107,10 @@ double looked_at_again(const Tool& tool, const Cliff& cliff) {
 class Monotone : public testing::TestWithParam<Tool> {};
 
 TEST_P(Monotone, NoSizeIsMuchSlowerThanALargerOne) {
-  if (testing_support::kSanitized) GTEST_SKIP() << "times under a sanitizer say nothing";
+  if (testing_support::kSanitized) GTEST_SKIP() << "times under a sanitizer say nothing: run it in the preset dev";
   const bool asked = testing_support::rounds(0, 1) > 0;
-  if (!asked) GTEST_SKIP() << "times need a machine that does nothing else: WREATH_TEST_LONG=1";
-  if (usable_cores() < 2) GTEST_SKIP() << "two ranks need two cores";
+  if (!asked) GTEST_SKIP() << "times need a machine that does nothing else: run it there with WREATH_TEST_LONG=1";
+  if (usable_cores() < 2) GTEST_SKIP() << "two ranks need two cores: run it on more";
   const std::vector<std::size_t> sizes = sizes_up_to(GetParam().largest);
   const Times times = measure(GetParam(), sizes, kRounds);
   ASSERT_EQ(times.size(), sizes.size()) << GetParam().program << " failed";

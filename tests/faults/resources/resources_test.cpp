@@ -85,7 +85,7 @@ bool survives(const Lack& lack, int poor) {
 }
 
 TEST(Resources, WithoutDescriptorsIsAnErrorOnEveryRank) {
-  if (kSanitized) GTEST_SKIP() << "UBSan needs descriptors to look at memory";
+  if (kSanitized) GTEST_SKIP() << "UBSan needs descriptors to look at memory: run it in the preset dev";
   for (const std::string transport : {"shm", "tcp"}) {
     bool survived = false;
     for (std::int64_t spare = 0; spare < 60 && !survived && !HasFailure(); spare += rounds(4, 1)) {
@@ -117,7 +117,7 @@ bool made_or_told(const Made& made) {
 }
 
 TEST(Resources, WithoutDescriptorsRanksThatAreThreadsTellTheCause) {
-  if (kSanitized) GTEST_SKIP() << "UBSan needs descriptors to look at memory";
+  if (kSanitized) GTEST_SKIP() << "UBSan needs descriptors to look at memory: run it in the preset dev";
   for (rlim_t most = 16; most < 72; most += 2) {
     EXPECT_EQ(0, with_descriptors(most, [] { return made_or_told(Communicator::create_local(4)) ? 0 : 1; })) << most;
   }
@@ -144,12 +144,14 @@ TEST(Resources, WithoutTheRightToReadPeersSlotsServe) {
   }
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(job[rank].join(10'000 * kSlower), 0) << job.logs();
   EXPECT_EQ(to_next[kPoor - 1], "transport shm (single copy: refused: Operation not permitted)");
-  if (to_next[2] != "transport shm, single copy") GTEST_SKIP() << "the kernel lets nobody read: " << to_next[2];
+  if (to_next[2] != "transport shm, single copy")
+    GTEST_SKIP() << "nobody may read a peer's memory here, by yama or seccomp; run it as root outside of them: "
+                 << to_next[2];
   EXPECT_EQ(to_next[kPoor], "transport shm, single copy");
 }
 
 TEST(Resources, WithoutAddressSpaceIsAnErrorOnEveryRank) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer needs the address space";
+  if (kSanitized) GTEST_SKIP() << "a sanitizer needs the address space: run it in the preset dev";
   for (const std::string transport : {"shm", "tcp"}) {
     for (std::int64_t mib = 9; mib < 64 && !HasFailure(); mib += rounds(11, 3)) {
       survives({transport, "memory", mib << 20}, static_cast<int>(mib % 3));

@@ -399,7 +399,7 @@ WREATH_ROLE(fork_in_the_middle) {
 }
 
 TEST(Usage, AForkLeavesTheParentUnharmedAndTheChildWithErrors) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer's own threads do not survive the fork";
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own threads do not survive the fork: run it in the preset dev";
   for (const std::string transport : {"shm", "tcp"}) {
     Job job("fork_in_the_middle", 2, {{"transport", transport}});
     ASSERT_TRUE(job.share_id());

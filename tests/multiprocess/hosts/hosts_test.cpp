@@ -170,7 +170,7 @@ TEST(Hosts, NameACardThatIsNotThere) {
 TEST(Hosts, NameAFilteredPortBetweenRanks) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
-  if (!network.filter(0, 41'000, 41'010)) GTEST_SKIP() << "needs nft or iptables";
+  if (!network.filter(0, 41'000, 41'010)) GTEST_SKIP() << "needs nft or iptables: install nftables";
   const std::string text = Job(network, 2, with_key({{"WREATH_PORT_RANGE", "41000-41010"}}), "10").expect_no_start();
   EXPECT_THAT(text, AllOf(ContainsRegex("rank [23] .host [^)]*.: no connection to rank [01] .host "),
                           HasSubstr("10.73.0.1:4100"), HasSubstr("from 10.73.0.2 (eth0)"), HasSubstr("firewall")));
@@ -179,7 +179,7 @@ TEST(Hosts, NameAFilteredPortBetweenRanks) {
 TEST(Hosts, NameAFilteredPortOfTheMeetingPoint) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
-  if (!network.filter(0, kPort, kPort + 15)) GTEST_SKIP() << "needs nft or iptables";
+  if (!network.filter(0, kPort, kPort + 15)) GTEST_SKIP() << "needs nft or iptables: install nftables";
   const std::string text = Job(network, 2, kKey, "10").expect_no_start();
   EXPECT_THAT(text, AllOf(HasSubstr("rank 2 found no meeting point at 10.73.0.1:29873"), HasSubstr("rank 0 must be"),
                           HasSubstr("from 10.73.0.2 (eth0)"), HasSubstr("firewall")));

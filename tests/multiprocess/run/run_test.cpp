@@ -182,7 +182,8 @@ TEST(Run, BringsRanksTogether) {
 // The real one, where it is installed; tests/unit/bootstrap sets its variables everywhere. -r and -t: Debian's version
 // does not start without them under Python 3.11.
 TEST(Torchrun, BringsRanksTogether) {
-  if (::system("command -v torchrun >/dev/null") != 0) GTEST_SKIP() << "needs torchrun (python3-torch)";  // NOLINT
+  if (::system("command -v torchrun >/dev/null") != 0)
+    GTEST_SKIP() << "needs torchrun: install python3-torch";  // NOLINT
   const Folder folder;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   const std::string log = folder / "log";

@@ -407,7 +407,9 @@ TEST(Checkpoint, ARankThatDoesNotSeeTheFilesFailsTheSaveOnAllRanks) {
     world.barrier().value();
     return apart ? save(world, "checkpoints", two, 1) : Status();
   });
-  if (!apart) GTEST_SKIP() << "threads cannot have folders of their own here";
+  if (!apart)
+    GTEST_SKIP() << "threads cannot have folders of their own here: run it where unshare(2) may be called, not in a "
+                    "strict sandbox";
   EXPECT_THAT(messages, Each(AllOf(StartsWith("rank 1: "), HasSubstr("file system"))));
   EXPECT_TRUE(names_in(folder / "checkpoints").empty()) << "the save left something";
 }

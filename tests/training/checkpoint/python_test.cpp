@@ -11,7 +11,7 @@ namespace wreath::training {
 namespace {
 
 TEST(CheckpointInPython, StandardLibraryReadsEveryValue) {
-  if (std::system("python3 -c ''") != 0) GTEST_SKIP() << "no python3";
+  if (std::system("python3 -c ''") != 0) GTEST_SKIP() << "needs python3: install it";
   const wreath::test::Folder folder;
   const test::Division division{2, 1, 2, true};
   wreath::test::LocalRanks ranks(division.ranks(), {});

@@ -215,7 +215,7 @@ class OpenBlas : public testing::Test {
 };
 
 TEST_F(OpenBlas, IsCloseToTheOwnKernelForEveryTranspose) {
-  if (!chosen()) GTEST_SKIP() << "built without OpenBLAS";
+  if (!chosen()) GTEST_SKIP() << "built without OpenBLAS: install libopenblas-dev and build anew";
   for (const int transposes : {0, 1, 2, 3}) {
     for (const Shape& shape : kShapes) {
       const Matrix left = random_matrix(shape.rows, shape.inner, (transposes & 1) != 0, 5, 1);
@@ -234,7 +234,7 @@ TEST_F(OpenBlas, LeavesOtherStridesAndNothingToTheOwnKernel) {
   const Matrix right = random_matrix(40, 18, false, 1, 4);
   const MatrixView every_third{left.view.data, 20, 40, left.view.row_stride, 3};
   const auto expected = bits(chain(every_third, right.view, 0.0f));
-  if (!chosen()) GTEST_SKIP() << "built without OpenBLAS";
+  if (!chosen()) GTEST_SKIP() << "built without OpenBLAS: install libopenblas-dev and build anew";
   EXPECT_EQ(bits(product(every_third, right.view, Accumulate::No, kNan)), expected);
   const MatrixView no_columns{left.view.data, 20, 0, left.view.row_stride, 1};
   const MatrixView no_rows{right.view.data, 0, 18, right.view.row_stride, 1};

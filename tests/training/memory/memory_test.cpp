@@ -13,7 +13,7 @@ namespace wreath::training {
 namespace {
 
 TEST(Memory, ThatCannotBeHadIsNamed) {
-  if (testing_support::kSanitized) GTEST_SKIP() << "a sanitizer's allocator ends the process";
+  if (testing_support::kSanitized) GTEST_SKIP() << "a sanitizer's allocator ends the process: run it in the preset dev";
   MemoryAccounting accounting;
   constexpr std::size_t kBytes = std::size_t{1} << 46;
   std::string told;

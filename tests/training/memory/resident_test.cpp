@@ -115,7 +115,8 @@ std::string obstacle() {
 bool within_tolerance(double fall, double expected) { return std::abs(fall - expected) <= kTolerance * expected; }
 
 TEST(ResidentPeak, FallsByWhatTheFormulasSay) {
-  if (const std::string why = obstacle(); !why.empty()) GTEST_SKIP() << why;
+  if (const std::string why = obstacle(); !why.empty())
+    GTEST_SKIP() << why << "; run it in the preset dev, on a machine that has this";
   const double whole = peak_of(0);
   std::printf("stage 0: resident peak %.1f MB a rank, model state by the formula %.1f MB\n", whole / 1e6,
               formula(0) / 1e6);

@@ -123,8 +123,10 @@ void expect_seen(const char* fault, const TrainOptions& base, const Reference& r
 }
 
 void follow_everywhere(OptimizerKind optimizer, const std::string& name) {
-  if (testing_support::kSanitized) GTEST_SKIP() << "a sanitizer looks at what runs, not at where the curve ends";
-  if (testing_support::rounds(0, 1) == 0) GTEST_SKIP() << "every mesh, for about half an hour: with WREATH_TEST_LONG=1";
+  if (testing_support::kSanitized)
+    GTEST_SKIP() << "a sanitizer looks at what runs, not at where the curve ends: run it in the preset dev";
+  if (testing_support::rounds(0, 1) == 0)
+    GTEST_SKIP() << "every mesh, for about half an hour: run it with WREATH_TEST_LONG=1";
   const TrainOptions base = base_options(optimizer);
   const std::vector<NamedMesh> meshes = all_meshes(base);
   const std::string path =

@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(Meshes, Parity, testing::ValuesIn(kMeshes),
                          [](const auto& mesh) { return std::string(mesh.param.name); });
 
 TEST(ParityItself, LearnsAndKnowsItsSpread) {
-  if (!kWholeCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone";
+  if (!kWholeCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone: run it in the preset dev";
   EXPECT_LT(one_rank().losses.back(), 0.8 * one_rank().losses.front());
   std::printf("spread of 8 runs with noise of one unit in the last place: %.1e; bound %.1e\n", spread(), loss_bound());
   EXPECT_LT(loss_bound(), 1e-4);
@@ -146,7 +146,7 @@ TEST(ParityItself, LearnsAndKnowsItsSpread) {
 
 // What the bound is for: these must show.
 TEST(ParityItself, SeesALayerNormThatIsNotSynchronised) {
-  if (!kWholeCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone";
+  if (!kWholeCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone: run it in the preset dev";
   TrainOptions options = small_options();
   options.mesh = {.dp = 2};
   const TrainingRun run = train(options, kSteps, keep_a_layer_norm_apart);
@@ -154,7 +154,7 @@ TEST(ParityItself, SeesALayerNormThatIsNotSynchronised) {
 }
 
 TEST(ParityItself, SeesSumsInsteadOfMeans) {
-  if (!kWholeCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone";
+  if (!kWholeCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone: run it in the preset dev";
   TrainOptions options = small_options();
   options.mesh = {.dp = 2};
   const TrainingRun run = train(options, kSteps, take_sums_for_means);

@@ -107,7 +107,7 @@ training::FloatFormat context_format(const Trainer& trainer) {
 
 // What updates would be without float32 to add them to: the bound sees it.
 TEST_P(Mixed, NeedsMasterWeights) {
-  if (!kWholeCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone";
+  if (!kWholeCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone: run it in the preset dev";
   const auto round_masters = [](Trainer& trainer) {
     trainer.observe_gradients([&trainer](std::span<const training::Piece> pieces) {
       if (trainer.steps_done() == 0) return;

@@ -49,7 +49,7 @@ TEST_F(KeyFiles, AreRefusedWhenOthersMayRead) {
 
 TEST_F(KeyFiles, AreRefusedWhenOwnedByAnother) {
   const std::string path = write(kDigits);
-  if (::chown(path.c_str(), 12345, 12345) != 0) GTEST_SKIP() << "only root can give a file away";
+  if (::chown(path.c_str(), 12345, 12345) != 0) GTEST_SKIP() << "only root can give a file away: run it as root";
   auto key = Key::load(path);
   ASSERT_FALSE(key);
   EXPECT_THAT(key.error().message, HasSubstr("owned by user 12345"));

@@ -56,13 +56,13 @@ TEST(ConsensusModel, WhoLeftAfterTheDecisionIsNotTakenForDead) {
 }
 
 TEST(ConsensusModel, WrongSuspicionsNeverLeadToTwoSets) {
-  if (!long_run()) GTEST_SKIP() << "minutes: WREATH_TEST_LONG=1";
+  if (!long_run()) GTEST_SKIP() << "takes minutes: run it with WREATH_TEST_LONG=1";
   walk({.side = 1, .at_once = false});
   walk({.side = 12, .at_once = false});
 }
 
 TEST(ConsensusModel, WrongSuspicionsNeverLeadToTwoSetsWhereRanksLeaveAfterIt) {
-  if (!long_run()) GTEST_SKIP() << "minutes: WREATH_TEST_LONG=1";
+  if (!long_run()) GTEST_SKIP() << "takes minutes: run it with WREATH_TEST_LONG=1";
   walk({.side = 8, .at_once = false, .leavers = 4});
 }
 

@@ -36,7 +36,7 @@ TEST(Placement, RanksThatToldNothingCountNowhere) {
 TEST(Placement, AThreadMovesAndKeepsItsMask) {
   cpu_set_t before;
   ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
-  if (CPU_COUNT(&before) < 2) GTEST_SKIP() << "one core";
+  if (CPU_COUNT(&before) < 2) GTEST_SKIP() << "needs two cores: run it on more";
   const int core = ::sched_getcpu();
   std::array<Counter, 3> told{};
   Placement placement(2, &told[2], {&told[0], &told[1], &told[2]});

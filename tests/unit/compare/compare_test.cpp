@@ -1,7 +1,6 @@
 // What a comparison makes of its times, how it starts the others, and that it never waits for ever.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <cstdio>
@@ -19,9 +18,9 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::StartsWith;
 using testing::IsSupersetOf;
 using testing::Not;
+using testing::StartsWith;
 
 Times times_of(std::vector<double> us) {
   Times times;
@@ -93,7 +92,7 @@ TEST(OwnNetwork, IsUnderTheCongestionControlAsked) {
     std::fputs(entered.error().message.c_str(), stderr);
     ::_exit(77);
   };
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  if (::geteuid() != 0) GTEST_SKIP() << "makes a network namespace: run it as root";
   EXPECT_EXIT(enter("reno"), testing::ExitedWithCode(0), "");
   EXPECT_EXIT(enter("nonsense"), testing::ExitedWithCode(77), "'nonsense' is no congestion control");
 }

@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(Fence, Sleepers, testing::Bool());
 TEST_P(Sleepers, MissNoMessageBetweenLookAndSleep) {
   Pair pair(shape_of(4), false);
   if (GetParam()) {
-    if (!can_fence_others()) GTEST_SKIP() << "this kernel has no such fence";
+    if (!can_fence_others()) GTEST_SKIP() << "needs membarrier(2) of Linux 4.16: run it on a newer kernel";
     register_for_fences();
     pair.segments[1]->let_sleepers_fence();
     bool fenced = false;

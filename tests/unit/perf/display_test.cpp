@@ -114,7 +114,7 @@ std::array<int, 2> bound(const std::array<int, 2>& allowed) {
 
 TEST(Cores, ThatALauncherHasSharedOutAreKept) {
   const std::vector<int> all = allowed_cores();
-  if (all.size() < 2) GTEST_SKIP() << "needs two cores";
+  if (all.size() < 2) GTEST_SKIP() << "needs two cores: run it on more";
   EXPECT_THAT(bound({all[1], all[0]}), testing::ElementsAre(all[1], all[0]));
   EXPECT_THAT(bound({all[0], all[0]}), testing::ElementsAre(-1, -1)) << "two ranks on one core";
 }

@@ -18,7 +18,7 @@ Limits limits_of(const CollectiveRow& row, const char* transport, int ranks) {
 }
 
 TEST(Limits, AreThoseOfEverySizeAndGrowWithIt) {
-  if (pick_cores(2).empty()) GTEST_SKIP() << "a limit needs a core for each of two ranks; run on two cores or more";
+  if (pick_cores(2).empty()) GTEST_SKIP() << "a limit needs a core for each of two ranks: run it on more";
   int measured = 0;
   for (const CollectiveRow& row : collectives()) {
     for (const char* transport : {"shm", "tcp"}) {
@@ -46,7 +46,7 @@ TEST(Limits, AreNotThereWithFewerCoresThanRanks) {
 }
 
 TEST(Limits, AreOfTheBytesThatRowsHave) {
-  if (pick_cores(2).empty()) GTEST_SKIP() << "a limit needs a core for each of two ranks; run on two cores or more";
+  if (pick_cores(2).empty()) GTEST_SKIP() << "a limit needs a core for each of two ranks: run it on more";
   Options options;
   options.limits = true;
   options.sizes.list = {100};

@@ -179,7 +179,7 @@ TEST(ThisMachine, ShowsTheInterfacesOfItsNamespaceOnly) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this user may not make network namespaces; runs as root";
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "makes a network namespace: run it as root";
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 

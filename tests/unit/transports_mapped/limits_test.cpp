@@ -63,13 +63,14 @@ TEST(Limits, OfFileSizeAreErrors) {
 }
 
 TEST(Limits, OfDescriptorsAreErrors) {
-  if (WREATH_SANITIZED) GTEST_SKIP() << "sanitizers need descriptors of their own";
+  if (WREATH_SANITIZED) GTEST_SKIP() << "sanitizers need descriptors of their own: run it in the preset dev";
   expect_refusal(RLIMIT_NOFILE, 3, "memfd_create: Too many open files", [] { return allocate_error(4096); });
   expect_refusal(RLIMIT_NOFILE, 3, "eventfd: Too many open files", [] { return segment_error(false); });
 }
 
 TEST(Limits, OfAddressSpaceAreErrors) {
-  if (WREATH_SANITIZED) GTEST_SKIP() << "sanitizers need more address space than any limit leaves";
+  if (WREATH_SANITIZED)
+    GTEST_SKIP() << "sanitizers need more address space than any limit leaves: run it in the preset dev";
   constexpr rlim_t kSpace = rlim_t{256} << 20;
   expect_refusal(RLIMIT_AS, kSpace, "mmap: Cannot allocate memory", [] { return allocate_error(kSpace); });
 }
