@@ -1,6 +1,11 @@
 // micro: the library's kernels, FIFOs, steps and plans alone; kernels beside the bandwidth of the memory they use.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+#include <vector>
+
 #include "perf/limits/machine.hpp"
 #include "perf/limits/memory.hpp"
 #include "perf/limits/shm.hpp"
@@ -25,10 +30,24 @@ void add_context() {
   add_bandwidth("DRAM", 4 * machine.l3_bytes);
 }
 
+// Before the flags, which Google Benchmark lists by itself.
+void print_help() {
+  fmt::print(
+      "Measures parts of Wreath alone: copies, reductions and casts by instruction set, FIFO hops, steps, plans.\n"
+      "docs/benchmarking.md says what the names mean. All of it takes minutes; it is made to be filtered:\n"
+      "  micro --benchmark_list_tests=true                       the names\n"
+      "  micro --benchmark_filter=reduce/float16                 those with this in their name\n"
+      "  micro --benchmark_filter=fifo --benchmark_repetitions=5 --benchmark_out=fifo.json\n"
+      "\nUsage: micro [FLAGS of Google Benchmark]; exit code 2 where no name matches\n");
+  std::fflush(stdout);
+}
+
 }  // namespace
 }  // namespace wreath::perf
 
 int main(int argc, char** argv) {
+  const std::vector<std::string_view> arguments(argv + 1, argv + argc);
+  if (std::find(arguments.begin(), arguments.end(), "--help") != arguments.end()) wreath::perf::print_help();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   wreath::perf::add_context();
@@ -39,7 +58,7 @@ int main(int argc, char** argv) {
   wreath::perf::register_plans();
   wreath::perf::register_executor();
   wreath::perf::register_training();
-  benchmark::RunSpecifiedBenchmarks();
+  const std::size_t matched = benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
-  return 0;
+  return matched == 0 ? 2 : 0;
 }
