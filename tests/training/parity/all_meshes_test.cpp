@@ -55,8 +55,10 @@ Reference reference_of(const TrainOptions& base, std::int64_t layers, ParityTabl
 
 ParityRow compare(const NamedMesh& mesh, const Reference& reference, const Prepare& prepare = {}) {
   ParityRow row{.mesh = mesh.name, .ranks = mesh.options.mesh.ranks(), .bound = reference.bound};
+  CommunicatorOptions patient;  // with many ranks on few busy cores
+  patient.timeouts.stall_ms = 600'000;
   try {
-    const TrainingRun run = train(mesh.options, kSteps, prepare);
+    const TrainingRun run = train(mesh.options, kSteps, prepare, patient);
     const StepDifference worst = worst_step(reference.alone.losses, run.losses);
     row.loss = worst.value;
     row.at = worst.step;
