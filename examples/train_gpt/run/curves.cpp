@@ -12,7 +12,7 @@ namespace wreath::gpt {
 
 namespace {
 
-constexpr double kWidth = 760, kHeight = 280, kLeft = 60, kRight = 12, kTop = 26, kBottom = 40;
+constexpr double kWidth = 760, kHeight = 280, kLeft = 60, kRight = 28, kTop = 26, kBottom = 40;
 constexpr int kTicks = 6;               // about
 constexpr std::size_t kFewPoints = 40;  // are marked
 
