@@ -240,7 +240,7 @@ StepResult Trainer::step() {
     pipeline_->run_step();
   });
   timed(phases_.gradients, [&] { strategy_->finish_backward(); });
-  if (observer_) observer_(strategy_->pieces());
+  for (const GradientObserver& observer : observers_) observer(strategy_->pieces());
   // All that the ranks find together comes first: where weights are whole, a step changes nothing until it cannot fail.
   measure(result);
   optimize(result);

@@ -50,9 +50,10 @@ class Trainer {
   ~Trainer();
 
   StepResult step();
-  // Called in each step once gradients are whole, times the loss scale, before they are clipped and used.
+  // Called in each step once gradients are whole, times the loss scale, before they are clipped and used;
+  // several in the order in which they came.
   using GradientObserver = std::function<void(std::span<const training::Piece>)>;
-  void observe_gradients(GradientObserver observer) { observer_ = std::move(observer); }
+  void observe_gradients(GradientObserver observer) { observers_.push_back(std::move(observer)); }
   // Weights and moments were loaded into the pieces (checkpoint.hpp): goes on as after so many steps.
   void resume_at(std::int64_t steps, std::int64_t optimizer_steps);
   // What else a checkpoint keeps (TrainingState::text), and the way back. InvalidArgument: not of such a run.
@@ -118,7 +119,7 @@ class Trainer {
   std::unique_ptr<training::DataParallel> strategy_;
   std::unique_ptr<training::Optimizer> optimizer_;
   std::unique_ptr<training::GradScaler> scaler_;
-  GradientObserver observer_;
+  std::vector<GradientObserver> observers_;
   PhaseSeconds phases_;
 };
 

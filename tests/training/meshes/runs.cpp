@@ -73,11 +73,11 @@ TrainingRun train(const TrainOptions& options, std::int64_t steps, const Prepare
     const auto world = std::make_shared<Communicator>(std::move(of_rank));
     try {
       const std::unique_ptr<Trainer> trainer = Trainer::create(world, options, small_text()).value();
+      if (prepare) prepare(*trainer);
       trainer->observe_gradients([&](std::span<const training::Piece> pieces) {
         const std::lock_guard lock(mutex);
         if (trainer->steps_done() == 0) collect(pieces, true, run.first_gradients);
       });
-      if (prepare) prepare(*trainer);
       for (std::int64_t step = 0; step < steps; ++step) {
         const StepResult result = trainer->step();
         if (world->rank() != 0) continue;

@@ -18,7 +18,7 @@
 
 namespace wreath {
 
-inline std::pair<Fd, Fd> socket_pair() {
+inline std::pair<Fd, Fd> packet_pair() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) ADD_FAILURE() << "socketpair";
   return {Fd(ends[0]), Fd(ends[1])};
@@ -80,7 +80,7 @@ struct PeerProcess {
 };
 template <typename Body>
 PeerProcess start_peer(Body body) {
-  auto [ours, theirs] = socket_pair();
+  auto [ours, theirs] = packet_pair();
   const pid_t child = start_child([&body, parents = &ours, childs = &theirs] {
     *parents = Fd();  // so that each end notices when the other is gone
     body(std::move(*childs));

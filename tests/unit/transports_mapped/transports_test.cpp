@@ -172,7 +172,7 @@ TEST_F(ForeignMemory, MustHaveTheAnnouncedSize) {
 
 TEST_F(ForeignMemory, MustBeADescriptorThatIsOpen) {
   EXPECT_THAT(error_of(Fd(), 4096).code, ErrorCode::Unavailable);
-  EXPECT_THAT(error_of(socket_pair().first, 4096).code, ErrorCode::Mismatch);
+  EXPECT_THAT(error_of(packet_pair().first, 4096).code, ErrorCode::Mismatch);
 }
 
 }  // namespace
