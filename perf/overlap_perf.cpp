@@ -17,6 +17,8 @@
 #include "perf/common/run.hpp"
 #include "perf/common/sizes.hpp"
 #include "perf/common/statistics.hpp"
+#include "tools/command_line/numbers.hpp"
+#include "tools/command_line/program.hpp"
 #include "wreath/units.hpp"
 #include "wreath/wreath.hpp"
 
@@ -202,9 +204,10 @@ int run_rank(const Options& options, std::size_t bytes) {
 
 int run(int argc, char** argv) {
   CLI::App app{"Measures how much of an all_reduce is hidden behind a computation that takes as long.", "overlap_perf"};
+  command_line::set_style(app);
   Options options;
-  app.add_option("--ranks", options.ranks, "starts this many processes on this host")->check(CLI::Range(1, 4096));
-  app.add_option("--rounds", options.rounds, "rounds (11)")->check(CLI::Range(1, 100000));
+  command_line::add_number(app, "--ranks", options.ranks, {1, 4096}, "starts this many processes on this host");
+  command_line::add_number(app, "--rounds", options.rounds, {1, 100000}, "rounds (11)");
   app.add_option("--size", options.size, "of the vector (16M)")->check(check_size);
   app.add_option("--transport", options.transport, "the allowed transport; all when left out")->check(check_transport);
   app.add_option("-J,--json", options.json_path, "numbers")->check(check_output_file);
@@ -212,7 +215,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return error.get_exit_code() == 0 ? app.exit(error) : fail({ErrorCode::InvalidArgument, error.what()});
+    return command_line::finish(app, error);
   }
   const auto bytes = parse_bytes(options.size);
   if (!bytes) return fail(bytes.error());
@@ -220,6 +223,7 @@ int run(int argc, char** argv) {
     return fail({ErrorCode::InvalidArgument, fmt::format("--size {}: a float32 has 4 bytes", options.size)});
   }
   const bool starts = options.ranks > 0 && options.start_descriptor < 0;
+  if (const Status once = check_started_once(); starts && !once) return fail(once.error());
   if (starts) return launch(options.ranks, 1, std::vector<std::string>(argv, argv + argc));
   return run_rank(options, *bytes);
 }
@@ -227,4 +231,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace wreath::perf
 
-int main(int argc, char** argv) { return wreath::perf::run(argc, argv); }
+int main(int argc, char** argv) {
+  return wreath::command_line::run_main([&] { return wreath::perf::run(argc, argv); });
+}

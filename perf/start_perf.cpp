@@ -15,6 +15,8 @@
 #include "perf/common/launch.hpp"
 #include "perf/common/machine.hpp"
 #include "perf/common/statistics.hpp"
+#include "tools/command_line/numbers.hpp"
+#include "tools/command_line/program.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath::perf {
@@ -150,9 +152,10 @@ int measure(const Options& options, const std::string& program) {
 
 int run(int argc, char** argv) {
   CLI::App app{"Measures how long a job takes to start.", "start_perf"};
+  command_line::set_style(app);
   Options options;
-  app.add_option("--ranks", options.ranks, "numbers of ranks")->delimiter(',')->check(CLI::Range(1, 4096));
-  app.add_option("--rounds", options.rounds, "starts of each (7)")->check(CLI::Range(1, 1000));
+  command_line::add_numbers(app, "--ranks", options.ranks, {1, 4096}, "numbers of ranks (4,64)")->delimiter(',');
+  command_line::add_number(app, "--rounds", options.rounds, {1, 1000}, "starts of each (7)");
   app.add_option("--transport", options.transport, "the allowed transport; all when left out")->check(check_transport);
   app.add_option("-J,--json", options.json_path, "numbers")->check(check_output_file);
   app.add_option("--start-descriptor", options.start_descriptor)->group("");
@@ -160,12 +163,16 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return error.get_exit_code() == 0 ? app.exit(error) : fail(2, error.what());
+    return command_line::finish(app, error);
   }
-  return options.start_descriptor >= 0 ? run_rank(options) : measure(options, argv[0]);
+  if (options.start_descriptor >= 0) return run_rank(options);
+  const Status once = check_started_once();
+  return once ? measure(options, argv[0]) : fail(exit_code(once.error().code), once.error().message);
 }
 
 }  // namespace
 }  // namespace wreath::perf
 
-int main(int argc, char** argv) { return wreath::perf::run(argc, argv); }
+int main(int argc, char** argv) {
+  return wreath::command_line::run_main([&] { return wreath::perf::run(argc, argv); });
+}

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <system_error>
 
+#include "wreath/environment.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {
@@ -30,15 +32,11 @@ inline CLI::Validator not_empty() {
   return CLI::Validator([](const std::string& text) { return std::string(text.empty() ? "it is empty" : ""); }, "");
 }
 
-// For numbers without an upper bound, which CLI11's own messages spell with 300 digits.
-inline CLI::Validator at_least(double least) {
-  return CLI::Validator(
-      [least](const std::string& text) {
-        double value = 0;
-        const bool good = CLI::detail::lexical_cast(text, value) && !(value < least);
-        return good ? std::string() : fmt::format("'{}' is no number of at least {:g}", text, least);
-      },
-      "");
+// For commands that start ranks: says where MPI's launcher started several of this command, each of which does so.
+inline void warn_of_strangers() {
+  const auto job = environment_job();
+  if (!job || job->strangers.empty()) return;
+  fmt::print(stderr, "wreath: warning: {}: each of these processes starts ranks of its own\n", job->strangers);
 }
 
 // Of --root: a folder, or empty.

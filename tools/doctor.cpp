@@ -7,6 +7,7 @@
 #include <string>
 
 #include "src/base/config.hpp"
+#include "tools/command_line/numbers.hpp"
 #include "tools/commands.hpp"
 #include "tools/doctor/findings.hpp"
 #include "tools/doctor/memory.hpp"
@@ -29,9 +30,6 @@ int complain(const Error& error) {
 }
 
 Status check(const Arguments& arguments) {
-  if (arguments.ranks < 1 || arguments.ranks > kMostRanks) {
-    return Error{ErrorCode::InvalidArgument, fmt::format("--ranks {}: 1 to {}", arguments.ranks, kMostRanks)};
-  }
   WREATH_TRY(check_root(arguments.root));
   if (arguments.memory && !arguments.root.empty()) {
     return Error{ErrorCode::InvalidArgument, "--memory starts ranks here, and --root is another machine: one of them"};
@@ -42,6 +40,7 @@ Status check(const Arguments& arguments) {
 int doctor(const Arguments& arguments) {
   if (const Status good = check(arguments); !good) return complain(good.error());
   if (arguments.memory) {
+    warn_of_strangers();
     const Status reported = report_memory(arguments.ranks, arguments.json);
     return reported ? 0 : complain(reported.error());
   }
@@ -62,11 +61,13 @@ std::function<int()> add_doctor(CLI::App& command) {
       "problem, 2 wrong usage");
   const auto arguments = std::make_shared<Arguments>();
   command.add_flag("--memory", arguments->memory, "instead: the memory budget, and what ranks of this host hold");
-  command.add_option("--ranks", arguments->ranks, "for --memory: ranks to start on this host")
+  command_line::add_number(command, "--ranks", arguments->ranks, {1, kMostRanks},
+                           "for --memory: ranks to start on this host")
       ->needs("--memory")
       ->capture_default_str();
   command.add_flag("--json", arguments->json, "as JSON (docs/formats.md has the keys)");
   command.add_option("--root", arguments->root, "read /sys and /proc below this folder: a copy of another machine's")
+      ->type_name("FOLDER")
       ->check(not_empty());
   return [arguments] { return doctor(*arguments); };
 }

@@ -1,18 +1,14 @@
 // The `wreath` command: a table of subcommands.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <string>
 #include <string_view>
 
+#include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
-#include "wreath/result.hpp"
 
 namespace wreath {
 namespace {
@@ -51,13 +47,6 @@ void refuse_unknown(const CLI::App& app, int argc, char** argv) {
   }
 }
 
-// Of what is missing and what is not known, CLI11 names the first alone.
-std::string words_of(const CLI::App& app, const CLI::ParseError& error) {
-  const auto unknown = app.remaining(true);
-  const bool required = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
-  return required && !unknown.empty() ? CLI::ExtrasError(unknown).what() : error.what();
-}
-
 std::string help_of(int argc, char** argv) {
   if (argc > 1 && known(argv[1])) return fmt::format("`wreath {} --help` explains it", argv[1]);
   return "`wreath --help` lists the subcommands";
@@ -65,6 +54,7 @@ std::string help_of(int argc, char** argv) {
 
 int run(int argc, char** argv) {
   CLI::App app{"Looks into Wreath, the collective communication library.", "wreath"};
+  command_line::set_style(app);
   app.set_version_flag("--version", "wreath " WREATH_VERSION);
   app.require_subcommand(1);
   std::array<std::function<int()>, kSubcommands.size()> actions;
@@ -77,7 +67,7 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "wreath: error: {}\n{}\n", words_of(app, error), help_of(argc, argv));
+    fmt::print(stderr, "wreath: error: {}\n{}\n", command_line::words_of(app, error), help_of(argc, argv));
     return kUsage;
   }
   for (std::size_t i = 0; i < kSubcommands.size(); ++i) {
@@ -86,30 +76,9 @@ int run(int argc, char** argv) {
   return kUsage;
 }
 
-// Else a pipe or socket would get their numbers, and what is printed.
-void open_standard_streams() {
-  int opened = 0;
-  while (opened >= 0 && opened <= STDERR_FILENO) opened = ::open("/dev/null", O_RDWR);
-  if (opened > STDERR_FILENO) (void)::close(opened);
-}
-
-int output_lost() {
-  const std::string why = std::strerror(errno);
-  (void)std::fputs(fmt::format("wreath: error: standard output: {}\n", why).c_str(), stderr);
-  return exit_code(ErrorCode::System);
-}
-
 }  // namespace
 }  // namespace wreath
 
 int main(int argc, char** argv) {
-  wreath::open_standard_streams();
-  try {
-    const int code = wreath::run(argc, argv);
-    return std::fflush(stdout) == 0 ? code : wreath::output_lost();
-  } catch (const std::exception& error) {
-    if (std::ferror(stdout) != 0) return wreath::output_lost();
-    (void)std::fputs(fmt::format("wreath: error: {}\n", error.what()).c_str(), stderr);
-    return 1;
-  }
+  return wreath::command_line::run_main([&] { return wreath::run(argc, argv); });
 }

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/command_line/numbers.hpp"
+#include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
 #include "wreath/units.hpp"
 
@@ -157,13 +159,14 @@ int run_show(const PlanArguments& arguments) {
 }
 
 void add_common(CLI::App& command, PlanArguments& arguments) {
-  command.add_option("--algorithm", arguments.algorithm, "only rows of this name: ring, two_shot, bruck, ...");
-  command.add_option("--lanes", arguments.lanes, "data lanes: copies of the schedule that share every part")
-      ->check(at_least(1))
+  command.add_option("--algorithm", arguments.algorithm, "only rows of this name: ring, two_shot, bruck, ...")
+      ->type_name("NAME");
+  command_line::add_number(command, "--lanes", arguments.lanes, {1},
+                           "data lanes: copies of the schedule that share every part")
       ->capture_default_str();
-  command.add_option("--root", arguments.root, "the root of a broadcast, reduce, gather or scatter")
-      ->check(at_least(0));
-  command.add_option("--tile", arguments.tile, "bytes of a tile")->capture_default_str();
+  command_line::add_number(command, "--root", arguments.root, {0}, "the root of a broadcast, reduce, gather or scatter")
+      ->type_name("RANK");
+  command.add_option("--tile", arguments.tile, "bytes of a tile")->capture_default_str()->type_name("SIZE");
   command.add_flag("--json", arguments.json, "print JSON");
 }
 
@@ -175,8 +178,8 @@ void add_show(CLI::App& plan, PlanArguments& arguments) {
   CLI::App* show = plan.add_subcommand("show", "print the steps of each rank, lane by lane");
   show->add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...")->required();
   show->add_option("SIZE", arguments.size, kSizeHelp)->required();
-  show->add_option("--ranks", arguments.ranks, "N or A..B (default 4)");
-  show->add_option("--rank", arguments.rank, "only this rank")->check(at_least(0));
+  show->add_option("--ranks", arguments.ranks, "N or A..B (default 4)")->type_name("N");
+  command_line::add_number(*show, "--rank", arguments.rank, {0}, "only this rank")->type_name("RANK");
   add_common(*show, arguments);
   show->footer(
       "A line is a step, done once per tile. A message is written RANK.LANE where its sender's lane\n"
@@ -191,7 +194,7 @@ void add_verify(CLI::App& plan, PlanArguments& arguments) {
   CLI::App* verify = plan.add_subcommand("verify", "prove schedules right for all data and all timings");
   verify->add_option("COLLECTIVE", arguments.collective, "only its rows");
   verify->add_option("SIZE", arguments.size, std::string("prove this size instead of the sweep: ") + kSizeHelp);
-  verify->add_option("--ranks", arguments.ranks, "N or A..B (default 1..64)");
+  verify->add_option("--ranks", arguments.ranks, "N or A..B (default 1..64)")->type_name("N");
   verify->add_flag("--all", arguments.all, "the sweep over counts, lanes, slots and resident lanes (the default)");
   add_common(*verify, arguments);
   verify->footer(
@@ -208,12 +211,12 @@ void add_simulate(CLI::App& plan, PlanArguments& arguments) {
   CLI::App* simulate = plan.add_subcommand("simulate", "time schedules on a machine of equal links");
   simulate->add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...")->required();
   simulate->add_option("SIZE", arguments.size, kSizeHelp)->required();
-  simulate->add_option("--ranks", arguments.ranks, "N or A..B (default 8)");
-  simulate->add_option("--latency", arguments.model.latency_us, "us of a message")
-      ->check(at_least(0))
+  simulate->add_option("--ranks", arguments.ranks, "N or A..B (default 8)")->type_name("N");
+  command_line::add_number(*simulate, "--latency", arguments.model.latency_us, {0}, "us of a message")
+      ->type_name("NUMBER")
       ->capture_default_str();
-  simulate->add_option("--bandwidth", arguments.model.bandwidth_gb_s, "GB/s that a rank sends")
-      ->check(at_least(1e-6))
+  command_line::add_number(*simulate, "--bandwidth", arguments.model.bandwidth_gb_s, {1e-6}, "GB/s that a rank sends")
+      ->type_name("NUMBER")
       ->capture_default_str();
   add_common(*simulate, arguments);
   simulate->footer(
@@ -228,11 +231,12 @@ void add_explain(CLI::App& plan, PlanArguments& arguments) {
   CLI::App* explain = plan.add_subcommand("explain", "say which plan a call gets, and why not another");
   explain->add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...")->required();
   explain->add_option("SIZE", arguments.size, kSizeHelp)->required();
-  explain->add_option("--ranks", arguments.ranks, "N (default 2)");
-  explain->add_option("--transport", arguments.transport, "shm (ranks map each other's memory) or tcp (a wire)")
-      ->check(CLI::IsMember({"shm", "tcp"}))
+  explain->add_option("--ranks", arguments.ranks, "N (default 2)")->type_name("N");
+  const char* const transport = "shm: ranks map each other's memory; tcp: a wire";
+  command_line::one_of(explain->add_option("--transport", arguments.transport, transport), {"shm", "tcp"})
       ->capture_default_str();
-  explain->add_option("--tuning", arguments.tuning, "a file of `wreath tune`, or none (default: this machine's)");
+  explain->add_option("--tuning", arguments.tuning, "a file of `wreath tune`, or none (default: this machine's)")
+      ->type_name("FILE");
   explain->add_flag("--any-order", arguments.any_order, "sums in any order, as with WREATH_REPRODUCIBLE=0");
   explain->add_flag("--json", arguments.json, "print JSON");
   explain->footer(

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +12,8 @@
 #include <vector>
 
 #include "src/base/config.hpp"
+#include "tools/command_line/numbers.hpp"
+#include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
 #include "tools/run/agent.hpp"
 #include "tools/run/launcher.hpp"
@@ -168,7 +169,6 @@ Status complete(Arguments& arguments, const std::vector<std::string>& parsed, co
     if (variable.empty() || variable.front() == '=')
       return refuse(fmt::format("--env '{}': NAME or NAME=VALUE", variable));
   }
-  if (std::isnan(arguments.grace_s)) return refuse("--grace nan: a number of seconds from 0 to 3600");
   std::error_code ignored;
   if (plan.program.empty()) plan.program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
   plan.grace_ms = static_cast<std::int64_t>(arguments.grace_s * 1000);
@@ -184,6 +184,7 @@ int run(Arguments& arguments, const std::vector<std::string>& parsed, const std:
     fmt::print(stderr, "wreath: error: {}\n", ready.error().message);
     return exit_code(ready.error().code);
   }
+  warn_of_strangers();
   return launcher::launch(arguments.plan);
 }
 
@@ -192,7 +193,7 @@ void add_elastic_options(CLI::App& command, Arguments& arguments) {
   CLI::Option* const flag =
       command.add_flag("--elastic", arguments.is_elastic, "go on when ranks are lost, and start others in their place");
   const auto add_count = [&](const char* name, int& value, int least, const char* meaning) {
-    command.add_option(name, value, meaning)->check(CLI::Range(least, kMostRanks))->type_name("N")->needs(flag);
+    command_line::add_number(command, name, value, {least, kMostRanks}, meaning)->needs(flag);
   };
   add_count("--min", elastic.min_ranks, 1, "with fewer ranks left, all start again (default: 1)");
   add_count("--max", elastic.max_ranks, 1, "most ranks that work at a time (default: -n)");
@@ -213,10 +214,8 @@ std::function<int()> add_run(CLI::App& command) {
   command.preparse_callback([&command](std::size_t) { command.get_parent()->allow_extras(); });
   const auto arguments = std::make_shared<Arguments>();
   launcher::Plan& plan = arguments->plan;
-  command
-      .add_option("-n,--ranks", arguments->ranks, "ranks in all (default: one for each core; with hosts: each slot)")
-      ->check(CLI::Range(1, kMostRanks))
-      ->type_name("N");
+  command_line::add_number(command, "-n,--ranks", arguments->ranks, {1, kMostRanks},
+                           "ranks in all (default: one for each core; with hosts: each slot)");
   command.add_option("--hosts", arguments->hosts, "hosts, with the ranks that fit: a,b:4")
       ->type_name("a,b,...")
       ->check(not_empty());
@@ -224,9 +223,8 @@ std::function<int()> add_run(CLI::App& command) {
       ->type_name("FILE")
       ->check(not_empty());
   command.add_flag("-v,--verbose", plan.verbose, "say where ranks run, their cores, and how they meet and end");
-  command.add_option("--bind", arguments->bind, "cores: each rank its share of its host's; none: all of them")
-      ->check(CLI::IsMember({"cores", "none"}))
-      ->capture_default_str();
+  const char* const bind = "cores: each rank its share of its host's; none: all of them";
+  command_line::one_of(command.add_option("--bind", arguments->bind, bind), {"cores", "none"})->capture_default_str();
   command.add_option("--env", plan.environment, "a variable for all ranks: NAME (as it is here) or NAME=VALUE")
       ->type_size(1)
       ->allow_extra_args(false)
@@ -235,8 +233,9 @@ std::function<int()> add_run(CLI::App& command) {
   command.add_option("--output", plan.output, "also write what each rank says to files in this folder")
       ->type_name("DIR")
       ->check(not_empty());
-  command.add_option("--grace", arguments->grace_s, "seconds from SIGTERM to SIGKILL, when the job ends early")
-      ->check(CLI::Range(0.0, 3600.0))
+  command_line::add_number(command, "--grace", arguments->grace_s, {0, 3600},
+                           "seconds from SIGTERM to SIGKILL, when the job ends early")
+      ->type_name("SECONDS")
       ->capture_default_str();
   command.add_option("--address", plan.address, "where other hosts reach rank 0 (default: by its host's name)")
       ->type_name("ADDR")

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "tools/command_line/numbers.hpp"
 #include "tools/commands.hpp"
 #include "tools/topo/outline.hpp"
 #include "tools/topo/show.hpp"
@@ -32,9 +33,6 @@ int complain(const Error& error) {
 }
 
 Status check(const Arguments& arguments) {
-  if (arguments.ranks < 0 || arguments.ranks > kMostRanks) {
-    return Error{ErrorCode::InvalidArgument, fmt::format("--ranks {}: 1 to {}", arguments.ranks, kMostRanks)};
-  }
   WREATH_TRY(check_root(arguments.root));
   const int ways = (arguments.ranks > 0 ? 1 : 0) + (arguments.job ? 1 : 0) + (arguments.root.empty() ? 0 : 1);
   if (ways > 1) {
@@ -92,6 +90,7 @@ Status run(const Arguments& arguments) {
   // Forked before anything here makes a thread.
   const Topology topology = read_topology(arguments.root);
   if (arguments.ranks > 0) {
+    warn_of_strangers();
     const auto ranks = local_ranks(topology, arguments.ranks);
     return ranks ? show(arguments, topology, *ranks) : Status(ranks.error());
   }
@@ -106,13 +105,15 @@ std::function<int()> add_topo(CLI::App& command) {
       "what this machine is made of: packages, NUMA nodes, caches, cores, GPUs, networks; and which transport links "
       "which ranks, and why");
   const auto arguments = std::make_shared<Arguments>();
-  command.add_option("--ranks", arguments->ranks, "start so many processes here, and show what links them");
+  command_line::add_number(command, "--ranks", arguments->ranks, {1, kMostRanks},
+                           "start so many processes here, and show what links them");
   command.add_flag("--job", arguments->job,
                    "all ranks of a job run this, as in `wreath run -n 4 wreath topo --job`: "
                    "rank 0 shows its machine, and what links them");
   command.add_flag("--json", arguments->json, "as JSON (docs/formats.md has the keys)");
-  command.add_option("--svg", arguments->svg, "also draw it, into this file")->check(not_empty());
+  command.add_option("--svg", arguments->svg, "also draw it, into this file")->type_name("FILE")->check(not_empty());
   command.add_option("--root", arguments->root, "read /sys and /proc below this folder: a copy of another machine's")
+      ->type_name("FOLDER")
       ->check(not_empty());
   return [arguments] {
     const Status status = run(*arguments);

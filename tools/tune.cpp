@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/command_line/numbers.hpp"
+#include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
 #include "wreath/units.hpp"
 
@@ -62,18 +64,20 @@ int run(TuneArguments& arguments) {
 
 std::function<int()> add_tune(CLI::App& command) {
   const auto arguments = std::make_shared<TuneArguments>();
-  command.add_option("--ranks", arguments->more_ranks, "tune N ranks of this host, too (2 are always tuned)")
-      ->check(CLI::Range(2, 64))
-      ->type_name("N ...");
-  command.add_option("--transport", arguments->transports, "shm or tcp (default: both)")
-      ->check(CLI::IsMember({"shm", "tcp"}));
-  command.add_option("--collective", arguments->collectives, "all_reduce, broadcast, ... (default: all)");
-  command.add_option("--smallest", arguments->smallest, "smallest size")->capture_default_str();
-  command.add_option("--largest", arguments->largest, "largest size")->capture_default_str();
-  command.add_option("--seconds", arguments->request.seconds, "how long each number of ranks may take, about")
-      ->check(CLI::Range(1.0, 36000.0))
+  command_line::add_numbers(command, "--ranks", arguments->more_ranks, {2, 64},
+                            "tune N ranks of this host, too (2 are always tuned)");
+  command_line::one_of(command.add_option("--transport", arguments->transports, "between ranks (default: both)"),
+                       {"shm", "tcp"});
+  command.add_option("--collective", arguments->collectives, "all_reduce, broadcast, ... (default: all)")
+      ->type_name("NAME");
+  command.add_option("--smallest", arguments->smallest, "smallest size")->capture_default_str()->type_name("SIZE");
+  command.add_option("--largest", arguments->largest, "largest size")->capture_default_str()->type_name("SIZE");
+  command_line::add_number(command, "--seconds", arguments->request.seconds, {1, 36000},
+                           "how long each number of ranks may take, about")
+      ->type_name("SECONDS")
       ->capture_default_str();
-  command.add_option("-o,--output", arguments->request.output, "the file (default: this machine's in your cache)");
+  command.add_option("-o,--output", arguments->request.output, "the file (default: this machine's in your cache)")
+      ->type_name("FILE");
   command.add_option("--start-descriptor", arguments->request.start_descriptor)->group("");
   command.add_option("--part-file", arguments->request.part_file)->group("");
   command.footer(

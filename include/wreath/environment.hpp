@@ -11,9 +11,10 @@ namespace wreath {
 struct EnvironmentJob {
   int rank = 0;
   int ranks = 1;
-  std::string source;     // which variables said so, for messages: "torchrun's variables (RANK, WORLD_SIZE)"
-  int local_rank = -1;    // among the ranks of this host; -1: not said
-  bool launched = false;  // false: nobody says anything, and this process is alone
+  std::string source;          // which variables said so, for messages: "torchrun's variables (RANK, WORLD_SIZE)"
+  int local_rank = -1;         // among the ranks of this host; -1: not said
+  bool launched = false;       // false: nobody says anything, and this process is alone
+  std::string strangers = {};  // alone, but MPI's launcher started others, which it will not meet: words that say so
 };
 
 // The innermost launcher wins: WREATH_RANK and WREATH_RANKS (`wreath run`, or by hand), torchrun's RANK and WORLD_SIZE,

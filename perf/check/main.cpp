@@ -12,6 +12,8 @@
 #include "perf/common/launch.hpp"
 #include "perf/common/run.hpp"
 #include "src/base/available_memory.hpp"
+#include "tools/command_line/numbers.hpp"
+#include "tools/command_line/program.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -90,6 +92,11 @@ Result<int> check_group_of(Member& member, const Arguments& arguments, const Pas
   return code;
 }
 
+int fail(const Error& error) {
+  fmt::print(stderr, "wreath: error: {}\n", error.message);
+  return exit_code(error.code);
+}
+
 int run_started(const Arguments& arguments) {
   const auto run = [&]() -> Result<int> {
     const auto place = read_place(arguments.start_descriptor);
@@ -105,9 +112,7 @@ int run_started(const Arguments& arguments) {
     return 2;
   };
   const auto code = run();
-  if (code) return *code;
-  fmt::print(stderr, "wreath: error: {}\n", code.error().message);
-  return exit_code(code.error().code);
+  return code ? *code : fail(code.error());
 }
 
 // Starts the ranks of one pass; whether all went well. A lack of memory is no failure.
@@ -157,27 +162,27 @@ int check_main(int argc, char** argv) {
       "then 64 MiB, and 4.5 GiB where there is memory. One line for each collective, transport and number of "
       "ranks.",
       "wreath_check");
+  command_line::set_style(app);
   app.add_option("--transport", arguments.transports, "transports, each alone (shm,tcp)")
       ->delimiter(',')
       ->check(check_transport);
-  app.add_option("--ranks", arguments.ranks, "numbers of ranks (1,2,3,5,7,16)")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 256));
+  command_line::add_numbers(app, "--ranks", arguments.ranks, {1, 256}, "numbers of ranks (1,2,3,5,7,16)")
+      ->delimiter(',');
   app.add_option("--only", arguments.only, "one collective, such as all_gather")->check(check_collective);
   app.add_option("--pass", arguments.pass)->group("");
   app.add_option("--start-descriptor", arguments.start_descriptor)->group("");
   try {
     app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    print_line(app.help());
-    return 0;
   } catch (const CLI::Error& error) {
-    fmt::print(stderr, "wreath: error: {}\n`wreath_check --help` explains the flags\n", error.what());
-    return 2;
+    return command_line::finish(app, error);
   }
-  return arguments.start_descriptor >= 0 ? run_started(arguments) : run_all(argv[0], arguments);
+  if (arguments.start_descriptor >= 0) return run_started(arguments);
+  const Status once = check_started_once();
+  return once ? run_all(argv[0], arguments) : fail(once.error());
 }
 
 }  // namespace wreath::perf
 
-int main(int argc, char** argv) { return wreath::perf::check_main(argc, argv); }
+int main(int argc, char** argv) {
+  return wreath::command_line::run_main([&] { return wreath::perf::check_main(argc, argv); });
+}

@@ -18,6 +18,8 @@
 #include <cstring>
 #include <optional>
 
+#include "wreath/environment.hpp"
+
 namespace wreath::perf {
 namespace {
 
@@ -211,7 +213,7 @@ class Job {
       if (got <= 0 && !child.line.empty()) child.line += '\n';
       for (auto end = child.line.find('\n'); end != std::string::npos; end = child.line.find('\n')) {
         const std::string text = child.prefix + child.line.substr(0, end + 1);
-        write_all(STDERR_FILENO, text.data(), text.size());
+        if (!quiet_) write_all(STDERR_FILENO, text.data(), text.size());
         child.line.erase(0, end + 1);
       }
       if (got <= 0) return child.errors.reset();
@@ -223,7 +225,11 @@ class Job {
     int status = 0;
     if (waitpid(child.pid, &status, WNOHANG) != child.pid) return;
     child.exited.reset();
-    if (WIFSIGNALED(status)) {
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && &child == &children_.front()) {
+      quiet_ = true;  // who read the results has gone, as `head` does: nothing is wrong
+      fail(128 + SIGPIPE);
+      end(SIGKILL);
+    } else if (WIFSIGNALED(status)) {
       if (code_ == 0) {
         fmt::print(stderr, "{}wreath: error: pid {} was ended by signal {} ({})\n", child.prefix, child.pid,
                    WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -254,12 +260,21 @@ class Job {
   Descriptor signals_;
   std::optional<Clock::time_point> deadline_;
   int code_ = 0;
+  bool quiet_ = false;
 };
 
 }  // namespace
 
 int launch(int processes, int threads, const std::vector<std::string>& command) {
   return Job(processes, threads).run(command);
+}
+
+Status check_started_once() {
+  const auto job = environment_job();
+  if (!job || (job->ranks == 1 && job->strangers.empty())) return {};
+  const std::string why = job->launched ? fmt::format("{} say {} ranks", job->source, job->ranks) : job->strangers;
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("{}: this program starts ranks of its own; start it once, without a launcher", why)};
 }
 
 Result<Place> read_place(int descriptor) {

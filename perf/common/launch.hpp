@@ -23,6 +23,10 @@ struct Place {
 // to say why; SIGINT, SIGTERM, SIGHUP and this process's death end them all. `threads`: ranks of each.
 int launch(int processes, int threads, const std::vector<std::string>& command);
 
+// For programs that start ranks of their own: an error where a launcher started several of this program, each of which
+// would start as many, and disturb the others.
+Status check_started_once();
+
 // In a started process: its place, read from the pipe.
 Result<Place> read_place(int descriptor);
 

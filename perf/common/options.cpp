@@ -12,10 +12,15 @@
 
 #include "perf/common/flags.hpp"
 #include "perf/common/limit.hpp"
+#include "tools/command_line/numbers.hpp"
+#include "tools/command_line/program.hpp"
 #include "wreath/algorithm.hpp"
 
 namespace wreath::perf {
 namespace {
+
+using command_line::add_number;
+using command_line::first_name;
 
 constexpr std::string_view kExamples = R"(examples:
   {0} --ranks 4 -b 8 -e 64M -f 2            four processes of this host, 8 bytes to 64 MiB, doubling
@@ -65,8 +70,6 @@ constexpr std::array kNoSizes{
   throw CLI::ValidationError(fmt::format("{} {}: {}", flag, value, reason));
 }
 
-std::string short_flag(std::string_view flags) { return std::string(flags.substr(0, flags.find(','))); }
-
 double parse_positive(std::string_view flag, const std::string& text, std::string_view unit, double most) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -85,7 +88,7 @@ void add(CLI::App& app, const std::string& flags, const std::string& help, const
 void add_size(CLI::App& app, const std::string& flags, const std::string& help, std::size_t& target) {
   add(app, flags, help, "SIZE", [&target, flags](const std::string& text) {
     const auto size = parse_size(text);
-    if (!size) refuse(short_flag(flags), text, "not a size; a size is a number and K, M or G, such as 64K");
+    if (!size) refuse(first_name(flags), text, "not a size; a size is a number and K, M or G, such as 64K");
     target = *size;
   });
 }
@@ -100,24 +103,9 @@ void add_size_list(CLI::App& app, SizeRange& sizes) {
   });
 }
 
-template <typename T>
-void add_number(CLI::App& app, const std::string& flags, const std::string& help, std::pair<T, T> range, T& target) {
-  add(app, flags, help, "N", [&target, flags, range](const std::string& text) {
-    T number{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc{} || end != text.data() + text.size() || number < range.first || number > range.second) {
-      refuse(short_flag(flags), text,
-             range.second == std::numeric_limits<T>::max()
-                 ? fmt::format("not a whole number of at least {}", range.first)
-                 : fmt::format("not a whole number from {} to {}", range.first, range.second));
-    }
-    target = number;
-  });
-}
-
 void add_switch(CLI::App& app, const std::string& flags, const std::string& help, bool& target) {
   add(app, flags, help, "0|1", [&target, flags](const std::string& text) {
-    if (text != "0" && text != "1") refuse(short_flag(flags), text, "give 0 or 1");
+    if (text != "0" && text != "1") refuse(first_name(flags), text, "give 0 or 1");
     target = text == "1";
   });
 }
@@ -144,7 +132,7 @@ void add_rows(CLI::App& app, const std::string& flags, const std::string& help, 
     if (!row) {
       std::vector<std::string_view> known;
       for (const T each : all) known.push_back(name(each));
-      refuse(short_flag(flags), text, fmt::format("unknown; known are {}, all", fmt::join(known, ", ")));
+      refuse(first_name(flags), text, fmt::format("unknown; known are {}, all", fmt::join(known, ", ")));
     }
     target = {*row};
   });
@@ -154,11 +142,9 @@ void add_fixed(CLI::App& app, const FixedFlag& fixed) {
   const std::string help = fixed.accepted.empty() ? fmt::format("refused: {}", fixed.reason)
                                                   : fmt::format("{} only: {}", fixed.accepted, fixed.reason);
   add(app, std::string(fixed.flags), help, "N", [fixed](const std::string& text) {
-    if (text != fixed.accepted) refuse(short_flag(fixed.flags), text, fixed.reason);
+    if (text != fixed.accepted) refuse(first_name(fixed.flags), text, fixed.reason);
   });
 }
-
-constexpr int kAny = std::numeric_limits<int>::max();
 
 void add_root(CLI::App& app, Options& o) {
   add(app, "-r,--root", "root (0); -1 or all: every rank in turn", "RANK|all", [&o](const std::string& text) {
@@ -183,8 +169,8 @@ void add_case_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   add_size(app, "-b,--minbytes", "smallest size (32M)", o.sizes.minimum);
   add_size(app, "-e,--maxbytes", "largest size (32M)", o.sizes.maximum);
   add_size(app, "-i,--stepbytes", "added from size to size (1M)", o.sizes.step);
-  add_number<std::size_t>(app, "-f,--stepfactor", "multiplies from size to size, instead of -i",
-                          {2, std::size_t{1} << 30}, o.sizes.factor);
+  add_number(app, "-f,--stepfactor", o.sizes.factor, {2, std::size_t{1} << 30},
+             "multiplies from size to size, instead of -i");
   add_rows(app, "-d,--datatype", "dtype (float)", all_dtypes(), parse_dtype, o.dtypes);
   if (row.combines()) {
     add_rows(app, "-o,--op", "reduction (sum)", all_ops(), parse_op, o.ops);
@@ -200,27 +186,27 @@ void add_case_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
 
 void add_nccl_flags(CLI::App& app, const CollectiveRow& row, Options& o, int& average, double& timeout_s) {
   app.option_defaults()->group("nccl-tests' flags");
-  add_number(app, "-t,--nthreads", "ranks as threads of a process (1)", {1, 4096}, o.threads);
+  add_number(app, "-t,--nthreads", o.threads, {1, 4096}, "ranks as threads of a process (1)");
   add_case_flags(app, row, o);
-  add_number(app, "-n,--iters", "timed calls of each size (20)", {1, kAny}, o.iterations);
-  add_number(app, "-w,--warmup_iters", "calls before, for each size (1)", {0, kAny}, o.warmup);
-  add_number(app, "-N,--run_cycles", "runs of all sizes (1); 0: until interrupted", {0, kAny}, o.cycles);
-  add_number(app, "-c,--check", "fully checked calls before the timed ones (1); 0: nothing is checked", {0, kAny},
-             o.check);
-  add_number(app, "-a,--average", "time of 0 rank 0, 1 the mean, 2 the fastest, 3 the slowest rank (1)", {0, 3},
-             average);
+  add_number(app, "-n,--iters", o.iterations, {1}, "timed calls of each size (20)");
+  add_number(app, "-w,--warmup_iters", o.warmup, {0}, "calls before, for each size (1)");
+  add_number(app, "-N,--run_cycles", o.cycles, {0}, "runs of all sizes (1); 0: until interrupted");
+  add_number(app, "-c,--check", o.check, {0}, "fully checked calls before the timed ones (1); 0: nothing is checked");
+  add_number(app, "-a,--average", average, {0, 3},
+             "time of 0 rank 0, 1 the mean, 2 the fastest, 3 the slowest rank (1)");
   add(app, "-T,--timeout", "seconds until a rank that is late or stuck is an error", "SECONDS",
       [&timeout_s](const std::string& text) { timeout_s = parse_positive("-T", text, "seconds", 1e6); });
   add_switch(app, "-S,--report_timestamps", "a time at the end of each line (0)", o.timestamps);
   add_switch(app, "-I,--per_iter_timing", "times each call: minimum, maximum, 99th percentile, variation (0)",
              o.per_iteration);
-  add_number(app, "-K,--per_iter_skip", "first calls left out of -I's columns (0)", {0, kAny}, o.per_iteration_skip);
-  add_number(app, "-u,--unalign", "index of the first element: misaligns buffers (0)", {0, 1 << 20}, o.unalign);
+  add_number(app, "-K,--per_iter_skip", o.per_iteration_skip, {0}, "first calls left out of -I's columns (0)");
+  add_number(app, "-u,--unalign", o.unalign, {0, 1 << 20}, "index of the first element: misaligns buffers (0)");
   for (const FixedFlag& fixed : kFixedFlags) add_fixed(app, fixed);
 }
 
 std::string limits_help(const CollectiveRow& row) {
-  const std::string_view none = why_no_limit(row, {});
+  const Options defaults;  // a temporary one makes GCC 12 warn of what it takes for uninitialized
+  const std::string_view none = why_no_limit(row, defaults);
   return none.empty() ? "measures the machine's limit and prints it beside each size"
                       : fmt::format("refused: {}", none);
 }
@@ -234,8 +220,8 @@ void add_output_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   file("--csv", "one line per size", o.csv_file);
   file("--html", "a page with plots; no other file needed", o.html_file);
   file("--beside", "another run's --json, drawn into --html", o.beside_file);
-  add_number(app, "--repeats", "runs all sizes in turn so often; shows medians and 90% intervals (1)", {1, 1000},
-             o.repeats);
+  add_number(app, "--repeats", o.repeats, {1, 1000},
+             "runs all sizes in turn so often; shows medians and 90% intervals (1)");
   file("--baseline", "another run's --json with intervals: exit 1 where this one is slower; --repeats is 9",
        o.baseline_file);
   add(app, "--tolerance", "how far beyond the baseline's interval is slower (5)", "PERCENT",
@@ -254,7 +240,7 @@ std::vector<std::string> algorithms_of(Collective collective) {
 
 void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   app.option_defaults()->group("ranks, transport, algorithm, buffers");
-  add_number(app, "--ranks", "starts this many processes on this host", {1, 4096}, o.ranks);
+  add_number(app, "--ranks", o.ranks, {1, 4096}, "starts this many processes on this host");
   add(app, "--transport", "allowed transports", "a,b", [&o](const std::string& text) {
     for (const std::string& each : CLI::detail::split(text, ',')) {
       if (const std::string wrong = check_transport(each); !wrong.empty()) refuse("--transport", text, wrong);
@@ -272,7 +258,7 @@ void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
         if (text != "steps" && text != "straight") refuse("--executor", text, "give steps or straight");
         o.communicator.executor = text;
       });
-  add_number(app, "--lanes", "data lanes", {1, 15}, o.communicator.lanes);
+  add_number(app, "--lanes", o.communicator.lanes, {1, 15}, "data lanes");
   add_size(app, "--tile", "bytes of a tile", o.communicator.tile_bytes);
   add_choice(app, "--reproducible", "same inputs, same bits (on)", {"off", "on"}, o.communicator.reproducible);
   add_choice(app, "--memory", "host: ordinary memory; shared: memory that peers map (host)", {"host", "shared"},
@@ -286,7 +272,7 @@ void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   app.add_flag("--rewrite", o.rewrite, "writes inputs anew before each timed call, outside the clock");
   app.add_flag_callback(
       "--no-pin", [&o] { o.pin = false; }, "leaves ranks on whatever core they are");
-  add_number(app, "--start-descriptor", "", {3, 1 << 20}, o.start_descriptor);
+  add_number(app, "--start-descriptor", o.start_descriptor, {3, 1 << 20}, "");
   app.get_option("--start-descriptor")->group("");
 }
 
@@ -353,6 +339,7 @@ std::variant<Options, Stop> parse_options(const CollectiveRow& row, const std::v
   double timeout_s = 0;
   CLI::App app(fmt::format("Measures {}: time and bandwidth by size, as nccl-tests does.", row.title()),
                std::string(row.program));
+  command_line::set_style(app);
   app.get_formatter()->column_width(34);
   app.footer(fmt::format(fmt::runtime(kExamples), row.program, row.bus_words));
   add_nccl_flags(app, row, options, average, timeout_s);
@@ -366,7 +353,8 @@ std::variant<Options, Stop> parse_options(const CollectiveRow& row, const std::v
   } catch (const CLI::CallForHelp&) {
     return Stop{0, app.help()};
   } catch (const CLI::Error& error) {
-    return Stop{2, fmt::format("wreath: error: {}\n`{} --help` explains the flags\n", error.what(), row.program)};
+    return Stop{2, fmt::format("wreath: error: {}\n`{} --help` explains the flags\n",
+                               command_line::words_of(app, error), row.program)};
   }
   options.average = static_cast<Average>(average);
   if (timeout_s > 0) {

@@ -49,7 +49,7 @@ struct Report {
   Options options;
   int world = 1;
   std::vector<RankLine> ranks;
-  std::string transport;       // of rank 0 to rank 1: "shm"
+  std::string transport;       // of rank 0's links: "shm", "shm+tcp"
   std::string transport_note;  // why not a better one: "(inproc: ...)"; may be empty
   std::string commit;          // empty: unknown
   double clock_ns = 0;         // what one look at the clock costs

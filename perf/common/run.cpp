@@ -16,6 +16,7 @@
 
 #include "perf/common/baseline.hpp"
 #include "perf/common/launch.hpp"
+#include "tools/command_line/program.hpp"
 #include "wreath/environment.hpp"
 
 namespace wreath::perf {
@@ -37,6 +38,14 @@ bool is_first_process(const Options& options) {
   if (options.start_descriptor >= 0) return false;  // the process that started us has checked
   const auto job = environment_job();
   return !job || job->rank == 0;
+}
+
+// Where MPI's launcher started this tool, each process would measure a job of its own beside the others.
+Status check_met(const Options& options) {
+  const auto job = environment_job();
+  if (options.start_descriptor >= 0 || !job || job->strangers.empty()) return {};
+  return Error{ErrorCode::InvalidArgument,
+               job->strangers + ": start this tool by `wreath run`, or once with --ranks N or -t N"};
 }
 
 // Rank `first + i` of `ranks` for each thread i, all meeting through the id.
@@ -208,9 +217,10 @@ Status run_member(Member& member, const CollectiveRow& row, const Options& optio
 void run_thread(Communicator& communicator, const Limits& limits, const CollectiveRow& row, const Options& options,
                 Outcome& outcome) {
   CommunicatorMember member(communicator);
-  const bool alone = communicator.ranks() == 1;
-  const std::string transport = alone ? "self" : communicator.transport_to(member.rank() == 0 ? 1 : 0);
-  const Status status = run_member(member, row, options, {transport, limits}, outcome);
+  std::vector<std::string> links;
+  for (Rank peer = 1; member.rank() == 0 && peer < member.ranks(); ++peer)
+    links.push_back(communicator.transport_to(peer));
+  const Status status = run_member(member, row, options, {transport_words(links), limits}, outcome);
   if (!status) (void)communicator.abort();
 }
 
@@ -231,6 +241,19 @@ int run_ranks(const CollectiveRow& row, const Options& options) {
 }
 
 }  // namespace
+
+std::string transport_words(const std::vector<std::string>& links) {
+  std::vector<std::string> kinds;
+  std::vector<std::string> firsts;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    const std::string kind = links[i].substr(0, links[i].find_first_of(" ,"));
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) continue;
+    kinds.push_back(kind);
+    firsts.push_back(fmt::format("{} to rank {}", links[i], i + 1));
+  }
+  if (kinds.empty()) return "self";
+  return kinds.size() == 1 ? links.front() : fmt::format("{} ({})", fmt::join(kinds, "+"), fmt::join(firsts, "; "));
+}
 
 Display stream_display(std::FILE* out, std::FILE* errors) {
   const char* const no_color = std::getenv("NO_COLOR");
@@ -271,9 +294,9 @@ int run_peer(Member& member, std::string_view transport, const std::vector<std::
   return outcome.code();
 }
 
-int run_tool(std::string_view program, int argc, char** argv) {
-  const CollectiveRow& row = row_of(program);
-  const std::vector<std::string> command(argv, argv + argc);
+namespace {
+
+int run_command(const CollectiveRow& row, const std::vector<std::string>& command) {
   const auto parsed = parse_options(row, command);
   if (const Stop* what = std::get_if<Stop>(&parsed)) return stop(*what);
   const Options& options = std::get<Options>(parsed);
@@ -282,6 +305,7 @@ int run_tool(std::string_view program, int argc, char** argv) {
                                 "the launcher's variables\n",
                                 options.ranks)});
   }
+  if (const Status met = check_met(options); !met) return fail(met.error());
   const auto able = check_group(row, options, expected_ranks(options));
   if (!able && options.start_descriptor < 0) {
     return stop({exit_code(able.error().code), fmt::format("wreath: error: {}\n", able.error().message)});
@@ -294,6 +318,13 @@ int run_tool(std::string_view program, int argc, char** argv) {
   }
   if (options.ranks > 0 && options.start_descriptor < 0) return launch(options.ranks, options.threads, command);
   return run_ranks(row, options);
+}
+
+}  // namespace
+
+int run_tool(std::string_view program, int argc, char** argv) {
+  return command_line::run_main(
+      [&] { return run_command(row_of(program), std::vector<std::string>(argv, argv + argc)); });
 }
 
 }  // namespace wreath::perf

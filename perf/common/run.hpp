@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "perf/common/collectives.hpp"
@@ -31,9 +32,13 @@ Display stream_display(std::FILE* out, std::FILE* errors);
 
 // What a run knows before it starts.
 struct Surroundings {
-  std::string transport;  // between ranks 0 and 1
+  std::string transport;  // of rank 0's links, as transport_words() says
   Limits limits;          // rank 0's
 };
+
+// What carries rank 0's data, of how rank 1, 2, ... is reached: "shm, single copy", or where links differ each kind
+// with the first rank that has it, "shm+tcp (shm, single copy to rank 1; tcp over eth0 to rank 2)". "self" without any.
+std::string transport_words(const std::vector<std::string>& links);
 
 // Binds this rank's thread to a core of its own where `pin` asks for it, and the ranks that may run on the same cores
 // are not more than these: all of a host, or each by itself where a launcher has shared the cores out. -1: not bound.

@@ -4,49 +4,32 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <limits>
+
+#include "wreath/units.hpp"
 
 namespace wreath::perf {
 namespace {
 
 struct Unit {
-  std::string_view letter;
+  char letter;
   int shift;
 };
-constexpr std::array kUnits{Unit{"g", 30}, Unit{"m", 20}, Unit{"k", 10}};
-
-// The shift of "", "b", "k", "kb", "kib", ...; nullopt for anything else.
-std::optional<int> unit_shift(std::string_view text) {
-  std::string lower;
-  for (const char c : text) lower.push_back(c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
-  if (lower.empty() || lower == "b") return 0;
-  for (const Unit& unit : kUnits) {
-    const std::string letter(unit.letter);
-    if (lower == letter || lower == letter + "b" || lower == letter + "ib") return unit.shift;
-  }
-  return std::nullopt;
-}
+constexpr std::array kUnits{Unit{'G', 30}, Unit{'M', 20}, Unit{'K', 10}};
 
 }  // namespace
 
 std::optional<std::size_t> parse_size(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-  if (error != std::errc{} || !(number >= 0)) return std::nullopt;
-  const auto shift = unit_shift(text.substr(static_cast<std::size_t>(end - text.data())));
-  if (!shift) return std::nullopt;
-  const double bytes = std::ldexp(number, *shift);
-  if (bytes != std::floor(bytes) || bytes > std::ldexp(1.0, 50)) return std::nullopt;
-  return static_cast<std::size_t>(bytes);
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
+  const auto bytes = parse_bytes(text);
+  return bytes && *bytes <= kMost ? std::optional<std::size_t>(*bytes) : std::nullopt;
 }
 
 std::string format_size(std::size_t bytes) {
   for (const Unit& unit : kUnits) {
     const std::size_t one = std::size_t{1} << unit.shift;
     if (bytes >= one && bytes % one == 0) {
-      return fmt::format("{}{}", bytes / one, static_cast<char>(unit.letter[0] - 'a' + 'A'));
+      return fmt::format("{}{}", bytes / one, unit.letter);
     }
   }
   return std::to_string(bytes);

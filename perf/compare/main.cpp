@@ -14,6 +14,8 @@
 #include "perf/common/sizes.hpp"
 #include "perf/compare/network.hpp"
 #include "perf/compare/run.hpp"
+#include "tools/command_line/numbers.hpp"
+#include "tools/command_line/program.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -138,17 +140,17 @@ int compare(Arguments& arguments, const std::string& command) {
 }
 
 void add_flags(CLI::App& app, Arguments& arguments) {
-  app.add_option("--ranks", arguments.run.ranks, "ranks (2)")->check(CLI::Range(2, 256));
-  app.add_option("--transport", arguments.transports, "transports (shm,tcp)")
+  command_line::add_number(app, "--ranks", arguments.run.ranks, {2, 256}, "ranks (2)");
+  command_line::one_of(app.add_option("--transport", arguments.transports, "transports (shm,tcp)"), {"shm", "tcp"})
+      ->delimiter(',');
+  const char* const meaning = "operations, by the perf tools' names without _perf (six)";
+  command_line::one_of(app.add_option("--operation", arguments.operations, meaning), arguments.operations)
       ->delimiter(',')
-      ->check(CLI::IsMember({"shm", "tcp"}));
-  app.add_option("--operation", arguments.operations, "operations, by the perf tools' names without _perf (six)")
-      ->delimiter(',')
-      ->check(CLI::IsMember(arguments.operations));
+      ->type_name("NAME");
   app.add_option("--sizes", arguments.sizes, "sizes (8,32K,256K,2M,64M)")->delimiter(',');
-  app.add_option("--rounds", arguments.run.rounds, "rounds (8)")->check(CLI::Range(1, 1000));
-  app.add_option("--time", arguments.run.time_ms, "milliseconds of timed calls of a size in a round (20)")
-      ->check(CLI::Range(0.1, 1e6));
+  command_line::add_number(app, "--rounds", arguments.run.rounds, {1, 1000}, "rounds (8)");
+  command_line::add_number(app, "--time", arguments.run.time_ms, {0.1, 1e6},
+                           "milliseconds of timed calls of a size in a round (20)");
   app.add_flag("--rewrite", arguments.run.rewrite, "inputs are written anew before each timed call, outside the clock");
   app.add_option("--congestion-control", arguments.congestion_control,
                  "TCP's for every library, in a network namespace of this run's own; needs root (the system's)");
@@ -159,28 +161,21 @@ void add_flags(CLI::App& app, Arguments& arguments) {
   app.add_option("--json", arguments.json_file, "all times and ratios")->check(check_output_file);
   app.add_option("--html", arguments.html_file, "a page with plots")->check(check_output_file);
   app.footer(
-      "Every library runs the same loop of the perf tools on the same data, out of place, with every timed call "
-      "checked; "
-      "a time is the slowest rank's. In each round each setting is started once for each operation; a ratio is the "
-      "best "
-      "peer's time over this library's in the same round. The interval holds the median with at least 90 %.");
+      "Every library runs the same loop of the perf tools on the same data, out of place, with every timed call\n"
+      "checked; a time is the slowest rank's. In each round each setting is started once for each operation; a ratio\n"
+      "is the best peer's time over this library's in the same round. The interval holds the median with at least 90 "
+      "%.");
 }
 
-}  // namespace
-}  // namespace wreath::perf
-
-int main(int argc, char** argv) {
-  using namespace wreath::perf;
+int parse_and_run(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("Measures this library beside Open MPI, MPICH and Gloo, each at its best setting, in turns.", "compare");
+  command_line::set_style(app);
   add_flags(app, arguments);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
-    return 0;
   } catch (const CLI::Error& error) {
-    return fail(2, fmt::format("{}\n`compare --help` explains the flags", error.what()));
+    return command_line::finish(app, error);
   }
   for (const std::string& text : arguments.sizes) {
     const auto size = parse_size(text);
@@ -196,4 +191,11 @@ int main(int argc, char** argv) {
   std::string command;
   for (int i = 0; i < argc; ++i) command += (i == 0 ? "" : " ") + std::string(argv[i]);
   return compare(arguments, command);
+}
+
+}  // namespace
+}  // namespace wreath::perf
+
+int main(int argc, char** argv) {
+  return wreath::command_line::run_main([&] { return wreath::perf::parse_and_run(argc, argv); });
 }

@@ -15,6 +15,7 @@
 #include "perf/limits/memory.hpp"
 #include "perf/limits/shm.hpp"
 #include "perf/limits/tcp.hpp"
+#include "tools/command_line/program.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -127,22 +128,26 @@ int run(const Options& options) {
   return missing.empty() ? 0 : fail(1, "limits: " + missing + " (a wrong sum, or no loopback socket)");
 }
 
-}  // namespace
-}  // namespace wreath::perf
-
-int main(int argc, char** argv) {
-  wreath::perf::Options options;
+int parse_and_run(int argc, char** argv) {
+  Options options;
   CLI::App app("Measures what memory and loopback of this machine allow an all_reduce of 2 ranks.", "limits");
+  command_line::set_style(app);
   app.add_flag("--quick", options.quick, "fewer sizes, shorter rounds: seconds in total");
   app.add_flag("--rewrite", options.rewrite, "store new inputs before each call, outside the clock");
   app.add_option("-J,--json", options.json_path, "also write the figures to FILE")
       ->type_name("FILE")
-      ->check(wreath::perf::check_output_file);
+      ->check(check_output_file);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    return wreath::perf::fail(2, fmt::format("{}\n`limits --help` explains the flags", error.what()));
+    return command_line::finish(app, error);
   }
-  return wreath::perf::run(options);
+  return run(options);
+}
+
+}  // namespace
+}  // namespace wreath::perf
+
+int main(int argc, char** argv) {
+  return wreath::command_line::run_main([&] { return wreath::perf::parse_and_run(argc, argv); });
 }

@@ -62,6 +62,7 @@ int tune(const TuneRequest& asked) {
     const Status measured = measure_part(request);
     return measured ? 0 : report(measured.error());
   }
+  if (const Status once = check_started_once(); !once) return report(once.error());
   if (request.output.empty()) request.output = default_tuning_path();
   if (request.output.empty()) {
     return report({ErrorCode::InvalidArgument, "--output: there is no cache folder: name a file"});

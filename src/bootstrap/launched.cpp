@@ -92,9 +92,12 @@ Result<EnvironmentJob> job_of(const Launcher& launcher) {
     return Error{ErrorCode::InvalidArgument, fmt::format("{}={} must be less than {}={}", row(launcher.rank).name,
                                                          *rank, row(ranks_name).name, *ranks)};
   }
-  EnvironmentJob job{static_cast<int>(*rank), static_cast<int>(*ranks),
-                     fmt::format("{} ({}, {})", launcher.name, row(launcher.rank).name, row(ranks_name).name), -1,
-                     true};
+  EnvironmentJob job{static_cast<int>(*rank),
+                     static_cast<int>(*ranks),
+                     fmt::format("{} ({}, {})", launcher.name, row(launcher.rank).name, row(ranks_name).name),
+                     -1,
+                     true,
+                     {}};
   if (is_set(launcher.local_rank)) {
     const auto local = setting_integer(launcher.local_rank);
     if (!local) return local.error();
@@ -171,12 +174,23 @@ Result<Rendezvous> where_launcher_says(const Launcher& launcher) {
   return at_master();
 }
 
+// What a process that nobody else numbers reads of a launcher that Wreath does not meet through. Empty: nothing.
+std::string strangers() {
+  for (const Setting size : {Setting::OpenMpiRanks, Setting::PmiRanks}) {
+    const auto ranks = setting_integer(size);
+    if (!is_set(size) || !ranks || *ranks == 1) continue;
+    return fmt::format("{}={}, but Wreath does not meet through MPI's launchers", row(size).name, *ranks);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<EnvironmentJob> environment_job() {
   const auto launcher = find_launcher();
   if (!launcher) return launcher.error();
-  if (*launcher == nullptr) return EnvironmentJob{0, 1, "nobody: no launcher's variables are set", -1, false};
+  if (*launcher == nullptr)
+    return EnvironmentJob{0, 1, "nobody: no launcher's variables are set", -1, false, strangers()};
   auto job = job_of(**launcher);
   if (job && job->ranks > 1) {
     if (const auto place = rendezvous(); !place) return place.error();
@@ -213,15 +227,9 @@ std::vector<Disagreement> disagreements(const EnvironmentJob& job) {
     all.push_back({fmt::format("{} say rank {} of {}; they are not used", other->source, other->rank, other->ranks),
                    job.ranks == 1 && other->ranks > 1});
   }
-  if (job.launched) return all;
-  for (const Setting size : {Setting::OpenMpiRanks, Setting::PmiRanks}) {
-    const auto ranks = setting_integer(size);
-    if (!is_set(size) || !ranks || *ranks == 1) continue;
-    all.push_back({fmt::format("{}={}, but Wreath does not meet through MPI's launchers: this process is alone. Start "
-                               "it by `wreath run`, or set WREATH_RANK and WREATH_RANKS",
-                               row(size).name, *ranks),
-                   true});
-  }
+  if (job.strangers.empty()) return all;
+  all.push_back(
+      {job.strangers + ": this process is alone. Start it by `wreath run`, or set WREATH_RANK and WREATH_RANKS", true});
   return all;
 }
 

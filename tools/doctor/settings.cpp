@@ -52,6 +52,9 @@ std::string tuning_complaint(Setting setting) {
   const auto tuning = read_tuning(path);
   return tuning ? complaint(check_origin(*tuning, path)) : tuning.error().message;
 }
+std::string stream_complaint(Setting setting) {
+  return setting_text(setting) == "auto" ? std::string() : bytes_complaint(setting);
+}
 
 struct SettingForm {
   Setting setting;
@@ -85,6 +88,7 @@ constexpr SettingForm kForms[] = {
     {Setting::Trace, &folder_complaint},
     {Setting::Tuning, &tuning_complaint},
     {Setting::SpinUs, &integer_complaint},
+    {Setting::StreamBytes, &stream_complaint},
 };
 
 // "NAME=value must be ..." in two parts, for the columns.

@@ -1,0 +1,75 @@
+// Options that take numbers, for every program that reads its command line by CLI11: what is no number, or is out of
+// range, is refused in the same words everywhere, as in "--ranks x: not a whole number from 1 to 4096".
+#pragma once
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <vector>
+
+namespace wreath::command_line {
+
+// Both ends belong to it. NaN belongs to none.
+template <typename Number>
+struct NumberRange {
+  Number least = std::numeric_limits<Number>::lowest();
+  Number most = std::numeric_limits<Number>::max();
+};
+
+// "not a whole number from 1 to 4096". An end that the type alone gives is left out unless `all` is asked for.
+template <typename Number>
+std::string range_words(const NumberRange<Number>& range, bool all) {
+  const std::string_view kind = std::is_integral_v<Number> ? "a whole number" : "a number";
+  const bool low = std::is_unsigned_v<Number> || range.least != std::numeric_limits<Number>::lowest();
+  if (all || range.most != std::numeric_limits<Number>::max())
+    return fmt::format("not {} from {} to {}", kind, range.least, range.most);
+  return low ? fmt::format("not {} of at least {}", kind, range.least) : fmt::format("not {}", kind);
+}
+
+// The number that `text` is as a whole. Throws CLI::ValidationError, which names the option.
+template <typename Number>
+Number parse_number(std::string_view option, const std::string& text, const NumberRange<Number>& range) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  const bool read = error == std::errc() && stopped == end;
+  if (read && number >= range.least && number <= range.most) return number;
+  const bool too_large = error == std::errc::result_out_of_range;
+  throw CLI::ValidationError(
+      fmt::format("{} {}: {}", option, text.empty() ? "''" : text, range_words(range, too_large)));
+}
+
+// The name that messages use: the first of "-n,--ranks".
+inline std::string first_name(std::string_view flags) { return std::string(flags.substr(0, flags.find(','))); }
+
+// Adds an option that takes one number; its help shows the present value where the program captures defaults.
+template <typename Number>
+CLI::Option* add_number(CLI::App& app, const std::string& flags, Number& target,
+                        const NumberRange<std::type_identity_t<Number>>& range, const std::string& help) {
+  const auto accept = [&target, range, name = first_name(flags)](const CLI::results_t& texts) {
+    target = parse_number(name, texts.front(), range);
+    return true;
+  };
+  const auto shown = [&target] { return CLI::detail::to_string(target); };
+  return app.add_option(flags, accept, help, false, shown)->type_name("N");
+}
+
+// The same for several: `--ranks 2 4`, or with a delimiter `--ranks 2,4`.
+template <typename Number>
+CLI::Option* add_numbers(CLI::App& app, const std::string& flags, std::vector<Number>& target,
+                         const NumberRange<std::type_identity_t<Number>>& range, const std::string& help) {
+  const auto accept = [&target, range, name = first_name(flags)](const CLI::results_t& texts) {
+    target.clear();
+    for (const std::string& text : texts) target.push_back(parse_number(name, text, range));
+    return true;
+  };
+  return app.add_option(flags, accept, help)->type_name("N ...")->expected(CLI::detail::expected_max_vector_size);
+}
+
+}  // namespace wreath::command_line
