@@ -17,7 +17,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Non-temporal stores of whole vectors; the ends, up to the target's alignment, are plain. Ends with a store fence.
+// Non-temporal stores of whole vectors; the ends, up to the target's alignment, are plain.
 void copy_stream(std::byte* target_bytes, const std::byte* source_bytes, std::size_t bytes) {
   const hn::ScalableTag<std::uint8_t> d;
   const std::size_t lanes = hn::Lanes(d);
@@ -38,7 +38,6 @@ void copy_stream(std::byte* target_bytes, const std::byte* source_bytes, std::si
     hn::Stream(e, d, target + at + 3 * lanes);
   }
   std::memcpy(target + at, source + at, bytes - at);
-  hwy::FlushStream();
 }
 
 }  // namespace HWY_NAMESPACE
@@ -68,10 +67,13 @@ void copy_stream_best(std::byte* target, const std::byte* source, std::size_t by
   HWY_DYNAMIC_DISPATCH(copy_stream)(target, source, bytes);
 }
 
+void end_stream() { hwy::FlushStream(); }
+
 }  // namespace
 
 const CopyKernels& copy_kernels() noexcept {
-  static const CopyKernels kernels{copy_plain, has_fast_string_move() ? copy_fill : copy_plain, copy_stream_best};
+  static const CopyKernels kernels{copy_plain, has_fast_string_move() ? copy_fill : copy_plain, copy_stream_best,
+                                   end_stream};
   return kernels;
 }
 

@@ -47,6 +47,7 @@ __device__ inline void do_work(const Arithmetic& arithmetic, const BlockWork& wo
 class BlockProcessor {
  public:
   static constexpr std::size_t kBlockBytes = 1U << 20;  // a tile at once: each piece of work costs two barriers
+  static constexpr bool kStreams = false;
   static constexpr bool kCombinesInSlots = true;
   static constexpr std::size_t kPulledBytes = 0;
 

@@ -19,16 +19,6 @@ namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{64} << 20;  // signals wait while so much is made present
 
-// Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ instead of only returning an error.
-Status check_file_limit(std::size_t bytes, std::string_view what) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
-    return Error{ErrorCode::System, fmt::format("cannot get {} bytes of {}: RLIMIT_FSIZE (ulimit -f) allows {} bytes",
-                                                bytes, what, limit.rlim_cur)};
-  }
-  return {};
-}
-
 // 0 or an errno value. On older kernels a signal makes fallocate() begin anew: under a faster timer it would never end.
 int make_present(int descriptor, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes; done += kPieceBytes) {
@@ -55,6 +45,15 @@ Status check_available(std::size_t bytes, std::string_view what) {
   if (bytes <= available) return {};
   return Error{ErrorCode::System,
                fmt::format("cannot get {} bytes of {}: {} bytes of memory are available", bytes, what, available)};
+}
+
+Status check_file_limit(std::size_t bytes, std::string_view what) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
+    return Error{ErrorCode::System, fmt::format("cannot get {} bytes of {}: RLIMIT_FSIZE (ulimit -f) allows {} bytes",
+                                                bytes, what, limit.rlim_cur)};
+  }
+  return {};
 }
 
 Result<Fd> make_memfd(const char* name, std::size_t bytes, std::string_view what) {

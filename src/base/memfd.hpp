@@ -15,6 +15,9 @@ Error memory_refused(std::string_view what, std::size_t bytes, std::string_view 
 // System where so much would make the kernel kill a process of its choice.
 Status check_available(std::size_t bytes, std::string_view what);
 
+// System where files, and with them descriptors' memory, may not be so large: the kernel would send a signal.
+Status check_file_limit(std::size_t bytes, std::string_view what);
+
 // `bytes` of zeros, whole pages, all present; /proc shows it as memfd:`name`. `what` names it in errors. It can be
 // sealed. Signals do not disturb it, however often they come.
 Result<Fd> make_memfd(const char* name, std::size_t bytes, std::string_view what);

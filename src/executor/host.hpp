@@ -17,13 +17,16 @@ namespace wreath {
 // Moves the bytes of try_step on this CPU.
 struct HostProcessor {
   static constexpr std::size_t kBlockBytes = 8192;  // stays in L1 between two kernels
-  static constexpr bool kCombinesInSlots = false;   // it would fetch the lines that the slot's reader holds
+  static constexpr bool kStreams = true;
+  static constexpr bool kCombinesInSlots = false;  // it would fetch the lines that the slot's reader holds
   static constexpr std::size_t kPulledBytes = 1U << 20;
   static constexpr std::size_t kPulledBlockBytes = 128U << 10;  // stays in L2 until it is combined
 
   Arithmetic arithmetic{};  // combine null: nothing is combined, all bytes are moved as they are
   CopyKernel copy_kernel = nullptr;
   CopyKernel fill_kernel = nullptr;
+  CopyKernel stream_kernel = nullptr;
+  void (*end_stream_kernel)() = nullptr;
   std::byte* pulled = nullptr;
 
   void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k, Operands operands,
@@ -32,6 +35,10 @@ struct HostProcessor {
   }
   void copy(std::byte* target, const std::byte* source, std::size_t bytes) const { copy_kernel(target, source, bytes); }
   void fill(std::byte* slot, const std::byte* source, std::size_t bytes) const { fill_kernel(slot, source, bytes); }
+  void stream(std::byte* target, const std::byte* source, std::size_t bytes) const {
+    stream_kernel(target, source, bytes);
+  }
+  void end_stream() const { end_stream_kernel(); }
   int pull(const ProcessMemory& process, std::byte* target, const std::byte* source, std::size_t bytes) const {
     return read_peer(process, target, source, bytes);
   }

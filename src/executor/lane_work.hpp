@@ -4,6 +4,7 @@
 //                std::size_t elements)                                                      see Arithmetic
 //   void copy(std::byte* target, const std::byte* source, std::size_t bytes)
 //   void fill(std::byte* slot, const std::byte* source, std::size_t bytes)
+//   kStreams          whether it has stream(), which copies past the caches: of OperationState::streams_output
 //   kBlockBytes       where a target and a slot are written, they are in blocks of so many bytes, which stay near
 //   kCombinesInSlots  a combination straight into a slot costs no more than filling it afterwards
 //   kPulledBytes      0: no message lies in its sender's process (kPeerAddress). Else, of memory at `pulled`: messages
@@ -54,6 +55,7 @@ class LaneWork {
     int in_peers;  // messages that lie in their senders' processes
     Form target_form;
     bool target_dead;  // nothing reads the target but the slot that is filled with it
+    bool streams;      // the target is written past the caches
     const std::byte* data[kMaximumFanIn + 1];
   };
 
@@ -309,6 +311,7 @@ class LaneWork {
     near.in_peers = 0;
     near.target_form = sources.target_form;
     near.target_dead = sources.target_dead;
+    near.streams = sources.streams;
     for (int i = 0; i < sources.k; ++i) near.data[i] = sources.data[i];
     const std::uint64_t bytes = elements * bytes_of(sources.operands.messages);
     const std::uint64_t stride = elements_pulled(sources) * bytes_of(sources.operands.messages);
@@ -335,6 +338,7 @@ class LaneWork {
   // One piece of target; with a slot block by block, so that the second store finds the block near. A target that
   // nothing else reads is left out, or only its first block is used.
   WREATH_HOST_DEVICE void move(const Piece& to, Sources& sources, std::byte* slot) {
+    if (sources.streams) return move_past_caches(to, sources, slot);
     if (slot == nullptr) return move_block(to.data, sources, to.elements, false);
     const bool dead = sources.target_dead;
     const bool in_slot = dead && (sources.plain || Processor::kCombinesInSlots);
@@ -346,6 +350,28 @@ class LaneWork {
       std::byte* place = dead ? to.data : to.data + done * element_bytes;
       move_block(place, sources, elements, false);
       processor_.fill(slot + done * element_bytes, place, elements * element_bytes);
+    }
+  }
+
+  // As move(); what is combined is combined near, block by block, and goes from there to the target and to the slot.
+  WREATH_HOST_DEVICE void move_past_caches(const Piece& to, Sources& sources, std::byte* slot) {
+    if constexpr (Processor::kStreams) {
+      const std::uint64_t element_bytes = bytes_of(sources.target_form);
+      alignas(64) std::byte near[Processor::kBlockBytes];
+      const bool whole = sources.plain && slot == nullptr;
+      const std::uint64_t block = whole ? to.elements : Processor::kBlockBytes / element_bytes;
+      for (std::uint64_t done = 0; done < to.elements; done += block) {
+        const std::uint64_t elements = to.elements - done < block ? to.elements - done : block;
+        const std::uint64_t offset = done * element_bytes;
+        const std::byte* made = sources.plain ? sources.data[0] : near;
+        if (!sources.plain) {
+          processor_.combine(near, sources.target_form, sources.data, sources.k, sources.operands, elements);
+        }
+        if (to.data + offset != made) processor_.stream(to.data + offset, made, elements * element_bytes);
+        if (slot != nullptr) processor_.fill(slot + offset, made, elements * element_bytes);
+        move_on(sources, elements);
+      }
+      processor_.end_stream();
     }
   }
 

@@ -63,6 +63,7 @@ struct OperationState {
   // Of the plan and the processor.
   Conversions conversions{};
   bool step_major = false;             // Lowered::step_major
+  bool streams_output = false;         // what is written to Output goes past the caches
   std::uint32_t slots[kBuffers] = {};  // places of a lane in Scratch and Partial, each of one tile
   const Step* steps = nullptr;
   const std::uint32_t* several = nullptr;  // Lowered::several

@@ -56,6 +56,7 @@ class StepRunner : private LaneWork<Processor> {
   WREATH_HOST_DEVICE Ends from() const { return {step_.in_first, step_.in_count}; }
   WREATH_HOST_DEVICE Ends to() const { return {step_.out_first, step_.out_count}; }
   WREATH_HOST_DEVICE bool sends() const { return step_.out_count > 0; }
+  WREATH_HOST_DEVICE bool streams() const { return operation_.streams_output && step_.target_buffer == Buffer::Output; }
   WREATH_HOST_DEVICE bool reduces() const { return step_.op != StepOp::Recv && step_.op != StepOp::RecvSend; }
 
   WREATH_HOST_DEVICE ElementRange range(const Side& side, std::uint32_t i) const {
@@ -151,6 +152,7 @@ class StepRunner : private LaneWork<Processor> {
                                        form_of(step_.target_buffer));
     sources.target_form = form_of(step_.target_buffer);
     sources.target_dead = (step_.flags & kTargetDead) != 0;
+    sources.streams = streams() && !sources.target_dead;
     const Advance located = Work::locate_all(incoming_signature(), bytes, sources);
     if (located != Advance::Advanced) return located;
     for (std::uint32_t i = 0; i < step_.chunks; ++i) {
@@ -196,10 +198,20 @@ class StepRunner : private LaneWork<Processor> {
       } else if (!plain(from_form, finished, to_form)) {
         processor_.combine(to.data, to_form, pointers + 1, 1, Operands{from_form, -1, from_form}, to.elements);
       } else if (to.data != from.data) {
-        processor_.copy(to.data, from.data, to.bytes);
+        copy(to, from);
       }
     }
     return next_step();
+  }
+
+  WREATH_HOST_DEVICE void copy(const Piece& to, const Piece& from) {
+    if constexpr (Processor::kStreams) {
+      if (streams()) {
+        processor_.stream(to.data, from.data, to.bytes);
+        return processor_.end_stream();
+      }
+    }
+    processor_.copy(to.data, from.data, to.bytes);
   }
 
   const Step& step_;

@@ -90,6 +90,7 @@ Advance Strand::take(Sources& sources, const Chunk& target, const Ends& to) {
   const Piece made = piece(target);
   sources.target_form = form_of(target.buffer);
   sources.target_dead = target.buffer == Buffer::Partial;
+  sources.streams = operation_.streams_output && target.buffer == Buffer::Output;
   const bool staged = to.count > 0 && !by_reference(to, target.buffer, made.bytes) && credit(to);
   std::byte* slot = staged ? staging_slot(stager(to), made.bytes) : nullptr;
   const std::uint64_t bytes = made.elements * bytes_of(sources.operands.messages);

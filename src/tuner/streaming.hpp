@@ -1,0 +1,20 @@
+// Which outputs are written past the caches, by non-temporal stores (docs/decisions/0012).
+#pragma once
+
+#include <cstdint>
+
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+inline constexpr std::uint64_t kNothingStreams = ~std::uint64_t{0};
+
+// The least bytes of a rank's output for which plain stores take longer: they fetch what they overwrite, and what they
+// leave in the last cache, of `last_cache_bytes` (0: not known), pushes out what `ranks` of the host need there.
+std::uint64_t streamed_bytes(std::uint64_t last_cache_bytes, int ranks) noexcept;
+
+// By WREATH_STREAM_BYTES, for this machine and so many ranks on it; kNothingStreams where none are to. InvalidUsage:
+// the setting is no size.
+Result<std::uint64_t> streamed_bytes(int ranks);
+
+}  // namespace wreath
