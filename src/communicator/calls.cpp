@@ -91,7 +91,10 @@ Result<Work> Communicator::start(const Call& call, bool varying) {
 }
 
 Status Communicator::run(const Call& call) {
-  return is_normalized(call) ? run(call, call.varying()) : run(normalized(call), call.varying());
+  if (impl_ && call.collective < Collective::Barrier && !call.varying()) {
+    if (const auto done = impl_->run_again(call)) return *done;  // the last call is kept as normalized: so is this one
+  }
+  return run(normalized(call), call.varying());
 }
 Result<Work> Communicator::start(const Call& call) { return start(normalized(call), call.varying()); }
 

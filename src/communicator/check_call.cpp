@@ -277,13 +277,6 @@ Status check_call(const Call& call, bool varying, Place place) {
   return reads && writes ? check_overlap(call, input, output) : Status();
 }
 
-bool is_normalized(const Call& call) noexcept {
-  const Reduction& reduction = call.reduction;
-  const bool plain = reduction.op == ReduceOp::Sum && reduction.factor == 1 && reduction.integer_factor == 1;
-  return call.collective < Collective::Barrier && (plain || reduces(call.collective)) &&
-         (has_root(call.collective) || call.root == 0);
-}
-
 Call normalized(const Call& call) {
   if (call.collective > Collective::Exchange) return call;
   Call plain = call;

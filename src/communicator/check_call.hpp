@@ -17,8 +17,6 @@ Status check_call(const Call& call, bool varying, Place place);
 
 // As `call`, without what its collective does not read.
 Call normalized(const Call& call);
-// Whether that would surely change nothing; false where it might.
-bool is_normalized(const Call& call) noexcept;
 
 // Whether `collective` reads Input, or writes Output, at rank `me`.
 bool uses_input(Collective collective, Rank root, Rank me) noexcept;

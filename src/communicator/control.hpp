@@ -57,6 +57,8 @@ class ControlHandler {
   // The connection to `from` ended. `closed`: by its end, so its process is gone or has closed it; else the reason says
   // what stands between.
   virtual void on_lost(Rank from, const std::string& reason, bool closed) = 0;
+  // This rank cannot take what a peer has sent; the connection is lost next.
+  virtual void on_unable(const Error& error) = 0;
 };
 
 class ControlPlane {

@@ -65,8 +65,12 @@ void Engine::name_regions(OperationState& state, const Call& call, std::uint32_t
         span_of(table, holds_one_block(call.collective, buffer) ? PartRange{static_cast<std::uint32_t>(rank()), 1}
                                                                 : PartRange{0, parts});
     name_region(state, buffer, elements * size_of(call.dtype));
+    if (buffer == Buffer::Output) state.streams_output = streams(elements * size_of(call.dtype));
   }
 }
+
+// A wire would read what is passed on out of memory again.
+bool Engine::streams(std::size_t output_bytes) const { return tuning_.all_mapped && output_bytes >= stream_bytes_; }
 
 void Engine::name_region(OperationState& state, Buffer buffer, std::size_t bytes) {
   const auto index = static_cast<std::size_t>(buffer);
@@ -119,7 +123,8 @@ Result<bool> Engine::start_operation(Operation& operation) {
   if (trace_ != nullptr) trace_->begin_call(recorder_.find(operation.number).value_or(CallRecord{}), now_ns());
   const CopyKernels& copies = copy_kernels();
   lanes_.set_straight({loop_of(collective, operation.choice), ranks(), rank()});
-  lanes_.start(*launch->plan, launch->state, {launch->arithmetic, copies.plain, copies.fill}, launch->resident);
+  lanes_.start(*launch->plan, launch->state,
+               {launch->arithmetic, copies.plain, copies.fill, copies.stream, copies.end_stream}, launch->resident);
   WREATH_TRY(links_->announce(*control_));
   recorder_.running(operation.record);
   return true;

@@ -73,23 +73,21 @@ Status Engine::link(std::uint16_t epoch) {
   } else {
     single_copy_ = SingleCopy::of_machine(cpu_vendor(), crowded_);
   }
-  auto links = Links::create(membership_, shape_, options_, single_copy_.possible() && lanes_.prepare_to_pull());
-  if (!links) return links.error();
-  links_ = std::move(*links);
-  auto recorder = FlightRecorder::create(rank(), ranks(), membership_.communicator);
-  if (!recorder) return recorder.error();
-  recorder_ = std::move(*recorder);
+  control_ = std::make_unique<ControlPlane>(std::move(membership_.control), *this);
+  if (const Status own = prepare_own(ranks_of_host); !own) {
+    ControlMessage message;
+    message.kind = MessageKind::Failed;
+    message.error = {own.error().code, fmt::format("{}: {}", member(rank()), own.error().message), rank()};
+    control_->broadcast(message);  // they would learn no reason from the end of the connection
+    return own;
+  }
   if (!options_.trace.empty()) {
     trace_ = std::make_unique<Trace>(options_.trace, membership_.communicator, rank(), identity_);
     lanes_.set_trace(&trace_->steps());
   }
   watch_ = std::make_unique<Watch>(*this, rank(), ranks(), options_.timeouts);
-  control_ = std::make_unique<ControlPlane>(std::move(membership_.control), *this);
   shrink_ = std::make_unique<Shrink>(*this);
   split_ = std::make_unique<Split>(*this);
-  auto progress = Progress::instance();
-  if (!progress) return progress.error();
-  progress_ = std::move(*progress);
   progress_->add(*this);
   control_->start(*progress_, *this);
   const auto all_mapped = links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms));
@@ -115,6 +113,23 @@ Status Engine::link(std::uint16_t epoch) {
   prepare_placement();
   linked_ = true;
   tell_start(ranks_of_host);
+  return {};
+}
+
+// What a rank needs before it links with others.
+Status Engine::prepare_own(int ranks_of_host) {
+  const auto stream_bytes = streamed_bytes(ranks_of_host);
+  if (!stream_bytes) return stream_bytes.error();
+  stream_bytes_ = *stream_bytes;
+  auto links = Links::create(membership_, shape_, options_, single_copy_.possible() && lanes_.prepare_to_pull());
+  if (!links) return links.error();
+  links_ = std::move(*links);
+  auto recorder = FlightRecorder::create(rank(), ranks(), membership_.communicator);
+  if (!recorder) return recorder.error();
+  recorder_ = std::move(*recorder);
+  auto progress = Progress::instance();
+  if (!progress) return progress.error();
+  progress_ = std::move(*progress);
   return {};
 }
 

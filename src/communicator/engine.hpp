@@ -35,6 +35,7 @@
 #include "src/executor/small.hpp"
 #include "src/recorder/recorder.hpp"
 #include "src/tuner/single_copy.hpp"
+#include "src/tuner/streaming.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/communicator.hpp"
 
@@ -103,6 +104,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::uint64_t communicator() const { return membership_.communicator; }
   // Where `buffer`, of so many bytes, is large and in memory that peers can map: they read it where it is.
   void name_region(OperationState& state, Buffer buffer, std::size_t bytes);
+  // Whether an output of so many bytes is written past the caches.
+  bool streams(std::size_t output_bytes) const;
   int exchange_rounds() const { return options_.exchange_rounds; }
   ExchangeLog& exchange_log() { return exchange_log_; }
   // "rank 3 (host h1, pid 4711)".
@@ -115,6 +118,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
 
   Engine(Membership membership, const AgreedOptions& options);
   Status link(std::uint16_t epoch);
+  Status prepare_own(int ranks_of_host);
   int count_cores();  // the ranks of this host
   std::string plan_text(const Query& query, const Choice& choice) const;
   void tell_start(int ranks_of_host) const;
@@ -146,7 +150,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void start_small(const Operation& operation);
   Advance advance_small();
   Advance spin_small();
-  void run_pair(Exchange& exchange);
+  std::uint64_t run_pair(Exchange& exchange);
   Result<Launch> launch_of(Operation& operation);
   StraightLoop loop_of(Collective collective, const Choice& choice) const;
   Launch bind(const Operation& operation, Plan& plan);
@@ -177,6 +181,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void end_wait() override;
   void on_message(Rank from, ControlMessage message) override;
   void on_lost(Rank from, const std::string& reason, bool closed) override;
+  void on_unable(const Error& error) override;
   void answer(const Question& question);
 
   std::string call_text() const;
@@ -187,6 +192,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   TunerContext tuning_;
   FifoShape shape_{};
   SingleCopy single_copy_;  // which messages peers read out of this process
+  std::uint64_t stream_bytes_ = kNothingStreams;  // outputs of so many bytes are written past the caches
   bool straight_ = false;   // lanes are advanced by loops written by hand, where there are any
   std::unique_ptr<Links> links_;
   std::unique_ptr<Plans> plans_;

@@ -58,7 +58,8 @@ const Choice& Engine::choice_of(const Query& query) {
 
 void Engine::enter(Operation& operation) {
   if (operation.own) {
-    operation.record = operation.own->enter(recorder_);
+    operation.own->enter();
+    operation.record = operation.own->record(recorder_);
     return;
   }
   Call& call = operation.call;
@@ -178,12 +179,14 @@ std::optional<Status> Engine::run_again(const Call& call) {
   return status;
 }
 
-// What of an exchange is quickly done by straight code.
-void Engine::run_pair(Exchange& exchange) {
-  if (trace_ != nullptr) return;
-  const Exchange::Pair pair = exchange.pair();
+// Enters an exchange, and does what straight code quickly does of it. The record is written while the message is on its
+// way.
+std::uint64_t Engine::run_pair(Exchange& exchange) {
+  exchange.enter();
+  const Exchange::Pair pair = trace_ == nullptr ? exchange.pair() : Exchange::Pair();
+  if (pair.sent.fifo != nullptr) publish_message(pair.sent, copy_kernels());
+  const std::uint64_t record = exchange.record(recorder_);
   if (pair.sent.fifo != nullptr) {
-    publish_message(pair.sent, copy_kernels());
     wire_.add_sent(Collective::Exchange, pair.sent.bytes);
     exchange.take_out(Direction::Send);
     wake_peers();
@@ -191,14 +194,15 @@ void Engine::run_pair(Exchange& exchange) {
       fail(announced.error().code, rank(), announced.error().message);
     }
   }
-  if (pair.received.fifo == nullptr) return;
+  if (pair.received.fifo == nullptr) return record;
   for (std::uint32_t look = 0; look <= small_looks_; ++look) {
-    if (crowded_ && look > 0 && !give_turn(look == 1)) return;
+    if (crowded_ && look > 0 && !give_turn(look == 1)) break;
     if (take_message(pair.received, copy_kernels()) != Advance::Done) continue;
     exchange.take_out(Direction::Receive);
     wake_peers();
-    return;
+    break;
   }
+  return record;
 }
 
 Status Engine::run(ExchangeMessages& messages) {
@@ -212,8 +216,7 @@ Status Engine::run(ExchangeMessages& messages) {
   if (!operation.own) operation.own = std::make_unique<Exchange>(*this, ExchangeMessages{});
   auto& exchange = static_cast<Exchange&>(*operation.own);
   exchange.exchange(messages);
-  enter(operation);
-  run_pair(exchange);
+  operation.record = run_pair(exchange);
   if (exchange.empty()) {
     recorder_.done(operation.record);
     release_token();

@@ -74,4 +74,8 @@ void Engine::on_lost(Rank from, const std::string& reason, bool closed) {
   fail(ErrorCode::PeerLost, from, fmt::format("{}: {}", member(from), reason));
 }
 
+void Engine::on_unable(const Error& error) {
+  fail(error.code, rank(), fmt::format("{}: {}", member(rank()), error.message));
+}
+
 }  // namespace wreath

@@ -52,8 +52,8 @@ struct Extent {
 
 // In the order of addresses, a message that is received must end before the next begins, and begin after all others.
 Status check_overlap(const ExchangeMessages& messages) {
-  std::vector<Extent> extents;
-  extents.reserve(messages.sends.size() + messages.receives.size());
+  thread_local std::vector<Extent> extents;  // keeps its memory from call to call
+  extents.clear();
   for (const Direction direction : {Direction::Send, Direction::Receive}) {
     for (const ExchangeMessage& message : messages.of(direction)) {
       if (message.count == 0) continue;

@@ -30,8 +30,9 @@ MessageRecord recorded(Direction direction, const ExchangeMessage& message) {
 
 }  // namespace
 
-std::uint64_t Exchange::enter(FlightRecorder& recorder) {
-  engine_.exchange_log().enter(messages_, engine_.rank());
+void Exchange::enter() { engine_.exchange_log().enter(messages_, engine_.rank()); }
+
+std::uint64_t Exchange::record(FlightRecorder& recorder) const {
   CallRecord record;
   record.collective = Collective::Exchange;
   record.dtype = DataType::Uint8;
@@ -76,6 +77,7 @@ Result<Launch> Exchange::launch() {
   state.output_signatures = signatures_[static_cast<std::size_t>(Direction::Receive)].data();
   state.epoch = shape.epoch;
   engine_.name_region(state, Buffer::Input, plan_.input.span);
+  state.streams_output = engine_.streams(plan_.output.span);
   return launch;
 }
 

@@ -30,7 +30,8 @@ class Exchange final : public OwnPlan {
   void take_out(Direction direction);
   bool empty() const { return messages_.empty(); }
 
-  std::uint64_t enter(FlightRecorder& recorder) override;
+  void enter() override;
+  std::uint64_t record(FlightRecorder& recorder) const override;
   Result<Launch> launch() override;
   std::string describe() const override;
   std::vector<Question> questions(const LaneScheduler& lanes) const override;

@@ -38,9 +38,10 @@ struct Launch {
 class OwnPlan {
  public:
   virtual ~OwnPlan() = default;
-  // The program's thread, once, in the order in which operations take their turns: gives the messages their numbers
-  // and writes them down. Returns the flight recorder's key.
-  virtual std::uint64_t enter(FlightRecorder& recorder) = 0;
+  // The program's thread, once, in the order in which operations take their turns: gives the messages their numbers.
+  virtual void enter() = 0;
+  // Then: writes them down. Returns the flight recorder's key.
+  virtual std::uint64_t record(FlightRecorder& recorder) const = 0;
   // Driver, once, when its turn has come. What it refers to lives until the operation is over.
   virtual Result<Launch> launch() = 0;
   // "send #3 to rank 1 float32 x 100": what messages call it.

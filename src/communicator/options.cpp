@@ -95,6 +95,9 @@ Status fill_from_environment(CommunicatorOptions& options) {
   WREATH_TRY(fill_bytes(options.tile_bytes, Setting::TileBytes));
   WREATH_TRY(fill_bytes(options.buffer_bytes, Setting::BufferBytes));
   WREATH_TRY(fill_single_copy(options.single_copy_bytes));
+  for (const Setting own : {Setting::SpinUs, Setting::HostCores}) {  // each rank's, read where it counts
+    if (const auto value = setting_integer(own); !value) return value.error();
+  }
   if (options.reproducible) {
     const auto reproducible = setting_boolean(Setting::Reproducible);
     if (!reproducible) return reproducible.error();
@@ -151,8 +154,8 @@ Status check(const CommunicatorOptions& options) {
   WREATH_TRY(check_text("trace", options.trace));
   WREATH_TRY(check_text("faults", options.faults));
   if (!std::has_single_bit(options.slot_count) || options.slot_count > kMaximumSlotCount) {
-    return invalid(
-        fmt::format("slot_count = {}: must be a power of two, at most {}", options.slot_count, kMaximumSlotCount));
+    return invalid(fmt::format("slot_count (WREATH_SLOTS) = {}: must be a power of two, at most {}", options.slot_count,
+                               kMaximumSlotCount));
   }
   if (options.lanes < 0 || options.lanes > kMaximumDataLanes) {
     return invalid(fmt::format("lanes = {}: must be between 0 and {}", options.lanes, kMaximumDataLanes));

@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -17,6 +16,7 @@
 #include "src/base/remote_fence.hpp"
 #include "src/base/signals.hpp"
 #include "src/base/slice.hpp"
+#include "src/base/socket.hpp"
 
 namespace wreath {
 namespace {
@@ -65,8 +65,7 @@ Status Progress::start() {
   event.events = EPOLLIN;
   event.data.ptr = nullptr;
   if (!epoll_ || !wake_ || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
-    return Error{ErrorCode::System,
-                 fmt::format("cannot make the progress thread's descriptors: {}", ::strerror(errno))};
+    return os_error("make the progress thread's descriptors", errno);
   }
   const BlockedSignals blocked;
   try {

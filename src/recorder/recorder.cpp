@@ -14,6 +14,8 @@
 #include <utility>
 
 #include "src/base/config.hpp"
+#include "src/base/memfd.hpp"
+#include "src/base/socket.hpp"
 #include "src/recorder/json.hpp"
 #include "src/recorder/layout.hpp"
 
@@ -80,9 +82,7 @@ std::int64_t clock_offset_ns() {
   return real.tv_sec * 1'000'000'000 + real.tv_nsec - TickPair::now().ns;
 }
 
-Error refused(const char* what) {
-  return {ErrorCode::System, fmt::format("flight recorder: {}: {}", what, std::strerror(errno))};
-}
+Error refused(const char* what) { return {ErrorCode::System, "flight recorder: " + os_error(what, errno).message}; }
 
 RecorderHeader make_header(Rank rank, int ranks, std::uint64_t communicator) {
   RecorderHeader header{};
@@ -132,9 +132,10 @@ FlightRecorder::~FlightRecorder() {
 
 namespace {
 
-// A file that other processes can map: it has its size and keeps it. None where the machine's policy forbids
+// A file that other processes can map: it has its size and keeps it. None where the machine's policy or a limit forbids
 // such files: then the recorder is this process's own, and only its dumps can be read.
 Result<Fd> make_file() {
+  if (!check_file_limit(sizeof(RecorderMemory), "flight recorder")) return Fd();
   Fd file(memfd_create(kRecorderFileName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file && (errno == EPERM || errno == EACCES || errno == ENOSYS)) return Fd();
   if (!file) return refused("memfd_create");
