@@ -2,6 +2,7 @@
 #include "training/math/matrix_kernel.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "training/math/targets.hpp"
@@ -184,7 +185,7 @@ void pack_panel(const Lines& lines, float* target) {
   if (lines.count < kWidth) std::fill_n(target, kWidth * lines.depth, 0.0f);
   if (lines.line_stride == 1 && lines.count == kWidth) {
     for (std::int64_t k = 0; k < lines.depth; ++k) {
-      std::copy_n(lines.data + k * lines.depth_stride, kWidth, target + k * kWidth);
+      std::memcpy(target + k * kWidth, lines.data + k * lines.depth_stride, kWidth * sizeof(float));
     }
   } else if (lines.depth_stride == 1) {
     const std::int64_t whole_lines = lines.count / 4 * 4;

@@ -27,12 +27,26 @@ using Whole = hn::CappedTag<float, kPartialSums>;
 using One = hn::CappedTag<float, 1>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(Whole()));
 
+// Stores body.at(tag, i) for i from `at` on, fewer than kCount of them: by halves, since a body may be long.
+template <std::size_t kCount, class Body>
+HWY_INLINE void store_rest(const Body& body, float* target, std::int64_t at, std::int64_t count) {
+  if constexpr (kCount > 1) {
+    constexpr auto kHalf = static_cast<std::int64_t>(kCount / 2);
+    const hn::CappedTag<float, kCount / 2> half;
+    if (count - at >= kHalf) {
+      hn::StoreU(body.at(half, at), half, target + at);
+      at += kHalf;
+    }
+    store_rest<kCount / 2>(body, target, at, count);
+  }
+}
+
 // Stores body.at(tag, i) for all i.
 template <class Body>
 HWY_INLINE void store_all(const Body body, float* target, std::int64_t count) {
   std::int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) hn::StoreU(body.at(Whole(), i), Whole(), target + i);
-  for (; i < count; ++i) target[i] = hn::GetLane(body.at(One(), i));
+  store_rest<kLanes>(body, target, i, count);
 }
 
 // The first kCount of the partial sums, kLanes in a vector; or of partial maxima.
