@@ -3,16 +3,18 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <charconv>
 #include <cstdio>
-#include <limits>
 #include <string_view>
-#include <system_error>
 #include <utility>
+
+#include "tools/command_line/numbers.hpp"
+#include "tools/command_line/program.hpp"
 
 namespace wreath::gpt {
 
 namespace {
+
+using command_line::add_number;
 
 struct Preset {
   std::string_view name;
@@ -72,29 +74,31 @@ bool apply_preset(int argc, char** argv, CommandLine& line) {
 
 void add_mesh(CLI::App& app, TrainOptions& train) {
   constexpr const char* kGroup = "Mesh";
-  app.add_option("--dp", train.mesh.dp, "data-parallel ranks: each sees other samples")->group(kGroup);
-  app.add_option("--pp", train.mesh.pp, "pipeline ranks: each has other layers")->group(kGroup);
-  app.add_option("--cp", train.mesh.cp, "context-parallel ranks: each has other parts of every sequence")
+  add_number(app, "--dp", train.mesh.dp, {1}, "data-parallel ranks: each sees other samples")->group(kGroup);
+  add_number(app, "--pp", train.mesh.pp, {1}, "pipeline ranks: each has other layers")->group(kGroup);
+  add_number(app, "--cp", train.mesh.cp, {1}, "context-parallel ranks: each has other parts of every sequence")
       ->group(kGroup);
-  app.add_option("--tp", train.mesh.tp, "tensor-parallel ranks: each has parts of every weight")->group(kGroup);
-  app.add_option("--zero", train.zero_stage,
-                 "divide over replicas: 1 optimizer state, 2 gradients too, 3 weights too (FullyShardedDataParallel)")
+  add_number(app, "--tp", train.mesh.tp, {1}, "tensor-parallel ranks: each has parts of every weight")->group(kGroup);
+  add_number(app, "--zero", train.zero_stage, {0},
+             "divide over replicas: 1 optimizer state, 2 gradients too, 3 weights too (FullyShardedDataParallel)")
       ->group(kGroup);
-  app.add_option("--hybrid-shards", train.hybrid_shards,
-                 "with --zero 3: divide over so many replicas, repeat over the rest")
+  add_number(app, "--hybrid-shards", train.hybrid_shards, {0},
+             "with --zero 3: divide over so many replicas, repeat over the rest")
       ->group(kGroup);
   app.add_flag("--sequence-parallel", train.sequence_parallel, "tensor ranks divide rows between divided layers")
       ->group(kGroup);
   app.add_option("--context-attention", train.context_attention, "ring or ulysses")->group(kGroup);
   app.add_option("--schedule", train.schedule, "of the pipeline: gpipe, 1f1b, interleaved, zb_h1")->group(kGroup);
-  app.add_option("--chunks", train.chunks, "model stages a pipeline rank (interleaved: 2 or more)")->group(kGroup);
-  app.add_option("--micro-batches", train.micro_batches, "of a step on one rank: they are accumulated")->group(kGroup);
+  add_number(app, "--chunks", train.chunks, {1}, "model stages a pipeline rank (interleaved: 2 or more)")
+      ->group(kGroup);
+  add_number(app, "--micro-batches", train.micro_batches, {1}, "of a step on one rank: they are accumulated")
+      ->group(kGroup);
   app.add_option("--precision", train.precision,
                  "float32; bfloat16, float16: weights of 2 bytes, activations of that format, float32 master weights; "
                  "fp8: as bfloat16, and linear layers multiply 8-bit values (emulated)")
       ->group(kGroup);
-  app.add_option("--loss-scale", train.loss_scale,
-                 "with --precision float16, at first: halved where gradients overflow, doubled after 2000 good steps")
+  add_number(app, "--loss-scale", train.loss_scale, {0},
+             "with --precision float16, at first: halved where gradients overflow, doubled after 2000 good steps")
       ->group(kGroup);
   app.add_flag("--recompute", train.recompute, "keep only each block's input, run it forward again for backward")
       ->group(kGroup);
@@ -103,9 +107,9 @@ void add_mesh(CLI::App& app, TrainOptions& train) {
   app.add_option("--offload", train.offload_folder,
                  "a folder for mapped files that hold the optimizer state, and with --zero 3 the weights")
       ->group(kGroup);
-  app.add_option("--threads", train.threads, "of a rank, for the layers' mathematics")->group(kGroup);
-  app.add_option("--stage-sleep-ms", train.stage_sleep_ms,
-                 "sleep so long in each pass of a pipeline stage: few cores then show what many would (--html)")
+  add_number(app, "--threads", train.threads, {1}, "of a rank, for the layers' mathematics")->group(kGroup);
+  add_number(app, "--stage-sleep-ms", train.stage_sleep_ms, {0},
+             "sleep so long in each pass of a pipeline stage: few cores then show what many would (--html)")
       ->group(kGroup);
 }
 
@@ -113,29 +117,32 @@ void add_model(CLI::App& app, TrainOptions& train) {
   constexpr const char* kGroup = "Model and recipe";
   app.add_option("--preset",
                  "shakespeare-char (default: nanoGPT's CPU line), shakespeare-char-gpu, tiny; other options win")
+      ->type_name("NAME")
       ->group(kGroup);
-  app.add_option("--layers", train.model.layers, "transformer blocks")->group(kGroup);
-  app.add_option("--heads", train.model.heads, "attention heads")->group(kGroup);
-  app.add_option("--width", train.model.width, "features, a multiple of the heads")->group(kGroup);
-  app.add_option("--context", train.model.context, "tokens of a sequence")->group(kGroup);
+  add_number(app, "--layers", train.model.layers, {1}, "transformer blocks")->group(kGroup);
+  add_number(app, "--heads", train.model.heads, {1}, "attention heads")->group(kGroup);
+  add_number(app, "--width", train.model.width, {1}, "features, a multiple of the heads")->group(kGroup);
+  add_number(app, "--context", train.model.context, {1}, "tokens of a sequence")->group(kGroup);
   app.add_flag("--bias", train.model.bias, "biases in linear layers and layer norms, as GPT-2 has them")->group(kGroup);
   app.add_flag_callback(
          "--tanh-gelu", [&train] { train.model.gelu = training::Gelu::Tanh; }, "GELU as GPT-2 has it")
       ->group(kGroup);
-  app.add_option("--dropout", train.model.dropout, "share of values dropped")->group(kGroup);
-  app.add_option("--batch", train.batch, "sequences of a step, over all ranks: the same ones on every mesh")
+  add_number(app, "--dropout", train.model.dropout, {0}, "share of values dropped")->group(kGroup);
+  add_number(app, "--batch", train.batch, {1}, "sequences of a step, over all ranks: the same ones on every mesh")
       ->group(kGroup);
-  app.add_option("--steps", train.steps, "optimizer steps")->group(kGroup);
-  app.add_option("--learning-rate", train.learning_rate, "highest")->group(kGroup);
-  app.add_option("--lowest-learning-rate", train.lowest_learning_rate, "at --decay-steps and after")->group(kGroup);
-  app.add_option("--warmup-steps", train.warmup_steps, "of rising learning rate")->group(kGroup);
-  app.add_option("--decay-steps", train.decay_steps, "of falling learning rate (default: --steps)")->group(kGroup);
-  app.add_option("--clip", train.clip, "highest norm of the gradient; 0: none")->group(kGroup);
-  app.add_option("--weight-decay", train.weight_decay, "of matrices")->group(kGroup);
+  add_number(app, "--steps", train.steps, {0}, "optimizer steps")->group(kGroup);
+  add_number(app, "--learning-rate", train.learning_rate, {0}, "highest")->group(kGroup);
+  add_number(app, "--lowest-learning-rate", train.lowest_learning_rate, {0}, "at --decay-steps and after")
+      ->group(kGroup);
+  add_number(app, "--warmup-steps", train.warmup_steps, {0}, "of rising learning rate")->group(kGroup);
+  add_number(app, "--decay-steps", train.decay_steps, {0}, "of falling learning rate (default: --steps)")
+      ->group(kGroup);
+  add_number(app, "--clip", train.clip, {0}, "highest norm of the gradient; 0: none")->group(kGroup);
+  add_number(app, "--weight-decay", train.weight_decay, {0}, "of matrices")->group(kGroup);
   app.add_flag_callback(
          "--sgd", [&train] { train.optimizer = OptimizerKind::Sgd; }, "plain gradient descent instead of AdamW")
       ->group(kGroup);
-  app.add_option("--seed", train.seed, "of weights, batches and dropout")->group(kGroup);
+  add_number(app, "--seed", train.seed, {0}, "of weights, batches and dropout")->group(kGroup);
 }
 
 void add_run(CLI::App& app, CommandLine& line) {
@@ -145,16 +152,18 @@ void add_run(CLI::App& app, CommandLine& line) {
   app.add_option("--jsonl", line.jsonl, "an object a step")->group(kGroup);
   app.add_option("--html", line.html, "a report with plots, in one file")->group(kGroup);
   app.add_option("--checkpoint", line.checkpoint, "a folder for checkpoints (safetensors)")->group(kGroup);
-  app.add_option("--checkpoint-writers", line.checkpoint_writers, "ranks that write at the same time")->group(kGroup);
-  app.add_option("--save-every", line.save_every, "steps between checkpoints (default: only at the end)")
+  add_number(app, "--checkpoint-writers", line.checkpoint_writers, {1}, "ranks that write at the same time")
+      ->group(kGroup);
+  add_number(app, "--save-every", line.save_every, {0}, "steps between checkpoints (default: only at the end)")
       ->group(kGroup);
   app.add_flag("--resume", line.resume, "go on from the latest checkpoint of --checkpoint, of whatever mesh")
       ->group(kGroup);
-  app.add_option("--validate-every", line.validate_every, "steps; 0: at the end alone")->group(kGroup);
-  app.add_option("--validation-windows", line.validation_windows, "sequences of a validation within the run; 0: all")
+  add_number(app, "--validate-every", line.validate_every, {0}, "steps; 0: at the end alone")->group(kGroup);
+  add_number(app, "--validation-windows", line.validation_windows, {0},
+             "sequences of a validation within the run; 0: all")
       ->group(kGroup);
-  app.add_option("--log-every", line.log_every, "steps between lines on the screen")->group(kGroup);
-  app.add_option("--sample", line.sample, "letters that the model writes at the end")->group(kGroup);
+  add_number(app, "--log-every", line.log_every, {0}, "steps between lines on the screen")->group(kGroup);
+  add_number(app, "--sample", line.sample, {0}, "letters that the model writes at the end")->group(kGroup);
 }
 
 // A variable of the shell that is not set, as a rule.
@@ -167,45 +176,7 @@ Status check_not_empty(const CLI::App& app) {
   return {};
 }
 
-template <typename Number>
-Status check_fits(const std::string& name, const std::string& text) {
-  constexpr bool kSigned = std::numeric_limits<Number>::is_signed;
-  const bool negative = text.starts_with('-');
-  Number value{};
-  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
-  const std::errc read = std::from_chars(begin, text.data() + text.size(), value).ec;
-  if (read != std::errc::result_out_of_range && (kSigned || !negative)) return {};
-  const Number limit = negative ? std::numeric_limits<Number>::min() : std::numeric_limits<Number>::max();
-  return Error{ErrorCode::InvalidArgument,
-               name + " " + text + ": must be at " + (negative ? "least " : "most ") + std::to_string(limit)};
-}
-
-// The parser takes the nearest number that there is, and of an unsigned one what is left after wrapping around.
-Status check_no_number_wrapped(const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& value : option->results()) {
-      if (option->get_type_name() == "INT") WREATH_TRY(check_fits<std::int64_t>(option->get_name(), value));
-      if (option->get_type_name() == "UINT") WREATH_TRY(check_fits<std::uint64_t>(option->get_name(), value));
-    }
-  }
-  return {};
-}
-
-Status check_counts(const CommandLine& line) {
-  const std::array<std::pair<const char*, std::int64_t>, 5> counts = {
-      {{"--save-every", line.save_every},
-       {"--validate-every", line.validate_every},
-       {"--validation-windows", line.validation_windows},
-       {"--log-every", line.log_every},
-       {"--sample", line.sample}}};
-  for (const auto& [name, value] : counts) {
-    if (value >= 0) continue;
-    return Error{ErrorCode::InvalidArgument, std::string(name) + " " + std::to_string(value) + ": must be at least 0"};
-  }
-  if (line.checkpoint_writers < 1) {
-    return Error{ErrorCode::InvalidArgument,
-                 "--checkpoint-writers " + std::to_string(line.checkpoint_writers) + ": must be at least 1"};
-  }
+Status check_folder(const CommandLine& line) {
   for (const auto& [name, given] :
        {std::pair("--resume", line.resume), std::pair("--save-every", line.save_every > 0)}) {
     if (given && line.checkpoint.empty()) {
@@ -217,9 +188,8 @@ Status check_counts(const CommandLine& line) {
 
 Status check_all(const CLI::App& app, const CommandLine& line) {
   WREATH_TRY(check_not_empty(app));
-  WREATH_TRY(check_no_number_wrapped(app));
   WREATH_TRY(check(line.train));
-  return check_counts(line);
+  return check_folder(line);
 }
 
 }  // namespace
@@ -235,7 +205,9 @@ std::optional<int> parse(int argc, char** argv, CommandLine& into) {
       "  wreath run -n 4 train_gpt --pp 4 --schedule zb_h1 --micro-batches 12\n"
       "  wreath run --elastic --min 2 --max 4 --spares 1 train_gpt --dp 4 --checkpoint saved --save-every 100\n"
       "The last one goes on when ranks die, with fewer data-parallel ranks or with spares; it takes up its latest\n"
-      "checkpoint by itself, where it needs one, and its logs have each step once.");
+      "checkpoint by itself, where it needs one, and its logs have each step once.",
+      "train_gpt");
+  command_line::set_style(app);
   app.option_defaults()->always_capture_default();
   add_mesh(app, into.train);
   add_model(app, into.train);
@@ -243,9 +215,7 @@ std::optional<int> parse(int argc, char** argv, CommandLine& into) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    std::fprintf(stderr, "wreath: error: %s (train_gpt --help lists the options)\n", error.what());
-    return 2;
+    return command_line::finish(app, error);
   }
   if (app.count("--decay-steps") == 0) into.train.decay_steps = into.train.steps;
   if (const Status fits = check_all(app, into); !fits) {

@@ -34,6 +34,9 @@ Error become_launcher(int ranks, char** argv) {
 Result<std::shared_ptr<Communicator>> join_or_start_ranks(int ranks, char** argv) {
   const Result<EnvironmentJob> job = environment_job();
   if (!job) return job.error();
+  if (!job->launched && ranks > 1 && !job->strangers.empty()) {
+    return Error{ErrorCode::InvalidArgument, job->strangers + ": start train_gpt by `wreath run`, or once"};
+  }
   if (!job->launched && ranks > 1) return become_launcher(ranks, argv);
   if (job->launched && job->ranks != ranks) {
     return Error{ErrorCode::InvalidArgument, job->source + " say " + std::to_string(job->ranks) +
