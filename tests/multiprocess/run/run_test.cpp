@@ -219,7 +219,7 @@ TEST(Run, RefusesWhatItDoesNotUnderstand) {
   for (const auto& [arguments, words] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{}, "which program?"},
            {{"-n", "2"}, "which program?"},
-           {{"-n", "0", "true"}, "not in range"},
+           {{"-n", "0", "true"}, "-n 0: not a whole number"},
            {{"-n", "two", "true"}, "two"},
            {{"--bogus", "true"}, "--bogus: `wreath run` has no such option"},
            {{"--hosts", "a,b", "true"}, "-n: how many ranks?"},

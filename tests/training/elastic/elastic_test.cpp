@@ -23,6 +23,8 @@ using testing_support::rounds;
 
 constexpr std::int64_t kSteps = 40;
 constexpr double kLossBound = 5e-7;  // relative, as of all meshes (tests/training/meshes)
+// A save every 10 steps; one waits for the one before, so that here the first is whole.
+constexpr std::int64_t kFirstSaved = 21;
 constexpr int kKilled = 1000 + SIGKILL;
 
 std::set<std::string> shared_memory() {
@@ -112,12 +114,12 @@ TEST(Elastic, GoesOnFromTheCheckpointWhereStateIsDivided) {
               {.members = 3},
               arguments_of({{"dp", "2"}, {"zero", "2"}, {"checkpoint", "1"}}),
               2,
-              13});
+              kFirstSaved});
 }
 
 TEST(Elastic, GoesOnFromTheCheckpointWhereAPartIsLost) {
   Members members("trains", {.members = 3}, arguments_of({{"tp", "2"}, {"checkpoint", "1"}}));
-  ASSERT_TRUE(members.wait_for_steps(15));
+  ASSERT_TRUE(members.wait_for_steps(kFirstSaved));
   members.kill(1);
   expect_undisturbed(members, {1});
   EXPECT_THAT(members.log(0), HasSubstr("with the state of the last checkpoint"));

@@ -44,7 +44,7 @@ std::string told(std::vector<std::string> words) {
 
 TEST(Refusals, CommandLine) {
   EXPECT_EQ(told({"--preset", "tiny", "--checkpoint", "folder", "--save-every", "5"}), "accepted");
-  EXPECT_THAT(told({"--log-every", "-1"}), HasSubstr("--log-every -1: must be at least 0"));
+  EXPECT_THAT(told({"--log-every", "-1"}), HasSubstr("--log-every -1: not a whole number of at least 0"));
   EXPECT_THAT(told({"--sample", "-1"}), HasSubstr("--sample -1"));
   EXPECT_THAT(told({"--validate-every", "-1"}), HasSubstr("--validate-every -1"));
   EXPECT_THAT(told({"--validation-windows", "-1"}), HasSubstr("--validation-windows -1"));
@@ -58,10 +58,11 @@ TEST(Refusals, CommandLine) {
 
 TEST(Refusals, NumbersThatNoTypeHolds) {
   EXPECT_EQ(told({"--seed", "18446744073709551615"}), "accepted");
-  EXPECT_THAT(told({"--seed", "-1"}), HasSubstr("--seed -1: must be at least 0"));
-  EXPECT_THAT(told({"--seed", "18446744073709551616"}), HasSubstr("--seed 18446744073709551616: must be at most"));
+  EXPECT_THAT(told({"--seed", "-1"}), HasSubstr("--seed -1: not a whole number of at least 0"));
+  EXPECT_THAT(told({"--seed", "18446744073709551616"}),
+              HasSubstr("--seed 18446744073709551616: not a whole number from 0 to 18446744073709551615"));
   EXPECT_THAT(told({"--steps", "9223372036854775808"}),
-              HasSubstr("--steps 9223372036854775808: must be at most 9223372036854775807"));
+              HasSubstr("--steps 9223372036854775808: not a whole number from 0 to 9223372036854775807"));
   EXPECT_THAT(told({"--steps", "-9223372036854775809"}), HasSubstr("--steps -9223372036854775809"));
   EXPECT_THAT(told({"--log-every", "99999999999999999999"}), HasSubstr("--log-every 99999999999999999999"));
   EXPECT_THAT(told({"--dp", "4294967297"}), HasSubstr("--dp"));

@@ -12,8 +12,8 @@ namespace wreath::gpt::test {
 void use_plain_descent(TrainOptions& options) {
   options.optimizer = OptimizerKind::Sgd;
   options.clip = 0;
-  options.learning_rate = 0.1f;
-  options.lowest_learning_rate = 0.1f;
+  options.learning_rate = 0.5f;
+  options.lowest_learning_rate = 0.5f;
 }
 
 double spread_around(const TrainingRun& alone, const TrainOptions& options) {

@@ -122,8 +122,19 @@ TEST_F(Launched, ByMpirunAloneAreWarned) {
   const Environment mpirun{{{"OMPI_COMM_WORLD_SIZE", "4"}}};
   const EnvironmentJob job = environment_job().value();
   EXPECT_EQ(job.ranks, 1);
+  EXPECT_THAT(job.strangers, HasSubstr("OMPI_COMM_WORLD_SIZE=4"));
   ASSERT_EQ(disagreements(job).size(), 1u);
   EXPECT_TRUE(disagreements(job)[0].alarming);
+}
+
+TEST_F(Launched, ByMpirunAndNumberedOtherwiseMeet) {
+  const Environment numbered{{{"PMI_SIZE", "4"}, {"WREATH_RANK", "1"}, {"WREATH_RANKS", "4"}}};
+  EXPECT_EQ(environment_job().value().strangers, "");
+}
+
+TEST_F(Launched, ByMpirunAsOneProcessAreAlone) {
+  const Environment one{{{"PMI_SIZE", "1"}}};
+  EXPECT_EQ(environment_job().value().strangers, "");
 }
 
 TEST_F(Launched, ByHandMeetOnTheirHostUnlessAnAddressIsGiven) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -78,27 +79,39 @@ struct Mistake {
 constexpr Mistake kMistakes[] = {
     {"all_reduce_perf -b", "--minbytes: 1 required SIZE missing"},
     {"all_reduce_perf -b x", "-b x: not a size"},
-    {"all_reduce_perf -n 99999999999", "-n 99999999999: not a whole number of at least 1"},
+    {"all_reduce_perf -n 99999999999", "-n 99999999999: not a whole number from 1 to 2147483647"},
     {"all_reduce_perf -b 16 -e 8", "-b 16: larger than -e 8"},
     {"barrier_perf --limits", "--limits: it moves no data"},
-    {"compare --ranks 1", "--ranks: Value 1 not in range 2 to 256"},
+    {"compare --ranks 1", "--ranks 1: not a whole number from 2 to 256"},
+    {"compare --time nan", "--time nan: not a number from 0.1 to 1000000"},
     {"compare --find-settings", "--find-settings needs --settings"},
     {"limits extra", "not expected: extra"},
+    {"overlap_perf --ranks x", "--ranks x: not a whole number from 1 to 4096"},
     {"overlap_perf --size 0", "--size 0: a float32 has 4 bytes"},
-    {"start_perf --ranks 0", "--ranks: Value 0 not in range 1 to 4096"},
+    {"start_perf --ranks 0", "--ranks 0: not a whole number from 1 to 4096"},
+    {"start_perf --ranks 1,x", "--ranks x: not a whole number from 1 to 4096"},
+    {"train_gpt --dp x", "--dp x: not a whole number of at least 1"},
+    {"train_gpt --clip 1,5", "--clip 1,5: not a number of at least 0"},
+    {"wreath_check --ranks 2,x", "--ranks x: not a whole number from 1 to 256"},
     {"wreath_check --only foo", "'foo' is unknown; known are all_reduce"},
     {"wreath no-such-command", "not expected: no-such-command"},
     {"wreath plan no-such-command", "not expected: no-such-command"},
-    {"wreath plan show all_reduce 1K --lanes 0", "--lanes: '0' is no number of at least 1"},
+    {"wreath plan show all_reduce 1K --lanes 0", "--lanes 0: not a whole number of at least 1"},
     {"wreath plan show all_reduce 1K --root 1", "--root 1: all_reduce has no root"},
     {"wreath plan show all_reduce 1K --rank 9", "rank 9: there are 4 ranks"},
-    {"wreath plan simulate all_reduce 1K --latency x", "--latency: 'x' is no number of at least 0"},
+    {"wreath plan simulate all_reduce 1K --latency x", "--latency x: not a number of at least 0"},
     {"wreath plan explain all_reduce 64Q", "64Q"},
     {"wreath run", "which program?"},
-    {"wreath run -n 0 true", "--ranks: Value 0 not in range 1 to 4096"},
+    {"wreath run -n 0 true", "-n 0: not a whole number from 1 to 4096"},
+    {"wreath run -n 2 --grace nan true", "--grace nan: not a number from 0 to 3600"},
+    {"wreath run --elastic --min x true", "--min x: not a whole number from 1 to 4096"},
+    {"wreath doctor --memory --ranks x", "--ranks x: not a whole number from 1 to 1024"},
     {"wreath run --elastic --min 4 --max 2 true", "--min 4 is above --max 2"},
     {"wreath doctor --ranks 3", "--ranks requires --memory"},
+    {"wreath topo --ranks x", "--ranks x: not a whole number from 1 to"},
     {"wreath topo --ranks 2 --job", "one of them"},
+    {"wreath tune --ranks 4 65", "--ranks 65: not a whole number from 2 to 64"},
+    {"wreath tune --seconds 0", "--seconds 0: not a number from 1 to 36000"},
     {"wreath tune --smallest 1M --largest 1K", "in this order"},
     {"wreath why abc", "cannot open abc"},
 };
@@ -112,6 +125,68 @@ TEST(EveryProgram, NamesTheFlagAndTheMistake) {
     EXPECT_EQ(outcome.exit_code, kUsage) << line << ": " << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr(mistake.words)) << line;
     EXPECT_THAT(outcome.text, Not(HasSubstr("00000000"))) << line;
+  }
+}
+
+TEST(EveryProgram, SaysWhereItsResultsCannotBeWritten) {
+  const std::vector<std::string> here = programs();
+  for (const char* each : {"all_reduce_perf --ranks 2 --sizes 8 -n 1", "barrier_perf -t 2 -n 1",
+                           "overlap_perf --ranks 2 --rounds 1 --size 4K", "start_perf --ranks 1 --rounds 1",
+                           "wreath topo", "all_reduce_perf --help", "train_gpt --help", "compare --help"}) {
+    const std::string line = each;
+    if (!std::binary_search(here.begin(), here.end(), line.substr(0, line.find(' ')))) continue;
+    const Outcome outcome = run_program(line + " </dev/null >/dev/full");
+    EXPECT_EQ(outcome.exit_code, 6) << line << ": " << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("wreath: error: standard output: ")) << line;
+  }
+}
+
+TEST(EveryProgram, OfWhichOnlyTheBeginningIsReadSaysNothing) {
+  const Outcome outcome = run_program("all_reduce_perf --ranks 2 --sizes 8,64 -n 1 | head -n 1");
+  EXPECT_EQ(std::count(outcome.text.begin(), outcome.text.end(), '\n'), 1) << outcome.text;
+}
+
+TEST(EveryProgram, NamesWordsInTheirOrder) {
+  EXPECT_THAT(run_program("limits --ranks x").text, HasSubstr("not expected: --ranks x"));
+}
+
+TEST(EveryProgram, HasHelpThatFitsATerminal) {
+  for (const std::string& program : ways_to_start()) {
+    if (program == "micro" || program.ends_with("_perf")) continue;  // not ours; examples of whole lines
+    std::string text = run_program(program + " --help </dev/null").text;
+    const std::string folder = WREATH_BINARY_DIR "/";
+    for (auto at = text.find(folder); at != std::string::npos; at = text.find(folder)) text.erase(at, folder.size());
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << program << ": " << line;
+  }
+}
+
+// Each of the processes that mpiexec starts would start ranks of its own.
+TEST(EveryProgram, ThatStartsRanksSaysWhereMpiexecStartedIt) {
+  const std::vector<std::string> here = programs();
+  for (const char* each :
+       {"all_reduce_perf --ranks 2 -b 8 -e 8", "barrier_perf -t 2", "sendrecv_perf",
+        "overlap_perf --ranks 2 --rounds 1", "start_perf --ranks 2 --rounds 1",
+        "train_gpt --preset tiny --dp 2 --steps 1", "wreath_check --ranks 1", "wreath tune --seconds 1"}) {
+    const std::string line = each;
+    if (!std::binary_search(here.begin(), here.end(), line.substr(0, line.find(' ')))) continue;
+    const Outcome outcome = run_program(line + " </dev/null", "PMI_RANK=1 PMI_SIZE=3 ");
+    EXPECT_EQ(outcome.exit_code, kUsage) << line << ": " << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("PMI_SIZE=3, but Wreath does not meet")) << line;
+  }
+  for (const char* line : {"wreath run -n 1 true", "wreath topo --ranks 1"}) {
+    const Outcome outcome = run_program(line, "PMI_RANK=1 PMI_SIZE=3 ");
+    EXPECT_EQ(outcome.exit_code, 0) << line << ": " << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("warning: PMI_SIZE=3, but Wreath does not meet")) << line;
+  }
+}
+
+TEST(EveryProgram, ThatStartsRanksIsStartedOnce) {
+  for (const char* line : {"overlap_perf --ranks 2 --rounds 1", "start_perf --ranks 2 --rounds 1",
+                           "wreath_check --ranks 1", "wreath tune --seconds 1"}) {
+    const Outcome outcome = run_program(line, "WREATH_RANK=0 WREATH_RANKS=2 ");
+    EXPECT_EQ(outcome.exit_code, kUsage) << line << ": " << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("say 2 ranks: this program starts ranks of its own")) << line;
   }
 }
 

@@ -42,8 +42,8 @@ TEST(PlanCommand, RefusesTilesAndLanesOfNothing) {
 }
 
 TEST(PlanCommand, RefusesAMachineThatIsNoNumber) {
-  expect_refused("plan simulate all_reduce 1M --bandwidth nan", "must be numbers");
-  expect_refused("plan simulate all_reduce 1M --latency nan", "must be numbers");
+  expect_refused("plan simulate all_reduce 1M --bandwidth nan", "--bandwidth nan: not a number of at least");
+  expect_refused("plan simulate all_reduce 1M --latency nan", "--latency nan: not a number of at least 0");
 }
 
 TEST(PlanCommand, ExplainsWhatIsChosenAndWhyNotTheOthers) {

@@ -40,7 +40,8 @@ std::vector<Point> points(const Algorithm& algorithm, int ranks, std::mt19937_64
         point.world = {1U << random() % 4, 0xFFFFFFFDU,
                        random() % 2 == 0 ? static_cast<std::size_t>(algorithm.minimum_resident_lanes)
                                          : LaneScheduler::kAllResident,
-                       random() % 3 * 60};  // none, tiles (of 128 bytes) above about half, full ones
+                       random() % 3 * 60,  // none, tiles (of 128 bytes) above about half, full ones
+                       random() % 2 == 0};
         point.job = {.dtype = element.dtype, .op = element.op, .count = count, .in_place = in_place};
         all.push_back(point);
       }
@@ -78,7 +79,7 @@ std::string text_of(const Point& point) {
   return std::string(name(point.job.dtype)) + " " + std::string(name(point.job.op)) + " count " +
          std::to_string(point.job.count) + (point.job.block_counts.empty() ? "" : " varying") +
          (point.job.in_place ? " in place" : "") + " slots " + std::to_string(point.world.slots) + " single copy " +
-         std::to_string(point.world.single_copy_bytes);
+         std::to_string(point.world.single_copy_bytes) + (point.world.streams_output ? " streams" : "");
 }
 
 // Two operations back to back at one point.
@@ -133,7 +134,7 @@ TEST_P(Executor, TracesWhatTheScheduleSays) {
       for (const int count : {1, 16 * ranks - 3, 80 * ranks + 1}) {
         const StraightLoop straight =
             GetParam().straight ? find_straight(algorithm.collective, algorithm.name) : nullptr;
-        World world(programs, {.slots = 1U << random() % 3, .straight = straight});
+        World world(programs, {.slots = 1U << random() % 3, .streams_output = random() % 2 == 0, .straight = straight});
         Job job(algorithm, problem, programs[0], {.count = static_cast<std::uint64_t>(count)}, random);
         const std::vector<RankCall> calls = job.calls();
         std::vector<StepTrace> traces(programs.size());

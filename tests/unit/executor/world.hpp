@@ -18,6 +18,7 @@ struct WorldShape {
   std::uint32_t first_sequence = 0;
   std::size_t resident = LaneScheduler::kAllResident;
   std::uint64_t single_copy_bytes = 0;  // as OperationState has it
+  bool streams_output = false;          // as OperationState has it
   StraightLoop straight = nullptr;      // null: by steps
 };
 
@@ -61,8 +62,10 @@ class World {
     for (const std::size_t rank : open) {
       RankCall call = calls[rank];
       call.state.single_copy_bytes = shape_.single_copy_bytes;
+      call.state.streams_output = shape_.streams_output;
       scheduler(rank).set_straight({shape_.straight, ranks(), static_cast<Rank>(rank)});
-      scheduler(rank).start(ranks_[rank]->plan, call.state, {call.arithmetic, copies.plain, copies.fill},
+      scheduler(rank).start(ranks_[rank]->plan, call.state,
+                            {call.arithmetic, copies.plain, copies.fill, copies.stream, copies.end_stream},
                             shape_.resident);
     }
     std::size_t idle = 0;

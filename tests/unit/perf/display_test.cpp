@@ -77,6 +77,13 @@ std::vector<std::string> told(const Options& options) {
   return calls;
 }
 
+TEST(Transport, OfLinksThatDifferHasAllTheirNames) {
+  EXPECT_EQ(transport_words({}), "self");
+  EXPECT_EQ(transport_words({"shm, single copy", "shm, single copy"}), "shm, single copy");
+  EXPECT_EQ(transport_words({"shm, single copy", "tcp over eth0", "tcp over eth1"}),
+            "shm+tcp (shm, single copy to rank 1; tcp over eth0 to rank 2)");
+}
+
 TEST(Peer, RefusesWhatIsNoTool) {
   on_ranks(1, {}, 0, [](Member& member) {
     testing::internal::CaptureStderr();

@@ -38,6 +38,7 @@ TEST(Sizes, ReadBinaryUnits) {
   EXPECT_EQ(parse_size("1.5m"), 1536U * 1024);
   EXPECT_EQ(parse_size("2GiB"), std::size_t{2} << 30);
   EXPECT_EQ(parse_size("64kb"), 65536U);
+  EXPECT_EQ(parse_size("1T"), std::size_t{1} << 40);
 }
 
 TEST(Sizes, RefuseWhatIsNoSize) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +34,20 @@ TEST(FlightRecorder, CountsCallsFromOne) {
   EXPECT_EQ(recorder.enter(float_call(8)), 1u);
   EXPECT_EQ(recorder.enter(float_call(8)), 2u);
   EXPECT_EQ(recorder.last().number, 2u);
+}
+
+// The kernel would end the process by SIGXFSZ.
+TEST(FlightRecorder, IsTheProcesssOwnWhereFilesMayNotBeSoLarge) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit small{4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    auto recorder = FlightRecorder::create(0, 1, 0xfeed);
+    ::_exit(recorder && recorder->enter(float_call(8)) == 1 && recorder->last().number == 1 ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 TEST(FlightRecorder, TakesTheNumberItIsGiven) {
