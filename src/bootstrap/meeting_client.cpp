@@ -275,13 +275,13 @@ Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& reque
 
   const std::string unix_name = random_unix_name();
   auto unix_listener = listen_on(SocketAddress::abstract_unix(unix_name));
-  if (!unix_listener) return unix_listener.error();
   // When a send fails, what is read next says why.
   (void)send_message(socket, make_hello(place, request, unix_name), deadline);
 
   auto summons = expect<Summons>(socket, deadline, request.interrupt);
   if (!summons) return summons.error();
   auto listeners = open_tcp(*summons, place, socket);
+  if (!unix_listener) listeners = unix_listener.error();  // told like any other, so that nobody waits for this rank
   (void)send_message(socket, make_listening(listeners), deadline);
 
   auto table = expect<Table>(socket, deadline, request.interrupt);

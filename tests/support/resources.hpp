@@ -1,6 +1,7 @@
 // What a process holds, as /proc tells it: tests compare before and after.
 #pragma once
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <vector>
 
 namespace wreath::testing_support {
 
@@ -64,6 +66,16 @@ inline Resources resources_of(pid_t pid = ::getpid()) {
     if (line.starts_with("VmRSS:")) std::istringstream(line.substr(6)) >> found.resident_kib;
   }
   return found;
+}
+
+// From now on this process can open `spare` descriptors and no more, whatever gaps there are between its numbers.
+inline void leave_descriptors(int spare) {
+  constexpr rlim_t kMost = 256;
+  const rlimit both{kMost, kMost};
+  ::setrlimit(RLIMIT_NOFILE, &both);
+  std::vector<int> fillers;
+  for (int filler = ::dup(STDERR_FILENO); filler >= 0; filler = ::dup(STDERR_FILENO)) fillers.push_back(filler);
+  for (int i = 0; i < spare && !fillers.empty(); ++i, fillers.pop_back()) ::close(fillers.back());
 }
 
 inline std::string describe(const Resources& all) {

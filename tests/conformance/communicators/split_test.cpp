@@ -1,6 +1,5 @@
 // split and duplicate: who is with whom in which order, and what they reduce, as threads and as processes.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <numeric>
 
@@ -175,11 +174,7 @@ WREATH_ROLE(split) {
 WREATH_ROLE(split_poor) {
   auto parent = child.create();
   if (!parent) return child.failed(parent.error());
-  if (child.rank() == child.number("poor")) {
-    const rlim_t all = static_cast<rlim_t>(testing_support::resources_of().descriptors);
-    const rlimit both{all, all};
-    ::setrlimit(RLIMIT_NOFILE, &both);
-  }
+  if (child.rank() == child.number("poor")) testing_support::leave_descriptors(0);
   const auto group = parent->split(child.rank());
   if (!group) return child.failed(group.error());
   child.report("made");

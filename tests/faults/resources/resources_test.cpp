@@ -28,10 +28,9 @@ WREATH_ROLE(poor) {
   std::vector<float> small(8, 1);
   std::vector<float> large(1 << 19, 1);
   if (child.rank() == child.number("poor")) {
-    const auto spare = static_cast<rlim_t>(child.number("spare"));
-    if (child.text("what") == "descriptors")
-      limit(RLIMIT_NOFILE, static_cast<rlim_t>(resources_of().descriptors) + spare);
-    if (child.text("what") == "memory") limit(RLIMIT_AS, mapped_bytes() + spare);
+    const std::int64_t spare = child.number("spare");
+    if (child.text("what") == "descriptors") leave_descriptors(static_cast<int>(spare));
+    if (child.text("what") == "memory") limit(RLIMIT_AS, mapped_bytes() + static_cast<rlim_t>(spare));
     if (child.text("what") == "memfd") test::refuse_system_call(SYS_memfd_create);
     if (child.text("what") == "reading") test::refuse_system_call(SYS_process_vm_readv);
   }

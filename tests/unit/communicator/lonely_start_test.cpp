@@ -1,6 +1,5 @@
 // A rank that cannot have what it needs of its own says so to the others before it ends.
 #include <gmock/gmock.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,17 +55,13 @@ TEST(LonelyStart, OfARankWithoutSharedMemoryIsToldToTheOthers) {
   EXPECT_THAT(made.error().message, AllOf(HasSubstr("rank 1"), HasSubstr("memfd_create")));
 }
 
-// Whatever the start is at when the last one is used up.
+// Whatever the start is at when the last one is used up; with none at all it cannot tell anybody.
 TEST(LonelyStart, OfARankWithoutDescriptorsIsToldToTheOthers) {
   if (testing_support::kSanitized)
     GTEST_SKIP() << "UBSan needs descriptors to look at memory: run it in the preset dev";
   bool started = false;
-  for (int spare = 0; spare < 60 && !started; ++spare) {
-    const auto made = start_beside([spare] {
-      const auto most = static_cast<rlim_t>(testing_support::resources_of().descriptors + spare);
-      const rlimit both{most, most};
-      ::setrlimit(RLIMIT_NOFILE, &both);
-    });
+  for (int spare = 1; spare < 60 && !started; ++spare) {
+    const auto made = start_beside([spare] { testing_support::leave_descriptors(spare); });
     started = static_cast<bool>(made);
     if (started) break;
     EXPECT_THAT(made.error().message, AllOf(HasSubstr("RLIMIT_NOFILE"), Not(HasSubstr("closed")))) << spare;
