@@ -52,10 +52,10 @@ struct Arithmetic {
 using CopyKernel = void (*)(std::byte* target, const std::byte* source, std::size_t bytes);
 
 struct CopyKernels {
-  CopyKernel plain;      // ordinary stores
-  CopyKernel fill;       // into a slot that a peer read before: whole lines without fetching its copy
-  CopyKernel stream;     // non-temporal stores, for outputs larger than the caches
-  void (*end_stream)();  // after the last of them, before another thread is told of what they wrote
+  CopyKernel plain = nullptr;      // ordinary stores
+  CopyKernel fill = nullptr;       // into a slot that a peer read before: whole lines without fetching its copy
+  CopyKernel stream = nullptr;     // non-temporal stores, past the caches
+  void (*end_stream)() = nullptr;  // after the last of them, before another thread is told of what they wrote
 };
 
 // The arithmetic of a call, with the kernel for the best instruction set of this machine.

@@ -64,6 +64,15 @@ struct alignas(64) Counter {
   std::uint32_t value = 0;
 };
 
+// What a producer knows of the time that its copies into slots take, plainly and past the caches, and which way it
+// takes for that. Both in cycles a KiB, of the last three copies that were timed; 0: not known yet.
+struct FillHistory {
+  std::uint32_t plain[3] = {};
+  std::uint32_t past_caches[3] = {};
+  std::uint32_t turns = 0;  // copies until the end of the next trial of the other way; 0: none was counted yet
+  bool past = false;        // the way of all copies but trials
+};
+
 // The producing end. Only the rank that owns it touches it.
 struct SendFifo {
   SlotHeader* slots = nullptr;        // slot_count headers; the consumer (or pump) reads them
@@ -78,6 +87,7 @@ struct SendFifo {
   std::byte* staging = nullptr;      // slot_count x slot_bytes; null until the first use
   std::uint32_t staging_region = 0;  // how a header names `staging`
   std::uint64_t staging_offset = 0;
+  FillHistory fills[3];  // of copies into `staging`: of messages below 32 KiB, below 128 KiB, and above
 };
 
 // The consuming end.

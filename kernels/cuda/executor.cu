@@ -60,6 +60,8 @@ class BlockProcessor {
   __device__ void copy(std::byte* target, const std::byte* source, std::size_t bytes) {
     run({BlockWork::Kind::Copy, Form::Data, target, &source, 1, Operands{}, bytes});
   }
+  __device__ void begin_slot(SendFifo&, std::size_t) {}
+  __device__ void end_slot() {}
   __device__ void fill(std::byte* slot, const std::byte* source, std::size_t bytes) { copy(slot, source, bytes); }
   __device__ void stop() {
     shared_.kind = BlockWork::Kind::Stop;

@@ -88,8 +88,7 @@ class Caller {
     state_.buffers[static_cast<int>(Buffer::Input)] = reinterpret_cast<std::byte*>(job.inputs[me].data());
     state_.buffers[static_cast<int>(Buffer::Output)] = reinterpret_cast<std::byte*>(job.outputs[me].data());
     if (reduces(shape.collective)) processor_.arithmetic = arithmetic(DataType::Float32, ReduceOp::Sum, kRanks);
-    processor_.copy_kernel = copy_kernels().plain;
-    processor_.fill_kernel = copy_kernels().fill;
+    processor_.copies = copy_kernels();
   }
   // Null: by steps.
   void set_loop(StraightLoop loop, Rank me) { lanes_.set_straight({loop, kRanks, me}); }

@@ -85,8 +85,7 @@ class BothRanks {
     own.state.buffers[static_cast<int>(Buffer::Input)] = reinterpret_cast<std::byte*>(own.input.data());
     own.state.buffers[static_cast<int>(Buffer::Output)] = reinterpret_cast<std::byte*>(own.output.data());
     processor_.arithmetic = arithmetic(DataType::Float32, ReduceOp::Sum, kRanks);
-    processor_.copy_kernel = copy_kernels().plain;
-    processor_.fill_kernel = copy_kernels().fill;
+    processor_.copies = copy_kernels();
   }
 
   LinkedRanks linked_;

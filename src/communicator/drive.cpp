@@ -121,10 +121,8 @@ Result<bool> Engine::start_operation(Operation& operation) {
   if (!operation.own && !plans_->enter(*launch->plan)) return false;
   operation.started = true;
   if (trace_ != nullptr) trace_->begin_call(recorder_.find(operation.number).value_or(CallRecord{}), now_ns());
-  const CopyKernels& copies = copy_kernels();
   lanes_.set_straight({loop_of(collective, operation.choice), ranks(), rank()});
-  lanes_.start(*launch->plan, launch->state,
-               {launch->arithmetic, copies.plain, copies.fill, copies.stream, copies.end_stream}, launch->resident);
+  lanes_.start(*launch->plan, launch->state, {launch->arithmetic, copy_kernels()}, launch->resident);
   WREATH_TRY(links_->announce(*control_));
   recorder_.running(operation.record);
   return true;

@@ -7,6 +7,7 @@
 
 #include "kernels/kernels.hpp"
 #include "src/base/peer_memory.hpp"
+#include "src/executor/slot_fill.hpp"
 #include "src/executor/straight.hpp"
 #include "src/executor/trace.hpp"
 #include "src/executor/try_step.hpp"
@@ -23,22 +24,26 @@ struct HostProcessor {
   static constexpr std::size_t kPulledBlockBytes = 128U << 10;  // stays in L2 until it is combined
 
   Arithmetic arithmetic{};  // combine null: nothing is combined, all bytes are moved as they are
-  CopyKernel copy_kernel = nullptr;
-  CopyKernel fill_kernel = nullptr;
-  CopyKernel stream_kernel = nullptr;
-  void (*end_stream_kernel)() = nullptr;
+  CopyKernels copies{};
   std::byte* pulled = nullptr;
+  SlotFill slot_fill{};
 
   void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k, Operands operands,
                std::size_t elements) const {
     arithmetic.combine(arithmetic, target, target_form, sources, k, operands, elements);
   }
-  void copy(std::byte* target, const std::byte* source, std::size_t bytes) const { copy_kernel(target, source, bytes); }
-  void fill(std::byte* slot, const std::byte* source, std::size_t bytes) const { fill_kernel(slot, source, bytes); }
-  void stream(std::byte* target, const std::byte* source, std::size_t bytes) const {
-    stream_kernel(target, source, bytes);
+  void copy(std::byte* target, const std::byte* source, std::size_t bytes) const {
+    copies.plain(target, source, bytes);
   }
-  void end_stream() const { end_stream_kernel(); }
+  void begin_slot(SendFifo& fifo, std::size_t bytes) { slot_fill.begin(history_of(fifo, bytes)); }
+  void fill(std::byte* slot, const std::byte* source, std::size_t bytes) {
+    slot_fill.fill(copies, slot, source, bytes);
+  }
+  void end_slot() { slot_fill.end(copies); }
+  void stream(std::byte* target, const std::byte* source, std::size_t bytes) const {
+    copies.stream(target, source, bytes);
+  }
+  void end_stream() const { copies.end_stream(); }
   int pull(const ProcessMemory& process, std::byte* target, const std::byte* source, std::size_t bytes) const {
     return read_peer(process, target, source, bytes);
   }

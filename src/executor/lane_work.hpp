@@ -3,7 +3,9 @@
 //   void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k, Operands operands,
 //                std::size_t elements)                                                      see Arithmetic
 //   void copy(std::byte* target, const std::byte* source, std::size_t bytes)
-//   void fill(std::byte* slot, const std::byte* source, std::size_t bytes)
+//   void begin_slot(SendFifo& fifo, std::size_t bytes)   before a message of so many bytes is put into a slot,
+//   void fill(std::byte* slot, const std::byte* source, std::size_t bytes)   which this does with parts of it
+//   void end_slot()                   before it is published
 //   kStreams          whether it has stream(), which copies past the caches: of OperationState::streams_output
 //   kBlockBytes       where a target and a slot are written, they are in blocks of so many bytes, which stay near
 //   kCombinesInSlots  a combination straight into a slot costs no more than filling it afterwards
@@ -193,7 +195,10 @@ class LaneWork {
     return out(to, 0);
   }
 
-  WREATH_HOST_DEVICE static std::byte* staging_slot(const SendFifo& fifo, std::uint64_t bytes) {
+  // Where the next message is put, until publish_staged().
+  WREATH_HOST_DEVICE std::byte* begin_slot(const Ends& to, std::uint64_t bytes) const {
+    SendFifo& fifo = stager(to);
+    processor_.begin_slot(fifo, bytes);
     return fifo.staging + staging_place(fifo, bytes);
   }
 
@@ -205,10 +210,10 @@ class LaneWork {
   }
 
   WREATH_HOST_DEVICE void publish_staged(const Ends& to, std::uint32_t signature, std::uint64_t bytes) {
+    processor_.end_slot();
     const SendFifo& fifo = stager(to);
-    const std::byte* slot = staging_slot(fifo, bytes);
-    const auto offset = static_cast<std::uint64_t>(slot - fifo.staging);
-    publish_all(to, signature, {slot, bytes}, {fifo.staging_region, fifo.staging_offset + offset, 0});
+    const std::uint64_t place = staging_place(fifo, bytes);
+    publish_all(to, signature, {fifo.staging + place, bytes}, {fifo.staging_region, fifo.staging_offset + place, 0});
   }
 
   WREATH_HOST_DEVICE void publish_reference(const Ends& to, std::uint32_t signature, Buffer buffer,

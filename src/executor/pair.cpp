@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "src/executor/slot_fill.hpp"
 #include "src/fifo/access.hpp"
 
 namespace wreath {
@@ -20,7 +21,10 @@ void publish_message(const OutgoingMessage& message, const CopyKernels& copies) 
     std::memcpy(slot.data, message.data, message.bytes);
   } else {
     const std::size_t place = staging_place(fifo, message.bytes);
-    copies.fill(fifo.staging + place, message.data, message.bytes);
+    SlotFill fill;
+    fill.begin(history_of(fifo, message.bytes));
+    fill.fill(copies, fifo.staging + place, message.data, message.bytes);
+    fill.end(copies);
     slot.flags = 0;
     slot.offset = fifo.staging_offset + place;
   }

@@ -155,7 +155,9 @@ void SmallExchange::publish() {
     publish_lines();
   } else {
     std::byte* block = own_ + block_offset(number_);
-    copy_kernels().fill(block + kLine, call_.input, message_bytes_);
+    slot_fill_.begin(fills_);
+    slot_fill_.fill(copy_kernels(), block + kLine, call_.input, message_bytes_);
+    slot_fill_.end(copy_kernels());
     store_flag(block, flag());
   }
   told_ = true;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/kernels.hpp"
+#include "src/executor/slot_fill.hpp"
 #include "src/executor/try_step.hpp"
 #include "wreath/transport.hpp"
 
@@ -82,7 +83,9 @@ class SmallExchange {
   std::vector<const std::byte*> areas_;
   std::byte* own_ = nullptr;
   std::vector<const std::byte*> sources_;  // per rank: where its data is
-  std::vector<std::byte> gathered_;        // lines without their flags, kLineMessageBytes per rank
+  FillHistory fills_;                      // of blocks
+  SlotFill slot_fill_;
+  std::vector<std::byte> gathered_;  // lines without their flags, kLineMessageBytes per rank
   std::uint32_t first_sequence_ = 0;
 
   SmallCall call_{};

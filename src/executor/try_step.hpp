@@ -137,7 +137,7 @@ class StepRunner : private LaneWork<Processor> {
   // A staging slot to fill while the target is computed; null: the sending half comes later.
   WREATH_HOST_DEVICE std::byte* fused_slot() const {
     if (!sends() || by_reference(step_.target_buffer) || !Work::credit(to())) return nullptr;
-    return Work::staging_slot(Work::stager(to()), lane_.elements * bytes_of(form_of(step_.target_buffer)));
+    return Work::begin_slot(to(), lane_.elements * bytes_of(form_of(step_.target_buffer)));
   }
 
   // target, and `slot` if there is one, = sum or copy of the messages, each `bytes` long.
@@ -174,7 +174,7 @@ class StepRunner : private LaneWork<Processor> {
     }
     const std::uint64_t element_bytes = bytes_of(Work::outgoing_form(from.buffer));
     const std::uint64_t bytes = lane_.elements * element_bytes;
-    std::byte* slot = Work::staging_slot(Work::stager(to()), bytes);
+    std::byte* slot = Work::begin_slot(to(), bytes);
     for (std::uint32_t i = 0; i < step_.chunks; ++i) {
       const Piece data = piece(from, i);
       if (data.elements > 0) Work::stage_piece(slot, from.buffer, data);

@@ -48,7 +48,7 @@ Advance Strand::send_on(const Chunk& made, const Ends& to) {
     return Advance::Done;
   }
   const std::uint64_t bytes = whole.elements * bytes_of(outgoing_form(made.buffer));
-  stage_piece(staging_slot(stager(to), bytes), made.buffer, whole);
+  stage_piece(begin_slot(to, bytes), made.buffer, whole);
   publish_staged(to, signature, bytes);
   return Advance::Done;
 }
@@ -92,7 +92,7 @@ Advance Strand::take(Sources& sources, const Chunk& target, const Ends& to) {
   sources.target_dead = target.buffer == Buffer::Partial;
   sources.streams = operation_.streams_output && target.buffer == Buffer::Output;
   const bool staged = to.count > 0 && !by_reference(to, target.buffer, made.bytes) && credit(to);
-  std::byte* slot = staged ? staging_slot(stager(to), made.bytes) : nullptr;
+  std::byte* slot = staged ? begin_slot(to, made.bytes) : nullptr;
   const std::uint64_t bytes = made.elements * bytes_of(sources.operands.messages);
   const Advance found = locate_all(incoming_signature(target.part), bytes, sources);
   if (found != Advance::Advanced) return found;

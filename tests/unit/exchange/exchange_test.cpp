@@ -79,8 +79,8 @@ class World {
       state.buffers[static_cast<int>(Buffer::Output)] = own.plan.output.first;
       state.epoch = 1;
       HostProcessor processor;
-      processor.copy_kernel = processor.fill_kernel = [](std::byte* target, const std::byte* source,
-                                                         std::size_t bytes) { std::copy_n(source, bytes, target); };
+      processor.copies.plain = processor.copies.fill = [](std::byte* target, const std::byte* source,
+                                                          std::size_t bytes) { std::copy_n(source, bytes, target); };
       own.lanes.start(own.plan.bound, state, processor, resident_lanes);
     }
   }

@@ -58,15 +58,12 @@ class World {
   std::string run(const std::vector<RankCall>& calls, std::mt19937_64& random) {
     std::vector<std::size_t> open(ranks_.size());
     for (std::size_t rank = 0; rank < open.size(); ++rank) open[rank] = rank;
-    const CopyKernels& copies = copy_kernels();
     for (const std::size_t rank : open) {
       RankCall call = calls[rank];
       call.state.single_copy_bytes = shape_.single_copy_bytes;
       call.state.streams_output = shape_.streams_output;
       scheduler(rank).set_straight({shape_.straight, ranks(), static_cast<Rank>(rank)});
-      scheduler(rank).start(ranks_[rank]->plan, call.state,
-                            {call.arithmetic, copies.plain, copies.fill, copies.stream, copies.end_stream},
-                            shape_.resident);
+      scheduler(rank).start(ranks_[rank]->plan, call.state, {call.arithmetic, copy_kernels()}, shape_.resident);
     }
     std::size_t idle = 0;
     while (!open.empty()) {

@@ -1,0 +1,149 @@
+// Which way slots are filled, on machines whose costs are made up; and what a fill does either way.
+#include "src/executor/slot_fill.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace wreath {
+namespace {
+
+// Cycles a KiB.
+struct Machine {
+  std::uint64_t plain;
+  std::uint64_t past;
+};
+constexpr Machine kNear{90, 95};
+constexpr Machine kFar{1600, 95};
+
+// Of so many fills of 64 KiB, how many go past the caches. Every `interrupted`-th one takes a hundred times as long; 0:
+// none.
+int fills_past(FillHistory& history, const Machine& machine, int fills, int interrupted = 0) {
+  constexpr std::size_t kBytes = 64 << 10;
+  int past = 0;
+  for (int i = 1; i <= fills; ++i) {
+    const FillTurn turn = next_fill(history);
+    past += turn.past ? 1 : 0;
+    std::uint64_t cycles = (turn.past ? machine.past : machine.plain) * kBytes / 1024;
+    if (interrupted > 0 && i % interrupted == 0) cycles *= 100;
+    add_fill(history, turn, turn.timed ? cycles : 0, kBytes);
+  }
+  return past;
+}
+
+TEST(SlotFill, NearCoresFillPlainly) {
+  FillHistory history;
+  EXPECT_LT(fills_past(history, kNear, 10'000), 60);
+  EXPECT_GT(fills_past(history, kNear, 10'000), 0) << "the other way is never tried";
+}
+
+TEST(SlotFill, FarCoresFillPastTheCachesSoon) {
+  FillHistory history;
+  EXPECT_GT(fills_past(history, kFar, 200), 150);
+  const int past = fills_past(history, kFar, 10'000);
+  EXPECT_GT(past, 9'900);
+  EXPECT_LT(past, 10'000) << "plain stores are never tried again";
+}
+
+TEST(SlotFill, FollowsCoresThatMove) {
+  FillHistory history;
+  for (int move = 0; move < 3; ++move) {
+    fills_past(history, kFar, 1'000);
+    EXPECT_GT(fills_past(history, kFar, 1'000), 980) << move;
+    fills_past(history, kNear, 1'000);
+    EXPECT_LT(fills_past(history, kNear, 1'000), 20) << move;
+  }
+}
+
+TEST(SlotFill, AnInterruptionNowAndThenChangesNothing) {
+  FillHistory history;
+  EXPECT_LT(fills_past(history, kNear, 20'000, 97), 100);
+  FillHistory far;
+  fills_past(far, kFar, 1'000);
+  EXPECT_GT(fills_past(far, kFar, 20'000, 97), 19'800);
+}
+
+TEST(SlotFill, AWayStaysUntilTheOtherWinsClearly) {
+  constexpr Machine kBetween{220, 100};
+  FillHistory plain;
+  fills_past(plain, kNear, 2'000);
+  EXPECT_LT(fills_past(plain, kBetween, 10'000), 60);
+  FillHistory past;
+  fills_past(past, kFar, 2'000);
+  EXPECT_GT(fills_past(past, kBetween, 10'000), 9'900);
+}
+
+TEST(SlotFill, SizesHaveHistoriesOfTheirOwn) {
+  SendFifo fifo;
+  const auto index = [&](std::size_t bytes) { return &history_of(fifo, bytes) - fifo.fills; };
+  EXPECT_EQ(index(4096), 0);
+  EXPECT_EQ(index((32 << 10) - 1), 0);
+  EXPECT_EQ(index(32 << 10), 1);
+  EXPECT_EQ(index((128 << 10) - 1), 1);
+  EXPECT_EQ(index(128 << 10), 2);
+  EXPECT_EQ(index(std::size_t{1} << 30), 2);
+}
+
+int g_plain;   // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): kernels are plain functions
+int g_past;    // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+int g_fences;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+CopyKernels counting_kernels() {
+  g_plain = g_past = g_fences = 0;
+  CopyKernels kernels;
+  kernels.fill = [](std::byte* to, const std::byte* from, std::size_t bytes) {
+    ++g_plain;
+    copy_kernels().fill(to, from, bytes);
+  };
+  kernels.stream = [](std::byte* to, const std::byte* from, std::size_t bytes) {
+    ++g_past;
+    copy_kernels().stream(to, from, bytes);
+  };
+  kernels.end_stream = [] {
+    ++g_fences;
+    copy_kernels().end_stream();
+  };
+  return kernels;
+}
+
+TEST(SlotFill, EitherWayTheBytesArriveAndOnlyOneNeedsAFence) {
+  const CopyKernels kernels = counting_kernels();
+  for (const bool past : {false, true}) {
+    FillHistory history;
+    history.past = past;
+    history.turns = 700;
+    const std::vector<std::byte> source(50'001, static_cast<std::byte>(past ? 3 : 5));
+    std::vector<std::byte> slot(source.size());
+    SlotFill fill;
+    fill.begin(history);
+    fill.fill(kernels, slot.data(), source.data(), 20'000);
+    fill.fill(kernels, slot.data() + 20'000, source.data() + 20'000, 30'001);
+    EXPECT_EQ(g_fences, 0);
+    fill.end(kernels);
+    EXPECT_EQ(slot, source);
+    EXPECT_EQ(past ? g_past : g_plain, 2);
+    EXPECT_EQ(g_fences, past ? 1 : 0);
+    fill.end(kernels);
+    EXPECT_EQ(g_fences, past ? 1 : 0) << "of a message that nothing was stored for";
+  }
+}
+
+TEST(SlotFill, WhatCannotBeTimedIsPlainAndNotCounted) {
+  const CopyKernels kernels = counting_kernels();
+  FillHistory history;
+  history.past = true;
+  history.turns = 700;
+  const std::vector<std::byte> source(kLeastTimedFillBytes - 1);
+  std::vector<std::byte> slot(source.size());
+  SlotFill fill;
+  fill.begin(history);
+  fill.fill(kernels, slot.data(), source.data(), slot.size());
+  fill.end(kernels);
+  EXPECT_EQ(g_plain, 1);
+  EXPECT_EQ(g_past, 0);
+  EXPECT_EQ(history.turns, 700u);
+}
+
+}  // namespace
+}  // namespace wreath
