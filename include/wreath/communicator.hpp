@@ -55,9 +55,10 @@ struct CommunicatorOptions {
 };
 
 // Bytes of user data that a rank's calls moved between ranks, without headers: what an algorithm costs, whatever was
-// asked of it. `sent`: of all messages that the rank handed to a transport, be it that the peer reads them in place, out
-// of shared memory or from a socket. `loaded`: small calls over shared memory (up to 16 KiB) have no messages; there
-// it is what the rank loaded from its peers' areas. Over all ranks sent + loaded is what left one rank for another.
+// asked of it. `sent`: of all messages that the rank handed to a transport, be it that the peer reads them in place,
+// out of shared memory or from a socket. `loaded`: small calls over shared memory (up to 16 KiB) have no messages;
+// there it is what the rank loaded from its peers' areas. Over all ranks sent + loaded is what left one rank for
+// another.
 struct WireBytes {
   std::uint64_t sent = 0;
   std::uint64_t loaded = 0;
@@ -65,7 +66,7 @@ struct WireBytes {
 
 // What one rank holds of a communicator. Move-only.
 //
-// Any thread may use it, one call at a time: two at once get InvalidUsage. abort() and error() may
+// Any thread may use it, one call at a time: two at once get InvalidUsage. abort(), revoke() and error() may
 // be called at any time from any thread. After a failure every call returns the first error.
 class Communicator {
  public:
@@ -79,6 +80,10 @@ class Communicator {
   static Result<std::vector<Communicator>> create_local(int ranks, const CommunicatorOptions& = {});
   // Rank `rank` of `ranks`, met through an id that one of them made. Blocks until all have met.
   static Result<Communicator> create(const UniqueId& id, int rank, int ranks, const CommunicatorOptions& = {});
+  // The same, given up (an error) when the descriptor `interrupt` becomes readable: an eventfd, a pipe. It remains the
+  // caller's. Where this rank has come to the meeting, the others' start fails, too.
+  static Result<Communicator> create(const UniqueId& id, int rank, int ranks, const CommunicatorOptions& options,
+                                     int interrupt);
   // The rank that a launcher started this process as (environment.hpp); alone without one.
   static Result<Communicator> create_from_environment(const CommunicatorOptions& = {});
 
@@ -228,10 +233,14 @@ class Communicator {
   // destroyed this communicator is none of the survivors. Who dies after the agreement fails the new communicator:
   // shrink that. Without a failure: the same ranks, and this communicator stays usable. See docs/architecture.md.
   Result<Communicator> shrink(std::int64_t timeout_ms = 60'000);
+  // The same without the ranks in `without`, who live or not and need not call it; all others give the same ones.
+  Result<Communicator> shrink(std::int64_t timeout_ms, std::span<const Rank> without);
 
   // Fails the communicator on this rank at once and tells the others. Wakes every waiter; returns
   // within 1 s; afterwards no thread of this process touches buffers of its operations.
   Status abort();
+  // As abort, but this rank remains among those who can shrink.
+  Status revoke();
   // The first error of this communicator, or success.
   Status error() const;
 
@@ -241,7 +250,8 @@ class Communicator {
   // order=canonical"; with "executor=straight" where a loop written by hand will run it.
   std::string plan_for(Collective collective, std::size_t bytes) const;
   // Of this rank's calls of `collective` that ended, since the communicator was made; sends and recvs are Exchange. Any
-  // thread. With a pinned algorithm the sum over all ranks is a closed form: ring all_reduce of S bytes moves 2 (n - 1) S.
+  // thread. With a pinned algorithm the sum over all ranks is a closed form: ring all_reduce of S bytes moves 2 (n - 1)
+  // S.
   WireBytes wire_bytes(Collective collective) const noexcept;
 
  private:

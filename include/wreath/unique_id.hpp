@@ -19,6 +19,10 @@ struct UniqueId {
   // a UNIX socket; with `address` (an IP of this host) other hosts can join too.
   static Result<UniqueId> create(std::string_view address = {});
 
+  // The same for ranks of other hosts, too, at the address of an interface that WREATH_SOCKET_IFNAME admits; without
+  // it, of the first that leads to other hosts. Where the host has none, as create().
+  static Result<UniqueId> create_for_hosts();
+
   // 256 hexadecimal digits, and back; parse names the first wrong character.
   std::string to_string() const;
   static Result<UniqueId> parse(std::string_view text);

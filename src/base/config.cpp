@@ -78,16 +78,34 @@ std::vector<std::string> wreath_variables() {
   return names;
 }
 
-}  // namespace
+struct Substitutes {
+  std::mutex mutex;
+  std::array<std::string, kSettings.size()> values;
+};
 
-bool is_set(Setting setting) {
-  const char* value = std::getenv(row(setting).name.data());
-  return value != nullptr && *value != 0;
+// Never destroyed: threads read settings while the process ends.
+Substitutes& substitutes() {
+  static auto* const all = new Substitutes;  // NOLINT(cppcoreguidelines-owning-memory)
+  return *all;
 }
 
-std::string setting_text(Setting setting) {
+std::optional<std::string> value_of(Setting setting) {
   const char* value = std::getenv(row(setting).name.data());
-  return value != nullptr && *value != 0 ? std::string(value) : std::string(row(setting).fallback);
+  if (value != nullptr && *value != 0) return value;
+  const std::lock_guard lock(substitutes().mutex);
+  const std::string& instead = substitutes().values[static_cast<std::size_t>(setting)];
+  return instead.empty() ? std::nullopt : std::optional(instead);
+}
+
+}  // namespace
+
+bool is_set(Setting setting) { return value_of(setting).has_value(); }
+
+std::string setting_text(Setting setting) { return value_of(setting).value_or(std::string(row(setting).fallback)); }
+
+void substitute(Setting setting, std::string value) {
+  const std::lock_guard lock(substitutes().mutex);
+  substitutes().values[static_cast<std::size_t>(setting)] = std::move(value);
 }
 
 Result<std::int64_t> setting_integer(Setting setting) {

@@ -70,6 +70,16 @@ enum class Setting : std::uint8_t {
   SlurmJob,
   OpenMpiRanks,
   PmiRanks,
+  NcclDebug,
+  NcclDebugFile,
+  NcclDebugSubsystems,
+  NcclSocketInterface,
+  NcclIbHca,
+  NcclAlgorithm,
+  NcclProtocol,
+  NcclCommId,
+  NcclHostId,
+  NcclTopologyDump,
   CacheHome,
   NoColor,
   Home,
@@ -189,6 +199,27 @@ inline constexpr std::array kSettings{
     SettingRow{Setting::OpenMpiRanks, "OMPI_COMM_WORLD_SIZE", "",
                "above 1, and nothing else set: mpirun's ranks do not meet, which is a warning (Open MPI)", 1, 1 << 20},
     SettingRow{Setting::PmiRanks, "PMI_SIZE", "", "the same (MPICH, PMI)", 1, 1 << 20},
+    SettingRow{Setting::NcclDebug, "NCCL_DEBUG", "",
+               "libnccl.so.2, where WREATH_DEBUG is not set: VERSION, WARN, INFO or TRACE"},
+    SettingRow{Setting::NcclDebugFile, "NCCL_DEBUG_FILE", "",
+               "libnccl.so.2, where WREATH_DEBUG_FILE is not set: as that"},
+    SettingRow{Setting::NcclDebugSubsystems, "NCCL_DEBUG_SUBSYS", "",
+               "libnccl.so.2 says that it has no subsystems: INFO is whole"},
+    SettingRow{Setting::NcclSocketInterface, "NCCL_SOCKET_IFNAME", "",
+               "libnccl.so.2, where WREATH_SOCKET_IFNAME is not set: as that"},
+    SettingRow{Setting::NcclIbHca, "NCCL_IB_HCA", "",
+               "libnccl.so.2 says that this build drives no InfiniBand adapters"},
+    SettingRow{Setting::NcclAlgorithm, "NCCL_ALGO", "",
+               "libnccl.so.2, where WREATH_ALGORITHM is not set: Ring or Tree; what Wreath lacks is an error, unless "
+               "excluded by ^"},
+    SettingRow{Setting::NcclProtocol, "NCCL_PROTO", "",
+               "libnccl.so.2 says that Wreath has no protocols to choose among"},
+    SettingRow{Setting::NcclCommId, "NCCL_COMM_ID", "",
+               "libnccl.so.2 refuses to make an id for an address that is given: an error"},
+    SettingRow{Setting::NcclHostId, "NCCL_HOSTID", "",
+               "ranks of one machine with different values meet and talk as if on different hosts"},
+    SettingRow{Setting::NcclTopologyDump, "NCCL_TOPO_DUMP_FILE", "",
+               "libnccl.so.2 writes there, once, the machine as Wreath sees it"},
     SettingRow{Setting::CacheHome, "XDG_CACHE_HOME", "", "the user's cache; empty: .cache in HOME"},
     SettingRow{Setting::NoColor, "NO_COLOR", "", "set: nothing is printed in colour"},
     SettingRow{Setting::Home, "HOME", "",
@@ -207,6 +238,10 @@ std::string setting_text(Setting setting);
 Result<std::int64_t> setting_integer(Setting setting);
 Result<std::uint64_t> setting_bytes(Setting setting);
 Result<bool> setting_boolean(Setting setting);
+
+// For what stands around the library (bindings/nccl), before the setting's first use: what it is where its variable is
+// not set. Later calls replace earlier ones.
+void substitute(Setting setting, std::string value);
 
 // HOME, or the user's folder as the system knows it; empty: there is none.
 std::string home_directory();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <mutex>
 
@@ -87,12 +88,15 @@ LogLevel level_from_environment() {
   return LogLevel::Warning;
 }
 
+std::atomic<LogLevel>& level() {
+  static std::atomic<LogLevel> current = level_from_environment();
+  return current;
+}
+
 }  // namespace
 
-LogLevel log_level() {
-  static const LogLevel level = level_from_environment();
-  return level;
-}
+LogLevel log_level() { return level().load(std::memory_order_relaxed); }
+void reload_log_level() { level().store(level_from_environment(), std::memory_order_relaxed); }
 
 void set_log_rank(int rank) { t_rank = rank; }
 

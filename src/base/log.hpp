@@ -17,6 +17,8 @@ enum class LogLevel : int { Error, Warning, Info, Trace };
 
 // From WREATH_DEBUG, read at the first use.
 LogLevel log_level();
+// Reads it again.
+void reload_log_level();
 
 // Whose message it is. Ranks that are threads share a process, so it is per thread; -1 leaves the
 // rank out. Threads that serve several communicators set it around each piece of work (LogRank).

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <mutex>
 
+#include "src/base/config.hpp"
 #include "src/bootstrap/key.hpp"
 
 namespace wreath {
@@ -32,8 +33,9 @@ std::string file_identity(const char* path) {
 std::uint64_t host_id() {
   struct stat memory {};
   const bool has_memory = ::stat("/dev/shm", &memory) == 0;
-  const std::string text = fmt::format("{}/{}/{}", boot_id(), file_identity("/proc/self/ns/net"),
-                                       has_memory ? fmt::format("{}", memory.st_dev) : "none");
+  const std::string text =
+      fmt::format("{}/{}/{}{}", boot_id(), file_identity("/proc/self/ns/net"),
+                  has_memory ? fmt::format("{}", memory.st_dev) : "none", setting_text(Setting::NcclHostId));
   const auto hash = Key::none()->tag(std::as_bytes(std::span(text)));
   std::uint64_t id = 0;
   std::memcpy(&id, hash.data(), sizeof id);

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/config.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/bootstrap/codec.hpp"
 #include "src/bootstrap/host.hpp"
+#include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/meeting.hpp"
 #include "src/bootstrap/mesh.hpp"
 
@@ -107,6 +109,13 @@ Result<UniqueId> UniqueId::create(std::string_view address) {
   }
   WREATH_TRY(serve_meeting(std::move(listeners), identity(content)));
   return pack(content);
+}
+
+Result<UniqueId> UniqueId::create_for_hosts() {
+  const auto addresses = chosen_addresses(interfaces(), AF_INET);
+  if (addresses && !addresses->empty()) return create(addresses->front().ip_text());
+  if (is_set(Setting::SocketInterface) && !addresses) return addresses.error();
+  return create();
 }
 
 std::string UniqueId::to_string() const {

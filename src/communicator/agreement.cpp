@@ -48,6 +48,8 @@ void Agreement::lose(Rank peer, Fate fate) {
   if (consensus_) consensus_->lose(peer, fate);
 }
 
+void Agreement::exclude(Rank peer) { consensus_->lose(peer, Fate::Gone); }
+
 void Agreement::look(std::int64_t now_ns) {
   if (over()) return;
   Phase phase{consensus_->view(), consensus_->attempting(), consensus_->waits_for_joins()};

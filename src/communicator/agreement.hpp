@@ -36,6 +36,8 @@ class Agreement {
   // What happens, also between calls. Messages of one rank come in the order it sent them, and before its end.
   void hear(Rank from, std::uint64_t number, ShrinkMessage message);
   void lose(Rank peer, Fate fate);
+  // After begin(): a rank that this call is made without, whatever becomes of it.
+  void exclude(Rank peer);
   // After begin(): what the clocks say.
   void look(std::int64_t now_ns);
 

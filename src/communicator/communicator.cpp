@@ -97,10 +97,17 @@ Result<std::vector<Communicator>> Communicator::create_local(int ranks, const Co
 }
 
 Result<Communicator> Communicator::create(const UniqueId& id, int rank, int ranks, const CommunicatorOptions& options) {
+  return create(id, rank, ranks, options, -1);
+}
+
+Result<Communicator> Communicator::create(const UniqueId& id, int rank, int ranks, const CommunicatorOptions& options,
+                                          int interrupt) {
   auto complete = complete_options(options);
   if (!complete) return complete.error();
   if (rank == 0) WREATH_TRY(read_rules(*complete));
-  auto membership = join(id, request_of(rank, ranks, *complete));
+  BootstrapRequest request = request_of(rank, ranks, *complete);
+  request.interrupt = interrupt;
+  auto membership = join(id, request);
   if (!membership) return membership.error();
   auto engine = make_engine(std::move(*membership));
   if (!engine) return engine.error();
@@ -142,10 +149,12 @@ Result<Communicator> Communicator::split(int color, int key) {
 
 Result<Communicator> Communicator::duplicate() { return split(0, rank()); }
 
-Result<Communicator> Communicator::shrink(std::int64_t timeout_ms) {
+Result<Communicator> Communicator::shrink(std::int64_t timeout_ms) { return shrink(timeout_ms, {}); }
+
+Result<Communicator> Communicator::shrink(std::int64_t timeout_ms, std::span<const Rank> without) {
   if (!impl_) return not_made();
   const auto body = [&](Engine& engine) -> Result<Communicator> {
-    auto child = engine.shrink().run(timeout_ms);
+    auto child = engine.shrink().run(timeout_ms, without);
     if (!child) return child.error();
     return Communicator(std::make_unique<Impl>(std::move(*child)));
   };
@@ -155,6 +164,11 @@ Result<Communicator> Communicator::shrink(std::int64_t timeout_ms) {
 Status Communicator::abort() {
   if (!impl_) return not_made();
   return impl_->inherited() ? inherited() : impl_->engine->abort();
+}
+
+Status Communicator::revoke() {
+  if (!impl_) return not_made();
+  return impl_->inherited() ? inherited() : impl_->engine->revoke();
 }
 
 Status Communicator::error() const {

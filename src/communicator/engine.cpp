@@ -254,6 +254,15 @@ void Engine::ring() {
 Status Engine::abort() {
   fail(ErrorCode::Aborted, rank(), fmt::format("by {}", member(rank())));
   shrink_->stop();
+  return end_work("abort");
+}
+
+Status Engine::revoke() {
+  fail(ErrorCode::Aborted, rank(), fmt::format("revoked by {}", member(rank())));
+  return end_work("revoke");
+}
+
+Status Engine::end_work(std::string_view call) {
   const Deadline deadline = Deadline::after_ms(kAbortMs);
   const auto stopped = [&](auto held) {
     while (!held()) {
@@ -272,7 +281,7 @@ Status Engine::abort() {
   }
   if (ended) return {};
   return Error{ErrorCode::Timeout,
-               fmt::format("{}: abort: the driving thread did not stop within {} ms", identity_, kAbortMs)};
+               fmt::format("{}: {}: the driving thread did not stop within {} ms", identity_, call, kAbortMs)};
 }
 
 // A root may be done long before a peer enters the call: what that peer has not read must not go with this rank.

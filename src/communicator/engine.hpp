@@ -78,6 +78,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // Ends the communicator: the first failure counts, the peers are told. Any thread.
   void fail(ErrorCode code, Rank failed_rank, const std::string& reason);
   Status abort();
+  Status revoke();
   // Up to 5 s for operations in flight, then abort; says goodbye to the peers.
   void leave();
   bool leaving() const { return leaving_; }
@@ -112,6 +113,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::string member(Rank rank) const;
 
  private:
+  Status end_work(std::string_view call);
   friend class Watch;
   friend class StreamTurn;
   enum class Round : std::uint8_t { Nothing, Blocked, Moved };

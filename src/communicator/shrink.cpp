@@ -25,16 +25,20 @@ Shrink::Shrink(Engine& parent) : parent_(parent), agreement_(parent.rank(), pare
 
 // ---- the caller ----
 
-Result<std::shared_ptr<Engine>> Shrink::run(std::int64_t timeout_ms) {
+Result<std::shared_ptr<Engine>> Shrink::run(std::int64_t timeout_ms, std::span<const Rank> without) {
   const LogRank log_rank(parent_.rank());
-  WREATH_TRY(begin(timeout_ms));
+  WREATH_TRY(begin(timeout_ms, without));
   while (const auto view = next_attempt()) attempt(*view);
   return end();
 }
 
-Status Shrink::begin(std::int64_t timeout_ms) {
-  if (timeout_ms < 0) {
-    return Error{ErrorCode::InvalidArgument, fmt::format("shrink: timeout_ms = {}", timeout_ms), parent_.rank()};
+Status Shrink::begin(std::int64_t timeout_ms, std::span<const Rank> without) {
+  const auto refused = [&](std::string_view name, std::int64_t value) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("shrink: {} = {}", name, value), parent_.rank()};
+  };
+  if (timeout_ms < 0) return refused("timeout_ms", timeout_ms);
+  for (const Rank rank : without) {
+    if (rank < 0 || rank >= parent_.ranks() || rank == parent_.rank()) return refused("without", rank);
   }
   const std::lock_guard lock(mutex_);
   if (stopped_)
@@ -46,6 +50,7 @@ Status Shrink::begin(std::int64_t timeout_ms) {
       .joining_ns = (parent_.options().timeouts.bootstrap_ms + kCauseMs) * kMs,
   };
   agreement_.begin(now_ns(), limits);
+  for (const Rank rank : without) agreement_.exclude(rank);
   settle();
   return {};
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 
 #include "src/communicator/agreement.hpp"
 #include "src/communicator/control.hpp"
@@ -22,7 +23,7 @@ class Shrink {
   explicit Shrink(Engine& parent);
 
   // One call at a time.
-  Result<std::shared_ptr<Engine>> run(std::int64_t timeout_ms);
+  Result<std::shared_ptr<Engine>> run(std::int64_t timeout_ms, std::span<const Rank> without);
   // Any thread: this rank says nothing more, and its call ends.
   void stop();
 
@@ -40,7 +41,7 @@ class Shrink {
   bool over() const { return stopped_ || agreement_.over(); }
   void settle();
 
-  Status begin(std::int64_t timeout_ms);
+  Status begin(std::int64_t timeout_ms, std::span<const Rank> without);
   std::optional<View> next_attempt();
   void attempt(const View& view);
   Result<UniqueId> meeting_of(const View& view);

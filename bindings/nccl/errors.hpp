@@ -1,0 +1,39 @@
+// Where errors become NCCL's codes, and the texts behind ncclGetLastError.
+#pragma once
+
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "bindings/nccl/nccl.h"
+#include "wreath/result.hpp"
+
+namespace wreath::nccl {
+
+// `rank`: whose communicator it is; an abort that it called itself is no other rank's fault. -1: none.
+ncclResult_t code_of(const Error& error, int rank) noexcept;
+
+// Keeps `text` as this thread's last error, and returns `code`.
+ncclResult_t refuse(ncclResult_t code, std::string_view text) noexcept;
+// The same for an argument: "FUNCTION: TEXT".
+ncclResult_t bad_argument(std::string_view function, std::string_view text) noexcept;
+
+// This thread's last error, else the process's; empty: there was none.
+std::string last_error();
+
+// Runs `body`, which returns a code; no exception leaves it.
+template <typename Body>
+ncclResult_t guarded(Body&& body) noexcept {
+  try {
+    return body();
+  } catch (const std::exception& thrown) {
+    return refuse(ncclSystemError, thrown.what());
+  } catch (...) {
+    return refuse(ncclInternalError, "an unknown exception");
+  }
+}
+
+}  // namespace wreath::nccl
+
+// Gives pncclX, which this file defines, its weak name ncclX.
+#define WREATH_NCCL_EXPORT(name) extern "C" __attribute__((weak, alias("pnccl" #name))) decltype(pnccl##name) nccl##name

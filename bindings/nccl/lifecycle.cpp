@@ -1,0 +1,224 @@
+// Communicators: made, asked, ended.
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "bindings/nccl/config.hpp"
+#include "bindings/nccl/errors.hpp"
+#include "bindings/nccl/group.hpp"
+#include "bindings/nccl/memory.hpp"
+#include "bindings/nccl/settings.hpp"
+#include "src/base/config.hpp"
+
+namespace wreath::nccl {
+namespace {
+
+ncclResult_t refuse_error(const Error& error, const char* function) {
+  return refused(refuse(code_of(error, -1), std::string(function) + ": " + error.message));
+}
+
+// One rank, met through an id.
+ncclResult_t init(const char* function, ncclComm_t* comm, Member::Identity identity, const ncclUniqueId* id,
+                  const ncclConfig_t* config) {
+  if (comm == nullptr) return refused(bad_argument(function, "comm = null"));
+  *comm = nullptr;
+  if (id == nullptr) return refused(bad_argument(function, "commIds = null"));
+  if (identity.ranks < 1) return refused(bad_argument(function, "nranks = " + std::to_string(identity.ranks)));
+  if (identity.rank < 0 || identity.rank >= identity.ranks) {
+    return refused(bad_argument(
+        function, "rank = " + std::to_string(identity.rank) + " of nranks = " + std::to_string(identity.ranks)));
+  }
+  const auto wanted = read_config(config);
+  if (!wanted) return refuse_error(wanted.error(), function);
+  if (const ncclResult_t applied = apply_settings(); applied != ncclSuccess) return refused(applied);
+  identity.blocking = wanted->blocking;
+  identity.name = wanted->name;
+  UniqueId own;
+  std::memcpy(own.bytes.data(), id->internal, sizeof id->internal);
+  const auto member = std::make_shared<Member>(std::move(identity));
+  *comm = members().add(member);
+  const auto join = [member, own] {
+    return member->joined(Communicator::create(own, member->rank(), member->ranks(), {}, member->interrupt()));
+  };
+  return submit(Job{member, comm, nullptr, member->blocking(), join});
+}
+
+Status check_devices(const int* devices, int count) {
+  std::set<int> seen;
+  for (int i = 0; devices != nullptr && i < count; ++i) {
+    const std::string text = "devlist[" + std::to_string(i) + "] = " + std::to_string(devices[i]);
+    if (devices[i] < 0) return Error{ErrorCode::InvalidArgument, text, -1};
+    if (!seen.insert(devices[i]).second) return Error{ErrorCode::InvalidUsage, text + " comes twice", -1};
+  }
+  return {};
+}
+
+ncclResult_t init_all(ncclComm_t* comm, int ranks, const int* devices) {
+  constexpr const char* kName = "ncclCommInitAll";
+  if (comm == nullptr) return bad_argument(kName, "comm = null");
+  if (ranks < 1) return bad_argument(kName, "ndev = " + std::to_string(ranks));
+  if (const Status checked = check_devices(devices, ranks); !checked) return refuse_error(checked.error(), kName);
+  if (const ncclResult_t applied = apply_settings(); applied != ncclSuccess) return applied;
+  auto made = Communicator::create_local(ranks);
+  if (!made) return refuse_error(made.error(), kName);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    Member::Identity identity{rank, ranks, devices == nullptr ? rank : devices[index], true, {}};
+    const auto member = std::make_shared<Member>(std::move(identity));
+    static_cast<void>(member->joined(std::move((*made)[index])));
+    comm[index] = members().add(member);
+  }
+  return ncclSuccess;
+}
+
+// An answer about a communicator that is there.
+ncclResult_t tell(const char* function, ncclComm_t comm, int* answer, int (Member::*ask)() const) {
+  return with_member(function, comm, [&](const std::shared_ptr<Member>& member) {
+    if (answer == nullptr) return bad_argument(function, "nowhere to put the answer: null");
+    if (member->ranks() == 0)
+      return refuse(ncclInvalidUsage, std::string(function) + ": the communicator is still being made");
+    *answer = ((*member).*ask)();
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t finalize(const std::shared_ptr<Member>& member) {
+  {
+    const Use use(member);
+    if (use.entered() != ncclSuccess) return use.entered();
+  }
+  if (!member->begin_finalizing()) return refuse(ncclInvalidUsage, "ncclCommFinalize: it was called before");
+  const auto finish = [member] {
+    const ncclResult_t result = member->wait_for_works();
+    member->end();
+    return result;
+  };
+  if (member->blocking()) return finish();
+  member->begin_pending();
+  try {
+    member->keep(std::thread([member, finish] {
+      static_cast<void>(guarded(finish));
+      member->end_pending();
+    }));
+  } catch (const std::system_error& thrown) {
+    member->end_pending();
+    return refuse(ncclSystemError, thrown.what());
+  }
+  return ncclInProgress;
+}
+
+// Takes the handle from the program, and ends what stood behind it.
+ncclResult_t finish(const char* function, ncclComm_t comm, ncclResult_t (*end)(Member&)) {
+  return guarded([&] {
+    if (comm == nullptr) return ncclSuccess;
+    const std::shared_ptr<Member> member = members().take(comm);
+    if (member == nullptr) return bad_argument(function, "comm is no communicator, or no longer one");
+    const ncclResult_t result = end(*member);
+    release_registrations(*member);
+    return result;
+  });
+}
+
+}  // namespace
+}  // namespace wreath::nccl
+
+using namespace wreath;        // NOLINT(google-build-using-namespace)
+using namespace wreath::nccl;  // NOLINT(google-build-using-namespace)
+
+extern "C" {
+
+ncclResult_t pncclGetUniqueId(ncclUniqueId* uniqueId) {
+  constexpr const char* kName = "ncclGetUniqueId";
+  return guarded([&] {
+    if (uniqueId == nullptr) return bad_argument(kName, "uniqueId = null");
+    if (const ncclResult_t applied = apply_settings(); applied != ncclSuccess) return applied;
+    if (is_set(Setting::NcclCommId)) {
+      return refuse(ncclInvalidUsage, "NCCL_COMM_ID=" + setting_text(Setting::NcclCommId) +
+                                          ": ids of Wreath hold a secret, which an address has not: unset it and send "
+                                          "the id of one rank to the others");
+    }
+    const auto made = UniqueId::create_for_hosts();
+    if (!made) return refuse_error(made.error(), kName);
+    std::memcpy(uniqueId->internal, made->bytes.data(), sizeof uniqueId->internal);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t pncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {
+  return guarded([&] { return init("ncclCommInitRank", comm, {rank, nranks, -1, true, {}}, &commId, nullptr); });
+}
+
+ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
+                                     ncclConfig_t* config) {
+  return guarded([&] { return init("ncclCommInitRankConfig", comm, {rank, nranks, -1, true, {}}, &commId, config); });
+}
+
+ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
+                                       ncclConfig_t* config) {
+  constexpr const char* kName = "ncclCommInitRankScalable";
+  return guarded([&] {
+    if (nId < 1 || nId > nranks) return refused(bad_argument(kName, "nId = " + std::to_string(nId)));
+    return init(kName, newcomm, {myrank, nranks, -1, true, {}}, commIds, config);
+  });
+}
+
+ncclResult_t pncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
+  return guarded([&] { return refused(init_all(comm, ndev, devlist)); });
+}
+
+ncclResult_t pncclCommFinalize(ncclComm_t comm) { return with_member("ncclCommFinalize", comm, finalize); }
+
+ncclResult_t pncclCommDestroy(ncclComm_t comm) {
+  return finish("ncclCommDestroy", comm, [](Member& member) {
+    const ncclResult_t result = member.settle();
+    member.end();
+    return result;
+  });
+}
+
+ncclResult_t pncclCommAbort(ncclComm_t comm) {
+  return finish("ncclCommAbort", comm, [](Member& member) { return member.abort(); });
+}
+
+ncclResult_t pncclCommRevoke(ncclComm_t comm, int revokeFlags) {
+  constexpr const char* kName = "ncclCommRevoke";
+  return with_member(kName, comm, [&](const std::shared_ptr<Member>& member) {
+    if (revokeFlags != NCCL_REVOKE_DEFAULT) return bad_argument(kName, "revokeFlags = " + std::to_string(revokeFlags));
+    const Use use(member);
+    return use.entered() == ncclSuccess ? use->revoke() : use.entered();
+  });
+}
+
+ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
+  constexpr const char* kName = "ncclCommGetAsyncError";
+  return with_member(kName, comm, [&](const std::shared_ptr<Member>& member) {
+    if (asyncError == nullptr) return bad_argument(kName, "asyncError = null");
+    *asyncError = member->asynchronous();
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t pncclCommCount(ncclComm_t comm, int* count) { return tell("ncclCommCount", comm, count, &Member::ranks); }
+
+ncclResult_t pncclCommCuDevice(ncclComm_t comm, int* device) {
+  return tell("ncclCommCuDevice", comm, device, &Member::device);
+}
+
+ncclResult_t pncclCommUserRank(ncclComm_t comm, int* rank) {
+  return tell("ncclCommUserRank", comm, rank, &Member::rank);
+}
+}
+
+WREATH_NCCL_EXPORT(GetUniqueId);
+WREATH_NCCL_EXPORT(CommInitRank);
+WREATH_NCCL_EXPORT(CommInitRankConfig);
+WREATH_NCCL_EXPORT(CommInitRankScalable);
+WREATH_NCCL_EXPORT(CommInitAll);
+WREATH_NCCL_EXPORT(CommFinalize);
+WREATH_NCCL_EXPORT(CommDestroy);
+WREATH_NCCL_EXPORT(CommAbort);
+WREATH_NCCL_EXPORT(CommRevoke);
+WREATH_NCCL_EXPORT(CommGetAsyncError);
+WREATH_NCCL_EXPORT(CommCount);
+WREATH_NCCL_EXPORT(CommCuDevice);
+WREATH_NCCL_EXPORT(CommUserRank);

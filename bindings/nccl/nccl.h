@@ -1,0 +1,289 @@
+// The C interface of NCCL 2.28, as Wreath's libnccl.so.2 provides it: the names, values and layouts that programs
+// were compiled with, in words of our own.
+//
+// Buffers are host memory and the stream is null (docs/nccl.md). A call is complete when it has returned ncclSuccess,
+// within a group when the outermost ncclGroupEnd has; where a communicator is non-blocking (ncclConfig_t::blocking = 0)
+// calls return ncclInProgress and are complete once ncclCommGetAsyncError says ncclSuccess.
+//
+// Any thread may call any function; of one communicator one thread at a time makes calls, while ncclCommAbort,
+// ncclCommGetAsyncError and the questions may come from any other. Every function exists twice: as ncclX, weak, so that
+// a tool may put its own before it, and as pncclX.
+#pragma once
+
+#include <limits.h>
+#include <stddef.h>
+
+// Programs that hold device types by way of this header find them here, where the CUDA toolkit is.
+#if defined(__has_include)
+#if __has_include(<cuda_runtime.h>) && __has_include(<cuda_fp16.h>) && __has_include(<cuda_bf16.h>)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#define WREATH_NCCL_WITH_CUDA_HEADERS 1
+#endif
+#endif
+
+#define NCCL_MAJOR 2
+#define NCCL_MINOR 28
+#define NCCL_PATCH 9
+#define NCCL_SUFFIX ""
+// Up to 2.8 a version had one digit for its minor number.
+#define NCCL_VERSION(major, minor, patch) \
+  (((major) <= 2 && (minor) <= 8) ? (major)*1000 + (minor)*100 + (patch) : (major)*10000 + (minor)*100 + (patch))
+#define NCCL_VERSION_CODE 22809
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef WREATH_NCCL_WITH_CUDA_HEADERS
+typedef struct CUstream_st* cudaStream_t;
+#endif
+
+// Handles. A communicator's belongs to the program until ncclCommDestroy or ncclCommAbort.
+typedef struct ncclComm* ncclComm_t;
+typedef struct ncclWindow_vidmem* ncclWindow_t;
+#define NCCL_COMM_NULL NULL
+
+#define NCCL_UNIQUE_ID_BYTES 128
+// What brings ranks together: an address and a secret. Send it over a private channel.
+typedef struct {
+  char internal[NCCL_UNIQUE_ID_BYTES];
+} ncclUniqueId;
+
+typedef enum {
+  ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
+  ncclSystemError = 2,  // the operating system refused, a clock ran out, or ranks could not be brought together
+  ncclInternalError = 3,
+  ncclInvalidArgument = 4,  // a value is wrong, or ranks disagree on a call
+  ncclInvalidUsage = 5,     // not allowed now, or not to be had here
+  ncclRemoteError = 6,      // another rank is gone or has aborted
+  ncclInProgress = 7,
+  ncclNumResults = 8
+} ncclResult_t;
+
+typedef enum {
+  ncclInt8 = 0,
+  ncclChar = 0,
+  ncclUint8 = 1,
+  ncclInt32 = 2,
+  ncclInt = 2,
+  ncclUint32 = 3,
+  ncclInt64 = 4,
+  ncclUint64 = 5,
+  ncclFloat16 = 6,
+  ncclHalf = 6,
+  ncclFloat32 = 7,
+  ncclFloat = 7,
+  ncclFloat64 = 8,
+  ncclDouble = 8,
+  ncclBfloat16 = 9,
+  ncclFloat8e4m3 = 10,
+  ncclFloat8e5m2 = 11,
+  ncclNumTypes = 12
+} ncclDataType_t;
+
+// As wide as the first versions of ncclRedOp_t were.
+typedef enum { ncclNumOps_dummy = 5 } ncclRedOp_dummy_t;
+// From ncclNumOps on: operators that ncclRedOpCreatePreMulSum has made.
+typedef enum {
+  ncclSum = 0,
+  ncclProd = 1,
+  ncclMax = 2,
+  ncclMin = 3,
+  ncclAvg = 4,
+  ncclNumOps = 5,
+  ncclMaxRedOp = 0x7fffffff >> (32 - 8 * sizeof(ncclRedOp_dummy_t))
+} ncclRedOp_t;
+
+// When the factor of a pre-multiplied sum is read: by each call, or once.
+typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
+
+#define NCCL_CONFIG_UNDEF_INT INT_MIN
+#define NCCL_CONFIG_UNDEF_PTR NULL
+#define NCCL_SPLIT_NOCOLOR -1
+#define NCCL_UNDEF_FLOAT -1.0f
+
+#define NCCL_WIN_DEFAULT 0x00
+#define NCCL_WIN_COLL_SYMMETRIC 0x01
+#define NCCL_WIN_REQUIRED_ALIGNMENT 4096
+
+#define NCCL_CTA_POLICY_DEFAULT 0x00
+#define NCCL_CTA_POLICY_EFFICIENCY 0x01
+#define NCCL_CTA_POLICY_ZERO 0x02
+
+#define NCCL_SHRINK_DEFAULT 0x00
+#define NCCL_SHRINK_ABORT 0x01  // what the parent has in flight is ended first
+#define NCCL_REVOKE_DEFAULT 0x00
+
+// Begins with NCCL_CONFIG_INITIALIZER. On host memory `blocking` and `netName` have a meaning; what bounds a device's
+// resources (cgaClusterSize to maxCTAs, CTAPolicy, nvls..., nvlink...) is checked and has nothing to bound.
+typedef struct ncclConfig_v22800 {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  int blocking;  // 0: calls return ncclInProgress
+  int cgaClusterSize;
+  int minCTAs;
+  int maxCTAs;
+  const char* netName;  // NULL or "Socket"
+  int splitShare;
+  int trafficClass;
+  const char* commName;  // in error messages
+  int collnetEnable;
+  int CTAPolicy;
+  int shrinkShare;
+  int nvlsCTAs;
+  int nChannelsPerNetPeer;
+  int nvlinkCentricSched;
+} ncclConfig_t;
+
+#define NCCL_CONFIG_INITIALIZER                                                                                \
+  {                                                                                                            \
+    sizeof(ncclConfig_t), 0xcafebeef, NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH), NCCL_CONFIG_UNDEF_INT, \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR,            \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT,            \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,            \
+        NCCL_CONFIG_UNDEF_INT                                                                                  \
+  }
+
+// Begins with NCCL_SIM_INFO_INITIALIZER.
+typedef struct ncclSimInfo_v22200 {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  float estimatedTime;  // microseconds
+} ncclSimInfo_t;
+
+#define NCCL_SIM_INFO_INITIALIZER \
+  { sizeof(ncclSimInfo_t), 0x74685283, NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH), NCCL_UNDEF_FLOAT }
+
+// A function under both of its names.
+#define WREATH_NCCL_BOTH(type, name, parameters) \
+  type nccl##name parameters;                    \
+  type pnccl##name parameters
+
+// ---- about the library ----
+
+WREATH_NCCL_BOTH(ncclResult_t, GetVersion, (int* version));
+// A constant sentence for a code.
+WREATH_NCCL_BOTH(const char*, GetErrorString, (ncclResult_t result));
+// What went wrong last: of the communicator, else (and for a null one) in a call of this thread, else in the process.
+// The text lives until this thread asks again.
+WREATH_NCCL_BOTH(const char*, GetLastError, (ncclComm_t comm));
+// Reads NCCL_DEBUG again. Deprecated.
+__attribute__((deprecated)) void ncclResetDebugInit(void);
+__attribute__((deprecated)) void pncclResetDebugInit(void);
+
+// ---- communicators ----
+
+// Opens the meeting point in this process, which must live until all ranks have met. Ranks of other hosts reach it
+// over an interface of NCCL_SOCKET_IFNAME.
+WREATH_NCCL_BOTH(ncclResult_t, GetUniqueId, (ncclUniqueId * uniqueId));
+WREATH_NCCL_BOTH(ncclResult_t, CommInitRank, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank));
+WREATH_NCCL_BOTH(ncclResult_t, CommInitRankConfig,
+                 (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t* config));
+// All ranks give the same nId ids in the same order; the first is where they meet.
+WREATH_NCCL_BOTH(ncclResult_t, CommInitRankScalable,
+                 (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds, ncclConfig_t* config));
+// ndev communicators of this process, comm[i] being rank i. `devlist`, if any, holds ndev different numbers, which
+// ncclCommCuDevice gives back.
+WREATH_NCCL_BOTH(ncclResult_t, CommInitAll, (ncclComm_t * comm, int ndev, const int* devlist));
+// Waits for what is in flight and leaves the other ranks; only ncclCommDestroy, ncclCommAbort and questions remain.
+WREATH_NCCL_BOTH(ncclResult_t, CommFinalize, (ncclComm_t comm));
+// Waits for what is in flight and frees the communicator. Null: nothing to do.
+WREATH_NCCL_BOTH(ncclResult_t, CommDestroy, (ncclComm_t comm));
+// Ends what is in flight, here and on the other ranks, and frees the communicator. Returns within a second.
+WREATH_NCCL_BOTH(ncclResult_t, CommAbort, (ncclComm_t comm));
+// Ends what is in flight; ncclCommShrink, ncclCommSplit, ncclCommDestroy and ncclCommAbort remain.
+WREATH_NCCL_BOTH(ncclResult_t, CommRevoke, (ncclComm_t comm, int revokeFlags));
+// Every rank calls it. NCCL_SPLIT_NOCOLOR: takes part and gets NULL.
+WREATH_NCCL_BOTH(ncclResult_t, CommSplit,
+                 (ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config));
+// Every rank but the excluded ones calls it, with the same list.
+WREATH_NCCL_BOTH(ncclResult_t, CommShrink,
+                 (ncclComm_t comm, int* excludeRanksList, int excludeRanksCount, ncclComm_t* newcomm,
+                  ncclConfig_t* config, int shrinkFlags));
+WREATH_NCCL_BOTH(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t* asyncError));
+WREATH_NCCL_BOTH(ncclResult_t, CommCount, (ncclComm_t comm, int* count));
+// -1: the communicator was made without a device.
+WREATH_NCCL_BOTH(ncclResult_t, CommCuDevice, (ncclComm_t comm, int* device));
+WREATH_NCCL_BOTH(ncclResult_t, CommUserRank, (ncclComm_t comm, int* rank));
+
+// ---- memory ----
+
+// Memory that the ranks of a host map: messages from it are read in place. 0 bytes: *ptr = NULL.
+WREATH_NCCL_BOTH(ncclResult_t, MemAlloc, (void** ptr, size_t size));
+// Null: nothing to do.
+WREATH_NCCL_BOTH(ncclResult_t, MemFree, (void* ptr));
+// Makes the program's own memory such memory until it is deregistered. Nobody may use it meanwhile.
+WREATH_NCCL_BOTH(ncclResult_t, CommRegister, (ncclComm_t comm, void* buff, size_t size, void** handle));
+WREATH_NCCL_BOTH(ncclResult_t, CommDeregister, (ncclComm_t comm, void* handle));
+// The same for memory that begins at a multiple of NCCL_WIN_REQUIRED_ALIGNMENT.
+WREATH_NCCL_BOTH(ncclResult_t, CommWindowRegister,
+                 (ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win, int winFlags));
+WREATH_NCCL_BOTH(ncclResult_t, CommWindowDeregister, (ncclComm_t comm, ncclWindow_t win));
+
+// ---- operators ----
+
+// Every rank's input is multiplied by that rank's *scalar, of type `datatype`, and then summed.
+WREATH_NCCL_BOTH(ncclResult_t, RedOpCreatePreMulSum,
+                 (ncclRedOp_t * op, void* scalar, ncclDataType_t datatype, ncclScalarResidence_t residence,
+                  ncclComm_t comm));
+WREATH_NCCL_BOTH(ncclResult_t, RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm));
+
+// ---- collectives: every rank makes the same calls in the same order; counts are in elements ----
+
+// In place: sendbuff == recvbuff.
+WREATH_NCCL_BOTH(ncclResult_t, AllReduce,
+                 (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+                  ncclComm_t comm, cudaStream_t stream));
+WREATH_NCCL_BOTH(ncclResult_t, Reduce,
+                 (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root,
+                  ncclComm_t comm, cudaStream_t stream));
+WREATH_NCCL_BOTH(ncclResult_t, Broadcast,
+                 (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                  ncclComm_t comm, cudaStream_t stream));
+WREATH_NCCL_BOTH(ncclResult_t, Bcast,
+                 (void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream));
+// `count` elements of each rank, nranks * count at the other side. In place: the one is a block of the other.
+WREATH_NCCL_BOTH(ncclResult_t, ReduceScatter,
+                 (const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op,
+                  ncclComm_t comm, cudaStream_t stream));
+WREATH_NCCL_BOTH(ncclResult_t, AllGather,
+                 (const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype, ncclComm_t comm,
+                  cudaStream_t stream));
+WREATH_NCCL_BOTH(ncclResult_t, Gather,
+                 (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                  ncclComm_t comm, cudaStream_t stream));
+WREATH_NCCL_BOTH(ncclResult_t, Scatter,
+                 (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                  ncclComm_t comm, cudaStream_t stream));
+// Not in place.
+WREATH_NCCL_BOTH(ncclResult_t, AlltoAll,
+                 (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
+                  cudaStream_t stream));
+
+// ---- one rank to another; in a group they run together, in any order ----
+
+WREATH_NCCL_BOTH(ncclResult_t, Send,
+                 (const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                  cudaStream_t stream));
+WREATH_NCCL_BOTH(ncclResult_t, Recv,
+                 (void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                  cudaStream_t stream));
+
+// ---- groups: of the calling thread, over any communicators; they nest, and the outermost end begins the calls ----
+
+WREATH_NCCL_BOTH(ncclResult_t, GroupStart, (void));
+// Of inits, splits and shrinks, then of collectives and messages. The first error of any call of the group.
+WREATH_NCCL_BOTH(ncclResult_t, GroupEnd, (void));
+// Ends a group without running it, and tells how long that would have taken.
+WREATH_NCCL_BOTH(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t * simInfo));
+
+#undef WREATH_NCCL_BOTH
+
+#ifdef __cplusplus
+}
+#endif
