@@ -97,7 +97,7 @@ static int process_main(int (*pipes)[2], int ranks, int rank, Body body) {
   return failures() != 0;
 }
 
-static int run_processes(int ranks, Body body) {
+int run_processes(int ranks, void (*before)(int rank), Body body) {
   int pipes[kMostRanks][2];
   int failed = 0;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -105,6 +105,7 @@ static int run_processes(int ranks, Body body) {
   }
   for (int rank = 0; rank < ranks; ++rank) {
     const pid_t child = fork();
+    if (child == 0 && before != NULL) before(rank);
     if (child == 0) exit(process_main(pipes, ranks, rank, body));
     if (child < 0) return 1;
   }
@@ -118,7 +119,7 @@ static int run_processes(int ranks, Body body) {
 
 int run_ranks(const char* mode, int ranks, Body body) {
   if (ranks < 1 || ranks > kMostRanks) return 2;
-  if (strcmp(mode, "processes") == 0) return run_processes(ranks, body);
+  if (strcmp(mode, "processes") == 0) return run_processes(ranks, NULL, body);
   if (strcmp(mode, "threads") == 0) return run_threads(ranks, body);
   return strcmp(mode, "all") == 0 ? run_all(ranks, body) : 2;
 }

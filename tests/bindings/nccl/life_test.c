@@ -1,8 +1,8 @@
-// What takes many communicators or a program of its own: `life_test abort|churn|add [COUNT]`.
+// What takes many communicators or a program of its own: `life_test abort|churn|add|apart [COUNT]`.
 //
 // abort: a peer is stopped in the middle of calls, and ncclCommAbort returns within a second, COUNT times. churn: COUNT
-// communicators are made and destroyed, and nothing grows. add: two processes add their ranks, which tests of settings
-// run.
+// communicators are made and destroyed, and nothing grows. add: two processes add what they have, which tests of
+// settings run; apart: with different values of NCCL_HOSTID.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <pthread.h>
@@ -178,12 +178,15 @@ static void add(Local* local) {
   EXPECT(out == local->ranks);
 }
 
+static void set_host(int rank) { setenv("NCCL_HOSTID", rank == 0 ? "one" : "other", 1); }
+
 int main(int count, char** arguments) {
   const char* what = count > 1 ? arguments[1] : "";
   const int number = count > 2 ? atoi(arguments[2]) : 0;
   if (strcmp(what, "abort") == 0) return test_abort(number);
   if (strcmp(what, "churn") == 0) return test_churn(number);
   if (strcmp(what, "add") == 0) return run_ranks("processes", 2, add);
-  fprintf(stderr, "usage: %s abort|churn|add [COUNT]\n", arguments[0]);
+  if (strcmp(what, "apart") == 0) return run_processes(2, set_host, add);
+  fprintf(stderr, "usage: %s abort|churn|add|apart [COUNT]\n", arguments[0]);
   return 2;
 }
