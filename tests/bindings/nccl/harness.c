@@ -38,12 +38,22 @@ static void destroy(Local* local) {
   for (int i = 0; i < local->count; ++i) EXPECT_OK(ncclCommDestroy(local->comm[i]));
 }
 
-static void run_one(const ncclUniqueId* id, int ranks, int rank, Body body) {
-  Local local = {.ranks = ranks, .count = 1, .me = {rank}, .id = id};
-  const ncclResult_t made = ncclCommInitRank(&local.comm[0], ranks, *id, rank);
-  EXPECT_OK(made);
-  if (made != ncclSuccess) return;
-  body(&local);
+// Ranks `first` and those behind it, `count` of them, driven by one thread; others drive up to `each`.
+typedef struct {
+  ncclUniqueId id;
+  int ranks;
+  int first;
+  int count;
+  int each;
+  Body body;
+} Start;
+
+static void run_some(const Start* start) {
+  Local local = {.ranks = start->ranks, .count = start->count, .alone = start->each == 1, .id = &start->id};
+  for (int i = 0; i < start->count; ++i) local.me[i] = start->first + i;
+  EACH(&local, ncclCommInitRank(&local.comm[i], start->ranks, start->id, local.me[i]));
+  if (local.comm[0] == NULL) return;
+  start->body(&local);
   destroy(&local);
 }
 
@@ -58,29 +68,24 @@ static int run_all(int ranks, Body body) {
   return failures() != 0;
 }
 
-typedef struct {
-  ncclUniqueId id;
-  int ranks;
-  int rank;
-  Body body;
-} ThreadStart;
-
-static void* thread_main(void* argument) {
-  const ThreadStart* start = argument;
-  run_one(&start->id, start->ranks, start->rank, start->body);
+static void* thread_main(void* start) {
+  run_some(start);
   return NULL;
 }
 
-static int run_threads(int ranks, Body body) {
-  ThreadStart starts[kMostRanks];
+// Threads of `each` ranks.
+static int run_threads(int ranks, int each, Body body) {
+  Start starts[kMostRanks];
   pthread_t threads[kMostRanks];
   ncclUniqueId id;
+  int count = 0;
   EXPECT_OK(ncclGetUniqueId(&id));
-  for (int rank = 0; rank < ranks; ++rank) {
-    starts[rank] = (ThreadStart){id, ranks, rank, body};
-    pthread_create(&threads[rank], NULL, thread_main, &starts[rank]);
+  for (int first = 0; first < ranks; first += each) {
+    starts[count] = (Start){id, ranks, first, ranks - first < each ? ranks - first : each, each, body};
+    pthread_create(&threads[count], NULL, thread_main, &starts[count]);
+    ++count;
   }
-  for (int rank = 0; rank < ranks; ++rank) pthread_join(threads[rank], NULL);
+  for (int i = 0; i < count; ++i) pthread_join(threads[i], NULL);
   return failures() != 0;
 }
 
@@ -93,7 +98,7 @@ static int process_main(int (*pipes)[2], int ranks, int rank, Body body) {
   } else {
     EXPECT(read(pipes[rank][0], &id, sizeof id) == sizeof id);
   }
-  run_one(&id, ranks, rank, body);
+  run_some(&(Start){id, ranks, rank, 1, 1, body});
   return failures() != 0;
 }
 
@@ -120,6 +125,8 @@ int run_processes(int ranks, void (*before)(int rank), Body body) {
 int run_ranks(const char* mode, int ranks, Body body) {
   if (ranks < 1 || ranks > kMostRanks) return 2;
   if (strcmp(mode, "processes") == 0) return run_processes(ranks, NULL, body);
-  if (strcmp(mode, "threads") == 0) return run_threads(ranks, body);
+  if (strcmp(mode, "threads") == 0) return run_threads(ranks, 1, body);
+  if (strcmp(mode, "pairs") == 0) return run_threads(ranks, 2, body);
+  if (strcmp(mode, "group") == 0) return run_threads(ranks, ranks, body);
   return strcmp(mode, "all") == 0 ? run_all(ranks, body) : 2;
 }

@@ -13,6 +13,7 @@ typedef struct {
   int count;
   int me[kMostRanks];
   ncclComm_t comm[kMostRanks];
+  int alone;               // every rank is its thread's only one
   const ncclUniqueId* id;  // NULL: they came from ncclCommInitAll
 } Local;
 
@@ -41,8 +42,9 @@ void fail(const char* file, int line, const char* text);
 
 typedef void (*Body)(Local*);
 
-// Runs `body` with communicators that it must leave usable, and destroys them: "processes", "threads" or "all" of
-// `ranks` ranks. The exit code of the program.
+// Runs `body` with communicators that it must leave usable, and destroys them: "processes" or "threads" of
+// a rank each, "pairs": threads of two ranks, "group": one thread, "all": one thread and ncclCommInitAll. The exit code
+// of the program.
 int run_ranks(const char* mode, int ranks, Body body);
 // The same as processes, each of which calls `before` with its rank first of all.
 int run_processes(int ranks, void (*before)(int rank), Body body);
