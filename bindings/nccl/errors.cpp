@@ -124,6 +124,7 @@ void pncclResetDebugInit() {
 }
 
 // What the deprecated name was built on, without a second name of its own.
+// NOLINTNEXTLINE(readability-identifier-naming)
 void ncclResetDebugInitInternal() {
   static_cast<void>(guarded([] { return read_debug_again(); }));
 }

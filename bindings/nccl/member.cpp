@@ -249,7 +249,7 @@ std::shared_ptr<Member> Members::take(const void* handle) {
 }
 
 Members& members() {
-  static auto* const all = new Members;  // NOLINT(cppcoreguidelines-owning-memory)
+  static Members* const all = new Members;  // NOLINT(cppcoreguidelines-*): never deleted
   return *all;
 }
 
