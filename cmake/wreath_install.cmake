@@ -16,6 +16,11 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wreath-config.cmake ${CMAKE_CURRENT_BI
   DESTINATION ${package_folder} COMPONENT development)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wreath.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
+# The drop-in for NCCL, in folders of its own: no program finds it that does not look for it (docs/nccl.md).
+install(TARGETS wreath_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/wreath/nccl COMPONENT runtime
+  NAMELINK_COMPONENT development)
+install(FILES bindings/nccl/nccl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/wreath/nccl COMPONENT development)
+
 # The programs, each with a man page made of its --help.
 if(WREATH_TOOLS)
   get_property(programs DIRECTORY perf PROPERTY BUILDSYSTEM_TARGETS)

@@ -82,19 +82,19 @@ ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* new
   });
 }
 
-ncclResult_t pncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount, ncclComm_t* newcomm,
-                             ncclConfig_t* config, int shrinkFlags) {
+ncclResult_t pncclCommShrink(ncclComm_t comm, int* excluded_ranks, int excluded_count, ncclComm_t* newcomm,
+                             ncclConfig_t* config, int shrink_flags) {
   constexpr const char* kName = "ncclCommShrink";
   return with_member(kName, comm, [&](const std::shared_ptr<Member>& parent) {
     if (newcomm == nullptr) return refused(bad_argument(kName, "newcomm = null"));
     *newcomm = nullptr;
-    if (shrinkFlags != NCCL_SHRINK_DEFAULT && shrinkFlags != NCCL_SHRINK_ABORT)
-      return refused(bad_argument(kName, "shrinkFlags = " + std::to_string(shrinkFlags)));
-    const Status checked = check_excluded(*parent, excludeRanksList, excludeRanksCount);
+    if (shrink_flags != NCCL_SHRINK_DEFAULT && shrink_flags != NCCL_SHRINK_ABORT)
+      return refused(bad_argument(kName, "shrinkFlags = " + std::to_string(shrink_flags)));
+    const Status checked = check_excluded(*parent, excluded_ranks, excluded_count);
     if (!checked) return refused(bad_argument(kName, checked.error().message));
-    std::vector<Rank> without(excludeRanksList, excludeRanksList + excludeRanksCount);
+    std::vector<Rank> without(excluded_ranks, excluded_ranks + excluded_count);
     return make(parent, newcomm, config, true,
-                [without = std::move(without), ends_work = shrinkFlags == NCCL_SHRINK_ABORT](Member& member) {
+                [without = std::move(without), ends_work = shrink_flags == NCCL_SHRINK_ABORT](Member& member) {
                   if (ends_work && !member.revoked()) static_cast<void>(member.revoke());
                   return member.communicator().shrink(kShrinkMs, without);
                 });

@@ -66,7 +66,9 @@ int pncclTeamRankToWorld(ncclComm_t comm, ncclTeam_t team, int rank) {
 int pncclTeamRankToLsa(ncclComm_t, ncclTeam_t team, int rank) { return kAlone.rank + (rank - team.rank) * team.stride; }
 
 // 8 bytes of data to a slot.
-int pncclLLA2ACalcSlots(int maxElts, int maxEltSize) { return maxElts * ((maxEltSize + 7) / 8); }
+int pncclLLA2ACalcSlots(int most_elements, int most_element_bytes) {
+  return most_elements * ((most_element_bytes + 7) / 8);
+}
 
 ncclResult_t pncclDevCommCreate(ncclComm_t, const ncclDevCommRequirements*, ncclDevComm*) {
   return no_device("ncclDevCommCreate");

@@ -124,7 +124,10 @@ void pncclResetDebugInit() {
 }
 
 // What the deprecated name was built on, without a second name of its own.
-void ncclResetDebugInitInternal() { static_cast<void>(guarded([] { return read_debug_again(); })); }
+// NOLINTNEXTLINE(readability-identifier-naming)
+void ncclResetDebugInitInternal() {
+  static_cast<void>(guarded([] { return read_debug_again(); }));
+}
 }
 
 WREATH_NCCL_EXPORT(GetVersion);

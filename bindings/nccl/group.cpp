@@ -224,7 +224,7 @@ ncclResult_t pncclGroupEnd() {
   });
 }
 
-ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* simInfo) {
+ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* info) {
   return guarded([&] {
     if (!in_group()) return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd: no group was started");
     const auto ended = end_group();
@@ -233,7 +233,7 @@ ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* simInfo) {
     if (ended->error != ncclSuccess) return ended->error;
     if (!ended->jobs.empty())
       return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd: making communicators cannot be simulated");
-    return estimate(ended->requests, simInfo);
+    return estimate(ended->requests, info);
   });
 }
 }

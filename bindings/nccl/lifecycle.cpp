@@ -127,10 +127,10 @@ using namespace wreath::nccl;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
 
-ncclResult_t pncclGetUniqueId(ncclUniqueId* uniqueId) {
+ncclResult_t pncclGetUniqueId(ncclUniqueId* unique_id) {
   constexpr const char* kName = "ncclGetUniqueId";
   return guarded([&] {
-    if (uniqueId == nullptr) return bad_argument(kName, "uniqueId = null");
+    if (unique_id == nullptr) return bad_argument(kName, "uniqueId = null");
     if (const ncclResult_t applied = apply_settings(); applied != ncclSuccess) return applied;
     if (is_set(Setting::NcclCommId)) {
       return refuse(ncclInvalidUsage, "NCCL_COMM_ID=" + setting_text(Setting::NcclCommId) +
@@ -139,26 +139,26 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId* uniqueId) {
     }
     const auto made = UniqueId::create_for_hosts();
     if (!made) return refuse_error(made.error(), kName);
-    std::memcpy(uniqueId->internal, made->bytes.data(), sizeof uniqueId->internal);
+    std::memcpy(unique_id->internal, made->bytes.data(), sizeof unique_id->internal);
     return ncclSuccess;
   });
 }
 
-ncclResult_t pncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {
-  return guarded([&] { return init("ncclCommInitRank", comm, {rank, nranks, -1, true, {}}, &commId, nullptr); });
+ncclResult_t pncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId comm_id, int rank) {
+  return guarded([&] { return init("ncclCommInitRank", comm, {rank, nranks, -1, true, {}}, &comm_id, nullptr); });
 }
 
-ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
+ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId comm_id, int rank,
                                      ncclConfig_t* config) {
-  return guarded([&] { return init("ncclCommInitRankConfig", comm, {rank, nranks, -1, true, {}}, &commId, config); });
+  return guarded([&] { return init("ncclCommInitRankConfig", comm, {rank, nranks, -1, true, {}}, &comm_id, config); });
 }
 
-ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
-                                       ncclConfig_t* config) {
+ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int id_count,
+                                       ncclUniqueId* comm_ids, ncclConfig_t* config) {
   constexpr const char* kName = "ncclCommInitRankScalable";
   return guarded([&] {
-    if (nId < 1 || nId > nranks) return refused(bad_argument(kName, "nId = " + std::to_string(nId)));
-    return init(kName, newcomm, {myrank, nranks, -1, true, {}}, commIds, config);
+    if (id_count < 1 || id_count > nranks) return refused(bad_argument(kName, "nId = " + std::to_string(id_count)));
+    return init(kName, newcomm, {myrank, nranks, -1, true, {}}, comm_ids, config);
   });
 }
 
@@ -180,20 +180,21 @@ ncclResult_t pncclCommAbort(ncclComm_t comm) {
   return finish("ncclCommAbort", comm, [](Member& member) { return member.abort(); });
 }
 
-ncclResult_t pncclCommRevoke(ncclComm_t comm, int revokeFlags) {
+ncclResult_t pncclCommRevoke(ncclComm_t comm, int revoke_flags) {
   constexpr const char* kName = "ncclCommRevoke";
   return with_member(kName, comm, [&](const std::shared_ptr<Member>& member) {
-    if (revokeFlags != NCCL_REVOKE_DEFAULT) return bad_argument(kName, "revokeFlags = " + std::to_string(revokeFlags));
+    if (revoke_flags != NCCL_REVOKE_DEFAULT)
+      return bad_argument(kName, "revokeFlags = " + std::to_string(revoke_flags));
     const Use use(member);
     return use.entered() == ncclSuccess ? use->revoke() : use.entered();
   });
 }
 
-ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
+ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* async_error) {
   constexpr const char* kName = "ncclCommGetAsyncError";
   return with_member(kName, comm, [&](const std::shared_ptr<Member>& member) {
-    if (asyncError == nullptr) return bad_argument(kName, "asyncError = null");
-    *asyncError = member->asynchronous();
+    if (async_error == nullptr) return bad_argument(kName, "asyncError = null");
+    *async_error = member->asynchronous();
     return ncclSuccess;
   });
 }

@@ -30,9 +30,11 @@ void StartInterrupt::set() const {
 // ---- the start ----
 
 ncclResult_t Member::joined(Result<Communicator> made) {
+  std::unique_lock lock(mutex_);
+  if (state_ != State::Joining) return result_;
+  lock.unlock();
   const ncclResult_t code = note(made ? Status() : Status(made.error()));
-  const std::lock_guard lock(mutex_);
-  if (state_ != State::Joining) return code;
+  lock.lock();
   if (made && !abandoned_) {
     communicator_ = std::move(*made);
     rank_ = communicator_.rank();
@@ -247,7 +249,7 @@ std::shared_ptr<Member> Members::take(const void* handle) {
 }
 
 Members& members() {
-  static auto* const all = new Members;  // NOLINT(cppcoreguidelines-owning-memory)
+  static Members* const all = new Members;  // NOLINT(cppcoreguidelines-*): never deleted
   return *all;
 }
 

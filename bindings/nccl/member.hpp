@@ -55,7 +55,7 @@ class Member {
   bool blocking() const { return identity_.blocking; }
   const std::string& name() const { return identity_.name; }
 
-  // ---- the start; `made` is what it came to ----
+  // ---- the start; `made` is what it came to, the first time ----
   int interrupt() const { return interrupt_.descriptor(); }
   ncclResult_t joined(Result<Communicator> made);
 

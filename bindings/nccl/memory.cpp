@@ -103,7 +103,7 @@ void Memories::remove_all(const Member& owner) {
 
 // Never destroyed: what a program leaves allocated at its end stays as it is.
 Memories& memories() {
-  static auto* const all = new Memories;  // NOLINT(cppcoreguidelines-owning-memory)
+  static Memories* const all = new Memories;  // NOLINT(cppcoreguidelines-*): never deleted
   return *all;
 }
 
@@ -167,10 +167,10 @@ ncclResult_t pncclCommDeregister(ncclComm_t comm, void* handle) {
   return remove("ncclCommDeregister", comm, false, handle);
 }
 
-ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win, int winFlags) {
+ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win, int window_flags) {
   constexpr const char* kName = "ncclCommWindowRegister";
-  if (winFlags != NCCL_WIN_DEFAULT && winFlags != NCCL_WIN_COLL_SYMMETRIC)
-    return guarded([&] { return bad_argument(kName, "winFlags = " + std::to_string(winFlags)); });
+  if (window_flags != NCCL_WIN_DEFAULT && window_flags != NCCL_WIN_COLL_SYMMETRIC)
+    return guarded([&] { return bad_argument(kName, "winFlags = " + std::to_string(window_flags)); });
   if (reinterpret_cast<std::uintptr_t>(buff) % NCCL_WIN_REQUIRED_ALIGNMENT != 0)
     return bad_argument(kName, "buff does not begin at a multiple of 4096");
   return add(kName, comm, {static_cast<std::byte*>(buff), size}, win);

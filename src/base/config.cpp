@@ -85,7 +85,7 @@ struct Substitutes {
 
 // Never destroyed: threads read settings while the process ends.
 Substitutes& substitutes() {
-  static auto* const all = new Substitutes;  // NOLINT(cppcoreguidelines-owning-memory)
+  static Substitutes* const all = new Substitutes;  // NOLINT(cppcoreguidelines-*): never deleted
   return *all;
 }
 

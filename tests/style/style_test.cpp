@@ -41,6 +41,8 @@ const std::vector<Layer>& layers() {
       {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp", "kernels/cpu/straight/straight.hpp"}},
       {"bindings/", {"wreath/"}},
       {"bindings/c/", {"wreath/", "bindings/c/"}},
+      // NCCL's variables stand in the library's own table of settings.
+      {"bindings/nccl/", {"wreath/", "bindings/nccl/", "src/base/config.hpp", "src/base/log.hpp"}},
       {"perf/", {"wreath/", "perf/", "tools/command_line/"}},
       {"perf/common/",
        {"wreath/", "perf/", "tools/command_line/", "src/base/markup.hpp",

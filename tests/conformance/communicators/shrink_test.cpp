@@ -106,6 +106,43 @@ TEST(Shrink, IsEndedByAbort) {
   });
 }
 
+TEST(Shrink, WithoutARankThatLivesGoesOnAtOnce) {
+  LocalRanks ranks(kRanks, {});
+  const Rank left_out = 2;
+  ranks.run([&](Communicator& communicator) {
+    if (communicator.rank() != left_out) {
+      auto others = communicator.shrink(60'000, std::span(&left_out, 1));
+      ASSERT_TRUE(others) << others.error().message;
+      EXPECT_EQ(others->ranks(), kRanks - 1);
+      expect_sum(*others, kRanks - 1);
+    }
+    expect_sum(communicator, kRanks);  // the parent is as it was
+  });
+}
+
+TEST(Shrink, RefusesToLeaveOutItselfOrNobody) {
+  LocalRanks ranks(2, {});
+  for (const Rank wrong : {-1, 0, 2}) {
+    const auto refused = ranks.communicators()[0].shrink(1000, std::span(&wrong, 1));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::InvalidArgument);
+    EXPECT_NE(refused.error().message.find("without = " + std::to_string(wrong)), std::string::npos);
+  }
+}
+
+TEST(Shrink, FollowsARevoke) {
+  LocalRanks ranks(kRanks, {});
+  ranks.run([](Communicator& communicator) {
+    communicator.revoke().value();
+    const Status after = communicator.barrier();
+    ASSERT_FALSE(after);
+    EXPECT_EQ(after.error().code, ErrorCode::Aborted);
+    auto survivors = communicator.shrink();
+    ASSERT_TRUE(survivors) << survivors.error().message;
+    expect_sum(*survivors, kRanks);
+  });
+}
+
 TEST(Shrink, RefusesANegativeTimeout) {
   LocalRanks ranks(1, {});
   EXPECT_EQ(ranks.communicators()[0].shrink(-1).error().code, ErrorCode::InvalidArgument);

@@ -97,5 +97,17 @@ TEST(Settings, NameTheNearestSettingOfAnUnknownOne) {
                           "WREATH_SOMETHING_ELSE is not a setting; docs/formats.md lists them all"));
 }
 
+TEST(Settings, TakeASubstituteWhereTheVariableIsNotSet) {
+  substitute(Setting::PortRange, "40000-40100");
+  EXPECT_TRUE(is_set(Setting::PortRange));
+  EXPECT_EQ(setting_text(Setting::PortRange), "40000-40100");
+  {
+    const Variable set("WREATH_PORT_RANGE", "50000-50001");
+    EXPECT_EQ(setting_text(Setting::PortRange), "50000-50001");
+  }
+  substitute(Setting::PortRange, "");
+  EXPECT_FALSE(is_set(Setting::PortRange));
+}
+
 }  // namespace
 }  // namespace wreath

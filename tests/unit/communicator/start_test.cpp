@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -47,6 +49,20 @@ TEST(Start, AFailureEndsTheWaitForAStream) {
   other.join();
   EXPECT_TRUE(interrupted);
   EXPECT_FALSE(engine);
+}
+
+TEST(Start, EndsWhenItsDescriptorBecomesReadable) {
+  const Fd interrupt(::eventfd(0, EFD_CLOEXEC));
+  const UniqueId id = UniqueId::create_for_hosts().value();
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const std::uint64_t one = 1;
+    EXPECT_EQ(::write(interrupt.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+  });
+  const Deadline soon = Deadline::after_ms(5'000);
+  EXPECT_FALSE(Communicator::create(id, 0, 2, {}, interrupt.get()));
+  EXPECT_FALSE(soon.passed());
+  later.join();
 }
 
 }  // namespace

@@ -1,0 +1,22 @@
+// Every function of nccl.h, and wrong arguments of each: `conformance_test processes|threads|pairs|group|all RANKS`. It
+// knows nothing but nccl.h, so that it also runs compiled with another one.
+#include <stdlib.h>
+
+#include "tests/bindings/nccl/tests.h"
+
+static void all_tests(Local* local) {
+  const Body parts[] = {test_questions, test_collectives, test_types,  test_operators,    test_messages,
+                        test_groups,    test_memory,      test_splits, test_configs,      test_wrong_arguments,
+                        test_shrinks,   test_revoke,      test_inits,  test_non_blocking, test_device_interface};
+  for (size_t part = 0; part < sizeof parts / sizeof *parts; ++part) parts[part](local);
+}
+
+int main(int count, char** arguments) {
+  if (count != 3) {
+    fprintf(stderr, "usage: %s processes|threads|pairs|group|all RANKS\n", arguments[0]);
+    return 2;
+  }
+  const int result = run_ranks(arguments[1], atoi(arguments[2]), all_tests);
+  if (result == 0) printf("%s ranks as %s: all well\n", arguments[2], arguments[1]);
+  return result;
+}
