@@ -40,6 +40,13 @@ extern "C" {
 typedef struct CUstream_st* cudaStream_t;
 #endif
 
+// In C every value of an enumeration's integer may be passed, and is refused; in C++ only where that integer is named.
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define WREATH_NCCL_UNSIGNED : unsigned int
+#else
+#define WREATH_NCCL_UNSIGNED
+#endif
+
 // Handles. A communicator's belongs to the program until ncclCommDestroy or ncclCommAbort.
 typedef struct ncclComm* ncclComm_t;
 typedef struct ncclWindow_vidmem* ncclWindow_t;
@@ -51,7 +58,7 @@ typedef struct {
   char internal[NCCL_UNIQUE_ID_BYTES];
 } ncclUniqueId;
 
-typedef enum {
+typedef enum WREATH_NCCL_UNSIGNED {
   ncclSuccess = 0,
   ncclUnhandledCudaError = 1,
   ncclSystemError = 2,  // the operating system refused, a clock ran out, or ranks could not be brought together
@@ -63,7 +70,7 @@ typedef enum {
   ncclNumResults = 8
 } ncclResult_t;
 
-typedef enum {
+typedef enum WREATH_NCCL_UNSIGNED {
   ncclInt8 = 0,
   ncclChar = 0,
   ncclUint8 = 1,
@@ -85,9 +92,9 @@ typedef enum {
 } ncclDataType_t;
 
 // As wide as the first versions of ncclRedOp_t were.
-typedef enum { ncclNumOps_dummy = 5 } ncclRedOp_dummy_t;
+typedef enum WREATH_NCCL_UNSIGNED { ncclNumOps_dummy = 5 } ncclRedOp_dummy_t;
 // From ncclNumOps on: operators that ncclRedOpCreatePreMulSum has made.
-typedef enum {
+typedef enum WREATH_NCCL_UNSIGNED {
   ncclSum = 0,
   ncclProd = 1,
   ncclMax = 2,
@@ -98,7 +105,7 @@ typedef enum {
 } ncclRedOp_t;
 
 // When the factor of a pre-multiplied sum is read: by each call, or once.
-typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
+typedef enum WREATH_NCCL_UNSIGNED { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
 
 #define NCCL_CONFIG_UNDEF_INT INT_MIN
 #define NCCL_CONFIG_UNDEF_PTR NULL
@@ -283,6 +290,7 @@ WREATH_NCCL_BOTH(ncclResult_t, GroupEnd, (void));
 WREATH_NCCL_BOTH(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t * simInfo));
 
 #undef WREATH_NCCL_BOTH
+#undef WREATH_NCCL_UNSIGNED
 
 #ifdef __cplusplus
 }
