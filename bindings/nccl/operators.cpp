@@ -141,8 +141,7 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTy
 ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   constexpr const char* kName = "ncclRedOpDestroy";
   return with_member(kName, comm, [&](const std::shared_ptr<Member>& member) {
-    if (op < ncclNumOps)
-      return bad_argument(kName, "op = " + std::to_string(op) + " is not the program's to destroy");
+    if (op < ncclNumOps) return bad_argument(kName, "op = " + std::to_string(op) + " is not the program's to destroy");
     if (!member->operators().destroy(op))
       return bad_argument(kName, "op = " + std::to_string(op) + ": this communicator has no such operator");
     return ncclSuccess;
