@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "tests/unit/executor/counting_kernels.hpp"
+
 namespace wreath {
 namespace {
 
@@ -85,31 +87,9 @@ TEST(SlotFill, SizesHaveHistoriesOfTheirOwn) {
   EXPECT_EQ(index(std::size_t{1} << 30), 2);
 }
 
-int g_plain;   // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): kernels are plain functions
-int g_past;    // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-int g_fences;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-
-CopyKernels counting_kernels() {
-  g_plain = g_past = g_fences = 0;
-  CopyKernels kernels;
-  kernels.fill = [](std::byte* to, const std::byte* from, std::size_t bytes) {
-    ++g_plain;
-    copy_kernels().fill(to, from, bytes);
-  };
-  kernels.stream = [](std::byte* to, const std::byte* from, std::size_t bytes) {
-    ++g_past;
-    copy_kernels().stream(to, from, bytes);
-  };
-  kernels.end_stream = [] {
-    ++g_fences;
-    copy_kernels().end_stream();
-  };
-  return kernels;
-}
-
 TEST(SlotFill, EitherWayTheBytesArriveAndOnlyOneNeedsAFence) {
-  const CopyKernels kernels = counting_kernels();
   for (const bool past : {false, true}) {
+    const CopyKernels kernels = counting_kernels();
     FillHistory history;
     history.past = past;
     history.turns = 700;
@@ -119,13 +99,13 @@ TEST(SlotFill, EitherWayTheBytesArriveAndOnlyOneNeedsAFence) {
     fill.begin(history);
     fill.fill(kernels, slot.data(), source.data(), 20'000);
     fill.fill(kernels, slot.data() + 20'000, source.data() + 20'000, 30'001);
-    EXPECT_EQ(g_fences, 0);
+    EXPECT_EQ(copy_counts().fences, 0);
     fill.end(kernels);
     EXPECT_EQ(slot, source);
-    EXPECT_EQ(past ? g_past : g_plain, 2);
-    EXPECT_EQ(g_fences, past ? 1 : 0);
+    EXPECT_EQ(past ? copy_counts().past : copy_counts().plain, 2);
+    EXPECT_EQ(copy_counts().fences, past ? 1 : 0);
     fill.end(kernels);
-    EXPECT_EQ(g_fences, past ? 1 : 0) << "of a message that nothing was stored for";
+    EXPECT_EQ(copy_counts().fences, past ? 1 : 0) << "of a message that nothing was stored for";
   }
 }
 
@@ -140,8 +120,8 @@ TEST(SlotFill, WhatCannotBeTimedIsPlainAndNotCounted) {
   fill.begin(history);
   fill.fill(kernels, slot.data(), source.data(), slot.size());
   fill.end(kernels);
-  EXPECT_EQ(g_plain, 1);
-  EXPECT_EQ(g_past, 0);
+  EXPECT_EQ(copy_counts().plain, 1);
+  EXPECT_EQ(copy_counts().past, 0);
   EXPECT_EQ(history.turns, 700u);
 }
 

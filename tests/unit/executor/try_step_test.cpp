@@ -4,6 +4,7 @@
 #include "kernels/cpu/straight/straight.hpp"
 #include "src/schedule/lower.hpp"
 #include "tests/support/lane_trace.hpp"
+#include "tests/unit/executor/counting_kernels.hpp"
 #include "tests/unit/executor/job.hpp"
 #include "tests/unit/executor/world.hpp"
 
@@ -147,6 +148,24 @@ TEST_P(Executor, TracesWhatTheScheduleSays) {
       }
     }
   }
+}
+
+TEST_P(Executor, FencesWhatItStoresInSlotsPastTheCaches) {
+  const Algorithm& algorithm = GetParam().row;
+  if (algorithm.collective == Collective::Barrier) return;  // nothing is worth it
+  std::mt19937_64 random(13);
+  const Problem problem{algorithm.collective, 4, 0};
+  ASSERT_TRUE(algorithm.supports(problem));
+  const std::vector<Lowered> programs = lower_ranks(algorithm, problem, 1);
+  const StraightLoop straight = GetParam().straight ? find_straight(algorithm.collective, algorithm.name) : nullptr;
+  constexpr std::uint32_t kTileBytes = 32 << 10;  // a step with several chunks fills each by itself
+  World world(programs, {.straight = straight, .slot_bytes = kTileBytes, .copies = counting_kernels()});
+  world.fill_past_caches();
+  Job job(algorithm, problem, programs[0], {.count = kTileBytes, .tile_bytes = kTileBytes}, random);
+  ASSERT_EQ(world.run(job.calls(), random), "");
+  EXPECT_EQ(job.wrong(), "");
+  EXPECT_GT(copy_counts().past, 0);
+  EXPECT_EQ(copy_counts().unfenced, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Steps, Executor, testing::ValuesIn(all_rows(false)), name_of);

@@ -20,6 +20,8 @@ struct WorldShape {
   std::uint64_t single_copy_bytes = 0;  // as OperationState has it
   bool streams_output = false;          // as OperationState has it
   StraightLoop straight = nullptr;      // null: by steps
+  std::uint32_t slot_bytes = 4096;
+  CopyKernels copies = copy_kernels();
 };
 
 // One rank's call: what LaneScheduler::start takes.
@@ -44,7 +46,7 @@ class World {
     const int ranks = static_cast<int>(programs.size());
     std::uint16_t lanes = 1;
     for (const Lowered& program : programs) lanes = std::max(lanes, static_cast<std::uint16_t>(program.lanes.size()));
-    const FifoShape fifos{lanes, shape.slots, 4096, shape.first_sequence, 1};
+    const FifoShape fifos{lanes, shape.slots, shape.slot_bytes, shape.first_sequence, 1};
     for (int rank = 0; rank < ranks; ++rank) {
       ranks_.push_back(std::make_unique<OneRank>());
       ranks_.back()->segment = std::move(OwnSegment::create(rank, ranks, fifos, false)).value();
@@ -63,7 +65,7 @@ class World {
       call.state.single_copy_bytes = shape_.single_copy_bytes;
       call.state.streams_output = shape_.streams_output;
       scheduler(rank).set_straight({shape_.straight, ranks(), static_cast<Rank>(rank)});
-      scheduler(rank).start(ranks_[rank]->plan, call.state, {call.arithmetic, copy_kernels()}, shape_.resident);
+      scheduler(rank).start(ranks_[rank]->plan, call.state, {call.arithmetic, shape_.copies}, shape_.resident);
     }
     std::size_t idle = 0;
     while (!open.empty()) {
@@ -79,6 +81,17 @@ class World {
     return {};
   }
 
+  // As if slots were found to be filled faster past the caches.
+  void fill_past_caches() {
+    for (const auto& rank : ranks_) {
+      for (SendFifo* fifo : rank->plan.targets) {
+        for (FillHistory& history : fifo->fills) {
+          history.past = true;
+          history.turns = 1U << 30;
+        }
+      }
+    }
+  }
   // From now on peers throw away what they read of its memory.
   void abort(std::size_t rank) { ranks_[rank]->segment->set_aborted(); }
   LaneScheduler& scheduler(std::size_t rank) { return ranks_[rank]->lanes; }

@@ -1,0 +1,42 @@
+// The processor's copies, counted.
+#pragma once
+
+#include "kernels/kernels.hpp"
+
+namespace wreath {
+
+struct CopyCounts {
+  int plain = 0;     // fills by plain stores
+  int past = 0;      // past the caches
+  int unfenced = 0;  // ... since the last fence
+  int fences = 0;
+};
+
+// Kernels are plain functions: what they count has no other place.
+inline CopyCounts& copy_counts() {
+  static CopyCounts counts;
+  return counts;
+}
+
+// Begins to count anew.
+inline CopyKernels counting_kernels() {
+  copy_counts() = {};
+  CopyKernels kernels = copy_kernels();
+  kernels.fill = [](std::byte* to, const std::byte* from, std::size_t bytes) {
+    ++copy_counts().plain;
+    copy_kernels().fill(to, from, bytes);
+  };
+  kernels.stream = [](std::byte* to, const std::byte* from, std::size_t bytes) {
+    ++copy_counts().past;
+    ++copy_counts().unfenced;
+    copy_kernels().stream(to, from, bytes);
+  };
+  kernels.end_stream = [] {
+    ++copy_counts().fences;
+    copy_counts().unfenced = 0;
+    copy_kernels().end_stream();
+  };
+  return kernels;
+}
+
+}  // namespace wreath
