@@ -61,8 +61,9 @@ Status check_hosts(training::Agreement& ranks, const MemoryNeed& mine) {
         ErrorCode::System,
         fmt::format("host {}: its {} at least {} of memory ({} for the model's state, {} for activations), of "
                     "which {} are available: a smaller --batch, more --micro-batches, --recompute or --zero take less",
-                    name, host.ranks == 1 ? "rank needs" : fmt::format("{} ranks need", host.ranks), size_text(host.need.all()),
-                    size_text(host.need.model_state), size_text(host.need.activations), size_text(host.available))};
+                    name, host.ranks == 1 ? "rank needs" : fmt::format("{} ranks need", host.ranks),
+                    size_text(host.need.all()), size_text(host.need.model_state), size_text(host.need.activations),
+                    size_text(host.available))};
   }
   return {};
 }
