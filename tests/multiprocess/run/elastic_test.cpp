@@ -50,6 +50,12 @@ class ElasticRun : public ::testing::Test {
   static bool says(const Launcher& run, const std::string& words) {
     return eventually(kPatienceMs, [&] { return (run.out() + run.err()).find(words) != std::string::npos; });
   }
+  // Whether each of so many ranks has said "up": then the launcher knows, too, that it runs.
+  static bool are_up(const Launcher& run, int ranks) {
+    bool all = true;
+    for (int rank = 0; rank < ranks; ++rank) all = all && says(run, "[" + std::to_string(rank) + "] up\n");
+    return all;
+  }
   // Of elastic jobs' folders.
   bool nothing_left() const { return std::filesystem::is_empty(temporary_.path()); }
 
@@ -305,13 +311,11 @@ TEST_F(ElasticRun, EndsOnASignalInsteadOfStartingAgain) {
 }
 
 TEST_F(ElasticRun, TakesAHostThatIsLostForItsMembersDeath) {
-  Launcher run(
-      elastic(on("h1,h2", {"-n", "4", "--max-restarts", "1"}),
-              "[ $WREATH_JOIN ] && { touch $WREATH_ELASTIC/joined-$WREATH_JOIN; echo here; }; touch $F/up-$RANK; "
-              "await go"),
-      environment());
-  for (const char* name : {"up-0", "up-1", "up-2", "up-3"})
-    ASSERT_TRUE(eventually(kPatienceMs, [&] { return exists(name); }));
+  Launcher run(elastic(on("h1,h2", {"-n", "4", "--max-restarts", "1"}),
+                       "[ $WREATH_JOIN ] && { touch $WREATH_ELASTIC/joined-$WREATH_JOIN; echo here; }; echo up; "
+                       "await go"),
+               environment());
+  ASSERT_TRUE(are_up(run, 4)) << run.err();
   lose("h2");
   ASSERT_TRUE(says(run, "[4] here")) << run.err();
   EXPECT_THAT(run.err(), AllOf(HasSubstr("warning: host h2 is lost: "), HasSubstr("ended by signal 9"),
@@ -332,10 +336,9 @@ TEST_F(ElasticRun, StartsOthersOnTheSameHost) {
 
 TEST_F(ElasticRun, StartsAgainOnTheHostsThatAreLeft) {
   Launcher run(elastic(on("h1:2,h2:2", {"-n", "3", "--spares", "1", "--min", "2"}),
-                       "touch $F/up-$RANK; [ $WREATH_RANKS = 2 ] && { echo two; exit 0; }; await lost; exit 3"),
+                       "echo up; [ $WREATH_RANKS = 2 ] && { echo two; exit 0; }; await lost; exit 3"),
                environment());
-  for (const char* name : {"up-0", "up-1", "up-2", "up-3"})
-    ASSERT_TRUE(eventually(kPatienceMs, [&] { return exists(name); }));
+  ASSERT_TRUE(are_up(run, 4)) << run.err();
   lose("h2");
   ASSERT_TRUE(says(run, "2 of 4 go on"));
   create("lost");
@@ -345,13 +348,12 @@ TEST_F(ElasticRun, StartsAgainOnTheHostsThatAreLeft) {
 }
 
 TEST_F(ElasticRun, MeetsOnAnotherHostWhenTheFirstIsLost) {
-  Launcher run(
-      elastic(on("h1:1,h2:1", {"-n", "2", "--min", "1"}),
-              "echo at $WREATH_ADDRESS; touch $F/up-$RANK; [ $WREATH_RANKS = 1 ] && exit 0; await lost; exit 3"),
-      environment());
-  for (const char* name : {"up-0", "up-1"}) ASSERT_TRUE(eventually(kPatienceMs, [&] { return exists(name); }));
+  Launcher run(elastic(on("h1:1,h2:1", {"-n", "2", "--min", "1"}),
+                       "echo at $WREATH_ADDRESS; echo up; [ $WREATH_RANKS = 1 ] && exit 0; await lost; exit 3"),
+               environment());
+  ASSERT_TRUE(are_up(run, 2)) << run.err();
   lose("h1");
-  ASSERT_TRUE(says(run, "1 of 2 go on"));
+  ASSERT_TRUE(says(run, "1 of 2 go on")) << run.err();
   create("lost");
   EXPECT_EQ(run.join(), 0) << run.err();
   EXPECT_THAT(run.out(), AllOf(HasSubstr("[1] at 127.0.0.1\n"), HasSubstr("[0] at h2\n")))
@@ -359,9 +361,8 @@ TEST_F(ElasticRun, MeetsOnAnotherHostWhenTheFirstIsLost) {
 }
 
 TEST_F(ElasticRun, EndsWhenTheHostsThatAreLeftHaveTooFewSlots) {
-  Launcher run(elastic(on("h1:2,h2:2", {"-n", "4", "--min", "3"}), "touch $F/up-$RANK; sleep 100"), environment());
-  for (const char* name : {"up-0", "up-1", "up-2", "up-3"})
-    ASSERT_TRUE(eventually(kPatienceMs, [&] { return exists(name); }));
+  Launcher run(elastic(on("h1:2,h2:2", {"-n", "4", "--min", "3"}), "echo up; sleep 100"), environment());
+  ASSERT_TRUE(are_up(run, 4)) << run.err();
   lose("h2");
   EXPECT_EQ(run.join(), 6) << run.err();
   EXPECT_THAT(run.err(), HasSubstr("error: the hosts that are left have 2 slots, but --min is 3\n"));
