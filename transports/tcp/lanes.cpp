@@ -1,6 +1,8 @@
 // Initial state of the lanes, and what the pump asks of one.
 #include "transports/tcp/lanes.hpp"
 
+#include <utility>
+
 #include "src/base/memory_order.hpp"
 
 namespace wreath {
@@ -30,8 +32,17 @@ bool TcpLane::starved() const { return !has_room(*this) && published(*this, gath
 
 std::uint32_t TcpLane::unreported() const { return load_acquire(recv_consumed.value) - reported; }
 
-TcpLanes::TcpLanes(const FifoShape& shape) : shape_(shape), lanes_(std::make_unique<TcpLane[]>(shape.lanes)) {
+TcpLanes::TcpLanes(const FifoShape& shape)
+    : shape_(shape),
+      lanes_(std::make_unique<TcpLane[]>(shape.lanes)),
+      used_(std::make_unique<TcpLane*[]>(shape.lanes)) {
   for (std::uint16_t i = 0; i < shape.lanes; ++i) initialise(lanes_[i], shape, i);
+}
+
+TcpLane& TcpLanes::use(std::uint16_t lane) {
+  TcpLane& own = lanes_[lane];
+  if (!std::exchange(own.used, true)) used_[used_count_++] = &own;
+  return own;
 }
 
 }  // namespace wreath

@@ -28,6 +28,7 @@ struct TcpLane {
   RecvFifo recv;
   std::uint32_t received = 0;  // next sequence expected from the wire
   std::uint32_t reported = 0;  // of recv_consumed, what the peer has been told
+  bool used = false;
 
   // The next message to send if it is published and the peer has room; else null.
   const SlotHeader* sendable() const;
@@ -42,13 +43,17 @@ class TcpLanes {
  public:
   explicit TcpLanes(const FifoShape& shape);
   const FifoShape& shape() const { return shape_; }
-  std::span<TcpLane> all() { return {lanes_.get(), shape_.lanes}; }
-  std::span<const TcpLane> all() const { return {lanes_.get(), shape_.lanes}; }
   TcpLane& operator[](std::uint16_t lane) { return lanes_[lane]; }
+  // The lane for an executor, who may publish and consume from now on.
+  TcpLane& use(std::uint16_t lane);
+  // The lanes that an executor uses, in the order of their first use: all that have something to send or to report.
+  std::span<TcpLane* const> used() const { return {used_.get(), used_count_}; }
 
  private:
   FifoShape shape_;
   std::unique_ptr<TcpLane[]> lanes_;
+  std::unique_ptr<TcpLane*[]> used_;
+  std::size_t used_count_ = 0;
 };
 
 }  // namespace wreath

@@ -23,8 +23,8 @@ class TcpLink : public Link {
   TcpLink(Rank peer, Fd socket, const FifoShape& shape);
   ~TcpLink() override;
 
-  SendFifo& send_fifo(std::uint16_t lane) override { return lanes_[lane].send; }
-  RecvFifo& recv_fifo(std::uint16_t lane) override { return lanes_[lane].recv; }
+  SendFifo& send_fifo(std::uint16_t lane) override { return lanes_.use(lane).send; }
+  RecvFifo& recv_fifo(std::uint16_t lane) override { return lanes_.use(lane).recv; }
   Status prepare(std::uint16_t lane) override;
   // PeerLost names the peer and why: "connection closed", "connection reset", or the field of a frame
   // that is not as agreed.

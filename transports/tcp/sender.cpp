@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -50,22 +51,21 @@ Result<std::size_t> TcpSender::send_some() {
 Status TcpSender::gather() {
   first_piece_ = end_piece_ = first_frame_ = end_frame_ = 0;
   scratch_used_ = batch_bytes_ = sent_bytes_ = 0;
-  const auto lanes = lanes_.all();
+  const auto lanes = lanes_.used();
   std::size_t without = 0;  // lanes seen in a row that have nothing
   std::size_t lane = turn_;
   while (without < lanes.size()) {
-    const SlotHeader* slot = lanes[lane].sendable();
+    const SlotHeader* slot = lanes[lane]->sendable();
     if (slot != nullptr) {
       if (full(slot->bytes)) break;
-      WREATH_TRY(add_message(lanes[lane], *slot));
+      WREATH_TRY(add_message(*lanes[lane], *slot));
     }
     without = slot == nullptr ? without + 1 : 0;
     lane = lane + 1 == lanes.size() ? 0 : lane + 1;
   }
   turn_ = lane;
   add_owed_credits(batch_bytes_ > 0);
-  starved_ = false;
-  for (const TcpLane& each : lanes) starved_ = starved_ || each.starved();
+  starved_ = std::any_of(lanes.begin(), lanes.end(), [](const TcpLane* each) { return each->starved(); });
   return {};
 }
 
@@ -111,11 +111,15 @@ Status TcpSender::add_message(TcpLane& lane, const SlotHeader& slot) {
 
 // Every header reports the lane that has most to report.
 void TcpSender::take_credit(WireHeader& header) {
-  TcpLane* most = &lanes_[0];
-  for (TcpLane& lane : lanes_.all()) {
-    if (lane.unreported() > most->unreported()) most = &lane;
+  TcpLane* most = lanes_.used().front();
+  std::uint32_t unreported = 0;
+  for (TcpLane* lane : lanes_.used()) {
+    if (lane->unreported() > unreported) {
+      most = lane;
+      unreported = lane->unreported();
+    }
   }
-  most->reported += most->unreported();
+  most->reported += unreported;
   header.credit_lane = most->recv.lane;
   header.credit = most->reported;
 }
@@ -126,19 +130,19 @@ void TcpSender::take_credit(WireHeader& header) {
 void TcpSender::add_owed_credits(bool anything_else) {
   const std::uint32_t slots = lanes_.shape().slot_count;
   bool stuck = false;
-  for (TcpLane& lane : lanes_.all()) {
-    const std::uint32_t unreported = lane.unreported();
+  for (TcpLane* lane : lanes_.used()) {
+    const std::uint32_t unreported = lane->unreported();
     if (unreported == 0) continue;
-    const bool waits = lane.received - lane.reported == slots;
+    const bool waits = lane->received - lane->reported == slots;
     stuck = stuck || waits;
     if (unreported * 2 < slots && !(waits && (calls_stuck_ >= kPatience || anything_else))) continue;
     if (scratch_used_ + kWireAlignment > kScratchBytes) break;
     WireHeader header;
     header.kind = FrameKind::Credit;
     header.epoch = lanes_.shape().epoch;
-    header.credit_lane = lane.recv.lane;
-    lane.reported += unreported;
-    header.credit = lane.reported;
+    header.credit_lane = lane->recv.lane;
+    lane->reported += unreported;
+    header.credit = lane->reported;
     std::byte* frame = reserve(kWireAlignment);
     encode(header, frame);
     std::memset(frame + kWireHeaderBytes, 0, kWireAlignment - kWireHeaderBytes);
