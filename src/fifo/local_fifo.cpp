@@ -5,9 +5,8 @@
 
 namespace wreath {
 
-Status LocalStaging::allocate(const FifoShape& shape) {
+Status LocalStaging::allocate(std::size_t bytes) {
   if (data_) return {};
-  const std::size_t bytes = std::size_t{shape.slot_count} * shape.slot_bytes;
   data_.reset(new (kAlignment, std::nothrow) std::byte[bytes]);
   if (!data_) return Error{ErrorCode::System, fmt::format("no memory for {} bytes of staging", bytes)};
   return {};

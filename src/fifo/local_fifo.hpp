@@ -11,11 +11,11 @@
 
 namespace wreath {
 
-// slot_count x slot_bytes of memory, absent until allocated. Pages that are not used cost nothing.
+// Memory for messages, absent until allocated. Pages that are not used cost nothing.
 class LocalStaging {
  public:
   // Does nothing when it is there. System when memory is refused.
-  Status allocate(const FifoShape& shape);
+  Status allocate(std::size_t bytes);
   std::byte* data() const { return data_.get(); }
 
  private:
@@ -25,6 +25,9 @@ class LocalStaging {
   };
   std::unique_ptr<std::byte[], Free> data_;
 };
+
+// Of a FIFO whose every slot may hold a message of any size.
+constexpr std::size_t staging_bytes(const FifoShape& shape) { return std::size_t{shape.slot_count} * shape.slot_bytes; }
 
 // slot_count headers, none of which looks published.
 std::unique_ptr<SlotHeader[]> make_local_slots(const FifoShape& shape);

@@ -40,8 +40,8 @@ FaultyLink::FaultyLink(std::unique_ptr<Link> inner, const FifoShape& shape, Rank
 Status FaultyLink::prepare(std::uint16_t number) {
   Lane& lane = lanes_[number];
   WREATH_TRY(inner_->prepare(number));
-  WREATH_TRY(lane.send_staging.allocate(shape_));
-  WREATH_TRY(lane.recv_staging.allocate(shape_));
+  WREATH_TRY(lane.send_staging.allocate(staging_bytes(shape_)));
+  WREATH_TRY(lane.recv_staging.allocate(staging_bytes(shape_)));
   set_staging(lane.send, lane.send_staging);
   if (std::find(used_.begin(), used_.end(), number) == used_.end()) used_.push_back(number);
   return {};

@@ -8,40 +8,50 @@
 namespace wreath {
 namespace {
 
-void initialise(TcpLane& lane, const FifoShape& shape, std::uint16_t number) {
-  lane.send_slots = make_local_slots(shape);
-  lane.recv_slots = make_local_slots(shape);
-  lane.gathered = lane.peer_consumed = lane.received = lane.reported = shape.first_sequence;
-  lane.send = local_send_fifo(shape, number, lane.send_slots.get(), lane.send_consumed);
-  lane.recv = local_recv_fifo(shape, number, lane.recv_slots.get(), lane.recv_consumed);
-  lane.recv.landing = &lane.landing;
+// Of an incoming FIFO, which holds a whole window.
+FifoShape incoming(FifoShape shape) {
+  shape.slot_count = window_messages(shape);
+  return shape;
 }
 
-const SlotHeader* published(const TcpLane& lane, std::uint32_t sequence) {
-  const SlotHeader* slot = &lane.send_slots[sequence & (lane.send.slot_count - 1)];
-  return load_acquire(slot->sequence) == sequence ? slot : nullptr;
+std::unique_ptr<TcpLane> make_lane(const FifoShape& shape, std::uint16_t number) {
+  auto lane = std::make_unique<TcpLane>(shape);
+  lane->send_slots = make_local_slots(shape);
+  lane->recv_slots = make_local_slots(incoming(shape));
+  lane->send = local_send_fifo(shape, number, lane->send_slots.get(), lane->send_consumed);
+  lane->recv = local_recv_fifo(incoming(shape), number, lane->recv_slots.get(), lane->recv_consumed);
+  lane->recv.landing = &lane->landing;
+  return lane;
 }
 
-bool has_room(const TcpLane& lane) { return lane.gathered - lane.peer_consumed < lane.send.slot_count; }
+// The next message to send if it is published, room or not.
+const SlotHeader* published(const TcpLane& lane) {
+  const SlotHeader* slot = &lane.send_slots[lane.sent.end() & (lane.send.slot_count - 1)];
+  return load_acquire(slot->sequence) == lane.sent.end() ? slot : nullptr;
+}
 
 }  // namespace
 
-const SlotHeader* TcpLane::sendable() const { return has_room(*this) ? published(*this, gathered) : nullptr; }
+const SlotHeader* TcpLane::sendable() const {
+  const SlotHeader* slot = published(*this);
+  return slot != nullptr && sent.has_room(slot->bytes) ? slot : nullptr;
+}
 
-bool TcpLane::starved() const { return !has_room(*this) && published(*this, gathered) != nullptr; }
+bool TcpLane::starved() const {
+  const SlotHeader* slot = published(*this);
+  return slot != nullptr && !sent.has_room(slot->bytes);
+}
 
-std::uint32_t TcpLane::unreported() const { return load_acquire(recv_consumed.value) - reported; }
+std::uint32_t TcpLane::consumed() const { return load_acquire(recv_consumed.value); }
 
-TcpLanes::TcpLanes(const FifoShape& shape)
-    : shape_(shape),
-      lanes_(std::make_unique<TcpLane[]>(shape.lanes)),
-      used_(std::make_unique<TcpLane*[]>(shape.lanes)) {
-  for (std::uint16_t i = 0; i < shape.lanes; ++i) initialise(lanes_[i], shape, i);
+TcpLanes::TcpLanes(const FifoShape& shape) : shape_(shape) {
+  for (std::uint16_t i = 0; i < shape.lanes; ++i) lanes_.push_back(make_lane(shape, i));
+  used_.reserve(shape.lanes);
 }
 
 TcpLane& TcpLanes::use(std::uint16_t lane) {
-  TcpLane& own = lanes_[lane];
-  if (!std::exchange(own.used, true)) used_[used_count_++] = &own;
+  TcpLane& own = *lanes_[lane];
+  if (!std::exchange(own.used, true)) used_.push_back(&own);
   return own;
 }
 

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "src/fifo/local_fifo.hpp"
+#include "transports/tcp/window.hpp"
 #include "wreath/fifo.hpp"
 #include "wreath/transport.hpp"
 
@@ -18,24 +20,25 @@ struct TcpLane {
   Counter send_consumed;  // messages the kernel has accepted: their memory may be used again
   LocalStaging send_staging;
   SendFifo send;
-  std::uint32_t gathered = 0;       // next sequence to hand to the kernel
-  std::uint32_t peer_consumed = 0;  // what the peer has reported: it has room for slot_count more
+  TcpWindow sent;  // from what the peer has reported to the next message to hand to the kernel
 
   std::unique_ptr<SlotHeader[]> recv_slots;
   Counter recv_consumed;
-  LocalStaging recv_staging;
+  LocalStaging small_staging;  // a place for each message of the window
+  LocalStaging large_staging;
   Landing landing;
   RecvFifo recv;
-  std::uint32_t received = 0;  // next sequence expected from the wire
-  std::uint32_t reported = 0;  // of recv_consumed, what the peer has been told
+  TcpWindow received;  // from what the peer has been told of recv_consumed to the next message expected from the wire
   bool used = false;
+
+  explicit TcpLane(const FifoShape& shape) : sent(shape), received(shape) {}
 
   // The next message to send if it is published and the peer has room; else null.
   const SlotHeader* sendable() const;
   // Whether a message waits for the peer's credit.
   bool starved() const;
-  // Messages the executor is done with that the peer has not been told of.
-  std::uint32_t unreported() const;
+  // What the executor is done with: all messages before this one.
+  std::uint32_t consumed() const;
 };
 
 // The lanes of one link. Their addresses stay.
@@ -43,17 +46,17 @@ class TcpLanes {
  public:
   explicit TcpLanes(const FifoShape& shape);
   const FifoShape& shape() const { return shape_; }
-  TcpLane& operator[](std::uint16_t lane) { return lanes_[lane]; }
+  TcpLane& operator[](std::uint16_t lane) { return *lanes_[lane]; }
+  const TcpLane& operator[](std::uint16_t lane) const { return *lanes_[lane]; }
   // The lane for an executor, who may publish and consume from now on.
   TcpLane& use(std::uint16_t lane);
   // The lanes that an executor uses, in the order of their first use: all that have something to send or to report.
-  std::span<TcpLane* const> used() const { return {used_.get(), used_count_}; }
+  std::span<TcpLane* const> used() const { return used_; }
 
  private:
   FifoShape shape_;
-  std::unique_ptr<TcpLane[]> lanes_;
-  std::unique_ptr<TcpLane*[]> used_;
-  std::size_t used_count_ = 0;
+  std::vector<std::unique_ptr<TcpLane>> lanes_;
+  std::vector<TcpLane*> used_;
 };
 
 }  // namespace wreath

@@ -54,7 +54,7 @@ std::size_t TcpLink::unacknowledged() const {
 
 Status TcpLink::prepare(std::uint16_t lane) {
   TcpLane& own = lanes_[lane];
-  WREATH_TRY(own.send_staging.allocate(lanes_.shape()));
+  WREATH_TRY(own.send_staging.allocate(staging_bytes(lanes_.shape())));
   set_staging(own.send, own.send_staging);
   return {};
 }

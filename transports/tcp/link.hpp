@@ -1,6 +1,6 @@
 // A link over one stream socket. Its FIFOs are in local memory; progress() carries their messages.
 //
-// A sender has at most slot_count messages of a lane outstanding at the receiver, so what arrives
+// A sender has at most a window of a lane's messages outstanding at the receiver (window.hpp), so what arrives
 // always has room, the stream is always read, and a slow lane holds up no other. Room comes back as
 // credit: one lane's count in every header, in frames of their own where nothing else is sent.
 #pragma once

@@ -129,7 +129,7 @@ Result<bool> TcpReceiver::parse_frame() {
   const bool copied = parts.bytes <= kCopiedBytes;
   if (buffered() < parts.prefix + (copied ? parts.bytes : 0)) return false;
   if (published_ && !copied && ours) return false;
-  if (ours) lanes_[header.credit_lane].peer_consumed = header.credit;
+  if (ours) lanes_[header.credit_lane].sent.remove_before(header.credit);
   begin_ += parts.prefix;
   if (!message) {
     skip_ = parts.tail;
@@ -151,37 +151,41 @@ Result<bool> TcpReceiver::parse_frame() {
 }
 
 Status TcpReceiver::check_order(const WireHeader& header) const {
-  const TcpLane& lane = lanes_[header.lane];
-  if (header.sequence != lane.received) {
-    return bad_field("sequence", header, header.sequence, fmt::format("expected {}", lane.received));
+  const TcpWindow& window = lanes_[header.lane].received;
+  if (header.sequence != window.end()) {
+    return bad_field("sequence", header, header.sequence, fmt::format("expected {}", window.end()));
   }
-  const std::uint32_t consumed = load_acquire(lane.recv_consumed.value);
-  if (lane.received - consumed >= lanes_.shape().slot_count) {
+  if (!window.has_room(header.bytes)) {
     return bad_field("sequence", header, header.sequence,
-                     fmt::format("but there is room only below {}", lane.received));
+                     fmt::format("but there is no room for {} bytes beside the {} messages since {}", header.bytes,
+                                 window.messages(), window.begin()));
   }
   return {};
 }
 
 Status TcpReceiver::check_credit(const WireHeader& header) const {
-  const TcpLane& lane = lanes_[header.credit_lane];
-  if (header.credit - lane.peer_consumed > lane.gathered - lane.peer_consumed) {
+  const TcpWindow& window = lanes_[header.credit_lane].sent;
+  if (header.credit - window.begin() > window.messages()) {
     return bad_field("credit", header, header.credit,
-                     fmt::format("must be between {} and {}", lane.peer_consumed, lane.gathered));
+                     fmt::format("must be between {} and {}", window.begin(), window.end()));
   }
   return {};
 }
 
-// The step that waits for this very message, or else the message's staging slot.
+// The step that waits for this very message, or else the message's place in staging memory.
 Result<std::byte*> TcpReceiver::destination(const WireHeader& header) {
   TcpLane& lane = lanes_[header.lane];
   Landing& landing = lane.landing;
   if (landing.target != nullptr && landing.sequence == header.sequence && landing.bytes == header.bytes) {
     return std::exchange(landing.target, nullptr);
   }
-  WREATH_TRY(lane.recv_staging.allocate(lanes_.shape()));
-  const std::size_t slot = header.sequence & (lanes_.shape().slot_count - 1);
-  return lane.recv_staging.data() + slot * lanes_.shape().slot_bytes;
+  const FifoShape& shape = lanes_.shape();
+  if (header.bytes > kCopiedBytes) {
+    WREATH_TRY(lane.large_staging.allocate(staging_bytes(shape)));
+    return lane.large_staging.data() + std::size_t{lane.received.large_place()} * shape.slot_bytes;
+  }
+  WREATH_TRY(lane.small_staging.allocate(window_messages(shape) * kCopiedBytes));
+  return lane.small_staging.data() + (header.sequence & (window_messages(shape) - 1)) * kCopiedBytes;
 }
 
 // Moves buffered bytes into the message under way.
@@ -199,7 +203,7 @@ void TcpReceiver::finish_message() {
   skip_ = extent(header_).tail;
   if (target_ == nullptr) return;
   TcpLane& lane = lanes_[header_.lane];
-  SlotHeader& slot = lane.recv_slots[header_.sequence & (lanes_.shape().slot_count - 1)];
+  SlotHeader& slot = lane.recv_slots[header_.sequence & (lane.recv.slot_count - 1)];
   slot.epoch = header_.epoch;
   slot.lane = header_.lane;
   slot.signature = header_.signature;
@@ -209,7 +213,7 @@ void TcpReceiver::finish_message() {
   slot.offset = reinterpret_cast<std::uintptr_t>(target_);
   store_release(slot.sequence, header_.sequence);
   published_ = true;
-  lane.received = header_.sequence + 1;
+  lane.received.add(header_.bytes);
 }
 
 }  // namespace wreath

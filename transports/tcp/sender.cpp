@@ -105,7 +105,7 @@ Status TcpSender::add_message(TcpLane& lane, const SlotHeader& slot) {
   }
   frames_[end_frame_++] = {&lane, slot.sequence, batch_bytes_};
   if (parts.tail > 0) std::memset(reserve(parts.tail), 0, parts.tail);
-  ++lane.gathered;
+  lane.sent.add(slot.bytes);
   return {};
 }
 
@@ -114,40 +114,50 @@ void TcpSender::take_credit(WireHeader& header) {
   TcpLane* most = lanes_.used().front();
   std::uint32_t unreported = 0;
   for (TcpLane* lane : lanes_.used()) {
-    if (lane->unreported() > unreported) {
+    const std::uint32_t here = lane->consumed() - lane->received.begin();
+    if (here > unreported) {
       most = lane;
-      unreported = lane->unreported();
+      unreported = here;
     }
   }
-  most->reported += unreported;
-  header.credit_lane = most->recv.lane;
-  header.credit = most->reported;
+  report(*most, header);
+}
+
+// Tells the peer what the executor has consumed.
+void TcpSender::report(TcpLane& lane, WireHeader& header) {
+  lane.received.remove_before(lane.consumed());
+  header.credit_lane = lane.recv.lane;
+  header.credit = lane.received.begin();
 }
 
 // Frames of their own for lanes of which half is unreported. They cost a system call unless the batch
 // holds `anything_else`. A lane that is full and less than half read is reported after a few calls, so
 // that in the end the peer always has all its credit.
 void TcpSender::add_owed_credits(bool anything_else) {
-  const std::uint32_t slots = lanes_.shape().slot_count;
   bool stuck = false;
   for (TcpLane* lane : lanes_.used()) {
-    const std::uint32_t unreported = lane->unreported();
-    if (unreported == 0) continue;
-    const bool waits = lane->received - lane->reported == slots;
+    if (lane->consumed() == lane->received.begin()) continue;
+    const bool waits = lane->received.full();
     stuck = stuck || waits;
-    if (unreported * 2 < slots && !(waits && (calls_stuck_ >= kPatience || anything_else))) continue;
+    if (!half_unreported(*lane) && !(waits && (calls_stuck_ >= kPatience || anything_else))) continue;
     if (scratch_used_ + kWireAlignment > kScratchBytes) break;
     WireHeader header;
     header.kind = FrameKind::Credit;
     header.epoch = lanes_.shape().epoch;
-    header.credit_lane = lane->recv.lane;
-    lane->reported += unreported;
-    header.credit = lane->reported;
+    report(*lane, header);
     std::byte* frame = reserve(kWireAlignment);
     encode(header, frame);
     std::memset(frame + kWireHeaderBytes, 0, kWireAlignment - kWireHeaderBytes);
   }
   calls_stuck_ = stuck ? calls_stuck_ + 1 : 0;
+}
+
+// Of the window's messages, or of its large ones.
+bool TcpSender::half_unreported(const TcpLane& lane) const {
+  const FifoShape& shape = lanes_.shape();
+  const std::uint32_t consumed = lane.consumed();
+  return (consumed - lane.received.begin()) * 2 >= window_messages(shape) ||
+         lane.received.large_before(consumed) * 2 >= shape.slot_count;
 }
 
 // Adds `bytes` of scratch memory to the batch, to be filled by the caller.

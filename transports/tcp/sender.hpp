@@ -40,6 +40,8 @@ class TcpSender {
   Status add_message(TcpLane& lane, const SlotHeader& slot);
   void add_owed_credits(bool anything_else);
   void take_credit(WireHeader& header);
+  static void report(TcpLane& lane, WireHeader& header);
+  bool half_unreported(const TcpLane& lane) const;
   std::byte* reserve(std::size_t bytes);
   void append(const std::byte* data, std::size_t bytes);
   Result<std::size_t> send_batch();

@@ -8,7 +8,7 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x01545257;  // "WRT", version 1
+constexpr std::uint32_t kMagic = 0x02545257;  // "WRT", version 2
 constexpr std::size_t kCheckAt = 28;
 
 void store(std::byte* target, std::uint64_t value, int bytes) {

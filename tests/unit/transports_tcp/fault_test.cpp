@@ -84,20 +84,31 @@ TEST(TcpFault, NamesFieldAndPeer) {
   EXPECT_EQ(outcome_of(header), "tcp link to rank 0: frame header: bytes is 8193, must be at most 8192");
 }
 
-TEST(TcpFault, MoreMessagesThanSlotsAreRefused) {
+// The link's error after `count` messages of `bytes` that nobody reads.
+std::string outcome_unread(std::uint32_t count, std::uint32_t bytes) {
   Victim victim;
-  std::vector<std::byte> bytes;
-  for (std::uint32_t i = 0; i < 3; ++i) {
-    WireHeader header = data_header(8);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    WireHeader header = data_header(bytes);
     header.sequence = i;
-    const auto one = frame(header);
-    bytes.insert(bytes.end(), one.begin(), one.end());
+    victim.write(frame(header));
+    for (int call = 0; call < 4; ++call) {
+      if (auto moved = victim.link->progress(true); !moved) return moved.error().message;
+    }
   }
-  victim.write(bytes);
-  auto moved = victim.link->progress(true);
-  ASSERT_FALSE(moved);
-  EXPECT_EQ(moved.error().message,
-            "tcp link to rank 0: frame header: sequence is 2, but there is room only below 2 (lane 0)");
+  return "";
+}
+
+TEST(TcpFault, MoreMessagesThanTheWindowHoldsAreRefused) {
+  EXPECT_EQ(outcome_unread(8, 4096), "");
+  EXPECT_EQ(
+      outcome_unread(9, 4096),
+      "tcp link to rank 0: frame header: sequence is 8, but there is no room for 4096 bytes beside the 8 messages "
+      "since 0 (lane 0)");
+  EXPECT_EQ(outcome_unread(2, 4097), "");
+  EXPECT_EQ(
+      outcome_unread(3, 4097),
+      "tcp link to rank 0: frame header: sequence is 2, but there is no room for 4097 bytes beside the 2 messages "
+      "since 0 (lane 0)");
 }
 
 TEST(TcpFault, FramesOfAnotherEpochAreDropped) {
@@ -119,7 +130,7 @@ TEST(TcpFault, ErrorsAreFinal) {
   Victim victim;
   victim.write(std::vector<std::byte>(64));
   const std::string first = victim.outcome().message;
-  EXPECT_EQ(first, "tcp link to rank 0: frame header: magic is 0, must be 22303319");
+  EXPECT_EQ(first, "tcp link to rank 0: frame header: magic is 0, must be 39080535");
   victim.write(frame(data_header(8)));
   EXPECT_EQ(victim.outcome().message, first);
 }

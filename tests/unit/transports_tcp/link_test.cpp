@@ -216,7 +216,7 @@ TEST(TcpLanding, OfTheNextMessageMayBePostedAfterTheFirstOne) {
 }
 
 TEST(TcpLink, CreditTravelsWithMessagesAndAloneOnlyWhenHalfOfItIsOwed) {
-  const FifoShape shape = shape_of(2, 8, kSlotBytes);
+  const FifoShape shape = shape_of(2, 2, kSlotBytes);  // a window of 8
   auto [raw, socket] = connected(Wire::Unix);
   auto link = link_over(std::move(socket), shape, 0);
   std::byte back[kWireHeaderBytes + 96];
@@ -272,17 +272,75 @@ TEST(TcpLink, ASlowLaneHoldsUpNoOther) {
   }
 }
 
+// Messages of `bytes` each, of which `room` may be unread.
+struct Load {
+  std::size_t bytes;
+  std::uint32_t room;
+};
+
+// Sends messages of `bytes` that nobody reads; how many the wire took.
+std::uint32_t taken_unread(LinkPair& pair, std::size_t bytes) {
+  const std::vector<std::byte> data(bytes);
+  std::uint32_t taken = 0;
+  for (int idle = 0; idle < 50; ++idle) {
+    SendFifo& fifo = pair.a->send_fifo(0);
+    while (try_send(fifo, data.data(), data.size())) idle = 0;
+    EXPECT_TRUE(pair.a->progress(true));
+    EXPECT_TRUE(pair.b->progress(true));
+    taken = fifo.consumed->value;
+  }
+  return taken;
+}
+
+TEST(TcpLink, FourTimesAsManySmallMessagesAsSlotsMayBeUnread) {
+  for (const std::uint32_t slots : {1u, 4u}) {
+    for (const auto& [bytes, messages] :
+         {Load{0, 4 * slots}, Load{kCopiedBytes, 4 * slots}, Load{kCopiedBytes + 1, slots}, Load{kSlotBytes, slots}}) {
+      LinkPair pair(shape_of(1, slots, kSlotBytes));
+      EXPECT_EQ(taken_unread(pair, bytes), messages) << slots << " slots, " << bytes << " bytes";
+    }
+  }
+}
+
+TEST(TcpLink, LargeMessagesAmongSmallOnesStayWithinTheirSlots) {
+  LinkPair pair(shape_of(1, 2, kSlotBytes, 0xfffffff0U));
+  std::vector<std::vector<std::byte>> messages;
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    messages.push_back(filled(0, i, i % 3 == 0 || i % 7 == 0 ? kSlotBytes - i : i));
+  }
+  std::size_t sent = 0;
+  std::size_t seen = 0;
+  std::string why;
+  EXPECT_TRUE(drive(
+      pair,
+      [&] {
+        while (sent < messages.size() && try_send(pair.a->send_fifo(0), messages[sent].data(), messages[sent].size()))
+          ++sent;
+        Received got;  // one at a time: many wait
+        if (try_recv(pair.b->recv_fifo(0), got)) {
+          EXPECT_EQ(got.data, messages[seen++]);
+        }
+        return seen == messages.size();
+      },
+      &why))
+      << why;
+}
+
 TEST(TcpLink, AllSlotsAreUsableInTheEnd) {
   for (const std::uint32_t slots : {1u, 2u, 4u, 8u}) {
-    LinkPair pair(shape_of(1, slots, kSlotBytes));
-    const std::byte data[8] = {};
-    Received got;
-    for (std::uint32_t i = 0; i < slots; ++i) ASSERT_TRUE(try_send(pair.a->send_fifo(0), data, 8));
-    ASSERT_TRUE(drive(pair, [&] { return drained(pair.a->send_fifo(0)); }));
-    for (std::uint32_t read = 1; read < 3 * slots; ++read) {  // read one: one more must arrive, without any frame back
-      ASSERT_TRUE(drive(pair, [&] { return try_recv(pair.b->recv_fifo(0), got); }));
-      ASSERT_TRUE(try_send(pair.a->send_fifo(0), data, 8));
-      ASSERT_TRUE(drive(pair, [&] { return drained(pair.a->send_fifo(0)); })) << slots << " slots, message " << read;
+    for (const auto& [bytes, room] : {Load{8, 4 * slots}, Load{kSlotBytes, slots}}) {
+      LinkPair pair(shape_of(1, slots, kSlotBytes));
+      const std::vector<std::byte> data(bytes);
+      Received got;
+      for (std::uint32_t i = 0; i < room; ++i) {
+        ASSERT_TRUE(try_send(pair.a->send_fifo(0), data.data(), bytes));
+        ASSERT_TRUE(drive(pair, [&] { return drained(pair.a->send_fifo(0)); }));
+      }
+      for (std::uint32_t read = 1; read < 3 * room; ++read) {  // read one: one more must arrive, without any frame back
+        ASSERT_TRUE(drive(pair, [&] { return try_recv(pair.b->recv_fifo(0), got); }));
+        ASSERT_TRUE(try_send(pair.a->send_fifo(0), data.data(), bytes));
+        ASSERT_TRUE(drive(pair, [&] { return drained(pair.a->send_fifo(0)); })) << slots << " slots, message " << read;
+      }
     }
   }
 }
@@ -315,11 +373,12 @@ TEST(TcpLink, ResumesPartialSends) {
 
 TEST(TcpLink, CountsMessagesThatWaitForThePeersSlots) {
   LinkPair pair(shape_of(1, 1, kSlotBytes));
-  ASSERT_TRUE(try_send(pair.a->send_fifo(0), nullptr, 0));
+  const std::vector<std::byte> data(kSlotBytes);
+  ASSERT_TRUE(try_send(pair.a->send_fifo(0), data.data(), data.size()));
   EXPECT_GT(pair.a->in_flight(), 0u);
   ASSERT_TRUE(pair.a->progress(false));
   EXPECT_EQ(pair.a->in_flight(), 0u);
-  ASSERT_TRUE(try_send(pair.a->send_fifo(0), nullptr, 0));
+  ASSERT_TRUE(try_send(pair.a->send_fifo(0), data.data(), data.size()));
   for (int i = 0; i < 50; ++i) ASSERT_TRUE(pair.a->progress(false));
   EXPECT_GT(pair.a->in_flight(), 0u);
   EXPECT_FALSE(pair.a->send_blocked());
