@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -215,43 +216,68 @@ TEST(TcpLanding, OfTheNextMessageMayBePostedAfterTheFirstOne) {
   }
 }
 
-TEST(TcpLink, CreditTravelsWithMessagesAndAloneOnlyWhenHalfOfItIsOwed) {
-  const FifoShape shape = shape_of(2, 2, kSlotBytes);  // a window of 8
-  auto [raw, socket] = connected(Wire::Unix);
-  auto link = link_over(std::move(socket), shape, 0);
-  std::byte back[kWireHeaderBytes + 96];
-  auto next_back = [&] { return ::recv(raw.get(), back, sizeof back, MSG_DONTWAIT); };
-  auto header_back = [&] {
-    return decode(std::span<const std::byte, kWireHeaderBytes>(back, kWireHeaderBytes), shape).value();
-  };
-  auto exchange_one = [&](std::uint32_t sequence) {
+// The other end of a link's stream, which sees every frame that comes back.
+struct FrameWatcher {
+  explicit FrameWatcher(const FifoShape& its_shape) : shape(its_shape) {
+    auto [mine, socket] = connected(Wire::Unix);
+    raw = std::move(mine);
+    link = link_over(std::move(socket), shape, 0);
+  }
+  // Sends a message on lane 1, which is read at once, and lets the link answer.
+  void exchange_one(std::uint32_t sequence, std::uint32_t bytes) {
     WireHeader header;
     header.epoch = kTestEpoch;
     header.lane = 1;
     header.sequence = sequence;
-    std::byte frame[64] = {};
-    encode(header, frame);
-    ASSERT_EQ(::send(raw.get(), frame, sizeof frame, 0), 64);
-    link->progress(true).value();
+    header.bytes = bytes;
+    const FrameExtent parts = extent(header);
+    std::vector<std::byte> frame(parts.prefix + parts.bytes + parts.tail);
+    encode(header, frame.data());
+    ASSERT_EQ(::send(raw.get(), frame.data(), frame.size(), 0), static_cast<ssize_t>(frame.size()));
     Received got;
-    ASSERT_TRUE(try_recv(link->recv_fifo(1), got));
-    for (int i = 0; i < 20; ++i) link->progress(true).value();
-  };
-  for (std::uint32_t i = 0; i < 3; ++i) exchange_one(i);
-  EXPECT_LT(next_back(), 0);
-  exchange_one(3);
-  ASSERT_EQ(next_back(), 64);
-  EXPECT_EQ(header_back().kind, FrameKind::Credit);
-  EXPECT_EQ(header_back().credit_lane, 1);
-  EXPECT_EQ(header_back().credit, 4u);
-  exchange_one(4);
+    for (int i = 0; i < 20; ++i) {
+      link->progress(true).value();
+      try_recv(link->recv_fifo(1), got);
+    }
+  }
+  // The header of the frame of 64 bytes that has come back; nullopt: none has.
+  std::optional<WireHeader> next_back() {
+    std::byte back[kWireHeaderBytes + 96];
+    if (::recv(raw.get(), back, sizeof back, MSG_DONTWAIT) != 64) return std::nullopt;
+    return decode(std::span<const std::byte, kWireHeaderBytes>(back, kWireHeaderBytes), shape).value();
+  }
+  FifoShape shape;
+  Fd raw;
+  std::unique_ptr<TcpLink> link;
+};
+
+void expect_credit(const std::optional<WireHeader>& header, FrameKind kind, std::uint32_t credit) {
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->kind, kind);
+  EXPECT_EQ(header->credit_lane, 1);
+  EXPECT_EQ(header->credit, credit);
+}
+
+TEST(TcpLink, CreditTravelsWithMessagesAndAloneOnlyWhenHalfOfItIsOwed) {
+  FrameWatcher watcher(shape_of(2, 2, kSlotBytes));  // a window of 8
+  for (std::uint32_t i = 0; i < 3; ++i) watcher.exchange_one(i, 0);
+  EXPECT_FALSE(watcher.next_back());
+  watcher.exchange_one(3, 0);
+  expect_credit(watcher.next_back(), FrameKind::Credit, 4);
+  watcher.exchange_one(4, 0);
   const std::byte data[8] = {};
-  ASSERT_TRUE(try_send(link->send_fifo(0), data, 8));
-  link->progress(true).value();
-  ASSERT_EQ(next_back(), 64);
-  EXPECT_EQ(header_back().kind, FrameKind::Data);
-  EXPECT_EQ(header_back().credit_lane, 1);
-  EXPECT_EQ(header_back().credit, 5u);
+  ASSERT_TRUE(try_send(watcher.link->send_fifo(0), data, 8));
+  watcher.link->progress(true).value();
+  expect_credit(watcher.next_back(), FrameKind::Data, 5);
+}
+
+TEST(TcpLink, HalfOfTheLargeMessagesIsReportedAtOnce) {
+  FrameWatcher watcher(shape_of(2, 4, kSlotBytes));
+  watcher.exchange_one(0, kSlotBytes);
+  watcher.exchange_one(1, 8);
+  EXPECT_FALSE(watcher.next_back());
+  watcher.exchange_one(2, kSlotBytes);
+  expect_credit(watcher.next_back(), FrameKind::Credit, 3);
 }
 
 TEST(TcpLink, ASlowLaneHoldsUpNoOther) {
