@@ -19,6 +19,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wreath.pc DESTINATION ${CMAKE_INSTALL_
 # The drop-in for NCCL, in folders of its own: no program finds it that does not look for it (docs/nccl.md).
 install(TARGETS wreath_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/wreath/nccl COMPONENT runtime
   NAMELINK_COMPONENT development)
+install(TARGETS wreath_nccl_audit LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/wreath/nccl COMPONENT runtime)
 install(FILES bindings/nccl/nccl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/wreath/nccl COMPONENT development)
 
 # The programs, each with a man page made of its --help.

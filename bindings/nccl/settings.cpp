@@ -17,6 +17,9 @@
 namespace wreath::nccl {
 namespace {
 
+// Also what tells this file from NVIDIA's, which holds such a text, too (tools/doctor looks for it).
+constexpr std::string_view kWhoThisIs = "NCCL version 2.28.9 by Wreath " WREATH_VERSION;
+
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text;
@@ -29,7 +32,7 @@ void apply_debug() {
   std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
   if (upper == "INFO" || upper == "TRACE") substitute(Setting::Debug, upper);
   if (upper == "ABORT") substitute(Setting::Debug, "INFO");
-  if (upper != "WARN") log_line(LogLevel::Info, "libnccl.so.2 of Wreath, with the interface of NCCL 2.28.9");
+  if (upper != "WARN") log_line(LogLevel::Info, kWhoThisIs);
 }
 
 struct Renamed {
