@@ -11,6 +11,7 @@
 #include "tools/commands.hpp"
 #include "tools/doctor/findings.hpp"
 #include "tools/doctor/memory.hpp"
+#include "tools/doctor/nccl/report.hpp"
 
 namespace wreath {
 namespace {
@@ -20,6 +21,7 @@ struct Arguments {
   bool json = false;
   int ranks = 4;
   std::string root;
+  std::string nccl;
 };
 
 constexpr int kMostRanks = 1024;
@@ -34,11 +36,22 @@ Status check(const Arguments& arguments) {
   if (arguments.memory && !arguments.root.empty()) {
     return Error{ErrorCode::InvalidArgument, "--memory starts ranks here, and --root is another machine: one of them"};
   }
+  if (!arguments.nccl.empty() && (arguments.memory || !arguments.root.empty()))
+    return Error{ErrorCode::InvalidArgument,
+                 "--nccl looks at a program of this machine: neither --memory nor --root goes with it"};
   return {};
+}
+
+int look_for_nccl(const Arguments& arguments) {
+  const auto report = examine_nccl(arguments.nccl);
+  if (!report) return complain(report.error());
+  fmt::print("{}", arguments.json ? nccl_json(*report) : nccl_text(*report));
+  return nccl_code(*report);
 }
 
 int doctor(const Arguments& arguments) {
   if (const Status good = check(arguments); !good) return complain(good.error());
+  if (!arguments.nccl.empty()) return look_for_nccl(arguments);
   if (arguments.memory) {
     warn_of_strangers();
     const Status reported = report_memory(arguments.ranks, arguments.json);
@@ -65,6 +78,13 @@ std::function<int()> add_doctor(CLI::App& command) {
                            "for --memory: ranks to start on this host")
       ->needs("--memory")
       ->capture_default_str();
+  command
+      .add_option(
+          "--nccl", arguments->nccl,
+          "instead: which libnccl.so.2 a program, a Python interpreter's packages or a running process load, and "
+          "by which rule of the loader")
+      ->type_name("PROGRAM|PYTHON|PID")
+      ->check(not_empty());
   command.add_flag("--json", arguments->json, "as JSON (docs/formats.md has the keys)");
   command.add_option("--root", arguments->root, "read /sys and /proc below this folder: a copy of another machine's")
       ->type_name("FOLDER")

@@ -1,18 +1,26 @@
-// Which libnccl.so.2 a program gets: it prints the version. `loader`: of the one it is linked with; `loader NAME`: of
-// the one that dlopen(NAME) gives. Compiled with DECOY it is another libnccl.so.2 instead.
+// Which libnccl.so.2 a program gets: it prints the version and the file. `loader`: of the one it is linked with;
+// `loader NAME`: of the one that dlopen(NAME) gives; with a further word it then waits for the end of its input.
+// Compiled with DECOY it is another libnccl.so.2 instead, with BY_NAME a program that is linked with none.
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
 
 int ncclGetVersion(int* version);
 
 #ifdef DECOY
+const char kVersion[] = "NCCL version 2.99.1+cuda13.0";
 int ncclGetVersion(int* version) {
   *version = 1;
   return 0;
 }
 #else
+#ifdef BY_NAME
+#define LINKED NULL
+#else
+#define LINKED ncclGetVersion
+#endif
 int main(int count, char** arguments) {
-  int (*version_of)(int*) = ncclGetVersion;
+  int (*version_of)(int*) = LINKED;
   int version = 0;
   if (count > 1) {
     void* library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
@@ -20,7 +28,10 @@ int main(int count, char** arguments) {
     if (version_of == NULL) fprintf(stderr, "%s\n", dlerror());
   }
   if (version_of == NULL || version_of(&version) != 0) return 1;
-  printf("%d\n", version);
+  Dl_info from = {0};
+  dladdr(*(void**)&version_of, &from);
+  printf("%d %s\n", version, from.dli_fname);
+  if (count > 2) (void)(fflush(stdout) + getchar());
   return 0;
 }
 #endif
