@@ -25,7 +25,7 @@ long long now_ms(void) {
 
 ncclResult_t poll_until_done(ncclComm_t comm) {
   ncclResult_t state = ncclInProgress;
-  const long long end = now_ms() + 30000;
+  const long long end = now_ms() + 100000;
   while (now_ms() < end) {
     EXPECT_OK(ncclCommGetAsyncError(comm, &state));
     if (state != ncclInProgress) break;

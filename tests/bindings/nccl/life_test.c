@@ -151,7 +151,7 @@ static void churn(int first, int end) {
 
 // A meeting that came to nothing tells those who come late for a while.
 static Use settled(long threads) {
-  const long long end = now_ms() + 15000;
+  const long long end = now_ms() + 60000;
   Use use = used_now();
   while (use.threads > threads && now_ms() < end) {
     usleep(50000);
