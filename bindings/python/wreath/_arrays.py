@@ -4,7 +4,7 @@ import ctypes
 import sys
 import weakref
 
-from wreath import _library
+from wreath import _library, _tensors
 from wreath._library import InvalidArgument
 
 # numpy's (and ml_dtypes') names, in the order of enum wreath_dtype.
@@ -67,8 +67,16 @@ class View:
         self.owner = obj
         if is_array(obj):
             self._read_array(obj, name, writable)
+        elif _tensors.has_dlpack(obj):
+            self._take(_tensors.read_dlpack(obj, name, writable), name)
+        elif _tensors.has_cuda_interface(obj):
+            self._take(_tensors.read_cuda_interface(obj, name, writable), name)
         else:
             self._read_buffer(obj, name, writable)
+
+    def _take(self, tensor, name):
+        self.address, self.count, dtype, self.owner = tensor
+        self.dtype = _dtype(name, dtype, dtype)
 
     def _read_array(self, array, name, writable):
         if not array.flags.c_contiguous:
@@ -88,7 +96,7 @@ class View:
         try:
             view = memoryview(obj)
         except TypeError:
-            raise InvalidArgument(f"{name}: a {type(obj).__name__} is neither an array nor a buffer") from None
+            raise InvalidArgument(f"{name}: a {type(obj).__name__} is neither an array nor a tensor nor a buffer") from None
         if not view.c_contiguous:
             raise InvalidArgument(f"{name}: the buffer (strides {view.strides}) is not contiguous")
         if writable and view.readonly:
