@@ -7,12 +7,14 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "tools/command_line/numbers.hpp"
 #include "tools/commands.hpp"
 #include "tools/topo/outline.hpp"
 #include "tools/topo/show.hpp"
 #include "wreath/communicator.hpp"
+#include "wreath/device.hpp"
 
 namespace wreath {
 namespace {
@@ -54,6 +56,12 @@ Result<RanksShown> local_ranks(const Topology& topology, int ranks) {
   return shown;
 }
 
+// What programs with CUDA find here; of a copy of another machine nobody knows.
+std::string cuda_here() {
+  const auto devices = cuda_devices();
+  return devices ? fmt::format("{} device{}", *devices, *devices == 1 ? "" : "s") : devices.error().message;
+}
+
 Status show(const Arguments& arguments, const Topology& topology, const RanksShown& ranks) {
   if (!arguments.svg.empty()) {
     errno = 0;
@@ -71,6 +79,7 @@ Status show(const Arguments& arguments, const Topology& topology, const RanksSho
     return {};
   }
   fmt::print("{}", topology_tree(topology, can_draw_lines()));
+  if (arguments.root.empty()) fmt::print("CUDA: {}\n", cuda_here());
   if (ranks.links.ranks() > 0) fmt::print("\n{}", ranks_table(ranks));
   return {};
 }

@@ -17,8 +17,15 @@ namespace wreath {
 
 class Device;
 
-// Owns memory of a device: page-aligned, zero-filled. Its address is for Device, Stream and Communicator calls only;
-// the host may not read or write it. Freed when destroyed, which no work in flight may be using then.
+enum class MemoryUse : std::uint8_t {
+  Plain,       // memory of the device
+  Pinned,      // memory of the host that the device reads and writes, too, and that is copied without waiting
+  Exportable,  // memory of the device that other processes can map
+};
+
+// Owns memory of a device, or pinned memory: aligned to 256 bytes at least, zero-filled. The address of a device's
+// memory is for Device, Stream and Communicator calls only; the host may not read or write it. Freed when destroyed,
+// which no work in flight may be using then.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -51,14 +58,15 @@ class Event {
   virtual Status synchronize(std::int64_t timeout_ms = -1) = 0;
 };
 
-// Work in order. Any thread may add to it; calls return at once. After a failure of its work the rest is skipped and
-// every call returns that first error; a communicator of which a call was skipped fails. Destroying it waits for its
-// work.
+// Work in order. Any thread may add to it; calls return at once. After a failure of its work the rest is skipped (on a
+// CUDA device all but the copies that it was given before) and every call returns that first error; a communicator of
+// which a call was skipped fails. Destroying it waits for its work.
 class Stream {
  public:
   virtual ~Stream() = default;
   virtual Device& device() const = 0;
-  // target = source, between any two of host memory and this device's. Both live until it is done.
+  // target = source, between any two of host memory and this device's. Both live until it is done. With host memory
+  // that is not pinned a CUDA device may make the caller wait. InvalidArgument for memory of another device.
   virtual Status copy(void* target, const void* source, std::size_t bytes) = 0;
   // Runs `work` on a host thread; an exception of it is a failure. It may not add to this stream.
   virtual Status run(std::function<Status()> work) = 0;
@@ -77,7 +85,7 @@ class Device {
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;
   // InvalidArgument for 0 bytes, System when refused.
-  virtual Result<DeviceMemory> allocate(std::size_t bytes) = 0;
+  Result<DeviceMemory> allocate(std::size_t bytes, MemoryUse use = MemoryUse::Plain) { return make(bytes, use); }
   virtual Result<std::unique_ptr<Stream>> make_stream() = 0;
   virtual Result<std::unique_ptr<Event>> make_event() = 0;
   // As Stream::copy, done on return.
@@ -85,6 +93,7 @@ class Device {
 
  private:
   friend class DeviceMemory;
+  virtual Result<DeviceMemory> make(std::size_t bytes, MemoryUse use) = 0;
   virtual void release(std::byte* data, std::size_t bytes) = 0;
 };
 
@@ -95,5 +104,12 @@ inline DeviceMemory::~DeviceMemory() {
 // The device made of host threads and memory: touching its memory from anywhere but its own calls is a
 // segmentation fault, as with a real one. Everything but the speed can be tried on it.
 Device& host_device();
+
+// How many CUDA devices this process sees. Unavailable where there is none, and why: "no libcuda.so.1: ...".
+Result<int> cuda_devices();
+
+// CUDA's device `number`, named "cuda:0" and so on; always the same object. Unavailable where there is no CUDA or the
+// device does not start, InvalidArgument where there is no such number.
+Result<Device*> cuda_device(int number);
 
 }  // namespace wreath

@@ -1,6 +1,8 @@
 // Two mappings of one memfd, and the table from the first to the second.
 #include "src/device/device_memory.hpp"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,11 +20,12 @@ namespace {
 struct Entry {
   std::byte* reachable;
   std::size_t bytes;
+  Fd exportable;  // none: nobody else may map it
 };
 
 struct Table {
   std::mutex mutex;
-  std::map<const std::byte*, Entry> entries;  // by the inaccessible address
+  std::map<const std::byte*, Entry> entries;  // by the address that users hold
   std::atomic<std::size_t> count{0};
 };
 
@@ -39,61 +42,110 @@ std::size_t whole_pages(std::size_t bytes) {
 
 constexpr std::string_view kWhat = "device memory";
 
-// The second address, null where the range is not device memory.
-std::byte* find(const void* data, std::size_t bytes) noexcept {
+std::byte* keep(std::byte* data, Entry entry) {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  all.entries[data] = std::move(entry);
+  all.count.store(all.entries.size(), std::memory_order_relaxed);
+  return data;
+}
+
+// Calls `use(base, entry)` with the allocation that `data` is in, if there is one.
+template <typename Use>
+void with_entry(const void* data, Use use) {
   Table& all = table();
   // Who made the memory that it asks about has made it before: a stale zero cannot be seen.
-  if (all.count.load(std::memory_order_relaxed) == 0) return nullptr;
+  if (all.count.load(std::memory_order_relaxed) == 0) return;
   const auto* first = static_cast<const std::byte*>(data);
   const std::lock_guard lock(all.mutex);
   const auto above = all.entries.upper_bound(first);
-  if (above == all.entries.begin()) return nullptr;
+  if (above == all.entries.begin()) return;
   const auto& [base, entry] = *std::prev(above);
-  const auto offset = static_cast<std::size_t>(first - base);
-  if (offset > entry.bytes || bytes > entry.bytes - offset) return nullptr;
-  return entry.reachable + offset;
+  if (static_cast<std::size_t>(first - base) < entry.bytes) use(base, entry);
+}
+
+Result<std::byte*> map_pinned(std::size_t bytes) {
+  WREATH_TRY(check_available(bytes, kWhat));
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return memory_refused(kWhat, bytes, "mmap", errno);
+  return keep(static_cast<std::byte*>(data), {static_cast<std::byte*>(data), bytes, Fd()});
+}
+
+Result<std::byte*> map_twice(const Fd& memory, std::size_t bytes, Fd exportable) {
+  void* reachable = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  if (reachable == MAP_FAILED) return memory_refused(kWhat, bytes, "mmap", errno);
+  void* hidden = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, memory.get(), 0);
+  if (hidden == MAP_FAILED) {
+    const int code = errno;
+    ::munmap(reachable, bytes);
+    return memory_refused(kWhat, bytes, "mmap", code);
+  }
+  return keep(static_cast<std::byte*>(hidden), {static_cast<std::byte*>(reachable), bytes, std::move(exportable)});
 }
 
 }  // namespace
 
-Result<std::byte*> map_device_memory(std::size_t bytes) {
+Result<std::byte*> map_device_memory(std::size_t bytes, MemoryUse use) {
   const std::size_t size = whole_pages(bytes);
-  const auto memory = make_memfd("wreath-device", size, kWhat);
+  if (use == MemoryUse::Pinned) return map_pinned(size);
+  auto memory = make_memfd("wreath-device", size, kWhat);
   if (!memory) return memory.error();
-  void* reachable = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->get(), 0);
-  if (reachable == MAP_FAILED) return memory_refused(kWhat, bytes, "mmap", errno);
-  void* hidden = ::mmap(nullptr, size, PROT_NONE, MAP_SHARED, memory->get(), 0);
-  if (hidden == MAP_FAILED) {
-    const int code = errno;
-    ::munmap(reachable, size);
-    return memory_refused(kWhat, bytes, "mmap", code);
-  }
-  Table& all = table();
-  const std::lock_guard lock(all.mutex);
-  all.entries[static_cast<std::byte*>(hidden)] = {static_cast<std::byte*>(reachable), size};
-  all.count.store(all.entries.size(), std::memory_order_relaxed);
-  return static_cast<std::byte*>(hidden);
+  if (use == MemoryUse::Plain) return map_twice(*memory, size, Fd());
+  const Fd mapped(::fcntl(memory->get(), F_DUPFD_CLOEXEC, 0));
+  if (!mapped) return memory_refused(kWhat, bytes, "fcntl", errno);
+  return map_twice(mapped, size, *std::move(memory));
 }
 
-void unmap_device_memory(std::byte* data, std::size_t bytes) {
+Result<std::byte*> map_exported_memory(const Fd& descriptor, std::size_t bytes) {
+  return map_twice(descriptor, whole_pages(bytes), Fd());
+}
+
+void unmap_device_memory(std::byte* data) {
   Table& all = table();
-  const std::size_t size = whole_pages(bytes);
-  std::byte* reachable = nullptr;
+  Entry entry{};
   {
     const std::lock_guard lock(all.mutex);
     const auto found = all.entries.find(data);
     if (found == all.entries.end()) return;
-    reachable = found->second.reachable;
+    entry = std::move(found->second);
     all.entries.erase(found);
     all.count.store(all.entries.size(), std::memory_order_relaxed);
   }
-  ::munmap(reachable, size);
-  ::munmap(data, size);
+  ::munmap(entry.reachable, entry.bytes);
+  if (data != entry.reachable) ::munmap(data, entry.bytes);
+}
+
+Result<MemoryExport> export_device_memory(const void* data) {
+  MemoryExport exported;
+  int refused = 0;
+  with_entry(data, [&](const std::byte* base, const Entry& entry) {
+    if (!entry.exportable) return;
+    exported.descriptor = Fd(::fcntl(entry.exportable.get(), F_DUPFD_CLOEXEC, 0));
+    if (!exported.descriptor) refused = errno;
+    exported.bytes = entry.bytes;
+    exported.offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - base);
+  });
+  if (exported.descriptor) return exported;
+  if (refused != 0) return memory_refused(kWhat, exported.bytes, "fcntl", refused);
+  return Error{ErrorCode::InvalidArgument, fmt::format("host device: {} is not exportable memory of its", data)};
 }
 
 std::byte* reachable(const void* data, std::size_t bytes) noexcept {
-  std::byte* const second = find(data, bytes);
-  return second != nullptr ? second : static_cast<std::byte*>(const_cast<void*>(data));
+  auto* found = static_cast<std::byte*>(const_cast<void*>(data));
+  with_entry(data, [&](const std::byte* base, const Entry& entry) {
+    const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - base);
+    if (bytes <= entry.bytes - offset) found = entry.reachable + offset;
+  });
+  return found;
+}
+
+PointerFacts host_facts_of(const void* data) noexcept {
+  PointerFacts facts;
+  with_entry(data, [&](const std::byte* base, const Entry& entry) {
+    const MemoryKind kind = base == entry.reachable ? MemoryKind::Pinned : MemoryKind::Device;
+    facts = {kind, &host_device(), base, entry.bytes};
+  });
+  return facts;
 }
 
 }  // namespace wreath

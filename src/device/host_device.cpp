@@ -1,26 +1,62 @@
-// The host device: its memory, its copies, its streams.
+// The host device: its memory, its copies, its streams, its kernels.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <system_error>
+#include <thread>
+#include <vector>
 
+#include "src/base/signals.hpp"
+#include "src/device/check_copy.hpp"
 #include "src/device/device_memory.hpp"
+#include "src/device/host_block.hpp"
 #include "src/device/host_stream.hpp"
-#include "wreath/device.hpp"
+#include "src/device/library_device.hpp"
 
 namespace wreath {
 namespace {
 
-class HostDevice final : public Device {
+constexpr int kMostThreads = 1024;  // of a grid: all run at once
+
+// Runs all threads of a grid, and returns when they have ended.
+Status run_grid(const Kernel& kernel, const Grid& grid, const std::byte* arguments) {
+  std::vector<std::unique_ptr<HostBlockShared>> blocks;
+  std::vector<std::thread> threads;
+  for (int block = 0; block < grid.blocks; ++block) {
+    blocks.push_back(std::make_unique<HostBlockShared>(grid.threads));
+  }
+  const auto run = [&](int block, int thread) {
+    HostBlock place(*blocks[static_cast<std::size_t>(block)], static_cast<unsigned>(block),
+                    static_cast<unsigned>(thread), static_cast<unsigned>(grid.threads));
+    kernel.host(place, arguments);
+  };
+  // Threads that wait for others which cannot be started would wait for ever: they begin together.
+  std::atomic<int> go{0};
+  const auto begin = [&](int block, int thread) {
+    go.wait(0);
+    if (go.load() > 0) run(block, thread);
+  };
+  Status started;
+  try {
+    const BlockedSignals blocked;
+    for (int i = 0; i < grid.blocks * grid.threads; ++i) {
+      threads.emplace_back(begin, i / grid.threads, i % grid.threads);
+    }
+  } catch (const std::system_error& refused) {
+    started = Error{ErrorCode::System, fmt::format("host device: cannot start a kernel's thread: {}", refused.what())};
+  }
+  go = started ? 1 : -1;
+  go.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  return started;
+}
+
+class HostDevice final : public LibraryDevice {
  public:
   std::string_view name() const override { return "host"; }
 
-  Result<DeviceMemory> allocate(std::size_t bytes) override {
-    if (bytes == 0) return Error{ErrorCode::InvalidArgument, "host device: bytes = 0"};
-    const auto data = map_device_memory(bytes);
-    if (!data) return data.error();
-    return DeviceMemory(*this, *data, bytes);
-  }
   Result<std::unique_ptr<Stream>> make_stream() override {
     try {
       return std::unique_ptr<Stream>(std::make_unique<HostStream>(*this));
@@ -32,16 +68,47 @@ class HostDevice final : public Device {
 
   Status copy(void* target, const void* source, std::size_t bytes) override {
     if (bytes == 0) return {};
-    if (target == nullptr || source == nullptr) {
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("host device: copy of {} bytes {} null", bytes, target == nullptr ? "to" : "from")};
-    }
+    WREATH_TRY(check_copy(*this, target, source, bytes));
     std::memmove(reachable(target, bytes), reachable(source, bytes), bytes);
     return {};
   }
 
+  Result<MemoryExport> export_memory(const void* data) override { return export_device_memory(data); }
+  Result<DeviceMemory> import_memory(const MemoryExport& exported) override {
+    if (!exported.descriptor) {
+      return Error{ErrorCode::InvalidArgument, "host device: memory without a descriptor was to be imported"};
+    }
+    const auto data = map_exported_memory(exported.descriptor, exported.bytes);
+    if (!data) return data.error();
+    return DeviceMemory(*this, *data, exported.bytes);
+  }
+
+  Result<int> resident_blocks(const Kernel&, int threads) override {
+    if (threads < 1) return Error{ErrorCode::InvalidArgument, fmt::format("host device: threads = {}", threads)};
+    return kMostThreads / threads;
+  }
+  Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) override {
+    if (&stream.device() != this) {
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("host: a kernel was put into a stream of {}", stream.device().name())};
+    }
+    const auto* first = static_cast<const std::byte*>(grid.arguments);
+    // As a device has them: in memory of its own, aligned for anything.
+    auto arguments = std::make_shared<std::vector<std::max_align_t>>(grid.bytes / sizeof(std::max_align_t) + 1);
+    std::memcpy(arguments->data(), first, grid.bytes);
+    return stream.run([kernel, grid, arguments] {
+      return run_grid(kernel, grid, reinterpret_cast<const std::byte*>(arguments->data()));
+    });
+  }
+
  private:
-  void release(std::byte* data, std::size_t bytes) override { unmap_device_memory(data, bytes); }
+  Result<DeviceMemory> make(std::size_t bytes, MemoryUse use) override {
+    if (bytes == 0) return Error{ErrorCode::InvalidArgument, "host device: bytes = 0"};
+    const auto data = map_device_memory(bytes, use);
+    if (!data) return data.error();
+    return DeviceMemory(*this, *data, bytes);
+  }
+  void release(std::byte* data, std::size_t) override { unmap_device_memory(data); }
 };
 
 }  // namespace

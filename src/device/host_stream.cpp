@@ -8,6 +8,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/signals.hpp"
+#include "src/device/check_copy.hpp"
 
 namespace wreath {
 namespace {
@@ -28,17 +29,6 @@ Error not_ready(std::string_view what, std::int64_t timeout_ms) {
 
 // Null for an event of another device.
 HostEvent* own(Event& event) { return dynamic_cast<HostEvent*>(&event); }
-
-// What it throws is its failure.
-Status outcome_of(const std::function<Status()>& work) {
-  try {
-    return work();
-  } catch (const Exception& thrown) {
-    return thrown.error();
-  } catch (const std::exception& thrown) {
-    return Error{ErrorCode::System, fmt::format("host stream: its work threw: {}", thrown.what()), -1};
-  }
-}
 
 Error foreign() { return {ErrorCode::InvalidArgument, "host stream: the event belongs to another device"}; }
 
@@ -108,7 +98,7 @@ void HostStream::work() {
     const bool skipped = failure_ && !item.always;
     busy_ = true;
     lock.unlock();
-    const Status done = skipped ? Status() : outcome_of(item.work);
+    const Status done = skipped ? Status() : outcome_of(item.work, "host");
     item.work = nullptr;  // what it holds may learn from its end that it was skipped
     lock.lock();
     busy_ = false;
@@ -118,6 +108,8 @@ void HostStream::work() {
 }
 
 Status HostStream::copy(void* target, const void* source, std::size_t bytes) {
+  if (bytes == 0) return {};
+  WREATH_TRY(check_copy(device_, target, source, bytes));
   return run([this, target, source, bytes] { return device_.copy(target, source, bytes); });
 }
 

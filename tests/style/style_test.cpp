@@ -31,7 +31,7 @@ const std::vector<Layer>& layers() {
       {"kernels/cuda/", {"wreath/", "kernels/", "src/executor/", "src/fifo/", "src/schedule/", "src/base/"}},
       {"src/base/", {"wreath/"}},
       {"src/fifo/", {"wreath/", "src/base/"}},
-      {"src/device/", {"wreath/", "src/base/"}},
+      {"src/device/", {"wreath/", "src/base/", "src/device/"}},
       {"src/bootstrap/", {"wreath/", "src/base/"}},
       {"src/recorder/", {"wreath/", "src/base/"}},
       {"src/schedule/", {"wreath/", "src/base/"}},

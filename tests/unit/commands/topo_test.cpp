@@ -223,5 +223,13 @@ TEST_F(TopoCommand, ShowsNamesThatAreNoText) {
   EXPECT_EQ(text.str().find_first_of("\xFF\x1B"), std::string::npos);
 }
 
+// Of the driver that stands for CUDA's, as of a real one.
+TEST(TopoHere, SaysWhatOfCudaThereIs) {
+  const std::string library = "LD_LIBRARY_PATH=" WREATH_FAKE_CUDA " ";
+  EXPECT_THAT(run_command("topo", library).text, HasSubstr("CUDA: 2 devices\n"));
+  EXPECT_THAT(run_command("topo", library + "FAKE_CUDA_NO_DEVICE=1 ").text,
+              HasSubstr("CUDA: libcuda.so.1: cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected\n"));
+}
+
 }  // namespace
 }  // namespace wreath

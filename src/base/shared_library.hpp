@@ -1,0 +1,40 @@
+// A library that is loaded while the program runs, where it is installed: nothing links it.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+// Unloads it when destroyed.
+class SharedLibrary {
+ public:
+  // `file` as dlopen takes it. Unavailable: "no libcuda.so.1: cannot open shared object file: ...".
+  static Result<SharedLibrary> open(const char* file) {
+    SharedLibrary library(::dlopen(file, RTLD_NOW | RTLD_LOCAL));
+    if (library.handle_ != nullptr) return Result<SharedLibrary>(std::move(library));
+    const char* const why = ::dlerror();  // which begins with the file, where it is not found
+    const std::string named = std::string(file) + ": ";
+    std::string text = why == nullptr ? "unknown" : why;
+    if (!text.starts_with(named)) text = named + text;
+    return Error{ErrorCode::Unavailable, "no " + text, -1};
+  }
+
+  // Null where it has no such function.
+  template <typename Function>
+  Function* find(const char* name) const {
+    return reinterpret_cast<Function*>(::dlsym(handle_.get(), name));
+  }
+
+ private:
+  explicit SharedLibrary(void* handle) : handle_(handle, &::dlclose) {}
+
+  std::unique_ptr<void, int (*)(void*)> handle_;
+};
+
+}  // namespace wreath

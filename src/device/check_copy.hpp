@@ -1,0 +1,18 @@
+// What every device refuses of a copy before it begins.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string_view>
+
+#include "wreath/device.hpp"
+
+namespace wreath {
+
+// InvalidArgument for null, and for memory of another device that `device` does not reach.
+Status check_copy(const Device& device, const void* target, const void* source, std::size_t bytes);
+
+// The work's own status; what it throws is its failure. `where` names the stream in messages.
+Status outcome_of(const std::function<Status()>& work, std::string_view where);
+
+}  // namespace wreath

@@ -1,0 +1,86 @@
+// The part of the CUDA driver's binary interface that the library uses, declared here so that it builds where no CUDA
+// is. `tests/unit/device/cuda_abi_test.cpp` holds it to cuda.h where that is installed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace wreath {
+
+using CudaResult = int;
+using CudaAddress = unsigned long long;
+using CudaAllocation = unsigned long long;
+// Objects of the driver: contexts, streams, events, modules, functions.
+using CudaHandle = void*;
+
+inline constexpr CudaResult kCudaSuccess = 0;
+inline constexpr CudaResult kCudaInvalidValue = 1;
+inline constexpr CudaResult kCudaOutOfMemory = 2;
+inline constexpr CudaResult kCudaNoDevice = 100;
+inline constexpr CudaResult kCudaInvalidContext = 201;
+inline constexpr CudaResult kCudaNoBinaryForGpu = 209;
+inline constexpr CudaResult kCudaInvalidHandle = 400;
+inline constexpr CudaResult kCudaNotFound = 500;
+inline constexpr CudaResult kCudaNotReady = 600;
+inline constexpr CudaResult kCudaPeerAccessAlreadyEnabled = 704;
+inline constexpr CudaResult kCudaLaunchFailed = 719;
+inline constexpr CudaResult kCudaNotSupported = 801;
+
+// Device attributes.
+inline constexpr int kCudaMultiprocessors = 16;
+inline constexpr int kCudaComputeMajor = 75;
+inline constexpr int kCudaComputeMinor = 76;
+inline constexpr int kCudaDescriptorsSupported = 103;
+
+// Pointer attributes.
+inline constexpr int kCudaMemoryType = 2;
+inline constexpr int kCudaIsManaged = 8;
+inline constexpr int kCudaDeviceOrdinal = 9;
+inline constexpr int kCudaRangeStart = 11;
+inline constexpr int kCudaRangeBytes = 12;
+inline constexpr unsigned kCudaMemoryHost = 1;
+inline constexpr unsigned kCudaMemoryDevice = 2;
+
+// Flags.
+inline constexpr unsigned kCudaHostPortable = 1;
+inline constexpr unsigned kCudaHostDeviceMap = 2;
+inline constexpr unsigned kCudaStreamNonBlocking = 1;
+inline constexpr unsigned kCudaEventDisableTiming = 2;
+inline constexpr unsigned kCudaIpcLazyPeerAccess = 1;
+inline constexpr unsigned kCudaWaitGreaterOrEqual = 0;
+inline constexpr int kCudaDescriptorHandle = 1;
+inline constexpr int kCudaPinnedAllocation = 1;
+inline constexpr int kCudaAtDevice = 1;
+inline constexpr int kCudaReadWrite = 3;
+inline constexpr int kCudaMinimumGranularity = 0;
+
+struct CudaLocation {
+  int type;
+  int id;
+};
+
+struct CudaAllocationProperties {
+  int type;
+  int handle_types;
+  CudaLocation location;
+  void* unused;
+  struct {
+    unsigned char compression;
+    unsigned char rdma;
+    unsigned short usage;
+    unsigned char reserved[4];
+  } flags;
+};
+
+struct CudaAccess {
+  CudaLocation location;
+  int flags;
+};
+
+struct CudaIpcHandle {
+  std::byte bytes[64];
+};
+
+using CudaHostFunction = void (*)(void*);
+
+}  // namespace wreath

@@ -1,0 +1,323 @@
+// Memory by cuMemAlloc, pinned by cuMemHostAlloc, exportable by the virtual memory functions where the device has them.
+#include "src/device/cuda/cuda_device.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "src/device/check_copy.hpp"
+#include "src/device/cuda/cuda_stream.hpp"
+#include "wreath/units.hpp"
+
+namespace wreath {
+namespace {
+
+CudaAllocationProperties exportable_on(const CudaContext& context) {
+  CudaAllocationProperties properties{};
+  properties.type = kCudaPinnedAllocation;
+  properties.handle_types = kCudaDescriptorHandle;
+  properties.location = {kCudaAtDevice, context.number};
+  return properties;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaDevice>> CudaDevice::open(const CudaDriver& driver, int number) {
+  std::unique_ptr<CudaDevice> device(new CudaDevice({driver, number, 0, nullptr, fmt::format("cuda:{}", number)}));
+  CudaContext& context = device->context_;
+  Status begun = context.check(driver.device_get(&context.device, number), "cuDeviceGet");
+  if (begun) {
+    begun =
+        context.check(driver.device_primary_ctx_retain(&context.handle, context.device), "cuDevicePrimaryCtxRetain");
+  }
+  if (begun) {
+    begun = context.check(
+        with_context(context, [&] { return driver.stream_create(&device->copies_, kCudaStreamNonBlocking); }),
+        "cuStreamCreate");
+  }
+  if (!begun) return Error{ErrorCode::Unavailable, begun.error().message};
+  return device;
+}
+
+CudaDevice::~CudaDevice() {
+  if (context_.handle == nullptr) return;
+  with_context(context_, [&] {
+    for (const auto& [image, module] : modules_) context_.driver.module_unload(module);
+    return copies_ == nullptr ? kCudaSuccess : context_.driver.stream_destroy(copies_);
+  });
+  context_.driver.device_primary_ctx_release(context_.device);
+}
+
+Result<std::unique_ptr<Stream>> CudaDevice::make_stream() {
+  auto stream = CudaStream::make(*this, context_);
+  if (!stream) return stream.error();
+  return std::unique_ptr<Stream>(*std::move(stream));
+}
+
+Result<std::unique_ptr<Event>> CudaDevice::make_event() {
+  auto event = CudaEvent::make(context_);
+  if (!event) return event.error();
+  return std::unique_ptr<Event>(*std::move(event));
+}
+
+bool CudaDevice::has(int attribute) const {
+  int value = 0;
+  return context_.driver.device_get_attribute(&value, attribute, context_.device) == kCudaSuccess && value != 0;
+}
+
+template <typename Work>
+Status CudaDevice::at_once(std::string_view call, Work work) {
+  const std::lock_guard lock(mutex_);
+  const CurrentContext current(context_);
+  WREATH_TRY(context_.check(current.result(), "cuCtxPushCurrent"));
+  WREATH_TRY(context_.check(work(), call));
+  return context_.check(context_.driver.stream_synchronize(copies_), call);
+}
+
+Status CudaDevice::copy(void* target, const void* source, std::size_t bytes) {
+  if (bytes == 0) return {};
+  WREATH_TRY(check_copy(*this, target, source, bytes));
+  return at_once("cuMemcpyAsync", [&] {
+    return context_.driver.memcpy_async(reinterpret_cast<CudaAddress>(target), reinterpret_cast<CudaAddress>(source),
+                                        bytes, copies_);
+  });
+}
+
+// ---- memory ----
+
+Error CudaDevice::refused(const Error& error, std::size_t bytes) const {
+  std::size_t available = 0;
+  std::size_t total = 0;
+  with_context(context_, [&] { return context_.driver.mem_get_info(&available, &total); });
+  return {error.code, fmt::format("{}; {} bytes of memory were asked for, {} of {} are free", error.message, bytes,
+                                  format_bytes(available), format_bytes(total))};
+}
+
+Result<CudaAddress> CudaDevice::make_plain(std::size_t bytes) {
+  CudaAddress address = 0;
+  WREATH_TRY(
+      context_.check(with_context(context_, [&] { return context_.driver.mem_alloc(&address, bytes); }), "cuMemAlloc"));
+  return address;
+}
+
+Result<CudaAddress> CudaDevice::make_pinned(std::size_t bytes) {
+  void* address = nullptr;
+  WREATH_TRY(context_.check(with_context(context_,
+                                         [&] {
+                                           return context_.driver.mem_host_alloc(
+                                               &address, bytes, kCudaHostPortable | kCudaHostDeviceMap);
+                                         }),
+                            "cuMemHostAlloc"));
+  std::memset(address, 0, bytes);
+  return reinterpret_cast<CudaAddress>(address);
+}
+
+Result<CudaAddress> CudaDevice::make_mapped(std::size_t bytes, std::size_t& reserved) {
+  const CudaAllocationProperties properties = exportable_on(context_);
+  std::size_t grain = 0;
+  WREATH_TRY(
+      context_.check(context_.driver.mem_get_allocation_granularity(&grain, &properties, kCudaMinimumGranularity),
+                     "cuMemGetAllocationGranularity"));
+  reserved = bytes > ~std::size_t{0} - grain ? bytes : (bytes + grain - 1) / grain * grain;
+  CudaAllocation allocation = 0;
+  WREATH_TRY(context_.check(
+      with_context(context_, [&] { return context_.driver.mem_create(&allocation, reserved, &properties, 0); }),
+      "cuMemCreate"));
+  return map(allocation, reserved);
+}
+
+Result<CudaAddress> CudaDevice::map(CudaAllocation allocation, std::size_t bytes) {
+  const CudaDriver& driver = context_.driver;
+  const CudaAccess access{{kCudaAtDevice, context_.number}, kCudaReadWrite};
+  CudaAddress address = 0;
+  bool mapped = false;
+  Status done = context_.check(driver.mem_address_reserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve");
+  if (done) {
+    done = context_.check(driver.mem_map(address, bytes, 0, allocation, 0), "cuMemMap");
+    mapped = static_cast<bool>(done);
+  }
+  if (done) done = context_.check(driver.mem_set_access(address, bytes, &access, 1), "cuMemSetAccess");
+  driver.mem_release(allocation);  // the mapping keeps it
+  if (done) return address;
+  if (mapped) driver.mem_unmap(address, bytes);
+  if (address != 0) driver.mem_address_free(address, bytes);
+  return done.error();
+}
+
+DeviceMemory CudaDevice::keep(CudaAddress address, std::size_t bytes, Entry entry) {
+  const std::lock_guard lock(mutex_);
+  memory_[address] = entry;
+  return {*this, reinterpret_cast<std::byte*>(address), bytes};  // NOLINT(performance-no-int-to-ptr)
+}
+
+Result<DeviceMemory> CudaDevice::make(std::size_t bytes, MemoryUse use) {
+  if (bytes == 0) return Error{ErrorCode::InvalidArgument, fmt::format("{}: bytes = 0", context_.name)};
+  Entry entry{Origin::Allocated, bytes};
+  Result<CudaAddress> address = CudaAddress{0};
+  if (use == MemoryUse::Pinned) {
+    entry.origin = Origin::Pinned;
+    address = make_pinned(bytes);
+  } else if (use == MemoryUse::Exportable && has(kCudaDescriptorsSupported)) {
+    entry.origin = Origin::Mapped;
+    address = make_mapped(bytes, entry.bytes);
+  } else {
+    address = make_plain(bytes);
+  }
+  if (!address) return refused(address.error(), bytes);
+  if (use != MemoryUse::Pinned) {
+    const Status cleared =
+        at_once("cuMemsetD8Async", [&] { return context_.driver.memset_d8_async(*address, 0, bytes, copies_); });
+    if (!cleared) {
+      free(*address, entry);
+      return cleared.error();
+    }
+  }
+  return keep(*address, bytes, entry);
+}
+
+void CudaDevice::free(CudaAddress address, const Entry& entry) {
+  const CudaDriver& driver = context_.driver;
+  with_context(context_, [&] {
+    switch (entry.origin) {
+      case Origin::Allocated: return driver.mem_free(address);
+      case Origin::Pinned:
+        return driver.mem_free_host(reinterpret_cast<void*>(address));  // NOLINT(performance-no-int-to-ptr)
+      case Origin::ImportedHandle: return driver.ipc_close_mem_handle(address);
+      case Origin::Mapped: break;
+    }
+    driver.mem_unmap(address, entry.bytes);
+    return driver.mem_address_free(address, entry.bytes);
+  });
+}
+
+void CudaDevice::release(std::byte* data, std::size_t) {
+  const auto address = reinterpret_cast<CudaAddress>(data);
+  Entry entry{};
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = memory_.find(address);
+    if (found == memory_.end()) return;
+    entry = found->second;
+    memory_.erase(found);
+  }
+  free(address, entry);
+}
+
+// ---- memory of several processes ----
+
+Result<MemoryExport> CudaDevice::export_memory(const void* data) {
+  const CudaDriver& driver = context_.driver;
+  const CudaPointer facts = ask_pointer(driver, data);
+  if (facts.kind != MemoryKind::Device || facts.number != context_.number) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("{}: {} is not its memory", context_.name, data)};
+  }
+  MemoryExport exported;
+  exported.bytes = facts.bytes;
+  exported.offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - facts.begin);
+  const CurrentContext current(context_);
+  auto* const begin = const_cast<std::byte*>(facts.begin);
+  CudaAllocation allocation = 0;
+  if (driver.mem_retain_allocation_handle(&allocation, begin) == kCudaSuccess) {
+    int descriptor = -1;
+    const CudaResult result = driver.mem_export_to_shareable_handle(&descriptor, allocation, kCudaDescriptorHandle, 0);
+    driver.mem_release(allocation);
+    WREATH_TRY(context_.check(result, "cuMemExportToShareableHandle"));
+    exported.descriptor = Fd(descriptor);
+    return exported;
+  }
+  CudaIpcHandle handle{};
+  WREATH_TRY(
+      context_.check(driver.ipc_get_mem_handle(&handle, reinterpret_cast<CudaAddress>(begin)), "cuIpcGetMemHandle"));
+  std::memcpy(exported.handle.data(), handle.bytes, sizeof handle.bytes);
+  return exported;
+}
+
+Result<DeviceMemory> CudaDevice::import_memory(const MemoryExport& exported) {
+  const CudaDriver& driver = context_.driver;
+  const CurrentContext current(context_);
+  if (exported.descriptor) {
+    CudaAllocation allocation = 0;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    void* const descriptor = reinterpret_cast<void*>(static_cast<std::intptr_t>(exported.descriptor.get()));
+    WREATH_TRY(context_.check(driver.mem_import_from_shareable_handle(&allocation, descriptor, kCudaDescriptorHandle),
+                              "cuMemImportFromShareableHandle"));
+    const auto address = map(allocation, exported.bytes);
+    if (!address) return address.error();
+    return keep(*address, exported.bytes, {Origin::Mapped, exported.bytes});
+  }
+  CudaIpcHandle handle{};
+  std::memcpy(handle.bytes, exported.handle.data(), sizeof handle.bytes);
+  CudaAddress address = 0;
+  const CudaResult result = driver.ipc_open_mem_handle(&address, handle, kCudaIpcLazyPeerAccess);
+  if (result == kCudaInvalidContext) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{}: memory of this process was to be imported: it is there already", context_.name)};
+  }
+  WREATH_TRY(context_.check(result, "cuIpcOpenMemHandle"));
+  return keep(address, exported.bytes, {Origin::ImportedHandle, exported.bytes});
+}
+
+// ---- kernels ----
+
+Result<CudaHandle> CudaDevice::function_of(const Kernel& kernel) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = functions_.find(kernel.name); found != functions_.end()) return found->second;
+  if (kernel.image == nullptr) {
+    return Error{ErrorCode::Unavailable,
+                 fmt::format("{}: this build has no CUDA kernels: nvcc was not found when it was made", context_.name)};
+  }
+  const CurrentContext current(context_);
+  CudaHandle& module = modules_[kernel.image];
+  if (module == nullptr) {
+    const CudaResult loaded = context_.driver.module_load_data(&module, kernel.image);
+    if (const Status status = context_.check(loaded, "cuModuleLoadData"); !status) {
+      modules_.erase(kernel.image);
+      return Error{loaded == kCudaNoBinaryForGpu ? ErrorCode::Unavailable : ErrorCode::System, status.error().message};
+    }
+  }
+  CudaHandle function = nullptr;
+  WREATH_TRY(context_.check(context_.driver.module_get_function(&function, module, kernel.name), kernel.name));
+  functions_[kernel.name] = function;
+  return function;
+}
+
+Result<int> CudaDevice::resident_blocks(const Kernel& kernel, int threads) {
+  const auto function = function_of(kernel);
+  if (!function) return function.error();
+  int each = 0;
+  int processors = 0;
+  const CudaResult asked = with_context(context_, [&] {
+    return context_.driver.occupancy_max_active_blocks_per_multiprocessor(&each, *function, threads, 0);
+  });
+  WREATH_TRY(context_.check(asked, "cuOccupancyMaxActiveBlocksPerMultiprocessor"));
+  WREATH_TRY(context_.check(context_.driver.device_get_attribute(&processors, kCudaMultiprocessors, context_.device),
+                            "cuDeviceGetAttribute"));
+  return each * processors;
+}
+
+Status CudaDevice::launch(Stream& stream, const Kernel& kernel, const Grid& grid) {
+  auto* const own = dynamic_cast<CudaStream*>(&stream);
+  if (own == nullptr || &own->device() != this) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{}: a kernel was put into a stream of {}", context_.name, stream.device().name())};
+  }
+  const auto function = function_of(kernel);
+  if (!function) return function.error();
+  return own->launch(*function, grid);
+}
+
+CudaPointer ask_pointer(const CudaDriver& driver, const void* data) {
+  unsigned type = 0;
+  unsigned managed = 0;
+  CudaPointer facts;
+  CudaAddress begin = 0;
+  int attributes[] = {kCudaMemoryType, kCudaIsManaged, kCudaDeviceOrdinal, kCudaRangeStart, kCudaRangeBytes};
+  void* values[] = {&type, &managed, &facts.number, &begin, &facts.bytes};
+  const CudaResult asked = driver.pointer_get_attributes(5, attributes, values, reinterpret_cast<CudaAddress>(data));
+  if (asked != kCudaSuccess || (type != kCudaMemoryHost && type != kCudaMemoryDevice)) return {};
+  facts.begin = reinterpret_cast<const std::byte*>(begin);  // NOLINT(performance-no-int-to-ptr)
+  facts.kind = managed != 0 ? MemoryKind::Managed : type == kCudaMemoryHost ? MemoryKind::Pinned : MemoryKind::Device;
+  return facts;
+}
+
+}  // namespace wreath

@@ -1,0 +1,71 @@
+// A CUDA device: memory through the driver, streams and events of its own.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "src/device/cuda/context.hpp"
+#include "src/device/library_device.hpp"
+
+namespace wreath {
+
+class CudaDevice final : public LibraryDevice {
+ public:
+  // Takes the primary context of CUDA's device `number`, which exists. Unavailable where it does not start.
+  static Result<std::unique_ptr<CudaDevice>> open(const CudaDriver& driver, int number);
+  ~CudaDevice() override;
+
+  std::string_view name() const override { return context_.name; }
+  Result<std::unique_ptr<Stream>> make_stream() override;
+  Result<std::unique_ptr<Event>> make_event() override;
+  Status copy(void* target, const void* source, std::size_t bytes) override;
+  Result<MemoryExport> export_memory(const void* data) override;
+  Result<DeviceMemory> import_memory(const MemoryExport& exported) override;
+  Result<int> resident_blocks(const Kernel& kernel, int threads) override;
+  Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) override;
+
+ private:
+  enum class Origin : std::uint8_t { Allocated, Pinned, Mapped, ImportedHandle };
+  struct Entry {
+    Origin origin;
+    std::size_t bytes;  // reserved ones, of Mapped
+  };
+
+  explicit CudaDevice(CudaContext context) : context_(std::move(context)) {}
+  Result<DeviceMemory> make(std::size_t bytes, MemoryUse use) override;
+  void release(std::byte* data, std::size_t bytes) override;
+
+  Result<CudaAddress> make_plain(std::size_t bytes);
+  Result<CudaAddress> make_pinned(std::size_t bytes);
+  Result<CudaAddress> make_mapped(std::size_t bytes, std::size_t& reserved);
+  // Maps `allocation` of `bytes` bytes and gives up its handle, also where it fails.
+  Result<CudaAddress> map(CudaAllocation allocation, std::size_t bytes);
+  DeviceMemory keep(CudaAddress address, std::size_t bytes, Entry entry);
+  // Frees what keep() was given.
+  void free(CudaAddress address, const Entry& entry);
+  bool has(int attribute) const;
+  Error refused(const Error& error, std::size_t bytes) const;
+  // Work in `copies_`, done on return.
+  template <typename Work>
+  Status at_once(std::string_view call, Work work);
+  Result<CudaHandle> function_of(const Kernel& kernel);
+
+  CudaContext context_;
+  CudaHandle copies_ = nullptr;  // the stream of copy()
+  std::mutex mutex_;
+  std::map<CudaAddress, Entry> memory_;
+  std::map<const void*, CudaHandle> modules_;    // by image
+  std::map<const char*, CudaHandle> functions_;  // by the kernel's name
+};
+
+// What the driver says of `data`; the device is found by `device_of`, which is given CUDA's number.
+struct CudaPointer {
+  MemoryKind kind = MemoryKind::Host;
+  int number = -1;
+  const std::byte* begin = nullptr;
+  std::size_t bytes = 0;
+};
+CudaPointer ask_pointer(const CudaDriver& driver, const void* data);
+
+}  // namespace wreath

@@ -1,0 +1,59 @@
+// Streams and events of a CUDA device. Host work runs on a thread of the stream's own, not on the driver's: work that
+// waits for another stream would stop the driver's one thread for all.
+#pragma once
+
+#include <memory>
+
+#include "src/device/cuda/context.hpp"
+#include "src/device/kernel.hpp"
+#include "wreath/device.hpp"
+
+namespace wreath {
+
+class CudaEvent final : public Event {
+ public:
+  static Result<std::unique_ptr<CudaEvent>> make(const CudaContext& context);
+  ~CudaEvent() override;
+  bool done() const override;
+  Status synchronize(std::int64_t timeout_ms) override;
+  CudaHandle handle() const { return handle_; }
+  const CudaContext& context() const { return context_; }
+
+ private:
+  CudaEvent(const CudaContext& context, CudaHandle handle) : context_(context), handle_(handle) {}
+
+  const CudaContext& context_;
+  CudaHandle handle_;
+};
+
+// The host's work of a stream, and what it shares with the driver's callback and the stream's thread.
+class CudaHostWork;
+
+class CudaStream final : public Stream {
+ public:
+  // `context` lives as long as the device, which does as long as the process.
+  static Result<std::unique_ptr<CudaStream>> make(Device& device, const CudaContext& context);
+  ~CudaStream() override;
+  Device& device() const override { return device_; }
+  Status copy(void* target, const void* source, std::size_t bytes) override;
+  Status run(std::function<Status()> work) override;
+  Status record(Event& event) override;
+  Status wait(Event& event) override;
+  bool idle() const override;
+  Status synchronize(std::int64_t timeout_ms) override;
+
+  // Adds what `enqueue` gives the driver, in its turn, unless the stream has failed. `call` names it in errors.
+  template <typename Enqueue>
+  Status add(std::string_view call, Enqueue enqueue);
+  Status launch(CudaHandle function, const Grid& grid);
+
+ private:
+  CudaStream(Device& device, const CudaContext& context, CudaHandle handle, std::unique_ptr<CudaHostWork> host);
+
+  Device& device_;
+  const CudaContext& context_;
+  CudaHandle handle_;
+  std::unique_ptr<CudaHostWork> host_;
+};
+
+}  // namespace wreath

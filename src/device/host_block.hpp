@@ -1,0 +1,39 @@
+// A block of a kernel on the host: threads that meet at a barrier.
+#pragma once
+
+#include <barrier>
+#include <cstddef>
+#include <thread>
+
+namespace wreath {
+
+// What the threads of one block share. Each has a HostBlock of its own that refers to it.
+struct HostBlockShared {
+  explicit HostBlockShared(std::ptrdiff_t threads) : meet(threads) {}
+  std::barrier<> meet;
+  // Memory of the block, as `__shared__` is; the kernel gives it a meaning.
+  alignas(16) std::byte memory[std::size_t{16} * 1024] = {};
+};
+
+// One thread's place in the grid.
+class HostBlock {
+ public:
+  HostBlock(HostBlockShared& shared, unsigned block, unsigned thread, unsigned threads)
+      : shared_(shared), block_(block), thread_(thread), threads_(threads) {}
+  unsigned block() const { return block_; }
+  unsigned thread() const { return thread_; }
+  unsigned threads() const { return threads_; }
+  // Returns when all threads of the block have come; what they wrote before is seen by all.
+  void barrier() { shared_.meet.arrive_and_wait(); }
+  // While there is nothing to do.
+  static void pause() { std::this_thread::yield(); }
+  std::byte* shared_memory() { return shared_.memory; }
+
+ private:
+  HostBlockShared& shared_;
+  unsigned block_;
+  unsigned thread_;
+  unsigned threads_;
+};
+
+}  // namespace wreath

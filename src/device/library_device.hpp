@@ -1,0 +1,59 @@
+// What the library does with a device beyond what programs do: memory that several processes map, whose memory an
+// address is, and kernels.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "src/base/fd.hpp"
+#include "src/device/kernel.hpp"
+#include "wreath/device.hpp"
+
+namespace wreath {
+
+enum class MemoryKind : std::uint8_t {
+  Host,     // the host's, and no device knows it
+  Pinned,   // the host's, and devices reach it
+  Managed,  // moves between the host and devices; both reach it
+  Device,
+};
+
+// Whose memory an address is. `begin` and `bytes`: the whole allocation, of all but Host.
+struct PointerFacts {
+  MemoryKind kind = MemoryKind::Host;
+  Device* device = nullptr;  // null: Host
+  const std::byte* begin = nullptr;
+  std::size_t bytes = 0;
+};
+
+// How another process names an allocation of a device: it is sent there with the descriptor, where there is one.
+struct MemoryExport {
+  Fd descriptor;                          // none: `handle` says it all
+  std::array<std::byte, 64> handle = {};  // meaningless beside a descriptor
+  std::size_t bytes = 0;                  // of the whole allocation
+  std::size_t offset = 0;                 // of the exported address in it
+};
+
+class LibraryDevice : public Device {
+ public:
+  // The allocation that `data` is in. InvalidArgument for memory that is not this device's or cannot be exported.
+  // Valid until the allocation is freed; importers may keep it longer where it has a descriptor.
+  virtual Result<MemoryExport> export_memory(const void* data) = 0;
+  // Maps the whole allocation; unmapped when destroyed. Of a handle without a descriptor InvalidArgument in the process
+  // that exported it: the memory is there already.
+  virtual Result<DeviceMemory> import_memory(const MemoryExport& exported) = 0;
+  // How many blocks of `threads` threads can run at once; a grid whose blocks wait for each other has no more.
+  virtual Result<int> resident_blocks(const Kernel& kernel, int threads) = 0;
+  // Adds it to `stream`, which is this device's. `arguments` is copied. Unavailable where the build has no code of the
+  // kernel for this device.
+  virtual Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) = 0;
+};
+
+// Whose memory it is, of all devices that this process has used. Any thread.
+PointerFacts facts_of(const void* data);
+
+// InvalidArgument, naming both devices, where `data` is memory of another one that `device` does not reach.
+Status check_reaches(const Device& device, const void* data);
+
+}  // namespace wreath

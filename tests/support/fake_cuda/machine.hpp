@@ -1,0 +1,134 @@
+// The machine behind the driver that stands for libcuda.so.1: its memory is the host's, its streams are threads.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "src/device/cuda/abi.hpp"
+
+namespace wreath::test {
+
+constexpr int kDevices = 2;
+constexpr std::size_t kDeviceBytes = std::size_t{1} << 30;
+constexpr std::size_t kGrain = 65'536;
+
+enum class Origin { Device, Pinned, Mapped, Ipc };
+
+struct Range {
+  Origin origin;
+  std::size_t bytes;
+  int device;
+};
+
+struct Allocation {
+  int descriptor;
+  std::size_t bytes;
+  int device;
+};
+
+// Everything that is alive, behind one lock.
+struct Machine {
+  std::recursive_mutex mutex;
+  std::map<std::uintptr_t, Range> ranges;
+  std::map<CudaAllocation, Allocation> allocations;  // by handle
+  std::map<std::uintptr_t, CudaAllocation> mapped;   // by address
+  CudaAllocation next_allocation = 1;
+  std::map<std::string, void (*)(unsigned, unsigned, void**)> kernels;
+  std::map<std::string, std::pair<int, int>> failures;  // by function: result, times
+  std::atomic<int> lost{0};
+  std::atomic<int> alive{0};
+  bool other_process = false;
+};
+
+inline Machine& machine() {
+  static auto* const one = new Machine;
+  return *one;
+}
+
+inline char the_contexts[kDevices];
+inline thread_local std::vector<void*> current;
+
+inline int current_device() {
+  return current.empty() ? -1 : static_cast<int>(static_cast<char*>(current.back()) - the_contexts);
+}
+
+// What a call returns before it does anything: an error that was asked for, or that of a lost device.
+inline CudaResult asked_for(const char* function) {
+  Machine& all = machine();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.failures.find(function);
+  if (found != all.failures.end() && found->second.second > 0) {
+    --found->second.second;
+    return found->second.first;
+  }
+  return all.lost.load();
+}
+
+class FakeStream {
+ public:
+  FakeStream() : thread_([this] { work(); }) {}
+  ~FakeStream() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  void add(std::function<void()> item) {
+    {
+      const std::lock_guard lock(mutex_);
+      items_.push_back(std::move(item));
+    }
+    changed_.notify_all();
+  }
+  CudaResult query() {
+    if (const int lost = machine().lost) return lost;
+    const std::lock_guard lock(mutex_);
+    return items_.empty() && !busy_ ? kCudaSuccess : kCudaNotReady;
+  }
+  CudaResult synchronize() {
+    std::unique_lock lock(mutex_);
+    while (machine().lost == 0 && (!items_.empty() || busy_)) changed_.wait_for(lock, std::chrono::milliseconds(1));
+    return machine().lost;
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return stop_ || !items_.empty(); });
+      if (items_.empty()) return;
+      std::function<void()> item = std::move(items_.front());
+      items_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      if (machine().lost == 0) item();
+      item = nullptr;
+      lock.lock();
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> items_;
+  bool busy_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+inline FakeStream& stream_of(CudaHandle handle) { return *static_cast<FakeStream*>(handle); }
+
+}  // namespace wreath::test

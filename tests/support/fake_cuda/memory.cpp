@@ -1,0 +1,317 @@
+// Devices and their memory: of the driver that stands for libcuda.so.1.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/support/fake_cuda/machine.hpp"
+
+using namespace wreath;
+using namespace wreath::test;
+
+namespace {
+
+const std::pair<const std::uintptr_t, Range>* find(std::uintptr_t address) {
+  Machine& all = machine();
+  const auto above = all.ranges.upper_bound(address);
+  if (above == all.ranges.begin()) return nullptr;
+  const auto& found = *std::prev(above);
+  return address - found.first < found.second.bytes ? &found : nullptr;
+}
+
+std::size_t used() {
+  std::size_t bytes = 0;
+  for (const auto& [address, range] : machine().ranges) bytes += range.origin == Origin::Pinned ? 0 : range.bytes;
+  for (const auto& [handle, allocation] : machine().allocations) bytes += allocation.bytes;
+  return bytes;
+}
+
+std::uintptr_t keep(void* address, Range range) {
+  machine().ranges[reinterpret_cast<std::uintptr_t>(address)] = range;
+  ++machine().alive;
+  return reinterpret_cast<std::uintptr_t>(address);
+}
+
+CudaResult make(Origin origin, std::size_t bytes, std::uintptr_t* address) {
+  const std::lock_guard lock(machine().mutex);
+  if (bytes == 0) return kCudaInvalidValue;
+  if (bytes > kDeviceBytes || used() + bytes > kDeviceBytes) return kCudaOutOfMemory;
+  void* const memory = ::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  std::memset(memory, 0xCD, bytes);  // a device's memory holds anything
+  *address = keep(memory, {origin, bytes, current_device()});
+  return kCudaSuccess;
+}
+
+CudaResult free_range(std::uintptr_t address, Origin origin) {
+  Machine& all = machine();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.ranges.find(address);
+  if (found == all.ranges.end() || found->second.origin != origin) return kCudaInvalidValue;
+  std::free(reinterpret_cast<void*>(address));
+  all.ranges.erase(found);
+  --all.alive;
+  return kCudaSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+// ---- what tests do ----
+
+void fake_cuda_fail(const char* function, int result, int times) {
+  const std::lock_guard lock(machine().mutex);
+  machine().failures[function] = {result, times};
+}
+void fake_cuda_lose(int result) { machine().lost = result; }
+void fake_cuda_set_kernel(const char* name, void (*kernel)(unsigned, unsigned, void**)) {
+  const std::lock_guard lock(machine().mutex);
+  machine().kernels[name] = kernel;
+}
+int fake_cuda_alive() { return machine().alive; }
+void fake_cuda_other_process(int is) { machine().other_process = is != 0; }
+
+// ---- devices ----
+
+CudaResult cuInit(unsigned) { return std::getenv("FAKE_CUDA_NO_DEVICE") == nullptr ? kCudaSuccess : kCudaNoDevice; }
+CudaResult cuGetErrorName(CudaResult result, const char** name) {
+  *name = result == kCudaOutOfMemory    ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : result == kCudaNoDevice     ? "CUDA_ERROR_NO_DEVICE"
+          : result == kCudaLaunchFailed ? "CUDA_ERROR_LAUNCH_FAILED"
+                                        : nullptr;
+  return *name == nullptr ? kCudaInvalidValue : kCudaSuccess;
+}
+CudaResult cuGetErrorString(CudaResult result, const char** text) {
+  *text = result == kCudaOutOfMemory ? "out of memory"
+          : result == kCudaNoDevice  ? "no CUDA-capable device is detected"
+                                     : "unspecified launch failure";
+  return kCudaSuccess;
+}
+CudaResult cuDriverGetVersion(int* version) { return *version = 13000, kCudaSuccess; }
+CudaResult cuDeviceGetCount(int* count) { return *count = kDevices, kCudaSuccess; }
+CudaResult cuDeviceGet(int* device, int ordinal) {
+  *device = ordinal;
+  return ordinal < kDevices ? kCudaSuccess : kCudaInvalidValue;
+}
+CudaResult cuDeviceGetName(char* name, int length, int) {
+  std::strncpy(name, "fake", static_cast<std::size_t>(length));
+  return kCudaSuccess;
+}
+CudaResult cuDeviceGetPCIBusId(char* name, int length, int device) {
+  std::strncpy(name, device == 0 ? "0000:17:00.0" : "0000:97:00.0", static_cast<std::size_t>(length));
+  return kCudaSuccess;
+}
+CudaResult cuDeviceGetAttribute(int* value, int attribute, int) {
+  *value = attribute == kCudaMultiprocessors ? 4
+           : attribute == kCudaComputeMajor  ? 9
+                                             : attribute == kCudaDescriptorsSupported;
+  return asked_for("cuDeviceGetAttribute");
+}
+CudaResult cuDeviceCanAccessPeer(int* can, int, int) { return *can = 1, kCudaSuccess; }
+CudaResult cuDevicePrimaryCtxRetain(CudaHandle* context, int device) {
+  if (const CudaResult result = asked_for("cuDevicePrimaryCtxRetain"); result != kCudaSuccess) return result;
+  *context = &the_contexts[device];
+  return kCudaSuccess;
+}
+CudaResult cuDevicePrimaryCtxRelease(int) { return kCudaSuccess; }
+CudaResult cuCtxPushCurrent(CudaHandle context) { return current.push_back(context), kCudaSuccess; }
+CudaResult cuCtxPopCurrent(CudaHandle* context) {
+  if (current.empty()) return kCudaInvalidContext;
+  *context = current.back();
+  current.pop_back();
+  return kCudaSuccess;
+}
+CudaResult cuCtxEnablePeerAccess(CudaHandle, unsigned) { return kCudaSuccess; }
+
+// ---- memory ----
+
+CudaResult cuMemGetInfo(std::size_t* available, std::size_t* total) {
+  const std::lock_guard lock(machine().mutex);
+  *total = kDeviceBytes;
+  *available = kDeviceBytes - used();
+  return current.empty() ? kCudaInvalidContext : kCudaSuccess;
+}
+CudaResult cuMemAlloc(CudaAddress* address, std::size_t bytes) {
+  if (current.empty()) return kCudaInvalidContext;
+  if (const CudaResult result = asked_for("cuMemAlloc"); result != kCudaSuccess) return result;
+  std::uintptr_t made = 0;
+  const CudaResult result = make(Origin::Device, bytes, &made);
+  *address = made;
+  return result;
+}
+CudaResult cuMemFree(CudaAddress address) {
+  return current.empty() ? kCudaInvalidContext : free_range(address, Origin::Device);
+}
+CudaResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  if (current.empty()) return kCudaInvalidContext;
+  if (const CudaResult result = asked_for("cuMemHostAlloc"); result != kCudaSuccess) return result;
+  return make(Origin::Pinned, bytes, reinterpret_cast<std::uintptr_t*>(memory));
+}
+CudaResult cuMemFreeHost(void* memory) {
+  return current.empty() ? kCudaInvalidContext : free_range(reinterpret_cast<std::uintptr_t>(memory), Origin::Pinned);
+}
+CudaResult cuPointerGetAttributes(unsigned count, int* attributes, void** data, CudaAddress address) {
+  const std::lock_guard lock(machine().mutex);
+  const auto* const found = find(address);
+  for (unsigned i = 0; i < count; ++i) {
+    const bool pinned = found != nullptr && found->second.origin == Origin::Pinned;
+    switch (attributes[i]) {
+      case kCudaMemoryType:
+        *static_cast<unsigned*>(data[i]) = found == nullptr ? 0 : pinned ? kCudaMemoryHost : kCudaMemoryDevice;
+        break;
+      case kCudaIsManaged: *static_cast<unsigned*>(data[i]) = 0; break;
+      case kCudaDeviceOrdinal: *static_cast<int*>(data[i]) = found == nullptr ? -2 : found->second.device; break;
+      case kCudaRangeStart: *static_cast<CudaAddress*>(data[i]) = found == nullptr ? 0 : found->first; break;
+      case kCudaRangeBytes: *static_cast<std::size_t*>(data[i]) = found == nullptr ? 0 : found->second.bytes; break;
+      default: return kCudaInvalidValue;
+    }
+  }
+  return kCudaSuccess;
+}
+CudaResult cuMemcpyAsync(CudaAddress target, CudaAddress source, std::size_t bytes, CudaHandle stream) {
+  if (current.empty()) return kCudaInvalidContext;
+  if (const CudaResult result = asked_for("cuMemcpyAsync"); result != kCudaSuccess) return result;
+  stream_of(stream).add(
+      [=] { std::memmove(reinterpret_cast<void*>(target), reinterpret_cast<const void*>(source), bytes); });
+  return kCudaSuccess;
+}
+CudaResult cuMemsetD8Async(CudaAddress target, unsigned char value, std::size_t bytes, CudaHandle stream) {
+  if (current.empty()) return kCudaInvalidContext;
+  if (const CudaResult result = asked_for("cuMemsetD8Async"); result != kCudaSuccess) return result;
+  stream_of(stream).add([=] { std::memset(reinterpret_cast<void*>(target), value, bytes); });
+  return kCudaSuccess;
+}
+
+// ---- memory of several processes ----
+
+CudaResult cuMemCreate(CudaAllocation* handle, std::size_t bytes, const CudaAllocationProperties* properties,
+                       unsigned long long) {
+  if (const CudaResult result = asked_for("cuMemCreate"); result != kCudaSuccess) return result;
+  Machine& all = machine();
+  const std::lock_guard lock(all.mutex);
+  if (bytes % kGrain != 0 || properties->handle_types != kCudaDescriptorHandle) return kCudaInvalidValue;
+  if (bytes > kDeviceBytes || used() + bytes > kDeviceBytes) return kCudaOutOfMemory;
+  const int descriptor = ::memfd_create("fake-cuda", MFD_CLOEXEC);
+  if (descriptor < 0 || ::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) return kCudaOutOfMemory;
+  *handle = all.next_allocation++;
+  all.allocations[*handle] = {descriptor, bytes, properties->location.id};
+  ++all.alive;
+  return kCudaSuccess;
+}
+CudaResult cuMemRelease(CudaAllocation handle) {
+  Machine& all = machine();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.allocations.find(handle);
+  if (found == all.allocations.end()) return kCudaInvalidValue;
+  ::close(found->second.descriptor);
+  all.allocations.erase(found);
+  --all.alive;
+  return kCudaSuccess;
+}
+CudaResult cuMemAddressReserve(CudaAddress* address, std::size_t bytes, std::size_t, CudaAddress, unsigned long long) {
+  if (const CudaResult result = asked_for("cuMemAddressReserve"); result != kCudaSuccess) return result;
+  void* const reserved = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (reserved == MAP_FAILED) return kCudaOutOfMemory;
+  ++machine().alive;
+  *address = reinterpret_cast<CudaAddress>(reserved);
+  return kCudaSuccess;
+}
+CudaResult cuMemAddressFree(CudaAddress address, std::size_t bytes) {
+  --machine().alive;
+  return ::munmap(reinterpret_cast<void*>(address), bytes) == 0 ? kCudaSuccess : kCudaInvalidValue;
+}
+CudaResult cuMemMap(CudaAddress address, std::size_t bytes, std::size_t, CudaAllocation handle, unsigned long long) {
+  if (const CudaResult result = asked_for("cuMemMap"); result != kCudaSuccess) return result;
+  Machine& all = machine();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.allocations.find(handle);
+  if (found == all.allocations.end()) return kCudaInvalidValue;
+  void* const memory = reinterpret_cast<void*>(address);
+  const int descriptor = ::fcntl(found->second.descriptor, F_DUPFD_CLOEXEC, 0);
+  if (::mmap(memory, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, descriptor, 0) == MAP_FAILED) return kCudaInvalidValue;
+  keep(memory, {Origin::Mapped, bytes, found->second.device});
+  const CudaAllocation own = all.next_allocation++;  // the mapping's reference
+  all.allocations[own] = {descriptor, 0, found->second.device};
+  all.mapped[address] = own;
+  return kCudaSuccess;
+}
+CudaResult cuMemUnmap(CudaAddress address, std::size_t bytes) {
+  Machine& all = machine();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.mapped.find(address);
+  if (found == all.mapped.end()) return kCudaInvalidValue;
+  ::close(all.allocations[found->second].descriptor);
+  all.allocations.erase(found->second);
+  all.mapped.erase(found);
+  all.ranges.erase(address);
+  --all.alive;
+  void* const memory = reinterpret_cast<void*>(address);
+  ::mmap(memory, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  return kCudaSuccess;
+}
+CudaResult cuMemSetAccess(CudaAddress address, std::size_t bytes, const CudaAccess* access, std::size_t) {
+  if (const CudaResult result = asked_for("cuMemSetAccess"); result != kCudaSuccess) return result;
+  if (access->flags != kCudaReadWrite) return kCudaInvalidValue;
+  return ::mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0 ? kCudaSuccess
+                                                                                          : kCudaInvalidValue;
+}
+CudaResult cuMemGetAllocationGranularity(std::size_t* grain, const CudaAllocationProperties*, int) {
+  return *grain = kGrain, kCudaSuccess;
+}
+CudaResult cuMemExportToShareableHandle(void* out, CudaAllocation handle, int type, unsigned long long) {
+  if (const CudaResult result = asked_for("cuMemExportToShareableHandle"); result != kCudaSuccess) return result;
+  const std::lock_guard lock(machine().mutex);
+  const auto found = machine().allocations.find(handle);
+  if (found == machine().allocations.end() || type != kCudaDescriptorHandle) return kCudaInvalidValue;
+  *static_cast<int*>(out) = ::fcntl(found->second.descriptor, F_DUPFD_CLOEXEC, 0);
+  return kCudaSuccess;
+}
+CudaResult cuMemImportFromShareableHandle(CudaAllocation* handle, void* descriptor, int) {
+  if (const CudaResult result = asked_for("cuMemImportFromShareableHandle"); result != kCudaSuccess) return result;
+  Machine& all = machine();
+  const std::lock_guard lock(all.mutex);
+  const int own = ::fcntl(static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor)), F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return kCudaInvalidValue;
+  *handle = all.next_allocation++;
+  all.allocations[*handle] = {own, 0, current_device()};
+  ++all.alive;
+  return kCudaSuccess;
+}
+CudaResult cuMemRetainAllocationHandle(CudaAllocation* handle, void* address) {
+  Machine& all = machine();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.mapped.find(reinterpret_cast<std::uintptr_t>(address));
+  if (found == all.mapped.end()) return kCudaInvalidValue;
+  const Allocation mapped = all.allocations[found->second];
+  *handle = all.next_allocation++;
+  all.allocations[*handle] = {::fcntl(mapped.descriptor, F_DUPFD_CLOEXEC, 0), 0, mapped.device};
+  ++all.alive;
+  return kCudaSuccess;
+}
+CudaResult cuIpcGetMemHandle(CudaIpcHandle* handle, CudaAddress address) {
+  const std::lock_guard lock(machine().mutex);
+  const auto found = machine().ranges.find(address);
+  if (found == machine().ranges.end() || found->second.origin != Origin::Device) return kCudaInvalidValue;
+  std::memcpy(handle->bytes, &address, sizeof address);
+  std::memcpy(handle->bytes + sizeof address, &found->second.bytes, sizeof(std::size_t));
+  return kCudaSuccess;
+}
+// "Another process" sees a copy: what the memory held when it was opened.
+CudaResult cuIpcOpenMemHandle(CudaAddress* address, CudaIpcHandle handle, unsigned) {
+  if (const CudaResult result = asked_for("cuIpcOpenMemHandle"); result != kCudaSuccess) return result;
+  if (!machine().other_process) return kCudaInvalidContext;
+  CudaAddress source = 0;
+  std::size_t bytes = 0;
+  std::memcpy(&source, handle.bytes, sizeof source);
+  std::memcpy(&bytes, handle.bytes + sizeof source, sizeof bytes);
+  std::uintptr_t made = 0;
+  const CudaResult result = make(Origin::Ipc, bytes, &made);
+  if (result == kCudaSuccess) std::memcpy(reinterpret_cast<void*>(made), reinterpret_cast<const void*>(source), bytes);
+  *address = made;
+  return result;
+}
+CudaResult cuIpcCloseMemHandle(CudaAddress address) { return free_range(address, Origin::Ipc); }
+
+}  // extern "C"

@@ -1,0 +1,151 @@
+// Streams, events and kernels: of the driver that stands for libcuda.so.1.
+#include <dlfcn.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+
+#include "tests/support/fake_cuda/machine.hpp"
+
+using namespace wreath;
+using namespace wreath::test;
+
+namespace {
+
+struct Point {
+  std::atomic<bool> reached{false};
+};
+struct FakeEvent {
+  std::mutex mutex;
+  std::shared_ptr<Point> point;  // null: never recorded
+  std::shared_ptr<Point> now() {
+    const std::lock_guard lock(mutex);
+    return point;
+  }
+};
+
+// Until `done()`, or the device is lost.
+template <typename Done>
+void wait_until(Done done) {
+  while (machine().lost == 0 && !done()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
+}  // namespace
+
+extern "C" {
+
+// ---- streams and events ----
+
+CudaResult cuStreamCreate(CudaHandle* stream, unsigned flags) {
+  if (current.empty()) return kCudaInvalidContext;
+  if (const CudaResult result = asked_for("cuStreamCreate"); result != kCudaSuccess) return result;
+  if (flags != kCudaStreamNonBlocking) return kCudaInvalidValue;
+  *stream = new FakeStream;
+  ++machine().alive;
+  return kCudaSuccess;
+}
+CudaResult cuStreamDestroy(CudaHandle stream) {
+  delete static_cast<FakeStream*>(stream);
+  --machine().alive;
+  return kCudaSuccess;
+}
+CudaResult cuStreamQuery(CudaHandle stream) { return stream_of(stream).query(); }
+CudaResult cuStreamSynchronize(CudaHandle stream) { return stream_of(stream).synchronize(); }
+CudaResult cuStreamWaitEvent(CudaHandle stream, CudaHandle event, unsigned) {
+  if (const CudaResult result = asked_for("cuStreamWaitEvent"); result != kCudaSuccess) return result;
+  const auto point = static_cast<FakeEvent*>(event)->now();
+  if (point) stream_of(stream).add([point] { wait_until([&] { return point->reached.load(); }); });
+  return kCudaSuccess;
+}
+CudaResult cuStreamWaitValue32(CudaHandle stream, CudaAddress address, std::uint32_t value, unsigned flags) {
+  if (const CudaResult result = asked_for("cuStreamWaitValue32"); result != kCudaSuccess) return result;
+  if (flags != kCudaWaitGreaterOrEqual) return kCudaInvalidValue;
+  stream_of(stream).add([=] {
+    const std::atomic_ref<std::uint32_t> word(*reinterpret_cast<std::uint32_t*>(address));
+    wait_until([&] { return static_cast<std::int32_t>(word.load() - value) >= 0; });
+  });
+  return kCudaSuccess;
+}
+// All streams share the driver's one thread for these, as the real one may.
+CudaResult cuLaunchHostFunc(CudaHandle stream, CudaHostFunction function, void* data) {
+  if (const CudaResult result = asked_for("cuLaunchHostFunc"); result != kCudaSuccess) return result;
+  static std::mutex one;
+  stream_of(stream).add([=] {
+    const std::lock_guard lock(one);
+    function(data);
+  });
+  return kCudaSuccess;
+}
+CudaResult cuEventCreate(CudaHandle* event, unsigned) {
+  if (const CudaResult result = asked_for("cuEventCreate"); result != kCudaSuccess) return result;
+  *event = new FakeEvent;
+  ++machine().alive;
+  return kCudaSuccess;
+}
+CudaResult cuEventDestroy(CudaHandle event) {
+  delete static_cast<FakeEvent*>(event);
+  --machine().alive;
+  return kCudaSuccess;
+}
+CudaResult cuEventRecord(CudaHandle event, CudaHandle stream) {
+  if (const CudaResult result = asked_for("cuEventRecord"); result != kCudaSuccess) return result;
+  auto* const recorded = static_cast<FakeEvent*>(event);
+  const auto point = std::make_shared<Point>();
+  {
+    const std::lock_guard lock(recorded->mutex);
+    recorded->point = point;
+  }
+  stream_of(stream).add([point] { point->reached = true; });
+  return kCudaSuccess;
+}
+CudaResult cuEventQuery(CudaHandle event) {
+  const auto point = static_cast<FakeEvent*>(event)->now();
+  if (const int lost = machine().lost) return lost;
+  return point == nullptr || point->reached ? kCudaSuccess : kCudaNotReady;
+}
+CudaResult cuEventSynchronize(CudaHandle event) {
+  const auto point = static_cast<FakeEvent*>(event)->now();
+  wait_until([&] { return point == nullptr || point->reached; });
+  return machine().lost;
+}
+
+// ---- kernels ----
+
+CudaResult cuModuleLoadData(CudaHandle* module, const void* image) {
+  if (const CudaResult result = asked_for("cuModuleLoadData"); result != kCudaSuccess) return result;
+  *module = const_cast<void*>(image);
+  return kCudaSuccess;
+}
+CudaResult cuModuleUnload(CudaHandle) { return kCudaSuccess; }
+CudaResult cuModuleGetFunction(CudaHandle* function, CudaHandle, const char* name) {
+  const std::lock_guard lock(machine().mutex);
+  const auto found = machine().kernels.find(name);
+  if (found == machine().kernels.end()) return kCudaNotFound;
+  *function = reinterpret_cast<void*>(found->second);
+  return kCudaSuccess;
+}
+CudaResult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CudaHandle, int threads, std::size_t) {
+  return *blocks = 2048 / threads, kCudaSuccess;
+}
+CudaResult cuLaunchKernel(CudaHandle function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned,
+                          unsigned, unsigned, CudaHandle stream, void** parameters, void**) {
+  if (const CudaResult result = asked_for("cuLaunchKernel"); result != kCudaSuccess) return result;
+  const auto kernel = reinterpret_cast<void (*)(unsigned, unsigned, void**)>(function);
+  // A real driver copies the parameters by their size, which it knows; the tests' kernels have 64 bytes at most.
+  auto copy = std::make_shared<std::array<std::byte, 64>>();
+  std::memcpy(copy->data(), parameters[0], copy->size());
+  stream_of(stream).add([=] {
+    void* values[] = {copy->data()};
+    kernel(blocks, threads, values);
+  });
+  return kCudaSuccess;
+}
+
+CudaResult cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t, int* status) {
+  static void* const self = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  *function = version < 12000 || asked_for(name) != kCudaSuccess ? nullptr : ::dlsym(self, name);
+  *status = *function == nullptr ? 1 : 0;
+  return *function == nullptr ? kCudaNotFound : kCudaSuccess;
+}
+
+}  // extern "C"

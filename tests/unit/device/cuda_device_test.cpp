@@ -1,0 +1,214 @@
+// A CUDA device where things go wrong, over the driver that stands for libcuda.so.1.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "src/device/cuda/driver.hpp"
+#include "src/device/cuda/platform.hpp"
+#include "tests/support/fake_cuda.hpp"
+
+namespace wreath {
+namespace {
+
+using test::FakeCuda;
+
+constexpr const char* kNeedsFake = "needs the driver that stands for CUDA's: run it as ctest -R unit_device_fake_cuda";
+
+TEST(CudaDriver, ThatIsNotHereIsNamed) {
+  const auto driver = CudaDriver::load("libcuda-that-is-not-here.so.1");
+  ASSERT_FALSE(driver);
+  EXPECT_EQ(driver.error().code, ErrorCode::Unavailable);
+  EXPECT_EQ(driver.error().message.find("no libcuda-that-is-not-here.so.1: cannot open"), 0u) << driver.error().message;
+}
+
+TEST(CudaDriver, OfAnotherLibraryIsNone) {
+  const auto driver = CudaDriver::load("libc.so.6");
+  ASSERT_FALSE(driver);
+  EXPECT_EQ(driver.error().message, "libc.so.6: has no cuGetProcAddress_v2: it is older than CUDA 12");
+}
+
+class FakeDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    static_cast<void>(cuda_devices());
+    fake_ = FakeCuda::find();
+    if (!fake_) GTEST_SKIP() << kNeedsFake;
+    device_ = CudaPlatform::opened()->device(0).value();
+    alive_ = fake_.alive();
+  }
+  void TearDown() override {
+    if (!fake_) return;
+    fake_.lose(0);
+    fake_.other_process(0);
+    EXPECT_EQ(fake_.alive(), alive_) << "something was not freed";
+  }
+
+  FakeCuda fake_{};
+  CudaDevice* device_ = nullptr;
+  int alive_ = 0;
+};
+
+TEST_F(FakeDevice, OfADriverWithoutAFunctionIsNone) {
+  fake_.fail("cuMemCreate", kCudaNotFound, 1);
+  const auto driver = CudaDriver::load();
+  ASSERT_FALSE(driver);
+  EXPECT_EQ(driver.error().code, ErrorCode::Unavailable);
+  EXPECT_EQ(driver.error().message, "libcuda.so.1: has no cuMemCreate");
+}
+
+TEST_F(FakeDevice, OfANumberThatIsNotThereIsRefused) {
+  for (const int number : {-1, 2}) {
+    const auto device = cuda_device(number);
+    ASSERT_FALSE(device);
+    EXPECT_EQ(device.error().code, ErrorCode::InvalidArgument);
+    EXPECT_EQ(device.error().message, "CUDA device " + std::to_string(number) + ": there are 2");
+  }
+}
+
+TEST_F(FakeDevice, SaysHowMuchMemoryThereWouldBe) {
+  const auto memory = device_->allocate(std::size_t{2} << 30);
+  ASSERT_FALSE(memory);
+  EXPECT_EQ(memory.error().code, ErrorCode::System);
+  EXPECT_NE(
+      memory.error().message.find("cuda:0: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY: out of memory; 2147483648 bytes"),
+      std::string::npos)
+      << memory.error().message;
+  EXPECT_NE(memory.error().message.find("1G are free"), std::string::npos) << memory.error().message;
+}
+
+// Whatever step fails, nothing stays behind: TearDown counts.
+TEST_F(FakeDevice, FreesWhatWasMadeBeforeAStepThatFails) {
+  for (const char* const step : {"cuMemAlloc", "cuMemsetD8Async"}) {
+    fake_.fail(step, kCudaOutOfMemory, 1);
+    EXPECT_EQ(device_->allocate(64).error().code, ErrorCode::System) << step;
+  }
+  for (const char* const step :
+       {"cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess", "cuMemsetD8Async"}) {
+    fake_.fail(step, kCudaOutOfMemory, 1);
+    const auto memory = device_->allocate(64, MemoryUse::Exportable);
+    ASSERT_FALSE(memory) << step;
+    EXPECT_NE(memory.error().message.find(step), std::string::npos) << memory.error().message;
+  }
+  for (const char* const step : {"cuMemHostAlloc", "cuStreamCreate"}) {
+    fake_.fail(step, kCudaOutOfMemory, 1);
+    EXPECT_FALSE(device_->make_stream()) << step;
+  }
+  fake_.fail("cuEventCreate", kCudaOutOfMemory, 1);
+  EXPECT_FALSE(device_->make_event());
+  const DeviceMemory memory = device_->allocate(64, MemoryUse::Exportable).value();
+  for (const char* const step : {"cuMemImportFromShareableHandle", "cuMemMap"}) {
+    const MemoryExport exported = device_->export_memory(memory.data()).value();
+    fake_.fail(step, kCudaOutOfMemory, 1);
+    EXPECT_FALSE(device_->import_memory(exported)) << step;
+  }
+  fake_.fail("cuMemExportToShareableHandle", kCudaOutOfMemory, 1);
+  EXPECT_FALSE(device_->export_memory(memory.data()));
+}
+
+TEST_F(FakeDevice, ExportsOrdinaryMemoryByAHandle) {
+  const DeviceMemory memory = device_->allocate(1'000).value();
+  const MemoryExport exported = device_->export_memory(memory.data() + 10).value();
+  EXPECT_FALSE(exported.descriptor);
+  EXPECT_EQ(exported.offset, 10u);
+  const auto here = device_->import_memory(exported);
+  ASSERT_FALSE(here);
+  EXPECT_EQ(here.error().code, ErrorCode::InvalidArgument);
+  EXPECT_NE(here.error().message.find("it is there already"), std::string::npos) << here.error().message;
+  fake_.other_process(1);
+  const DeviceMemory mapped = device_->import_memory(exported).value();
+  EXPECT_EQ(mapped.size(), 1'000u);
+}
+
+// What the driver refuses ends the stream: what stands behind counts on it.
+TEST_F(FakeDevice, KeepsAStreamsFirstError) {
+  const DeviceMemory memory = device_->allocate(64).value();
+  for (const char* const step : {"cuMemcpyAsync", "cuStreamWaitEvent", "cuLaunchHostFunc"}) {
+    const auto stream = device_->make_stream().value();
+    const auto event = device_->make_event().value();
+    int value = 0;
+    fake_.fail(step, kCudaLaunchFailed, 1);
+    const auto first = [&]() -> Status {
+      if (step == std::string("cuStreamWaitEvent")) return stream->wait(*event);
+      if (step == std::string("cuLaunchHostFunc")) return stream->run([] { return Status(); });
+      return stream->copy(memory.data(), &value, sizeof value);
+    }();
+    ASSERT_FALSE(first) << step;
+    EXPECT_EQ(first.error().message,
+              std::string("cuda:0: ") + step + ": CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure");
+    EXPECT_EQ(stream->copy(memory.data(), &value, sizeof value).error().message, first.error().message);
+    EXPECT_EQ(stream->synchronize().error().message, first.error().message);
+    stream->record(*event).value();
+    event->synchronize(10'000).value();
+  }
+}
+
+// A device that is lost while a stream waits for the host: nobody hangs, and work that was not run learns of it.
+TEST_F(FakeDevice, EndsWaitsWhenItIsLost) {
+  const auto stream = device_->make_stream().value();
+  const auto event = device_->make_event().value();
+  std::atomic<bool> go{false};
+  stream
+      ->run([&] {
+        while (!go) std::this_thread::yield();
+        return Status();
+      })
+      .value();
+  auto held = std::make_shared<int>(1);
+  stream->run([held] { return Status(); }).value();
+  stream->record(*event).value();
+  const std::weak_ptr<int> watched = held;
+  held.reset();
+  EXPECT_EQ(event->synchronize(1).error().code, ErrorCode::NotReady);
+  fake_.lose(kCudaLaunchFailed);
+  go = true;
+  const Status lost = stream->synchronize();
+  ASSERT_FALSE(lost);
+  EXPECT_NE(lost.error().message.find("CUDA_ERROR_LAUNCH_FAILED"), std::string::npos) << lost.error().message;
+  EXPECT_FALSE(event->synchronize());
+  EXPECT_TRUE(event->done());
+  EXPECT_TRUE(stream->idle());
+  EXPECT_TRUE(watched.expired());
+  int value = 0;
+  EXPECT_FALSE(device_->copy(&value, &value, sizeof value));
+  EXPECT_FALSE(device_->allocate(64));
+  EXPECT_FALSE(device_->make_stream());
+  ++alive_;  // the word of a lost stream stays: the driver may still look at it
+}
+
+struct Parameters {
+  int* target;
+  int value;
+};
+
+TEST_F(FakeDevice, RunsKernelsInTheirTurn) {
+  const auto fill = [](unsigned blocks, unsigned threads, void** parameters) {
+    Parameters own{};
+    std::memcpy(&own, parameters[0], sizeof own);
+    *own.target = own.value + static_cast<int>(blocks * 100 + threads);
+  };
+  fake_.set_kernel("fill", fill);
+  static const char image[] = "code";
+  const Kernel kernel{"fill", image, nullptr};
+  const DeviceMemory memory = device_->allocate(64).value();
+  const auto stream = device_->make_stream().value();
+  int seen = 0;
+  alignas(16) std::byte arguments[64] = {};
+  const Parameters parameters{reinterpret_cast<int*>(memory.data()), 1'000};
+  std::memcpy(arguments, &parameters, sizeof parameters);
+  device_->launch(*stream, kernel, {2, 5, arguments, sizeof arguments}).value();
+  stream->copy(&seen, memory.data(), sizeof seen).value();
+  stream->synchronize().value();
+  EXPECT_EQ(seen, 1'205);
+  EXPECT_EQ(device_->resident_blocks(kernel, 512).value(), 16);
+  EXPECT_EQ(device_->launch(*stream, {"other", image, nullptr}, {1, 1, arguments, 64}).error().code, ErrorCode::System);
+  const auto foreign = host_device().make_stream().value();
+  EXPECT_NE(device_->launch(*foreign, kernel, {1, 1, arguments, 64}).error().message.find("a stream of host"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace wreath
