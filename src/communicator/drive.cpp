@@ -120,7 +120,7 @@ Result<bool> Engine::start_operation(Operation& operation) {
   launch->state.single_copy_bytes = single_copy_.message_bytes({collective, launch->bytes, launch->sends_only});
   if (!operation.own && !plans_->enter(*launch->plan)) return false;
   operation.started = true;
-  if (trace_ != nullptr) trace_->begin_call(recorder_.find(operation.number).value_or(CallRecord{}), now_ns());
+  if (trace_ != nullptr) trace_->begin_call(recorder_.find(operation.record).value_or(CallRecord{}), now_ns());
   lanes_.set_straight({loop_of(collective, operation.choice), ranks(), rank()});
   lanes_.start(*launch->plan, launch->state, {launch->arithmetic, copy_kernels()}, launch->resident);
   WREATH_TRY(links_->announce(*control_));
@@ -189,7 +189,7 @@ Engine::Round Engine::drive_round() {
     }
   }
   const Advance advanced = advance(*operation);
-  const bool pumped = !links_->wired().empty() && pump(*operation, advanced == Advance::Blocked);
+  const bool pumped = !links_->wired().empty() && pump(*operation, operation->choice.small || lanes_.waits());
   if (advanced == Advance::Failed) on_fault(*operation);
   if (advanced != Advance::Blocked && !operation->choice.small) wake_peers();
   if (advanced == Advance::Done && wires_idle()) {
@@ -231,7 +231,7 @@ void Engine::finish(Operation& operation, std::optional<Error> error) {
   if (operation.started && !operation.choice.small) {
     wire_.add_sent(operation.own ? Collective::Exchange : operation.call.collective, lanes_.sent_bytes());
   }
-  if (trace_ != nullptr) trace_->end_call(operation.number, now_ns());
+  if (trace_ != nullptr) trace_->end_call(now_ns());
   if (error) {
     recorder_.failed(operation.record);
   } else {

@@ -98,6 +98,7 @@ class Builder {
   // What the rank sends itself: as many sends as receives.
   void add_copies(std::span<const ExchangePlan::Place> sends, std::span<const ExchangePlan::Place> receives) {
     begin_lane();
+    lowered_.lanes.back().local = true;
     for (std::size_t i = 0; i < sends.size(); ++i) {
       Step& step = add_step(StepOp::Copy);
       step.source_part = sends[i].part;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -69,10 +68,8 @@ void Trace::begin_call(const CallRecord& record, std::int64_t now_ns) {
   calls_.push_back({record.number, describe(record), std::string(record.algorithm.view()), now_ns});
 }
 
-void Trace::end_call(std::uint64_t number, std::int64_t now_ns) {
-  const auto found =
-      std::find_if(calls_.rbegin(), calls_.rend(), [&](const CallEvent& c) { return c.number == number; });
-  if (found != calls_.rend()) found->end_ns = now_ns;
+void Trace::end_call(std::int64_t now_ns) {
+  if (!calls_.empty() && calls_.back().end_ns == 0) calls_.back().end_ns = now_ns;
 }
 
 Result<std::string> Trace::write(std::int64_t now_ns) const {

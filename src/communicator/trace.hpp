@@ -17,7 +17,8 @@ class Trace {
   Trace(std::string directory, std::uint64_t communicator, Rank rank, std::string identity);
   StepTrace& steps() { return steps_; }
   void begin_call(const CallRecord& record, std::int64_t now_ns);
-  void end_call(std::uint64_t number, std::int64_t now_ns);
+  // The one that was begun last.
+  void end_call(std::int64_t now_ns);
   // One process per rank, a row of calls and a row per lane. Where calls have not ended, they end now. System names the
   // file; what is there is replaced at once or not at all.
   Result<std::string> write(std::int64_t now_ns) const;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "src/base/clock.hpp"
 
@@ -61,6 +62,7 @@ void LaneScheduler::start(Plan& plan, const OperationState& state, const HostPro
   running_.clear();
   turn_ = 0;
   begun_ = 0;
+  names_ = false;
   failed_ = nullptr;
   while (begun_ < lanes_.size() && running_.size() < resident) begin_lane();
 }
@@ -88,7 +90,15 @@ void LaneScheduler::begin_lane() {
   lane.end = lowered.first_step + lowered.step_count;
   lane.data_lane = lowered.data_lane;
   lane.done = lowered.step_count == 0 || state_.geometry.tiles == 0;
+  lane.local = lowered.local;
   if (!lane.done) running_.push_back(lane.index);
+}
+
+// Its place in running_ goes to the next lane.
+void LaneScheduler::end_lane(std::size_t place) {
+  running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(place));
+  const std::size_t left = running_.size();
+  while (begun_ < lanes_.size() && running_.size() == left) begin_lane();
 }
 
 Advance LaneScheduler::advance(LaneState& lane) {
@@ -113,6 +123,8 @@ Advance LaneScheduler::advance_traced(LaneState& lane) {
   return advanced;
 }
 
+// A lane without messages copies what another may just have put into a slot, and read for it: so it takes its turns.
+// Where nothing is put into slots it fills the gaps, and readers do not wait for what it does.
 Advance LaneScheduler::run(int budget) {
   bool advanced = false;
   std::size_t blocked = 0;
@@ -120,23 +132,32 @@ Advance LaneScheduler::run(int budget) {
     if (turn_ >= running_.size()) turn_ = 0;
     LaneState& lane = lanes_[running_[turn_]];
     ++turn_;
-    switch (advance(lane)) {
+    switch (names_ && lane.local ? Advance::Blocked : advance(lane)) {
       case Advance::Blocked: ++blocked; continue;
       case Advance::Failed: failed_ = &lane; return Advance::Failed;
-      case Advance::Done: {
-        running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(--turn_));
-        const std::size_t left = running_.size();
-        while (begun_ < lanes_.size() && running_.size() == left) begin_lane();
-        break;
-      }
+      case Advance::Done: end_lane(--turn_); break;
       case Advance::Advanced: break;
+    }
+    if (std::exchange(lane.named, false)) {
+      names_ = true;
+      if (!lane.done) --turn_;
     }
     --budget;
     blocked = 0;
     advanced = true;
   }
+  waits_ = !advanced && !running_.empty();
+  if (!advanced && names_) advanced = advance_local();
   if (running_.empty() && drained()) return Advance::Done;
   return advanced ? Advance::Advanced : Advance::Blocked;
+}
+
+// One step of the first lane without messages, if there is one.
+bool LaneScheduler::advance_local() {
+  const auto lane = std::find_if(running_.begin(), running_.end(), [&](std::uint16_t i) { return lanes_[i].local; });
+  if (lane == running_.end()) return false;
+  if (advance(lanes_[*lane]) == Advance::Done) end_lane(static_cast<std::size_t>(lane - running_.begin()));
+  return true;
 }
 
 // User memory that was sent by reference was read, and a pump holds nothing back.

@@ -88,6 +88,9 @@ class LaneScheduler {
   // Advances every resident lane until it blocks or `budget` steps are done. Failed: see failed_lane().
   Advance run(int budget);
 
+  // Whether in the last run all lanes with messages waited.
+  bool waits() const { return waits_; }
+
   // From the next start on lanes are advanced so.
   void set_straight(const Straight& straight) { straight_ = straight; }
 
@@ -109,6 +112,8 @@ class LaneScheduler {
  private:
   void place_lanes(Plan& plan);
   void begin_lane();
+  void end_lane(std::size_t place);
+  bool advance_local();
   Advance advance(LaneState& lane);
   Advance advance_traced(LaneState& lane);
   std::uint16_t number(const LaneState& lane) const { return plan_->lowered.lanes[lane.index].number; }
@@ -122,6 +127,8 @@ class LaneScheduler {
   std::vector<std::uint16_t> running_;  // resident lanes
   std::size_t turn_ = 0;                // in running_
   std::size_t begun_ = 0;               // lanes that are or were resident
+  bool names_ = false;                  // readers are told where data lies, not given it
+  bool waits_ = false;
   const LaneState* failed_ = nullptr;
   StepTrace* trace_ = nullptr;
   Straight straight_;

@@ -30,6 +30,8 @@ struct LaneState {
   std::uint16_t arrived = 0;  // messages of the present step that are known to be here
   bool received = false;      // the receiving half of a fused step is done
   bool referenced = false;    // sent user memory by reference: end only when it was read
+  bool named = false;         // the last step moved no data: it told readers where to find it
+  bool local = false;         // LoweredLane::local
   bool done = false;
   Fault fault = Fault::None;
   std::uint16_t fault_source = 0;  // index into sources

@@ -170,6 +170,7 @@ class StepRunner : private LaneWork<Processor> {
     const Side from = sent();
     if (by_reference(from.buffer)) {
       Work::publish_reference(to(), outgoing_signature(), from.buffer, piece(from, 0));
+      lane_.named = true;
       return next_step();
     }
     const std::uint64_t element_bytes = bytes_of(Work::outgoing_form(from.buffer));

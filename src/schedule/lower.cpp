@@ -153,6 +153,10 @@ void mark_dead_targets(std::vector<DraftLane>& lanes) {
   }
 }
 
+bool is_local(const DraftLane& lane) {
+  return std::all_of(lane.begin(), lane.end(), [](const Draft& each) { return each.from.empty() && each.to.empty(); });
+}
+
 // Encodes drafts, once per data lane.
 class Emitter {
  public:
@@ -170,7 +174,8 @@ class Emitter {
         lowered_.lanes.push_back({.first_step = static_cast<std::uint32_t>(lowered_.steps.size()),
                                   .step_count = static_cast<std::uint32_t>(strands[strand].size()),
                                   .number = static_cast<std::uint16_t>(base + strand),
-                                  .data_lane = data_lane});
+                                  .data_lane = data_lane,
+                                  .local = is_local(strands[strand])});
         for (const Draft& draft : strands[strand]) emit(draft, base, base + strand);
       }
     }

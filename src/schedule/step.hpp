@@ -62,6 +62,7 @@ struct LoweredLane {
   std::uint32_t step_count;
   std::uint16_t number;     // the lane number its messages carry: data_lane * strands + strand
   std::uint16_t data_lane;  // which share of every part it works on
+  bool local = false;       // without messages: it waits for nobody
 };
 
 // One rank's lowered schedule. Independent of count and dtype; Geometry adds those per call.

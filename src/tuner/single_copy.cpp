@@ -12,8 +12,8 @@ constexpr std::size_t kMiB = 1024 * kKiB;
 // Lines that the peer has read are filled at 6 to 10 GB/s there, the kernel copies at 11 to 24. A sum would read what
 // it pulled a second time, which is slower. Where a sender need not wait for its peers it should not begin to.
 constexpr SingleCopyRule kIntel[] = {
-    {Collective::AllGather, 16 * kKiB, kMiB},
-    {Collective::AllToAll, 16 * kKiB, 4 * kMiB},
+    {Collective::AllGather, 16 * kKiB, 8 * kMiB},
+    {Collective::AllToAll, 16 * kKiB, 8 * kMiB},
     {Collective::Exchange, 16 * kKiB, 4 * kMiB},
 };
 

@@ -60,13 +60,7 @@ class World {
   std::string run(const std::vector<RankCall>& calls, std::mt19937_64& random) {
     std::vector<std::size_t> open(ranks_.size());
     for (std::size_t rank = 0; rank < open.size(); ++rank) open[rank] = rank;
-    for (const std::size_t rank : open) {
-      RankCall call = calls[rank];
-      call.state.single_copy_bytes = shape_.single_copy_bytes;
-      call.state.streams_output = shape_.streams_output;
-      scheduler(rank).set_straight({shape_.straight, ranks(), static_cast<Rank>(rank)});
-      scheduler(rank).start(ranks_[rank]->plan, call.state, {call.arithmetic, shape_.copies}, shape_.resident);
-    }
+    for (const std::size_t rank : open) start(rank, calls[rank]);
     std::size_t idle = 0;
     while (!open.empty()) {
       const std::size_t turn = random() % open.size();
@@ -79,6 +73,14 @@ class World {
       if (idle > 50 * ranks_.size() && all_blocked(open)) return "deadlock";
     }
     return {};
+  }
+
+  // For who advances scheduler(rank) by itself.
+  void start(std::size_t rank, RankCall call) {
+    call.state.single_copy_bytes = shape_.single_copy_bytes;
+    call.state.streams_output = shape_.streams_output;
+    scheduler(rank).set_straight({shape_.straight, ranks(), static_cast<Rank>(rank)});
+    scheduler(rank).start(ranks_[rank]->plan, call.state, {call.arithmetic, shape_.copies}, shape_.resident);
   }
 
   // As if slots were found to be filled faster past the caches.

@@ -26,8 +26,8 @@ TEST(SingleCopy, OfAMachineIsWhatWasMeasured) {
   EXPECT_FALSE(SingleCopy::of_machine("", true).possible());
   const SingleCopy intel = SingleCopy::of_machine("GenuineIntel", false);
   EXPECT_TRUE(intel.possible());
-  EXPECT_EQ(intel.message_bytes({Collective::AllGather, 1024 * kKiB, false}), 16 * kKiB);
-  EXPECT_EQ(intel.message_bytes({Collective::AllGather, 1024 * kKiB + 1, false}), 0U);
+  EXPECT_EQ(intel.message_bytes({Collective::AllGather, 8192 * kKiB, false}), 16 * kKiB);
+  EXPECT_EQ(intel.message_bytes({Collective::AllGather, 8192 * kKiB + 1, false}), 0U);
   EXPECT_EQ(intel.message_bytes({Collective::AllToAll, 4096 * kKiB, false}), 16 * kKiB);
   EXPECT_EQ(intel.message_bytes({Collective::AllReduce, 1024 * kKiB, false}), 0U);
   EXPECT_EQ(intel.message_bytes({Collective::Broadcast, 1024 * kKiB, false}), 0U) << "a root does not wait";

@@ -1,0 +1,118 @@
+// When lanes without messages advance: in turn where data is put into slots, in the gaps where readers fetch it.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "algorithms/words.hpp"
+#include "src/executor/trace.hpp"
+#include "src/schedule/lower.hpp"
+#include "tests/unit/executor/world.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::uint32_t kTiles = 4;
+constexpr std::uint64_t kTileBytes = 128;
+constexpr std::uint64_t kBytes = kTiles * kTileBytes;
+
+// An all_gather of two ranks: gives, takes, and copies its own block, on a lane each.
+Schedule gather_two(Rank me) {
+  Schedule schedule(2);
+  Lane& give = schedule.lane(0);
+  give.send(1 - me, input(me));
+  schedule.lane(1).recv(1 - me, output(1 - me), {.lane = give.number()});
+  schedule.lane(2).copy(input(me), output(me));
+  return schedule;
+}
+
+class LocalLanes : public testing::Test {
+ protected:
+  explicit LocalLanes(std::uint64_t single_copy_bytes = 0) {
+    std::vector<Lowered> programs;
+    for (const Rank me : {0, 1}) programs.push_back(std::move(lower(gather_two(me), me, 1)).value());
+    world_ = std::make_unique<World>(std::move(programs),
+                                     WorldShape{.slots = kTiles, .single_copy_bytes = single_copy_bytes});
+    CallShape shape{.collective = Collective::AllGather, .ranks = 2, .count = kBytes};
+    for (const std::size_t rank : {0U, 1U}) {
+      shape.me = static_cast<Rank>(rank);
+      std::iota(input_[rank], input_[rank] + kBytes, static_cast<unsigned char>(rank * 100));
+      world_->scheduler(rank).set_trace(&traces_[rank]);
+      const Geometry geometry = make_geometry(shape, {.parts = 2, .tile_bytes = kTileBytes});
+      world_->start(rank, {state_of(geometry, reinterpret_cast<std::byte*>(input_[rank]),
+                                    reinterpret_cast<std::byte*>(output_[rank]))});
+    }
+  }
+  // What rank 0 has done: s, r, c for each step that moved.
+  std::string done() const {
+    std::string text;
+    for (const StepEvent& event : traces_[0].events()) {
+      text += event.op == StepOp::Send ? 's' : event.op == StepOp::Copy ? 'c' : 'r';
+    }
+    return text;
+  }
+  void finish() {
+    Advance ends[2] = {Advance::Advanced, Advance::Advanced};
+    for (int round = 0; round < 100; ++round) {
+      for (const std::size_t rank : {0U, 1U}) {
+        if (ends[rank] != Advance::Done) ends[rank] = world_->scheduler(rank).run(16);
+      }
+    }
+    for (const std::size_t rank : {0U, 1U}) {
+      EXPECT_EQ(ends[rank], Advance::Done);
+      for (const std::size_t block : {0U, 1U}) {
+        EXPECT_EQ(std::memcmp(output_[rank] + block * kBytes, input_[block], kBytes), 0) << rank << " " << block;
+      }
+    }
+  }
+
+  unsigned char input_[2][kBytes];
+  unsigned char output_[2][2 * kBytes];
+  StepTrace traces_[2];
+  std::unique_ptr<World> world_;
+};
+
+class LocalLanesBesideReaders : public LocalLanes {
+ protected:
+  LocalLanesBesideReaders() : LocalLanes(1) {}
+};
+
+TEST_F(LocalLanes, TakeTurnsWithSendsThatFillSlots) {
+  LaneScheduler& first = world_->scheduler(0);
+  EXPECT_EQ(first.run(16), Advance::Advanced);
+  EXPECT_EQ(done(), "scscscsc") << "the tile was just read for its slot";
+  EXPECT_EQ(first.run(16), Advance::Blocked);
+  EXPECT_TRUE(first.waits());
+  finish();
+}
+
+TEST_F(LocalLanesBesideReaders, FillTheGapsAfterAllThatReadersWaitFor) {
+  LaneScheduler& first = world_->scheduler(0);
+  EXPECT_EQ(first.run(16), Advance::Advanced);
+  EXPECT_EQ(done(), "ssss");
+  EXPECT_FALSE(first.waits());
+  EXPECT_EQ(first.run(16), Advance::Advanced);
+  EXPECT_EQ(done(), "ssssc") << "one, then messages are looked for again";
+  EXPECT_TRUE(first.waits());
+  EXPECT_EQ(world_->scheduler(1).run(2), Advance::Advanced);  // sends two
+  EXPECT_EQ(first.run(16), Advance::Advanced);
+  EXPECT_EQ(done(), "sssscrr");
+  EXPECT_FALSE(first.waits());
+  finish();
+  EXPECT_EQ(done().size(), 3 * kTiles);
+}
+
+TEST_F(LocalLanesBesideReaders, AreNotForgottenWhenNoOtherLaneIsLeft) {
+  LaneScheduler& first = world_->scheduler(0);
+  for (int turn = 0; turn < 2; ++turn) {
+    first.run(4);
+    world_->scheduler(1).run(4);
+  }
+  first.run(4);
+  EXPECT_EQ(done(), "ssssrrrr");
+  finish();
+  EXPECT_EQ(done(), "ssssrrrrcccc");
+}
+
+}  // namespace
+}  // namespace wreath
