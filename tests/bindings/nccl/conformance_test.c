@@ -1,5 +1,5 @@
-// Every function of nccl.h, and wrong arguments of each: `conformance_test processes|threads|pairs|group|all RANKS`. It
-// knows nothing but nccl.h, so that it also runs compiled with another one.
+// Every function of nccl.h, and wrong arguments of each: `conformance_test processes|threads|pairs|group|all|host
+// RANKS`. It knows nothing but nccl.h, so that it also runs compiled with another one.
 #include <stdlib.h>
 
 #include "tests/bindings/nccl/tests.h"
@@ -13,7 +13,7 @@ static void all_tests(Local* local) {
 
 int main(int count, char** arguments) {
   if (count != 3) {
-    fprintf(stderr, "usage: %s processes|threads|pairs|group|all RANKS\n", arguments[0]);
+    fprintf(stderr, "usage: %s processes|threads|pairs|group|all|host RANKS\n", arguments[0]);
     return 2;
   }
   const int result = run_ranks(arguments[1], atoi(arguments[2]), all_tests);

@@ -122,9 +122,57 @@ int run_processes(int ranks, void (*before)(int rank), Body body) {
   return failed;
 }
 
+// Rank 0 leaves the id in a file that both hosts see; whole, for it is renamed.
+static void tell_id(const char* path, const ncclUniqueId* id) {
+  char draft[4096];
+  (void)snprintf(draft, sizeof draft, "%s.draft", path);
+  FILE* file = fopen(draft, "w");
+  EXPECT(file != NULL && fwrite(id, sizeof *id, 1, file) == 1 && fclose(file) == 0 && rename(draft, path) == 0);
+}
+
+static void hear_id(const char* path, ncclUniqueId* id) {
+  const long long end = now_ms() + 30000;
+  FILE* file = fopen(path, "r");
+  for (; file == NULL && now_ms() < end; file = fopen(path, "r")) usleep(10000);
+  EXPECT(file != NULL && fread(id, sizeof *id, 1, file) == 1);
+  if (file != NULL) fclose(file);
+}
+
+static int host_main(const char* path, int ranks, int rank, Body body) {
+  ncclUniqueId id;
+  if (rank == 0) {
+    EXPECT_OK(ncclGetUniqueId(&id));
+    tell_id(path, &id);
+  } else {
+    hear_id(path, &id);
+  }
+  if (failures() == 0) run_some(&(Start){id, ranks, rank, 1, 1, body});
+  return failures() != 0;
+}
+
+// The ranks of this host, number $RANK of two: half of them.
+static int run_host(int ranks, Body body) {
+  const char* host = getenv("RANK");
+  const char* path = getenv("NCCL_TEST_ID");
+  const int first = host != NULL && atoi(host) == 1 ? ranks / 2 : 0;
+  const int end = first == 0 ? ranks / 2 : ranks;
+  int failed = 0;
+  if (host == NULL || path == NULL) return 2;
+  for (int rank = first; rank < end; ++rank) {
+    if (fork() == 0) exit(host_main(path, ranks, rank, body));
+  }
+  for (int rank = first; rank < end; ++rank) {
+    int status = 1;
+    wait(&status);
+    if (status != 0) failed = 1;
+  }
+  return failed;
+}
+
 int run_ranks(const char* mode, int ranks, Body body) {
   if (ranks < 1 || ranks > kMostRanks) return 2;
   if (strcmp(mode, "processes") == 0) return run_processes(ranks, NULL, body);
+  if (strcmp(mode, "host") == 0) return run_host(ranks, body);
   if (strcmp(mode, "threads") == 0) return run_threads(ranks, 1, body);
   if (strcmp(mode, "pairs") == 0) return run_threads(ranks, 2, body);
   if (strcmp(mode, "group") == 0) return run_threads(ranks, ranks, body);

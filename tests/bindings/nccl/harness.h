@@ -43,8 +43,8 @@ void fail(const char* file, int line, const char* text);
 typedef void (*Body)(Local*);
 
 // Runs `body` with communicators that it must leave usable, and destroys them: "processes" or "threads" of
-// a rank each, "pairs": threads of two ranks, "group": one thread, "all": one thread and ncclCommInitAll. The exit code
-// of the program.
+// a rank each, "pairs": threads of two ranks, "group": one thread, "all": one thread and ncclCommInitAll, "host": half
+// of the ranks as processes, the other half on another host. The exit code of the program.
 int run_ranks(const char* mode, int ranks, Body body);
 // The same as processes, each of which calls `before` with its rank first of all.
 int run_processes(int ranks, void (*before)(int rank), Body body);
