@@ -108,7 +108,6 @@ TEST_F(LocalLanesBesideReaders, AreNotForgottenWhenNoOtherLaneIsLeft) {
     first.run(4);
     world_->scheduler(1).run(4);
   }
-  first.run(4);
   EXPECT_EQ(done(), "ssssrrrr");
   finish();
   EXPECT_EQ(done(), "ssssrrrrcccc");
