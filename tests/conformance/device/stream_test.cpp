@@ -5,10 +5,13 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -201,36 +204,61 @@ TEST(CallsInStreams, AloneTouchNothingAfterAnAbort) {
   EXPECT_EQ(target, std::vector<float>(kCount, 2));
 }
 
-TEST(Traces, HoldTheCallsAndStepsOfEveryRank) {
-  const Folder folder;
-  {
-    CommunicatorOptions options;
-    options.trace = folder.path();
-    options.algorithm = "ring";
-    LocalRanks ranks(3, options);
-    ranks.run([](Communicator& communicator) {
-      std::vector<float> values(kCount, 1);
-      communicator.all_reduce<float>(values).value();
-    });
-  }
-  std::set<int> seen;
+// The events of category "call" or "step" that ranks left in `folder`.
+std::vector<nlohmann::json> events_of(const Folder& folder, const char* category) {
+  std::vector<nlohmann::json> events;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
     std::ifstream file(entry.path());
-    const nlohmann::json trace = nlohmann::json::parse(file);
-    std::size_t calls = 0;
-    std::size_t steps = 0;
-    for (const nlohmann::json& event : trace["traceEvents"]) {
-      seen.insert(event["pid"].get<int>());
-      if (event["ph"] != "X") continue;
-      EXPECT_GE(event["dur"].get<double>(), 0);
-      (event["cat"] == "call" ? calls : steps) += 1;
-      if (event["cat"] != "call") continue;
-      EXPECT_EQ(event["name"], "all_reduce #1 float32 x 10000");
+    for (nlohmann::json& event : nlohmann::json::parse(file)["traceEvents"]) {
+      if (event["ph"] == "X" && event["cat"] == category) events.push_back(std::move(event));
     }
-    EXPECT_EQ(calls, 1U);
-    EXPECT_GE(steps, 5U);  // 2 (n - 1) messages, some fused with what comes before them
   }
-  EXPECT_EQ(seen, (std::set<int>{0, 1, 2}));
+  return events;
+}
+
+// Runs `call` on `ranks` ranks that leave traces in `folder`.
+void run_traced(const Folder& folder, int ranks, const std::function<void(Communicator&)>& call) {
+  CommunicatorOptions options;
+  options.trace = folder.path();
+  options.algorithm = "ring";
+  LocalRanks(ranks, options).run(call);
+}
+
+TEST(Traces, HoldTheCallsAndStepsOfEveryRank) {
+  const Folder folder;
+  run_traced(folder, 3, [](Communicator& communicator) {
+    std::vector<float> values(kCount, 1);
+    communicator.all_reduce<float>(values).value();
+  });
+  std::map<int, std::size_t> steps;
+  for (const nlohmann::json& event : events_of(folder, "step")) {
+    EXPECT_GE(event["dur"].get<double>(), 0);
+    ++steps[event["pid"].get<int>()];
+  }
+  for (const int rank : {0, 1, 2}) EXPECT_GE(steps[rank], 5U);  // 2 (n - 1) messages, some fused with what comes before
+  const std::vector<nlohmann::json> calls = events_of(folder, "call");
+  EXPECT_EQ(calls.size(), 3U);
+  for (const nlohmann::json& call : calls) EXPECT_EQ(call["name"], "all_reduce #1 float32 x 10000");
+}
+
+TEST(Traces, NameSendsAndReceivesBesideCalls) {
+  const Folder folder;
+  run_traced(folder, 2, [](Communicator& communicator) {
+    std::vector<float> values(kCount, 1);
+    std::vector<float> received(kCount);
+    communicator.all_reduce<float>(values).value();
+    Group group;
+    communicator.send<float>(values, 1 - communicator.rank()).value();
+    communicator.recv<float>(received, 1 - communicator.rank()).value();
+    group.launch().value();
+  });
+  std::multiset<std::string> names;
+  for (const nlohmann::json& call : events_of(folder, "call")) {
+    EXPECT_TRUE(call["args"]["over"]) << call;
+    names.insert(call["name"]);
+  }
+  EXPECT_EQ(names, (std::multiset<std::string>{"all_reduce #1 float32 x 10000", "all_reduce #1 float32 x 10000",
+                                               "exchange #1 uint8 x 80000", "exchange #1 uint8 x 80000"}));
 }
 
 }  // namespace
