@@ -151,6 +151,8 @@ class Doctor(unittest.TestCase):
         wheel = self.library("site/nvidia/nccl/lib/libnccl.so.2", "-DDECOY", "-Wl,-soname,libnccl.so.2")
         words = ["-DBY_NAME", "-Wl,--no-as-needed", wheel, "-Wl,--disable-new-dtags"]
         self.library("site/torch/lib/libtorch_cuda.so", *words, "-Wl,-rpath,$ORIGIN/../../nvidia/nccl/lib")
+        # CuPy's names no folder: cuda-pathfinder has opened NVIDIA's package before.
+        self.library("site/cupy_backends/cuda/libs/nccl.any.so", "-DBY_NAME", "-Wl,--no-as-needed", wheel)
         (self.folder / "site" / "vllm").mkdir()
         return str(self.folder / "site")
 
@@ -163,6 +165,7 @@ class Doctor(unittest.TestCase):
         for package in ("torch", "vllm"):
             self.assertEqual(os.path.realpath(uses[package]["file"]), wheel, uses)
             self.assertEqual(uses[package]["rule"], "DT_RPATH")
+        self.assertEqual((uses["cupy"]["file"], uses["cupy"]["of"]), (wheel, "cuda-pathfinder"))
         self.assertTrue(any("nvidia/nccl/lib/libnccl.so.2 is NCCL 2.99.1" in note for note in report["notes"]))
         report = self.ask(sys.executable, PYTHONPATH=site, LD_PRELOAD=LIBRARY)
         self.assertEqual({use["rule"] for use in report["uses"]}, {"LD_PRELOAD"})

@@ -23,7 +23,7 @@ bool is_python(const std::string& path) { return base_name(path).starts_with("py
 std::string in_path(const std::string& name, const std::vector<std::string>& variables) {
   if (name.find('/') != std::string::npos) return name;
   for (const std::string& folder : split_path(value_of_variable(variables, "PATH"), ":")) {
-    const std::string file = (folder.empty() ? std::string(".") : folder) + "/" + name;
+    std::string file = (folder.empty() ? std::string(".") : folder) + "/" + name;
     std::error_code ignored;
     if (::access(file.c_str(), X_OK) == 0 && !std::filesystem::is_directory(file, ignored)) return file;
   }

@@ -30,11 +30,12 @@ constexpr const char* kQuestion = "import sys; print(sys.executable); print('\\n
 struct PackageRow {
   const char* name;
   const char* folder;
-  const char* file;  // how its name begins
+  const char* file;         // how its name begins
+  bool pathfinder = false;  // cuda-pathfinder first opens NVIDIA's package for it, by its path
 };
 constexpr PackageRow kPackages[] = {
     {"torch", "torch/lib", "libtorch_cuda.so"},
-    {"cupy", "cupy_backends/cuda/libs", "nccl."},
+    {"cupy", "cupy_backends/cuda/libs", "nccl.", true},
     {"jax (CUDA 12)", "jax_plugins/xla_cuda12", "xla_cuda_plugin.so"},
     {"jax (CUDA 13)", "jax_plugins/xla_cuda13", "xla_cuda_plugin.so"},
     {"tensorflow", "tensorflow", "libtensorflow_cc.so"},
@@ -101,13 +102,25 @@ struct Python {
   LoaderEnvironment environment;
 };
 
-std::optional<NcclUse> use_of_package(const Python& python, const std::string& name, const std::string& file,
-                                      const std::string& opens) {
+// NVIDIA's own file in the packages; empty: none.
+std::string wheel_of(const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    std::string file = folder + "/" + kOwnFile;
+    if (::access(file.c_str(), R_OK) == 0) return file;
+  }
+  return {};
+}
+
+std::optional<NcclUse> use_of_package(const Python& python, const PackageRow& row, const std::string& file) {
   Loader loader(python.environment);
   if (!loader.start(python.executable)) return std::nullopt;
-  const auto opened = file.empty() ? std::optional<std::size_t>(0) : loader.open(file, 0);
+  const std::string wheel = row.pathfinder ? wheel_of(python.folders) : std::string();
+  if (!wheel.empty()) static_cast<void>(loader.open(wheel, 0));
+  const auto opened = loader.open(file, 0);
   if (!opened) return std::nullopt;
-  return use_of(loader, python.environment, name, *opened, opens);
+  NcclUse use = use_of(loader, python.environment, row.name, *opened, "libnccl.so.2");
+  if (!wheel.empty() && use.place.rule == "path") use.place.of = "cuda-pathfinder";
+  return use;
 }
 
 // vLLM opens VLLM_NCCL_SO_PATH, or the name, beside what torch has loaded.
@@ -148,14 +161,13 @@ Result<NcclReport> nccl_of_python(const std::string& interpreter, const std::vec
   for (const PackageRow& row : kPackages) {
     const std::string file = file_of(row, python.folders);
     if (file.empty()) continue;
-    if (auto use = use_of_package(python, row.name, file, "libnccl.so.2")) report->uses.push_back(std::move(*use));
+    if (auto use = use_of_package(python, row, file)) report->uses.push_back(std::move(*use));
   }
   add_vllm(python, *report);
-  for (const std::string& folder : python.folders) {
-    const std::string file = folder + "/" + kOwnFile;
-    if (::access(file.c_str(), R_OK) != 0) continue;
-    const NcclIdentity identity = identify_nccl(file);
-    report->notes.push_back(file + " is " + identity.library + " " + identity.version + ": for packages that name it");
+  const std::string wheel = wheel_of(python.folders);
+  if (!wheel.empty()) {
+    const NcclIdentity identity = identify_nccl(wheel);
+    report->notes.push_back(wheel + " is " + identity.library + " " + identity.version + ": for packages that name it");
   }
   return report;
 }

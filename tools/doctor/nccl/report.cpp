@@ -40,7 +40,7 @@ std::string instead(const NcclUse& use) {
   if (use.identity.library == "Wreath") return {};
   const std::string folder = own_folder();
   const std::string preload = fmt::format("LD_PRELOAD={}/libnccl.so.2", folder);
-  const std::string audit = fmt::format("LD_AUDIT={}/libwreath_nccl_audit.so", folder);
+  std::string audit = fmt::format("LD_AUDIT={}/libwreath_nccl_audit.so", folder);
   const std::string& rule = use.place.rule;
   if (rule == "LD_PRELOAD" || rule == "/etc/ld.so.preload") return fmt::format("name {}/libnccl.so.2 there", folder);
   if (rule == "LD_AUDIT") return fmt::format("WREATH_NCCL_LIBRARY={}/libnccl.so.2", folder);
