@@ -119,7 +119,10 @@ std::optional<NcclUse> use_of_package(const Python& python, const PackageRow& ro
   const auto opened = loader.open(file, 0);
   if (!opened) return std::nullopt;
   NcclUse use = use_of(loader, python.environment, row.name, *opened, "libnccl.so.2");
-  if (!wheel.empty() && use.place.rule == "path") use.place.of = "cuda-pathfinder";
+  if (!wheel.empty() && use.place.rule == "path") {
+    use.place.of = "cuda-pathfinder";
+    use.asks = file;
+  }
   return use;
 }
 
