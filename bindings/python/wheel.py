@@ -1,0 +1,29 @@
+"""Writes wheels: a zip of a package's files with what pip wants to know of them."""
+
+import base64
+import hashlib
+import pathlib
+import zipfile
+
+
+def _record(name, data):
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    return f"{name},sha256={digest},{len(data)}\n"
+
+
+def write(wheel_directory, metadata, tag, files):
+    """`metadata`: METADATA's text after its version, with Name and Version; `tag`: py3-none-any, cp311-cp311-linux_x86_64;
+    `files`: path in the wheel -> bytes, more of the dist-info folder as `dist-info/NAME`. Returns the wheel's name."""
+    fields = dict(line.split(": ", 1) for line in metadata.splitlines()[:2])
+    package = f"{fields['Name'].replace('-', '_')}-{fields['Version']}"
+    folder = f"{package}.dist-info"
+    pure = str(tag.endswith("-any")).lower()
+    wheel = f"Wheel-Version: 1.0\nGenerator: wreath\nRoot-Is-Purelib: {pure}\nTag: {tag}\n"
+    files = {path.replace("dist-info/", f"{folder}/"): data for path, data in files.items()}
+    files |= {f"{folder}/METADATA": f"Metadata-Version: 2.1\n{metadata}".encode(), f"{folder}/WHEEL": wheel.encode()}
+    record = "".join(_record(name, data) for name, data in files.items()) + f"{folder}/RECORD,,\n"
+    name = f"{package}-{tag}.whl"
+    with zipfile.ZipFile(pathlib.Path(wheel_directory) / name, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in {**files, f"{folder}/RECORD": record.encode()}.items():
+            archive.writestr(path, data)
+    return name

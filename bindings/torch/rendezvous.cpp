@@ -1,0 +1,93 @@
+// Rank 0 sets the key, the others look for it; a value that is no id is the sentence of rank 0's error.
+#include "bindings/torch/rendezvous.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "wreath/unique_id.hpp"
+
+namespace wreath_torch {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using wreath::Error;
+using wreath::ErrorCode;
+using wreath::Result;
+using wreath::UniqueId;
+
+constexpr milliseconds kFirstLook{1};
+constexpr milliseconds kLongestSleep{50};
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+Error given_up() { return {ErrorCode::Aborted, "the group was aborted before its ranks had met", -1}; }
+
+Result<UniqueId> make_id(const Meeting& meeting) {
+  auto made = UniqueId::create_for_hosts();
+  meeting.store->set(meeting.key, bytes_of(made ? made->to_string() : "rank 0: " + made.error().message));
+  return made;
+}
+
+Result<UniqueId> look_for_id(const Meeting& meeting) {
+  const auto end = steady_clock::now() + meeting.timeout;
+  milliseconds sleep = kFirstLook;
+  while (!meeting.store->check({meeting.key})) {
+    if (meeting.interrupt->wait(sleep)) return given_up();
+    if (steady_clock::now() > end) {
+      return Error{ErrorCode::StartupFailed,
+                   "rank " + std::to_string(meeting.rank) + " waited " + std::to_string(meeting.timeout.count()) +
+                       " ms for rank 0 of " + std::to_string(meeting.ranks) + ", which has not come",
+                   0};
+    }
+    sleep = std::min(2 * sleep, kLongestSleep);
+  }
+  const std::vector<std::uint8_t> value = meeting.store->get(meeting.key);
+  const std::string text(value.begin(), value.end());
+  if (text.starts_with("rank 0: ")) return Error{ErrorCode::StartupFailed, text, 0};
+  return UniqueId::parse(text);
+}
+
+}  // namespace
+
+Interrupt::Interrupt() : descriptor_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (descriptor_ < 0) throw std::runtime_error(std::string("wreath: eventfd: ") + std::strerror(errno));
+}
+
+Interrupt::~Interrupt() { ::close(descriptor_); }
+
+void Interrupt::raise() noexcept { static_cast<void>(::eventfd_write(descriptor_, 1)); }
+
+bool Interrupt::wait(milliseconds time) const noexcept {
+  pollfd one{descriptor_, POLLIN, 0};
+  return ::poll(&one, 1, static_cast<int>(time.count())) > 0;
+}
+
+Result<wreath::Communicator> meet(const Meeting& meeting) {
+  const auto id = meeting.rank == 0 ? make_id(meeting) : look_for_id(meeting);
+  if (!id) return id.error();
+  auto met =
+      wreath::Communicator::create(*id, meeting.rank, meeting.ranks, meeting.options, meeting.interrupt->descriptor());
+  // Nobody leaves before the key is gone: who comes again at once must not find it.
+  if (meeting.rank == 0) meeting.store->deleteKey(meeting.key);
+  if (!met) return met;
+  WREATH_TRY(met->barrier());
+  return met;
+}
+
+wreath::Timeouts clocks_of(milliseconds timeout) {
+  wreath::Timeouts clocks;
+  const std::int64_t all = std::max<std::int64_t>(timeout.count(), 1);
+  clocks.bootstrap_ms = clocks.arrival_ms = all;
+  clocks.late_warning_ms = std::min(clocks.late_warning_ms, std::max<std::int64_t>(all / 2, 1));
+  clocks.stall_ms = std::min(clocks.stall_ms, all);
+  return clocks;
+}
+
+}  // namespace wreath_torch

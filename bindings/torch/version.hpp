@@ -1,0 +1,15 @@
+// What differs between the versions of torch that this compiles against, 2.6 and newer: nothing else asks which it is.
+#pragma once
+
+#include <torch/version.h>
+
+#define WREATH_TORCH_AT_LEAST(minor) (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= (minor))
+
+static_assert(WREATH_TORCH_AT_LEAST(6), "torch 2.6 or newer is needed");
+
+// Functions that c10d::Backend has since 2.8. Before, they are functions of ours that nobody calls.
+#if WREATH_TORCH_AT_LEAST(8)
+#define WREATH_TORCH_OVERRIDE_2_8 override
+#else
+#define WREATH_TORCH_OVERRIDE_2_8
+#endif
