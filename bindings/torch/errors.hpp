@@ -15,10 +15,8 @@ struct GroupNames {
   std::vector<std::int64_t> global_ranks;  // by rank in the group; empty: they are the same
 };
 
-// A torch.distributed.DistBackendError (a RuntimeError) with the error's sentence, and which rank of all that is.
+// A torch.distributed.DistBackendError (a RuntimeError) with the error's sentence, and which ranks of all the group's
+// are.
 std::exception_ptr as_torch_error(const wreath::Error& error, const GroupNames& group);
-
-// The sentence of an exception, without a stack.
-std::string sentence_of(const std::exception_ptr& exception);
 
 }  // namespace wreath_torch
