@@ -43,6 +43,7 @@ const std::vector<Layer>& layers() {
       {"bindings/c/", {"wreath/", "bindings/c/"}},
       // NCCL's variables stand in the library's own table of settings.
       {"bindings/nccl/", {"wreath/", "bindings/nccl/", "src/base/config.hpp", "src/base/log.hpp"}},
+      {"bindings/torch/", {"wreath/", "bindings/torch/"}},
       {"perf/", {"wreath/", "perf/", "tools/command_line/"}},
       {"perf/common/",
        {"wreath/", "perf/", "tools/command_line/", "src/base/markup.hpp",
