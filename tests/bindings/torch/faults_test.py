@@ -12,10 +12,10 @@ import unittest
 import torch
 import torch.distributed as dist
 
-SOON = 40  # seconds: far below the group's timeout, far above what a loaded machine needs
+SOON = 250  # seconds: far below the group's timeout, far above what a loaded machine needs
 
 
-def start(rank, ranks, folder, timeout=300):
+def start(rank, ranks, folder, timeout=1000):
     import wreath_torch  # noqa: F401
 
     torch.set_num_threads(1)
@@ -73,7 +73,7 @@ def one_is_late(rank, ranks, folder):
 
 
 def one_is_later_than_the_group_allows(rank, ranks, folder):
-    start(rank, ranks, folder, timeout=20 if rank == 0 else 300)
+    start(rank, ranks, folder, timeout=20 if rank == 0 else 1000)
     begin = time.monotonic()
     if rank == 0:
         yield message_of(dist.barrier)
@@ -174,7 +174,7 @@ class Faults(unittest.TestCase):
         self.assertRegex(said[1][0], "rank 0")
 
     def test_a_rank_that_is_late_is_named(self):
-        said = self.run_ranks(one_is_later_than_the_group_allows, limit=2 * SOON)
+        said = self.run_ranks(one_is_later_than_the_group_allows)
         self.assertRegex(said[0][0], "rank 1")
         self.assertGreater(float(said[0][1]), 18)
 
