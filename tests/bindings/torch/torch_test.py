@@ -39,7 +39,7 @@ KNOWN = {
     "dense tensors only": "sparse tensors",
     "there is no (BAND|BOR|BXOR) for tensors of": "bitwise operators of integers",
     "only implemented for GLOO|only GLOO supports": "monitored_barrier, which torch keeps for Gloo",
-    "'(custom|wreath)' != 'gloo'|'gloo' != '(custom|wreath)'": "asks whether the backend is called gloo",
+    "'(custom|wreath)' != '(gloo|wreath)'": "asks whether the backend is called gloo",
     r"has not entered the call within .* does not match|does not match .*has not entered the call": "asks for Gloo's words for a timeout",
 }
 
