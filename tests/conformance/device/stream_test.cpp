@@ -209,7 +209,8 @@ std::vector<nlohmann::json> events_of(const Folder& folder, const char* category
   std::vector<nlohmann::json> events;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
     std::ifstream file(entry.path());
-    for (nlohmann::json& event : nlohmann::json::parse(file)["traceEvents"]) {
+    nlohmann::json trace = nlohmann::json::parse(file);
+    for (nlohmann::json& event : trace["traceEvents"]) {
       if (event["ph"] == "X" && event["cat"] == category) events.push_back(std::move(event));
     }
   }
