@@ -1,3 +1,4 @@
+// What is outstanding, by counts and a ring of marks.
 #include "transports/tcp/window.hpp"
 
 #include "transports/tcp/wire.hpp"
