@@ -69,6 +69,9 @@ TEST(DoctorCommand, LooksAtACopyOfAnotherMachine) {
 TEST(DoctorCommand, RefusesWhatItCannotLookAt) {
   EXPECT_EQ(run_command("doctor --memory --root /").exit_code, 2);
   EXPECT_EQ(run_command("doctor --memory --ranks 0").exit_code, 2);
+  EXPECT_EQ(run_command("doctor --nccl /bin/sh --root /").exit_code, 2);
+  EXPECT_EQ(run_command("doctor --nccl /bin/sh --memory").exit_code, 2);
+  EXPECT_EQ(run_command("doctor --nccl ''").exit_code, 2);
   EXPECT_EQ(run_command("doctor --memory --ranks 100000").exit_code, 2);
 }
 
