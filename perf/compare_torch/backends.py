@@ -6,7 +6,7 @@ step of gpt.py's model under DistributedDataParallel. A round measures both, the
 
 import argparse
 import json
-import platform
+import os
 import statistics
 import time
 
@@ -93,6 +93,12 @@ def tell(rows):
         print(f"{each['what']:24} {each['bytes']:>10} {medians['wreath']:12.1f} {medians['gloo']:12.1f} {each['gloo_over_wreath']:12.2f}")
 
 
+def machine():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        models = [line.split(": ", 1)[1].strip() for line in file if line.startswith("model name")]
+    return {"processor": models[0] if models else "", "processors": len(models)}
+
+
 def main():
     options = arguments()
     torch.set_num_threads(1)
@@ -110,7 +116,8 @@ def main():
     if dist.get_rank() == 0:
         tell(rows)
         if options.json:
-            about = {"torch": torch.__version__, "ranks": dist.get_world_size(), "processor": platform.processor() or platform.machine()}
+            about = {"torch": torch.__version__, "ranks": dist.get_world_size(), **machine()}
+            about["transport"] = os.environ.get("WREATH_TRANSPORT", "automatic")
             with open(options.json, "w", encoding="utf-8") as file:
                 json.dump({**about, "rounds": options.rounds, "results": rows}, file, indent=1)
                 file.write("\n")
