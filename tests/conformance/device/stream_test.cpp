@@ -251,7 +251,7 @@ TEST(Traces, NameSendsAndReceivesBesideCalls) {
     Group group;
     communicator.send<float>(values, 1 - communicator.rank()).value();
     communicator.recv<float>(received, 1 - communicator.rank()).value();
-    group.launch().value();
+    group.launch().value().wait().value();
   });
   std::multiset<std::string> names;
   for (const nlohmann::json& call : events_of(folder, "call")) {
