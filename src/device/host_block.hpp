@@ -3,7 +3,10 @@
 
 #include <barrier>
 #include <cstddef>
+#include <cstdint>
 #include <thread>
+
+#include "src/base/clock.hpp"
 
 namespace wreath {
 
@@ -27,6 +30,7 @@ class HostBlock {
   void barrier() { shared_.meet.arrive_and_wait(); }
   // While there is nothing to do.
   static void pause() { std::this_thread::yield(); }
+  static std::uint64_t clock_ns() { return static_cast<std::uint64_t>(now_ns()); }
   std::byte* shared_memory() { return shared_.memory; }
 
  private:

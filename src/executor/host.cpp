@@ -14,6 +14,20 @@ constexpr std::uint64_t kLineBytes = 64;
 
 std::byte* line_from(std::byte* memory) { return memory + (0 - reinterpret_cast<std::uintptr_t>(memory)) % kLineBytes; }
 
+void place_lanes(Plan& plan, OperationState& state) {
+  const Geometry& geometry = state.geometry;
+  const auto bytes_of = [&](Buffer buffer, std::uint32_t slots) {
+    state.slots[static_cast<int>(buffer)] = slots;
+    const std::uint64_t places = std::uint64_t{slots} * plan.lowered.lanes.size();
+    return round_up(places * geometry.tile * geometry.bytes_of(form_of(buffer)), kLineBytes);
+  };
+  const std::uint64_t scratch_bytes = bytes_of(Buffer::Scratch, plan.lowered.scratch_slots);
+  const std::uint64_t partial_bytes = bytes_of(Buffer::Partial, plan.lowered.partial_slots);
+  std::byte* memory = plan.scratch.reserve(scratch_bytes + partial_bytes);
+  state.buffers[static_cast<int>(Buffer::Scratch)] = memory;
+  state.buffers[static_cast<int>(Buffer::Partial)] = memory == nullptr ? nullptr : memory + scratch_bytes;
+}
+
 }  // namespace
 
 Conversions conversions_of(const Arithmetic& arithmetic) noexcept {
@@ -40,6 +54,30 @@ std::byte* LaneScratch::reserve(std::uint64_t bytes) {
   return line_from(memory_.get());
 }
 
+OperationState begin_operation(Plan& plan, const OperationState& call, const Conversions& conversions) {
+  OperationState state = call;
+  state.steps = plan.lowered.steps.data();
+  state.several = plan.lowered.several.data();
+  state.targets = plan.targets.data();
+  state.sources = plan.sources.data();
+  state.step_major = plan.lowered.step_major;
+  state.conversions = conversions;
+  place_lanes(plan, state);
+  return state;
+}
+
+LaneState begin_lane(const Plan& plan, const OperationState& state, std::size_t index) {
+  const LoweredLane& lowered = plan.lowered.lanes[index];
+  LaneState lane;
+  lane.index = static_cast<std::uint16_t>(index);
+  lane.first = lane.step = lowered.first_step;
+  lane.end = lowered.first_step + lowered.step_count;
+  lane.data_lane = lowered.data_lane;
+  lane.local = lowered.local;
+  lane.done = lowered.step_count == 0 || state.geometry.tiles == 0;
+  return lane;
+}
+
 bool LaneScheduler::prepare_to_pull() {
   if (pulled_ == nullptr) pulled_.reset(new (std::nothrow) std::byte[HostProcessor::kPulledBytes + kLineBytes]);
   return pulled_ != nullptr;
@@ -48,49 +86,22 @@ bool LaneScheduler::prepare_to_pull() {
 void LaneScheduler::start(Plan& plan, const OperationState& state, const HostProcessor& processor,
                           std::size_t resident) {
   plan_ = &plan;
-  state_ = state;
-  state_.steps = plan.lowered.steps.data();
-  state_.several = plan.lowered.several.data();
-  state_.targets = plan.targets.data();
-  state_.sources = plan.sources.data();
-  state_.step_major = plan.lowered.step_major;
-  state_.conversions = conversions_of(processor.arithmetic);
+  state_ = begin_operation(plan, state, conversions_of(processor.arithmetic));
   processor_ = processor;
   processor_.pulled = pulled_ == nullptr ? nullptr : line_from(pulled_.get());
-  place_lanes(plan);
   lanes_.assign(plan.lowered.lanes.size(), LaneState{});
   running_.clear();
   turn_ = 0;
   begun_ = 0;
   names_ = false;
   failed_ = nullptr;
-  while (begun_ < lanes_.size() && running_.size() < resident) begin_lane();
+  while (begun_ < lanes_.size() && running_.size() < resident) add_lane();
 }
 
-void LaneScheduler::place_lanes(Plan& plan) {
-  const Geometry& geometry = state_.geometry;
-  const auto bytes_of = [&](Buffer buffer, std::uint32_t slots) {
-    state_.slots[static_cast<int>(buffer)] = slots;
-    const std::uint64_t places = std::uint64_t{slots} * plan.lowered.lanes.size();
-    return round_up(places * geometry.tile * geometry.bytes_of(form_of(buffer)), kLineBytes);
-  };
-  const std::uint64_t scratch_bytes = bytes_of(Buffer::Scratch, plan.lowered.scratch_slots);
-  const std::uint64_t partial_bytes = bytes_of(Buffer::Partial, plan.lowered.partial_slots);
-  std::byte* memory = plan.scratch.reserve(scratch_bytes + partial_bytes);
-  state_.buffers[static_cast<int>(Buffer::Scratch)] = memory;
-  state_.buffers[static_cast<int>(Buffer::Partial)] = memory == nullptr ? nullptr : memory + scratch_bytes;
-}
-
-// Makes the next lane resident; one with nothing to do is over at once.
-void LaneScheduler::begin_lane() {
-  const LoweredLane& lowered = plan_->lowered.lanes[begun_];
-  LaneState& lane = lanes_[begun_];
-  lane.index = static_cast<std::uint16_t>(begun_++);
-  lane.first = lane.step = lowered.first_step;
-  lane.end = lowered.first_step + lowered.step_count;
-  lane.data_lane = lowered.data_lane;
-  lane.done = lowered.step_count == 0 || state_.geometry.tiles == 0;
-  lane.local = lowered.local;
+// Makes the next lane resident, if it has anything to do.
+void LaneScheduler::add_lane() {
+  lanes_[begun_] = begin_lane(*plan_, state_, begun_);
+  const LaneState& lane = lanes_[begun_++];
   if (!lane.done) running_.push_back(lane.index);
 }
 
@@ -98,7 +109,7 @@ void LaneScheduler::begin_lane() {
 void LaneScheduler::end_lane(std::size_t place) {
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(place));
   const std::size_t left = running_.size();
-  while (begun_ < lanes_.size() && running_.size() == left) begin_lane();
+  while (begun_ < lanes_.size() && running_.size() == left) add_lane();
 }
 
 Advance LaneScheduler::advance(LaneState& lane) {

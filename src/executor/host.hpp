@@ -71,6 +71,13 @@ struct Plan {
   LaneScratch scratch;
 };
 
+// The state of an operation of `plan` on this rank. Of `call` the call's fields are given: geometry, Input and Output
+// with their regions, signatures, epoch; the others are set here, and Scratch and Partial get their places.
+OperationState begin_operation(Plan& plan, const OperationState& call, const Conversions& conversions);
+
+// Lane `index` of the plan before its first step; one with nothing to do is done.
+LaneState begin_lane(const Plan& plan, const OperationState& state, std::size_t index);
+
 // One operation's lanes on this rank, advanced by whoever drives the communicator.
 class LaneScheduler {
  public:
@@ -79,8 +86,8 @@ class LaneScheduler {
   // Needed, once, before messages may come that lie in their senders' processes. False: there is no memory for it.
   bool prepare_to_pull();
 
-  // Starts all lanes of `plan`. Of `state` the call's fields are given: geometry, Input and Output with their regions,
-  // signatures, epoch; the others are set here. At any time only the `resident` lowest-numbered unfinished lanes run.
+  // Starts all lanes of `plan`; `state` as begin_operation() has it. At any time only the `resident` lowest-numbered
+  // unfinished lanes run.
   // Plan, signature tables and geometry's tables must live until the operation is over.
   void start(Plan& plan, const OperationState& state, const HostProcessor& processor,
              std::size_t resident = kAllResident);
@@ -110,8 +117,7 @@ class LaneScheduler {
   const OperationState& state() const { return state_; }
 
  private:
-  void place_lanes(Plan& plan);
-  void begin_lane();
+  void add_lane();
   void end_lane(std::size_t place);
   bool advance_local();
   Advance advance(LaneState& lane);

@@ -94,6 +94,7 @@ class World {
       }
     }
   }
+  Plan& plan(std::size_t rank) { return ranks_[rank]->plan; }
   // From now on peers throw away what they read of its memory.
   void abort(std::size_t rank) { ranks_[rank]->segment->set_aborted(); }
   LaneScheduler& scheduler(std::size_t rank) { return ranks_[rank]->lanes; }

@@ -1,36 +1,33 @@
-// The CUDA primitives, compiled for the host with a block of threads that take turns: the same bits as the reference.
+// The primitives of blocks, with threads that take turns: the same bits as the reference.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "kernels/block/primitives.hpp"
 #include "kernels/kernels.hpp"
 #include "tests/unit/kernels/values.hpp"
-
-// Words of CUDA that the primitives use. Lanes of a block run one after the other: they do not interact.
-#define __device__
-struct Dim {
-  unsigned x;
-};
-static thread_local Dim threadIdx{0};
-static constexpr Dim blockDim{7};
-struct __attribute__((may_alias, aligned(16))) uint4 {
-  std::uint32_t words[4];
-};
-inline int __clz(int value) { return std::countl_zero(static_cast<unsigned>(value)); }
-
-#include "kernels/cuda/primitives.cuh"
 
 namespace wreath {
 namespace {
 
+// Threads of a block run one after the other: they do not interact.
+class OneThread {
+ public:
+  explicit OneThread(unsigned thread) : thread_(thread) {}
+  unsigned thread() const { return thread_; }
+  static unsigned threads() { return 7; }
+
+ private:
+  unsigned thread_;
+};
+
 template <typename Body>
 void run_block(Body body) {
-  for (threadIdx.x = 0; threadIdx.x < blockDim.x; ++threadIdx.x) body();
+  for (unsigned thread = 0; thread < OneThread::threads(); ++thread) body(OneThread(thread));
 }
 
 // Memory aligned to 16 bytes; sources start `offset` bytes in.
@@ -44,26 +41,26 @@ struct Inputs {
       sources.push_back(first);
     }
   }
-  std::vector<std::vector<uint4>> memory;
+  std::vector<std::vector<Word16>> memory;
   std::vector<const std::byte*> sources;
 };
 
-using Combine = void (*)(const Arithmetic&, const BlockWork&);
+using Combine = void (*)(const OneThread&, const Arithmetic&, const BlockWork&);
 
 Combine combine_of(DataType dtype) {
   switch (dtype) {
-    case DataType::Int8: return block_combine<std::int8_t>;
-    case DataType::Uint8: return block_combine<std::uint8_t>;
-    case DataType::Int32: return block_combine<std::int32_t>;
-    case DataType::Uint32: return block_combine<std::uint32_t>;
-    case DataType::Int64: return block_combine<std::int64_t>;
-    case DataType::Uint64: return block_combine<std::uint64_t>;
-    case DataType::Float16: return block_combine<Float16>;
-    case DataType::Float32: return block_combine<float>;
-    case DataType::Float64: return block_combine<double>;
-    case DataType::BFloat16: return block_combine<BFloat16>;
-    case DataType::Float8E4M3: return block_combine<Float8E4M3>;
-    case DataType::Float8E5M2: return block_combine<Float8E5M2>;
+    case DataType::Int8: return block_combine<std::int8_t, OneThread>;
+    case DataType::Uint8: return block_combine<std::uint8_t, OneThread>;
+    case DataType::Int32: return block_combine<std::int32_t, OneThread>;
+    case DataType::Uint32: return block_combine<std::uint32_t, OneThread>;
+    case DataType::Int64: return block_combine<std::int64_t, OneThread>;
+    case DataType::Uint64: return block_combine<std::uint64_t, OneThread>;
+    case DataType::Float16: return block_combine<Float16, OneThread>;
+    case DataType::Float32: return block_combine<float, OneThread>;
+    case DataType::Float64: return block_combine<double, OneThread>;
+    case DataType::BFloat16: return block_combine<BFloat16, OneThread>;
+    case DataType::Float8E4M3: return block_combine<Float8E4M3, OneThread>;
+    case DataType::Float8E5M2: return block_combine<Float8E5M2, OneThread>;
   }
   return nullptr;
 }
@@ -87,7 +84,7 @@ void expect_combines(const Arithmetic& of, const Case& point, std::size_t elemen
   std::vector<std::byte> expected(bytes + 16);
   const Operands operands{point.messages, own, Form::Data};
   combine_reference(of, expected.data(), point.target, sources.data(), point.k, operands, elements);
-  std::vector<uint4> output(bytes / 16 + 1);
+  std::vector<Word16> output(bytes / 16 + 1);
   const BlockWork work{BlockWork::Kind::Combine,
                        point.target,
                        reinterpret_cast<std::byte*>(output.data()),
@@ -95,13 +92,13 @@ void expect_combines(const Arithmetic& of, const Case& point, std::size_t elemen
                        point.k,
                        operands,
                        elements};
-  run_block([&] { combine_of(of.dtype)(of, work); });
+  run_block([&](const OneThread& thread) { combine_of(of.dtype)(thread, of, work); });
   ASSERT_EQ(0, std::memcmp(output.data(), expected.data(), bytes))
       << name(of.dtype) << " " << name(of.reduction.op) << " k " << point.k << " elements " << elements << " offset "
       << point.offset << " messages " << static_cast<int>(point.messages) << " to " << static_cast<int>(point.target);
 }
 
-TEST(CudaPrimitives, CombineLikeTheReference) {
+TEST(BlockPrimitives, CombineLikeTheReference) {
   for (const DataType dtype : all_dtypes()) {
     for (const ReduceOp op : all_ops()) {
       const Reduction reduction = op == ReduceOp::PremultipliedSum ? Reduction::premultiplied_sum(3.0) : Reduction(op);
@@ -111,7 +108,7 @@ TEST(CudaPrimitives, CombineLikeTheReference) {
           for (const Form target : {Form::Data, Form::Partial}) {
             if (k == 1 && of.moves(Form::Data, target)) continue;  // a copy
             for (const std::size_t offset : {0u, 8u}) {
-              for (const std::size_t elements : {0u, 1u, 29u, 130u}) {
+              for (const std::size_t elements : {0u, 1u, 29u, 130u, 400u}) {
                 ASSERT_NO_FATAL_FAILURE(expect_combines(of, {k, messages, target, offset}, elements));
               }
             }
@@ -122,15 +119,15 @@ TEST(CudaPrimitives, CombineLikeTheReference) {
   }
 }
 
-TEST(CudaPrimitives, CopyEveryByteAtAnyAlignment) {
-  for (const std::size_t bytes : {0u, 1u, 15u, 16u, 17u, 112u, 1000u}) {
+TEST(BlockPrimitives, CopyEveryByteAtAnyAlignment) {
+  for (const std::size_t bytes : {0u, 1u, 15u, 16u, 17u, 112u, 1000u, 3000u}) {
     for (const std::size_t offset : {0u, 1u, 4u}) {
       const Inputs inputs(DataType::Uint8, 1, bytes, offset);
-      std::vector<uint4> output(bytes / 16 + 2);
+      std::vector<Word16> output(bytes / 16 + 2);
       auto* target = reinterpret_cast<std::byte*>(output.data());
       target[bytes] = std::byte{0xa5};
       const BlockWork work{BlockWork::Kind::Copy, Form::Data, target, inputs.sources.data(), 1, {}, bytes};
-      run_block([&] { block_copy(work); });
+      run_block([&](const OneThread& thread) { block_copy(thread, work); });
       EXPECT_EQ(0, std::memcmp(target, inputs.sources[0], bytes)) << bytes << " at " << offset;
       EXPECT_EQ(target[bytes], std::byte{0xa5});
     }

@@ -1,6 +1,9 @@
-// Moving and combining bytes with all threads of a block, up to 16 bytes at a time where the pointers allow it.
+// Moving and combining bytes with all threads of a block, 16 bytes at a time where the pointers allow it and several
+// loads before the first store: what hides the time that a load takes. One source for a GPU and for the host, where a
+// block is a group of threads. `Block` says who a thread is: thread(), threads().
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,8 +14,18 @@
 
 #if defined(__CUDACC__)
 #define WREATH_UNROLL _Pragma("unroll")
+#define WREATH_NOINLINE __noinline__
+namespace wreath {
+using Word16 = uint4;
+}
 #else
 #define WREATH_UNROLL
+#define WREATH_NOINLINE
+namespace wreath {
+struct __attribute__((may_alias, aligned(16))) Word16 {
+  std::uint64_t half[2];
+};
+}  // namespace wreath
 #endif
 
 namespace wreath {
@@ -38,29 +51,29 @@ struct Pack {
 // Memory is read and written in words of so many bytes.
 template <int kBytes>
 using AccessWord = std::conditional_t<
-    kBytes % 16 == 0, uint4,
+    kBytes % 16 == 0, Word16,
     std::conditional_t<kBytes % 8 == 0, std::uint64_t,
                        std::conditional_t<kBytes % 4 == 0, std::uint32_t,
                                           std::conditional_t<kBytes % 2 == 0, std::uint16_t, std::uint8_t>>>>;
 
 template <typename T, int N>
-__device__ inline Pack<T, N> load(const std::byte* source, std::size_t index) {
+WREATH_HOST_DEVICE inline Pack<T, N> load(const std::byte* source, std::size_t index) {
   using Access = AccessWord<static_cast<int>(sizeof(T)) * N>;
   constexpr unsigned kWords = sizeof(T) * N / sizeof(Access);
   Access words[kWords];
   WREATH_UNROLL
   for (unsigned i = 0; i < kWords; ++i) words[i] = reinterpret_cast<const Access*>(source)[index * kWords + i];
   Pack<T, N> pack;
-  memcpy(&pack, words, sizeof(pack));
+  std::memcpy(&pack, words, sizeof(pack));
   return pack;
 }
 
 template <typename T, int N>
-__device__ inline void store(std::byte* target, std::size_t index, const Pack<T, N>& pack) {
+WREATH_HOST_DEVICE inline void store(std::byte* target, std::size_t index, const Pack<T, N>& pack) {
   using Access = AccessWord<static_cast<int>(sizeof(T)) * N>;
   constexpr unsigned kWords = sizeof(T) * N / sizeof(Access);
   Access words[kWords];
-  memcpy(words, &pack, sizeof(pack));
+  std::memcpy(words, &pack, sizeof(pack));
   WREATH_UNROLL
   for (unsigned i = 0; i < kWords; ++i) reinterpret_cast<Access*>(target)[index * kWords + i] = words[i];
 }
@@ -72,10 +85,21 @@ class PackCombiner {
  public:
   using A = Accumulator<T>;
 
-  __device__ PackCombiner(const Arithmetic& arithmetic, const BlockWork& work) : arithmetic_(arithmetic), work_(work) {}
+  WREATH_HOST_DEVICE PackCombiner(const Arithmetic& arithmetic, const BlockWork& work)
+      : arithmetic_(arithmetic), work_(work) {}
 
-  __device__ void run(std::size_t index) const {
-    const Pack<A, N> result = tree(index);
+  // Packs first, first + stride, ...: kPacks of them, all read before the first is written.
+  template <int kPacks>
+  WREATH_HOST_DEVICE void run(std::size_t first, std::size_t stride) const {
+    Pack<A, N> results[unsigned{kPacks}];
+    WREATH_UNROLL
+    for (unsigned i = 0; i < kPacks; ++i) results[i] = tree(first + i * stride);
+    WREATH_UNROLL
+    for (unsigned i = 0; i < kPacks; ++i) finish(first + i * stride, results[i]);
+  }
+
+ private:
+  WREATH_HOST_DEVICE void finish(std::size_t index, const Pack<A, N>& result) const {
     if (work_.target_form == Form::Partial) {
       Pack<A, N> partial;
       WREATH_UNROLL
@@ -91,8 +115,7 @@ class PackCombiner {
     store(work_.target, index, finished);
   }
 
- private:
-  __device__ Pack<A, N> read(int source, std::size_t index) const {
+  WREATH_HOST_DEVICE Pack<A, N> read(int source, std::size_t index) const {
     const Form form = source == work_.operands.own ? work_.operands.own_form : work_.operands.messages;
     if (form == Form::Partial) return load<A, N>(work_.sources[source], index);
     const Pack<T, N> data = load<T, N>(work_.sources[source], index);
@@ -107,7 +130,7 @@ class PackCombiner {
     return wide;
   }
 
-  __device__ Pack<A, N> pair(const Pack<A, N>& a, const Pack<A, N>& b) const {
+  WREATH_HOST_DEVICE Pack<A, N> pair(const Pack<A, N>& a, const Pack<A, N>& b) const {
     switch (arithmetic_.reduction.op) {
       case ReduceOp::Prod: return pair<ReduceOp::Prod>(a, b);
       case ReduceOp::Min: return pair<ReduceOp::Min>(a, b);
@@ -116,7 +139,7 @@ class PackCombiner {
     }
   }
   template <ReduceOp kOp>
-  __device__ static Pack<A, N> pair(const Pack<A, N>& a, const Pack<A, N>& b) {
+  WREATH_HOST_DEVICE static Pack<A, N> pair(const Pack<A, N>& a, const Pack<A, N>& b) {
     Pack<A, N> both;
     WREATH_UNROLL
     for (int i = 0; i < N; ++i) both.value[i] = combine_pair(kOp, a.value[i], b.value[i]);
@@ -125,9 +148,9 @@ class PackCombiner {
 
   // The canonical tree as a binary counter over its leaves: after leaf i, as many results merge as i + 1 has
   // trailing zeros.
-  __device__ Pack<A, N> tree(std::size_t index) const {
+  WREATH_HOST_DEVICE Pack<A, N> tree(std::size_t index) const {
     const int k = K > 0 ? K : work_.k;
-    const int leaves = 1 << (31 - __clz(k));
+    const int leaves = static_cast<int>(std::bit_floor(static_cast<unsigned>(k)));
     const int paired = k - leaves;
     Pack<A, N> stack[K > 0 ? 1 : 9];
     int depth = 0;
@@ -144,45 +167,57 @@ class PackCombiner {
   const BlockWork& work_;
 };
 
-template <typename T, int N, int K>
-__device__ inline void combine_packs(const Arithmetic& arithmetic, const BlockWork& work, std::size_t first,
-                                     std::size_t end) {
+// Packs [first, end), kPacks of each thread in flight.
+template <typename T, int N, int K, int kPacks, typename Block>
+WREATH_HOST_DEVICE inline void combine_packs(const Block& block, const Arithmetic& arithmetic, const BlockWork& work,
+                                             std::size_t first, std::size_t end) {
   const PackCombiner<T, N, K> combiner(arithmetic, work);
-  for (std::size_t i = first + threadIdx.x; i < end; i += blockDim.x) combiner.run(i);
+  const std::size_t threads = block.threads();
+  std::size_t i = first + block.thread();
+  for (; i + (kPacks - 1) * threads < end; i += kPacks * threads) combiner.template run<kPacks>(i, threads);
+  for (; i < end; i += threads) combiner.template run<1>(i, threads);
 }
 
-template <typename T, int N>
-__device__ inline void combine_by_k(const Arithmetic& arithmetic, const BlockWork& work, std::size_t first,
-                                    std::size_t end) {
-  switch (work.k) {
-    case 1: return combine_packs<T, N, 1>(arithmetic, work, first, end);
-    case 2: return combine_packs<T, N, 2>(arithmetic, work, first, end);
-    default: return combine_packs<T, N, 0>(arithmetic, work, first, end);
-  }
-}
-
-__device__ inline bool aligned_to_16(const BlockWork& work) {
+WREATH_HOST_DEVICE inline bool aligned_to_16(const BlockWork& work) {
   std::uint64_t bits = reinterpret_cast<std::uint64_t>(work.target);
   for (int i = 0; i < work.k; ++i) bits |= reinterpret_cast<std::uint64_t>(work.sources[i]);
   return bits % 16 == 0;
 }
 
-__device__ inline void block_copy(const BlockWork& work) {
-  const std::size_t words = aligned_to_16(work) ? work.units / 16 : 0;
-  const std::byte* source = work.sources[0];
-  for (std::size_t i = threadIdx.x; i < words; i += blockDim.x) {
-    reinterpret_cast<uint4*>(work.target)[i] = reinterpret_cast<const uint4*>(source)[i];
+template <typename Block>
+WREATH_HOST_DEVICE inline void block_copy(const Block& block, const BlockWork& work) {
+  constexpr unsigned kWords = 8;  // of each thread in flight
+  const std::size_t words = aligned_to_16(work) ? work.units / sizeof(Word16) : 0;
+  const std::size_t threads = block.threads();
+  const auto* source = reinterpret_cast<const Word16*>(work.sources[0]);
+  auto* target = reinterpret_cast<Word16*>(work.target);
+  std::size_t i = block.thread();
+  for (; i + (kWords - 1) * threads < words; i += kWords * threads) {
+    Word16 held[kWords];
+    WREATH_UNROLL
+    for (unsigned word = 0; word < kWords; ++word) held[word] = source[i + word * threads];
+    WREATH_UNROLL
+    for (unsigned word = 0; word < kWords; ++word) target[i + word * threads] = held[word];
   }
-  for (std::size_t i = words * 16 + threadIdx.x; i < work.units; i += blockDim.x) work.target[i] = source[i];
+  for (; i < words; i += threads) target[i] = source[i];
+  for (i = words * sizeof(Word16) + block.thread(); i < work.units; i += threads) work.target[i] = work.sources[0][i];
 }
 
 // All pointers are aligned to elements of their form.
-template <typename T>
-__device__ inline void block_combine(const Arithmetic& arithmetic, const BlockWork& work) {
-  constexpr int kPack = sizeof(Accumulator<T>) == 8 ? 2 : 4;
-  const std::size_t packs = aligned_to_16(work) ? work.units / kPack : 0;
-  combine_by_k<T, kPack>(arithmetic, work, 0, packs);
-  combine_packs<T, 1, 0>(arithmetic, work, packs * kPack, work.units);
+template <typename T, typename Block>
+WREATH_HOST_DEVICE inline void block_combine(const Block& block, const Arithmetic& arithmetic, const BlockWork& work) {
+  constexpr int kPack = 16 / static_cast<int>(sizeof(T));
+  constexpr int kWidePack = 16 / static_cast<int>(sizeof(Accumulator<T>));  // of any number of sources
+  constexpr int kInFlight = sizeof(T) == 1 ? 1 : 2;  // packs: more would not fit a thread's registers
+  const bool aligned = aligned_to_16(work);
+  const int pack = work.k <= 2 ? kPack : kWidePack;
+  const std::size_t packs = aligned ? work.units / static_cast<std::size_t>(pack) : 0;
+  switch (work.k) {
+    case 1: combine_packs<T, kPack, 1, kInFlight>(block, arithmetic, work, 0, packs); break;
+    case 2: combine_packs<T, kPack, 2, kInFlight>(block, arithmetic, work, 0, packs); break;
+    default: combine_packs<T, kWidePack, 0, 1>(block, arithmetic, work, 0, packs); break;
+  }
+  combine_packs<T, 1, 0, 1>(block, arithmetic, work, packs * static_cast<std::size_t>(pack), work.units);
 }
 
 }  // namespace wreath

@@ -1,0 +1,24 @@
+// The same templates that nvcc compiles, with a block of host threads.
+#include "kernels/block/kernels.hpp"
+
+#include "kernels/block/run_lanes.hpp"
+#include "kernels/cuda/image.hpp"
+#include "src/device/host_block.hpp"
+
+namespace wreath {
+namespace {
+
+static_assert(sizeof(BlockShared) <= sizeof(HostBlockShared::memory));
+
+void run_lanes_on_host(HostBlock& block, const void* arguments) {
+  run_lanes(block, *static_cast<const LaneRun*>(arguments));
+}
+
+}  // namespace
+
+const Kernel& run_lanes_kernel() noexcept {
+  static const Kernel kernel{"wreath_run_lanes", cuda_image(), &run_lanes_on_host};
+  return kernel;
+}
+
+}  // namespace wreath

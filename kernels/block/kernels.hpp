@@ -1,0 +1,14 @@
+// The kernels that run on blocks of threads, for Device::launch.
+#pragma once
+
+#include "src/device/kernel.hpp"
+
+namespace wreath {
+
+// run_lanes(), of which the argument is a LaneRun (kernels/block/run_lanes.hpp): one block a lane.
+const Kernel& run_lanes_kernel() noexcept;
+
+// Threads of a block on a GPU.
+inline constexpr int kBlockThreads = 512;
+
+}  // namespace wreath

@@ -1,0 +1,195 @@
+// The executor as a block runs it: thread 0 decides by try_step, all threads move the bytes. One source for a GPU and
+// for the host. A `Block` is one thread's view of its block:
+//   unsigned block(), thread(), threads()
+//   void barrier()                all threads of the block; orders their memory
+//   void pause()                  there is nothing to do for now
+//   std::uint64_t clock_ns()
+//   std::byte* shared_memory()    the block's, of sizeof(BlockShared) bytes at least
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/block/primitives.hpp"
+#include "kernels/kernels.hpp"
+#include "src/executor/try_step.hpp"
+
+namespace wreath {
+
+// What a grid of blocks is given: block i runs lanes[i] to its end (LaneState::done or a fault) and, where it sent
+// memory by reference, until its readers are done. `operation` is complete: call, plan and conversions, without
+// single_copy_bytes. All its pointers and `lanes` are reachable from the device, and aligned to elements; all blocks
+// run at once, since lanes wait for each other. A lane that is neither done nor at fault gave up: *stop was not zero,
+// or nothing moved for stall_ns (0: never). Of `arithmetic`, combine is not used.
+struct LaneRun {
+  Arithmetic arithmetic;
+  OperationState operation;
+  LaneState* lanes;
+  const std::uint32_t* stop;
+  std::uint64_t stall_ns;
+};
+
+// What the threads of a block share.
+struct BlockShared {
+  BlockWork work;
+  const std::byte* sources[kMaximumFanIn + 1];  // of `work`
+};
+
+// A function of its own for each dtype: the leader and the workers share it.
+template <typename T, typename Block>
+WREATH_NOINLINE WREATH_HOST_DEVICE void combine_elements(const Block& block, const Arithmetic& arithmetic,
+                                                         const BlockWork& work) {
+  block_combine<T>(block, arithmetic, work);
+}
+
+template <typename Block>
+WREATH_HOST_DEVICE inline void combine(const Block& block, const Arithmetic& of, const BlockWork& work) {
+  switch (of.dtype) {
+    case DataType::Int8: return combine_elements<std::int8_t>(block, of, work);
+    case DataType::Uint8: return combine_elements<std::uint8_t>(block, of, work);
+    case DataType::Int32: return combine_elements<std::int32_t>(block, of, work);
+    case DataType::Uint32: return combine_elements<std::uint32_t>(block, of, work);
+    case DataType::Int64: return combine_elements<std::int64_t>(block, of, work);
+    case DataType::Uint64: return combine_elements<std::uint64_t>(block, of, work);
+    case DataType::Float16: return combine_elements<Float16>(block, of, work);
+    case DataType::Float32: return combine_elements<float>(block, of, work);
+    case DataType::Float64: return combine_elements<double>(block, of, work);
+    case DataType::BFloat16: return combine_elements<BFloat16>(block, of, work);
+    case DataType::Float8E4M3: return combine_elements<Float8E4M3>(block, of, work);
+    case DataType::Float8E5M2: return combine_elements<Float8E5M2>(block, of, work);
+  }
+}
+
+template <typename Block>
+WREATH_HOST_DEVICE inline void do_work(const Block& block, const Arithmetic& arithmetic, const BlockWork& work) {
+  if (work.kind == BlockWork::Kind::Combine) {
+    combine(block, arithmetic, work);
+  } else {
+    block_copy(block, work);
+  }
+}
+
+// The leader's Processor: hands each piece of work to the block, takes part, and returns when all are done.
+// The barriers order the block's stores before the leader's later release stores.
+template <typename Block>
+class BlockProcessor {
+ public:
+  static constexpr std::size_t kBlockBytes = 1U << 20;  // a tile at once: each piece of work costs two barriers
+  static constexpr bool kStreams = false;
+  static constexpr bool kCombinesInSlots = true;
+  static constexpr std::size_t kPulledBytes = 0;
+
+  WREATH_HOST_DEVICE BlockProcessor(Block& block, const Arithmetic& arithmetic, BlockShared& shared)
+      : block_(block), arithmetic_(arithmetic), shared_(shared) {}
+  WREATH_HOST_DEVICE void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k,
+                                  Operands operands, std::size_t elements) {
+    run({BlockWork::Kind::Combine, target_form, target, sources, k, operands, elements});
+  }
+  WREATH_HOST_DEVICE void copy(std::byte* target, const std::byte* source, std::size_t bytes) {
+    run({BlockWork::Kind::Copy, Form::Data, target, &source, 1, Operands{}, bytes});
+  }
+  WREATH_HOST_DEVICE void begin_slot(SendFifo&, std::size_t) {}
+  WREATH_HOST_DEVICE void end_slot() {}
+  WREATH_HOST_DEVICE void fill(std::byte* slot, const std::byte* source, std::size_t bytes) {
+    copy(slot, source, bytes);
+  }
+  // Ends the other threads.
+  WREATH_HOST_DEVICE void stop() {
+    shared_.work.kind = BlockWork::Kind::Stop;
+    block_.barrier();
+  }
+
+ private:
+  WREATH_HOST_DEVICE void run(const BlockWork& work) {
+    // The sources' list is in the leader's own memory: the block gets a copy.
+    for (int i = 0; i < work.k; ++i) shared_.sources[i] = work.sources[i];
+    shared_.work = work;
+    shared_.work.sources = shared_.sources;
+    block_.barrier();
+    do_work(block_, arithmetic_, shared_.work);
+    block_.barrier();
+  }
+
+  Block& block_;
+  const Arithmetic& arithmetic_;
+  BlockShared& shared_;
+};
+
+// Whether to go on waiting. Looks at the clock only now and then.
+template <typename Block>
+class Patience {
+ public:
+  WREATH_HOST_DEVICE Patience(Block& block, const LaneRun& run) : block_(block), run_(run) {}
+  WREATH_HOST_DEVICE void moved() { waits_ = 0; }
+  WREATH_HOST_DEVICE bool wait() {
+    constexpr std::uint32_t kLooks = 64;
+    if (run_.stall_ns != 0 && waits_ % kLooks == 0) {
+      const std::uint64_t now = block_.clock_ns();
+      if (waits_ == 0) since_ns_ = now;
+      if (now - since_ns_ > run_.stall_ns) return false;
+    }
+    ++waits_;
+    block_.pause();
+    return true;
+  }
+  WREATH_HOST_DEVICE bool stopped() const { return load_relaxed(*run_.stop) != 0; }
+
+ private:
+  Block& block_;
+  const LaneRun& run_;
+  std::uint32_t waits_ = 0;
+  std::uint64_t since_ns_ = 0;
+};
+
+// Runs the lane. False: gave up, or it failed.
+template <typename Block>
+WREATH_HOST_DEVICE inline bool lead(const LaneRun& run, LaneState& lane, BlockProcessor<Block>& processor,
+                                    Patience<Block>& patience) {
+  while (!patience.stopped()) {
+    switch (try_step(run.operation, lane, processor)) {
+      case Advance::Failed: return false;
+      case Advance::Done: return true;
+      case Advance::Advanced: patience.moved(); break;
+      case Advance::Blocked:
+        if (!patience.wait()) return false;
+    }
+  }
+  return false;
+}
+
+// Until nobody reads what the lane sent by reference: the caller may change it afterwards.
+template <typename Block>
+WREATH_HOST_DEVICE inline bool await_readers(const LaneRun& run, const LaneState& lane, Patience<Block>& patience) {
+  patience.moved();
+  for (std::uint32_t i = lane.first; i < lane.end; ++i) {
+    const Step& step = run.operation.steps[i];
+    for (std::uint32_t out = step.out_first; out < step.out_first + std::uint32_t{step.out_count}; ++out) {
+      while (!drained(*run.operation.targets[out])) {
+        if (patience.stopped() || !patience.wait()) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// What each thread of the grid does.
+template <typename Block>
+WREATH_HOST_DEVICE inline void run_lanes(Block& block, const LaneRun& run) {
+  BlockShared& shared = *reinterpret_cast<BlockShared*>(block.shared_memory());
+  if (block.thread() == 0) {
+    BlockProcessor<Block> processor(block, run.arithmetic, shared);
+    Patience<Block> patience(block, run);
+    LaneState lane = run.lanes[block.block()];
+    if (!lane.done && lead(run, lane, processor, patience) && lane.referenced) {
+      lane.done = await_readers(run, lane, patience);
+    }
+    run.lanes[block.block()] = lane;
+    return processor.stop();
+  }
+  for (block.barrier(); shared.work.kind != BlockWork::Kind::Stop; block.barrier()) {
+    do_work(block, run.arithmetic, shared.work);
+    block.barrier();
+  }
+}
+
+}  // namespace wreath

@@ -1,0 +1,169 @@
+// The executor as a GPU runs it, by blocks of threads on the host device: every algorithm, all ranks at once.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/block/kernels.hpp"
+#include "kernels/block/run_lanes.hpp"
+#include "src/device/library_device.hpp"
+#include "src/schedule/lower.hpp"
+#include "tests/unit/executor/job.hpp"
+#include "tests/unit/executor/world.hpp"
+
+namespace wreath {
+namespace {
+
+// One rank's grid: a block for each lane.
+struct RankGrid {
+  std::vector<LaneState> lanes;
+  LaneRun run;
+  std::unique_ptr<Stream> stream;
+};
+
+LibraryDevice& host() { return static_cast<LibraryDevice&>(host_device()); }
+
+void launch(RankGrid& grid, Plan& plan, const RankCall& call, int threads) {
+  grid.run.arithmetic = call.arithmetic;
+  grid.run.operation = begin_operation(plan, call.state, conversions_of(call.arithmetic));
+  for (std::size_t lane = 0; lane < plan.lowered.lanes.size(); ++lane) {
+    grid.lanes.push_back(begin_lane(plan, grid.run.operation, lane));
+  }
+  grid.run.lanes = grid.lanes.data();
+  const int blocks = static_cast<int>(grid.lanes.size());
+  if (blocks == 0) return;
+  host().launch(*grid.stream, run_lanes_kernel(), {blocks, threads, &grid.run, sizeof grid.run}).value();
+}
+
+struct Waits {
+  const std::uint32_t* stop;
+  std::uint64_t stall_ns = 0;
+};
+
+// Starts the grids of the first `ranks` ranks, each in a stream of its own, and waits for their ends.
+std::vector<RankGrid> run_grids(World& world, const std::vector<RankCall>& calls, int threads, const Waits& waits) {
+  std::vector<RankGrid> grids(calls.size());
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    grids[rank].stream = host_device().make_stream().value();
+    grids[rank].run.stop = waits.stop;
+    grids[rank].run.stall_ns = waits.stall_ns;
+    launch(grids[rank], world.plan(rank), calls[rank], threads);
+  }
+  for (const RankGrid& grid : grids) grid.stream->synchronize().value();
+  return grids;
+}
+
+std::string unfinished(const std::vector<RankGrid>& grids) {
+  for (std::size_t rank = 0; rank < grids.size(); ++rank) {
+    for (const LaneState& lane : grids[rank].lanes) {
+      if (!lane.done) return "rank " + std::to_string(rank) + " lane " + std::to_string(lane.index) + " is not done";
+    }
+  }
+  return {};
+}
+
+std::vector<Lowered> lower_ranks(const Algorithm& algorithm, const Problem& problem, int data_lanes) {
+  std::vector<Lowered> programs;
+  for (Rank rank = 0; rank < problem.ranks; ++rank) {
+    programs.push_back(std::move(lower(algorithm.build(problem, rank), rank, data_lanes)).value());
+  }
+  return programs;
+}
+
+std::vector<JobShape> shapes(const Algorithm& algorithm, int ranks) {
+  const auto n = static_cast<std::uint64_t>(ranks);
+  if (algorithm.collective == Collective::Barrier) return {{.dtype = DataType::Uint8, .op = ReduceOp::Max}};
+  std::vector<JobShape> all;
+  const std::uint64_t share = moves_blocks(algorithm.collective) ? 1 : n;
+  all.push_back({.dtype = DataType::Uint8, .count = 300 * share + 1});
+  if (reduces(algorithm.collective)) {
+    all[0].dtype = DataType::Float32;
+    all.push_back({.dtype = DataType::BFloat16, .op = ReduceOp::PremultipliedSum, .count = 80 * share + 1});
+    all.push_back({.dtype = DataType::Float16, .op = ReduceOp::Avg, .count = 100 * share, .in_place = true});
+  }
+  if ((algorithm.traits & kVarying) != 0) {
+    JobShape varying{.dtype = DataType::Int32, .op = ReduceOp::Max};
+    const std::uint64_t blocks = algorithm.collective == Collective::AllToAll ? n * n : n;
+    for (std::uint64_t i = 0; i < blocks; ++i) varying.block_counts.push_back(i * 37 % 130);
+    all.push_back(varying);
+  }
+  return all;
+}
+
+class Blocks : public testing::TestWithParam<Algorithm> {};
+
+std::string name_of(const testing::TestParamInfo<Algorithm>& info) {
+  return std::string(name(info.param.collective)) + "_" + std::string(info.param.name);
+}
+INSTANTIATE_TEST_SUITE_P(Rows, Blocks, testing::ValuesIn(algorithms()), name_of);
+
+// Two operations back to back over FIFOs of two slots.
+TEST_P(Blocks, DoWhatTheCollectivePromises) {
+  const Algorithm& algorithm = GetParam();
+  std::mt19937_64 random(21);
+  const std::uint32_t stop = 0;
+  for (const int ranks : {2, 3, 5}) {
+    const Problem problem{algorithm.collective, ranks, has_root(algorithm.collective) ? ranks / 2 : 0};
+    if (!algorithm.supports(problem)) continue;
+    for (const JobShape& shape : shapes(algorithm, ranks)) {
+      const std::vector<Lowered> programs = lower_ranks(algorithm, problem, 1 + ranks % 2);
+      World world(programs, {.slots = 2, .first_sequence = 0xFFFFFFFDU});
+      for (const int threads : {3, 1}) {
+        Job job(algorithm, problem, programs[0], shape, random);
+        ASSERT_EQ(unfinished(run_grids(world, job.calls(), threads, {&stop})), "") << ranks << " ranks";
+        ASSERT_EQ(job.wrong(), "") << ranks << " ranks, " << threads << " threads, " << name(shape.dtype);
+      }
+    }
+  }
+}
+
+Algorithm ring() { return *find_algorithm(Collective::AllReduce, "ring"); }
+
+// A rank whose peer never comes: what ends its blocks.
+struct Alone {
+  Alone() : job(ring(), problem, programs[0], {.count = 1'000}, random) {}
+  std::vector<RankGrid> run(const Waits& waits) { return run_grids(world, {job.calls()[0]}, 2, waits); }
+
+  Problem problem{Collective::AllReduce, 2, 0};
+  std::mt19937_64 random{22};
+  std::vector<Lowered> programs = lower_ranks(ring(), problem, 2);
+  World world{programs, {}};
+  Job job;
+};
+
+TEST(BlocksAlone, EndWhenTheyAreToldTo) {
+  Alone alone;
+  const std::uint32_t stop = 1;
+  const std::vector<RankGrid> grids = alone.run({&stop});
+  for (const LaneState& lane : grids[0].lanes) {
+    EXPECT_FALSE(lane.done);
+    EXPECT_EQ(lane.fault, Fault::None);
+  }
+}
+
+TEST(BlocksAlone, EndWhenNothingMovesForLong) {
+  Alone alone;
+  const std::uint32_t stop = 0;
+  const std::vector<RankGrid> grids = alone.run({&stop, 20'000'000});
+  for (const LaneState& lane : grids[0].lanes) {
+    EXPECT_FALSE(lane.done);
+    EXPECT_EQ(lane.fault, Fault::None);
+  }
+}
+
+TEST(BlocksAlone, TellAMessageOfAnotherCall) {
+  const Problem problem{Collective::AllReduce, 2, 0};
+  std::mt19937_64 random(23);
+  const std::vector<Lowered> programs = lower_ranks(ring(), problem, 1);
+  World world(programs, {});
+  Job job(ring(), problem, programs[0], {.count = 100}, random);
+  std::vector<RankCall> calls = job.calls();
+  calls[1].state.signature = 8;
+  const std::uint32_t stop = 0;
+  const std::vector<RankGrid> grids = run_grids(world, calls, 3, {&stop, 200'000'000});
+  EXPECT_EQ(grids[0].lanes[0].fault, Fault::Signature);
+}
+
+}  // namespace
+}  // namespace wreath
