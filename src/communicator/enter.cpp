@@ -5,6 +5,7 @@
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
 #include "src/communicator/exchange_operation.hpp"
+#include "src/device/refuse_cuda.hpp"
 
 namespace wreath {
 namespace {
@@ -148,7 +149,8 @@ std::optional<Status> Engine::run_again(const Call& call) {
   if (index >= repeated_.size() || call.count > kSmallMessageBytes || !gate_.try_quick()) return std::nullopt;
   const RepeatedCall& last = repeated_[index];
   const bool free = queued_.load(std::memory_order_acquire) == 0 && !failed_.load(std::memory_order_acquire);
-  if (!free || trace_ != nullptr || !last.is(call)) {
+  const bool of_host = check_host_memory("input", call.input) && check_host_memory("output", call.output);
+  if (!free || !of_host || trace_ != nullptr || !last.is(call)) {
     release_token();
     return std::nullopt;
   }

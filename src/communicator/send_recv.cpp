@@ -3,6 +3,7 @@
 
 #include "src/communicator/impl.hpp"
 #include "src/device/device_memory.hpp"
+#include "src/device/refuse_cuda.hpp"
 
 namespace wreath {
 namespace {
@@ -24,6 +25,7 @@ Status check_message(Direction direction, const ExchangeMessage& message, const 
   if (message.count > 0 && message.data == nullptr) {
     return invalid(fmt::format("{} = null with count = {}", sends ? "input" : "output", message.count));
   }
+  WREATH_TRY(check_host_memory(sends ? "input" : "output", message.data));
   if (message.peer == engine.rank() && GroupCalls::open() == nullptr) {
     return Error{ErrorCode::InvalidUsage,
                  fmt::format("{} = {}, the own rank: messages to oneself need a Group with both send and recv",

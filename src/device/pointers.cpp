@@ -5,6 +5,7 @@
 #include "src/device/cuda/platform.hpp"
 #include "src/device/device_memory.hpp"
 #include "src/device/library_device.hpp"
+#include "src/device/refuse_cuda.hpp"
 
 namespace wreath {
 namespace {
@@ -33,6 +34,15 @@ Status check_reaches(const Device& device, const void* data) {
   return Error{ErrorCode::InvalidArgument,
                fmt::format("{}: {} is memory of another device, {}", device.name(), data,
                            facts.device == nullptr ? "which does not start" : facts.device->name())};
+}
+
+Status refuse_cuda_memory(std::string_view argument, const void* data) {
+  const PointerFacts facts = facts_of(data);
+  if (facts.kind != MemoryKind::Device || facts.device == &host_device()) return {};
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("{} = {} is memory of {}, which no transport takes yet: copy it to pinned memory", argument,
+                           data, facts.device == nullptr ? "a CUDA device" : facts.device->name()),
+               -1};
 }
 
 Status check_copy(const Device& device, const void* target, const void* source, std::size_t bytes) {

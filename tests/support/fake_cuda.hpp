@@ -4,6 +4,9 @@
 
 #include <dlfcn.h>
 
+#include <cstddef>
+#include <type_traits>
+
 namespace wreath::test {
 
 // Of one grid: called once, with the kernel's parameters.
@@ -14,8 +17,8 @@ struct FakeCuda {
   void (*fail)(const char* function, int result, int times);
   // All work that streams hold or get fails with `result` from now on; 0: the device works again.
   void (*lose)(int result);
-  // What modules have under `name`.
-  void (*set_kernel)(const char* name, FakeKernel kernel);
+  // What modules have under `name`; its parameter has `bytes` bytes.
+  void (*set_kernel)(const char* name, FakeKernel kernel, std::size_t bytes);
   // Memory, mappings, streams and events that were made and not yet freed.
   int (*alive)();
   // The real driver opens no handle in the process that exported it; the test of a handle needs it in one process.

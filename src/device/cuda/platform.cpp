@@ -5,6 +5,8 @@
 
 #include <atomic>
 
+#include "src/device/refuse_cuda.hpp"
+
 namespace wreath {
 namespace {
 
@@ -14,7 +16,10 @@ using Opened = Result<std::unique_ptr<CudaPlatform>>;
 
 const Opened* open_for_good() {
   auto* const opened = new Opened(CudaPlatform::open("libcuda.so.1"));  // NOLINT(cppcoreguidelines-owning-memory)
-  if (*opened) the_opened.store((*opened)->get(), std::memory_order_release);
+  if (*opened) {
+    the_opened.store((*opened)->get(), std::memory_order_release);
+    cuda_in_use.store(true, std::memory_order_relaxed);
+  }
   return opened;
 }
 

@@ -36,6 +36,12 @@ struct Allocation {
   int device;
 };
 
+// A kernel: what stands for it, and the bytes of its parameter.
+struct FakeFunction {
+  void (*run)(unsigned blocks, unsigned threads, void** parameters);
+  std::size_t bytes;
+};
+
 // Everything that is alive, behind one lock.
 struct Machine {
   std::recursive_mutex mutex;
@@ -43,7 +49,7 @@ struct Machine {
   std::map<CudaAllocation, Allocation> allocations;  // by handle
   std::map<std::uintptr_t, CudaAllocation> mapped;   // by address
   CudaAllocation next_allocation = 1;
-  std::map<std::string, void (*)(unsigned, unsigned, void**)> kernels;
+  std::map<std::string, FakeFunction> kernels;
   std::map<std::string, std::pair<int, int>> failures;  // by function: result, times
   std::atomic<int> lost{0};
   std::atomic<int> alive{0};

@@ -66,9 +66,9 @@ void fake_cuda_fail(const char* function, int result, int times) {
   machine().failures[function] = {result, times};
 }
 void fake_cuda_lose(int result) { machine().lost = result; }
-void fake_cuda_set_kernel(const char* name, void (*kernel)(unsigned, unsigned, void**)) {
+void fake_cuda_set_kernel(const char* name, void (*kernel)(unsigned, unsigned, void**), std::size_t bytes) {
   const std::lock_guard lock(machine().mutex);
-  machine().kernels[name] = kernel;
+  machine().kernels[name] = {kernel, bytes};
 }
 int fake_cuda_alive() { return machine().alive; }
 void fake_cuda_other_process(int is) { machine().other_process = is != 0; }

@@ -1,9 +1,10 @@
 // Streams, events and kernels: of the driver that stands for libcuda.so.1.
 #include <dlfcn.h>
 
-#include <array>
+#include <cstddef>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "tests/support/fake_cuda/machine.hpp"
 
@@ -121,7 +122,7 @@ CudaResult cuModuleGetFunction(CudaHandle* function, CudaHandle, const char* nam
   const std::lock_guard lock(machine().mutex);
   const auto found = machine().kernels.find(name);
   if (found == machine().kernels.end()) return kCudaNotFound;
-  *function = reinterpret_cast<void*>(found->second);
+  *function = &found->second;
   return kCudaSuccess;
 }
 CudaResult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CudaHandle, int threads, std::size_t) {
@@ -130,13 +131,12 @@ CudaResult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CudaHandle, 
 CudaResult cuLaunchKernel(CudaHandle function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned,
                           unsigned, unsigned, CudaHandle stream, void** parameters, void**) {
   if (const CudaResult result = asked_for("cuLaunchKernel"); result != kCudaSuccess) return result;
-  const auto kernel = reinterpret_cast<void (*)(unsigned, unsigned, void**)>(function);
-  // A real driver copies the parameters by their size, which it knows; the tests' kernels have 64 bytes at most.
-  auto copy = std::make_shared<std::array<std::byte, 64>>();
-  std::memcpy(copy->data(), parameters[0], copy->size());
+  const FakeFunction kernel = *static_cast<const FakeFunction*>(function);
+  const auto copy = std::make_shared<std::vector<std::max_align_t>>(kernel.bytes / sizeof(std::max_align_t) + 1);
+  std::memcpy(copy->data(), parameters[0], kernel.bytes);
   stream_of(stream).add([=] {
     void* values[] = {copy->data()};
-    kernel(blocks, threads, values);
+    kernel.run(blocks, threads, values);
   });
   return kCudaSuccess;
 }

@@ -190,24 +190,22 @@ TEST_F(FakeDevice, RunsKernelsInTheirTurn) {
     std::memcpy(&own, parameters[0], sizeof own);
     *own.target = own.value + static_cast<int>(blocks * 100 + threads);
   };
-  fake_.set_kernel("fill", fill);
+  fake_.set_kernel("fill", fill, sizeof(Parameters));
   static const char image[] = "code";
   const Kernel kernel{"fill", image, nullptr};
   const DeviceMemory memory = device_->allocate(64).value();
   const auto stream = device_->make_stream().value();
   int seen = 0;
-  alignas(16) std::byte arguments[64] = {};
   const Parameters parameters{reinterpret_cast<int*>(memory.data()), 1'000};
-  std::memcpy(arguments, &parameters, sizeof parameters);
-  device_->launch(*stream, kernel, {2, 5, arguments, sizeof arguments}).value();
+  const Grid grid{2, 5, &parameters, sizeof parameters};
+  device_->launch(*stream, kernel, grid).value();
   stream->copy(&seen, memory.data(), sizeof seen).value();
   stream->synchronize().value();
   EXPECT_EQ(seen, 1'205);
   EXPECT_EQ(device_->resident_blocks(kernel, 512).value(), 16);
-  EXPECT_EQ(device_->launch(*stream, {"other", image, nullptr}, {1, 1, arguments, 64}).error().code, ErrorCode::System);
+  EXPECT_EQ(device_->launch(*stream, {"other", image, nullptr}, grid).error().code, ErrorCode::System);
   const auto foreign = host_device().make_stream().value();
-  EXPECT_NE(device_->launch(*foreign, kernel, {1, 1, arguments, 64}).error().message.find("a stream of host"),
-            std::string::npos);
+  EXPECT_NE(device_->launch(*foreign, kernel, grid).error().message.find("a stream of host"), std::string::npos);
 }
 
 }  // namespace
