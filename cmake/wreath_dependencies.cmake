@@ -22,8 +22,9 @@ pkg_check_modules(hwloc QUIET IMPORTED_TARGET hwloc)
 
 # What `wreath doctor` and the end of the configuration say of each.
 set(wreath_cuda_state "off (nvcc not found or WREATH_CUDA=OFF)")
-if(WREATH_NVCC)
-  set(wreath_cuda_state "kernels for ${WREATH_CUDA_TARGETS} by ${WREATH_NVCC}, no GPU transport yet")
+if(WREATH_CUDA AND WREATH_NVCC)
+  list(JOIN WREATH_CUDA_TARGETS ", " targets)
+  set(wreath_cuda_state "kernels for ${targets} by ${WREATH_NVCC}, no GPU transport yet")
 endif()
 set(wreath_verbs_state "off (no such transport yet)")
 if(verbs_FOUND)
