@@ -1,50 +1,16 @@
-"""The backend of torch.distributed by two ranks or more: `wreath run -n 2 python3 ranks_test.py`.
+"""Every call of the backend of torch.distributed by two ranks or more: `wreath run -n 2 python3 ranks_test.py`.
 
-Every call is held against Gloo's result on the same tensors, or against a known one where Gloo has none.
+Each is held against Gloo's result on the same tensors, or against a known one where Gloo has none.
 """
 
 import datetime
-import os
-import sys
 import threading
 import unittest
-import warnings
-
-warnings.simplefilter("ignore", FutureWarning)  # torch renames its calls
 
 import torch
 import torch.distributed as dist
 
-import wreath_torch  # noqa: F401
-
-dist.init_process_group("wreath", timeout=datetime.timedelta(seconds=60))
-ME, RANKS = dist.get_rank(), dist.get_world_size()
-GLOO = dist.new_group(backend="gloo") if dist.is_gloo_available() else None
-BACKEND = dist.group.WORLD._get_backend(torch.device("cpu"))
-TOTAL = RANKS * (RANKS + 1) // 2
-NEXT, BEFORE = (ME + 1) % RANKS, (ME - 1) % RANKS
-
-INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
-UNSIGNED = [torch.uint16, torch.uint32, torch.uint64]
-FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-EIGHT_BITS = [torch.float8_e4m3fn, torch.float8_e5m2]
-COMPLEX = [torch.complex64, torch.complex128]
-OPS = {"SUM": sum, "PRODUCT": lambda values: torch.tensor(values).prod().item(), "MIN": min, "MAX": max}
-
-
-def own(dtype=torch.float32, count=1000):
-    return torch.full((count,), ME + 1, dtype=dtype)
-
-
-def varied(dtype=torch.float32, shape=(7, 5), rank=ME):
-    """Another tensor on each rank, whose sums are exact in every dtype."""
-    numbers = torch.arange(int(torch.tensor(shape).prod())).reshape(shape)
-    return ((numbers * (rank + 2)) % 5 + rank).to(dtype)
-
-
-def every(function, **arguments):
-    """That function of `varied` for every rank."""
-    return function([varied(rank=rank, **arguments) for rank in range(RANKS)])
+from job import BACKEND, BEFORE, COMPLEX, EIGHT_BITS, FLOATS, GLOO, INTEGERS, ME, NEXT, OPS, RANKS, TOTAL, UNSIGNED, every, own, varied, run_tests
 
 
 class Vectors(unittest.TestCase):
@@ -409,116 +375,5 @@ class Works(unittest.TestCase):
         self.assertIn("wreath:all_reduce", {event.name for event in profile.events()})
 
 
-class Refusals(unittest.TestCase):
-    """Mistakes harm nobody: the calls after them work."""
-
-    def refuse(self, words, call, error=Exception):
-        with self.assertRaisesRegex(error, words):
-            call()
-
-    def test_operators_that_are_not_there(self):
-        ops = dist.ReduceOp
-        self.refuse("there is no BXOR for tensors of Int", lambda: dist.all_reduce(own(torch.int32), op=ops.BXOR), NotImplementedError)
-        self.refuse("there is no BAND for tensors of Int", lambda: dist.all_reduce(own(torch.int32), op=ops.BAND))
-        self.refuse("there is no AVG for tensors of Bool", lambda: dist.all_reduce(own(torch.bool), op=ops.AVG))
-        maximum = dist.AllreduceOptions()
-        maximum.reduceOp = ops.MAX
-        self.refuse("there is no MAX for tensors of ComplexFloat", lambda: BACKEND.allreduce([own(torch.complex64)], maximum))
-
-    def test_tensors_that_are_elsewhere(self):
-        self.refuse("is on meta, and this backend moves CPU tensors; .*cpu:wreath,cuda:nccl",
-                    lambda: BACKEND.allreduce([torch.zeros(3, device="meta")]), ValueError)
-        self.refuse("layout is Sparse; dense tensors only", lambda: BACKEND.allreduce([torch.eye(3).to_sparse()]), ValueError)
-
-    def test_shapes_that_do_not_fit(self):
-        block = torch.zeros(4)
-        self.refuse("one tensor a call, not 2", lambda: BACKEND.allreduce([block, block]))
-        self.refuse(f"a list of {RANKS + 1} tensors for {RANKS} ranks", lambda: BACKEND.allgather([[block] * (RANKS + 1)], [block]))
-        self.refuse("4 elements, this rank's tensor 3", lambda: BACKEND.allgather([[block] * RANKS], [torch.zeros(3)]))
-        self.refuse("tensors of Float and Int in one call", lambda: BACKEND.allgather([[block] * RANKS], [own(torch.int32, 4)]))
-        self.refuse("one tensor has 5 elements, the other 4", lambda: BACKEND._allgather_base(torch.zeros(5), block))
-        self.refuse("root = 99: there are", lambda: BACKEND.broadcast(block, 99))
-        self.refuse("rank 99: there are", lambda: BACKEND.send([block], 99, 0))
-        self.refuse(f"rank {ME} is this one", lambda: BACKEND.send([block], ME, 0))
-        dist.barrier()
-
-    def test_pg_options_are_refused(self):
-        self.refuse("the backend wreath takes none", lambda: dist.new_group(pg_options=object()), ValueError)
-        dist.distributed_c10d._world.group_count += 0
-
-    @unittest.skipIf(RANKS == 1, "one rank agrees with itself; run it with more")
-    def test_calls_that_differ_are_an_error_of_all(self):
-        group = dist.new_group()
-        dist.barrier()
-        with self.assertRaisesRegex(RuntimeError, "rank . .* called all_reduce #. float32 x 10, |called all_reduce #. float32 x 11"):
-            dist.all_reduce(own(count=10 if ME == 0 else 11), group=group)
-        with self.assertRaises(RuntimeError):
-            dist.barrier(group=group)
-
-
-class Groups(unittest.TestCase):
-    def test_the_name(self):
-        self.assertEqual(dist.get_backend(), "wreath")
-        self.assertEqual(BACKEND.name(), "wreath")
-        self.assertTrue(BACKEND.supports_coalescing and BACKEND.supports_splitting)
-
-    def test_only_members_make_a_group(self):
-        last = list(range(RANKS // 2, RANKS))
-        group = dist.new_group(last)
-        if ME not in last:
-            self.assertEqual(group, dist.GroupMember.NON_GROUP_MEMBER)
-            return
-        tensor = own()
-        dist.all_reduce(tensor, group=group)
-        self.assertEqual(tensor[0].item(), sum(rank + 1 for rank in last))
-        dist.broadcast(tensor, last[0], group=group)
-        dist.destroy_process_group(group)
-
-    def test_groups_come_and_go(self):
-        for _ in range(20):
-            group = dist.new_group()
-            dist.barrier(group=group)
-            dist.destroy_process_group(group)
-
-    def test_a_destroyed_group_refuses(self):
-        backend = dist.new_group()._get_backend(torch.device("cpu"))
-        backend.shutdown()
-        for call in (lambda: backend.barrier().wait(), lambda: backend.allreduce([own()]).wait()):
-            with self.assertRaisesRegex(RuntimeError, "the process group was destroyed"):
-                call()
-
-    def test_a_mesh(self):
-        rows = 2 if RANKS % 2 == 0 else 1
-        mesh = dist.device_mesh.init_device_mesh("cpu", (rows, RANKS // rows), mesh_dim_names=("rows", "columns"))
-        for name in ("rows", "columns"):
-            tensor = own()
-            dist.all_reduce(tensor, group=mesh.get_group(name))
-            members = dist.get_process_group_ranks(mesh.get_group(name))
-            self.assertEqual(tensor[0].item(), sum(rank + 1 for rank in members))
-
-    def test_a_split_of_the_backend(self):
-        store = dist.PrefixStore("split of a test", dist.distributed_c10d._get_default_store())
-        part = [rank for rank in range(RANKS) if rank % 2 == ME % 2]
-        made = BACKEND.split(dist.PrefixStore(str(ME % 2), store), part, None) if hasattr(BACKEND, "split") else None
-        if made is not None:
-            tensor = own()
-            made.allreduce([tensor]).wait()
-            self.assertEqual(tensor[0].item(), sum(rank + 1 for rank in part))
-
-    def test_functional_collectives(self):
-        import torch.distributed._functional_collectives as functional
-
-        self.assertEqual(functional.all_reduce(own(), "sum", dist.group.WORLD)[0].item(), TOTAL)
-        gathered = functional.all_gather_tensor(own(count=2), 0, dist.group.WORLD)
-        self.assertEqual(gathered.tolist(), [rank + 1 for rank in range(RANKS) for _ in range(2)])
-
-    def test_options_say_what_was_asked(self):
-        if hasattr(BACKEND, "options"):
-            self.assertEqual(BACKEND.options._timeout, datetime.timedelta(seconds=60))
-
-
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    program = unittest.main(exit=False, warnings="ignore", verbosity=2 if os.environ.get("WREATH_TEST_LONG") == "1" else 1)
-    dist.destroy_process_group()
-    sys.exit(not program.result.wasSuccessful())
+    run_tests()
