@@ -211,6 +211,8 @@ class Job {
       if (got < 0 && errno == EINTR) continue;
       if (got > 0) child.line.append(bytes.data(), static_cast<std::size_t>(got));
       if (got <= 0 && !child.line.empty()) child.line += '\n';
+      await_first_without_reader();
+      if (!child.errors) return;
       for (auto end = child.line.find('\n'); end != std::string::npos; end = child.line.find('\n')) {
         const std::string text = child.prefix + child.line.substr(0, end + 1);
         if (!quiet_) write_all(STDERR_FILENO, text.data(), text.size());
@@ -218,6 +220,17 @@ class Job {
       }
       if (got <= 0) return child.errors.reset();
     }
+  }
+
+  // Who reads the results may have gone: then the first process is about to end by that, and what the others say of its
+  // end is no news. Its connections close before it can be reaped.
+  void await_first_without_reader() {
+    pollfd results{STDOUT_FILENO, 0, 0};
+    Child& first = children_.front();
+    if (awaited_first_ || !first.running() || poll(&results, 1, 0) <= 0 || (results.revents & POLLERR) == 0) return;
+    awaited_first_ = true;
+    pollfd exited{first.exited.get(), POLLIN, 0};
+    if (poll(&exited, 1, std::chrono::milliseconds(kGrace).count()) > 0) reap(first);
   }
 
   void reap(Child& child) {
@@ -261,6 +274,7 @@ class Job {
   std::optional<Clock::time_point> deadline_;
   int code_ = 0;
   bool quiet_ = false;
+  bool awaited_first_ = false;
 };
 
 }  // namespace
