@@ -154,11 +154,12 @@ class Communicator {
   //
   // The k-th send from rank a to rank b matches the k-th recv of b from a; both name the same count and dtype. Calls of
   // a communicator run in the order they were made, so ranks that send to each other do it in a Group (group.hpp):
-  // inside one, sends and recvs run together, in any order. A rank sends to itself inside a group only.
+  // inside one, sends and recvs run together, in any order. A rank sends to itself inside a group only. With a
+  // `stream` they begin once what it holds is over; those of a group then have one stream.
   Status send(const void* input, std::size_t count, DataType dtype, Rank to);
-  Result<Work> send_async(const void* input, std::size_t count, DataType dtype, Rank to);
+  Result<Work> send_async(const void* input, std::size_t count, DataType dtype, Rank to, Stream* stream = nullptr);
   Status recv(void* output, std::size_t count, DataType dtype, Rank from);
-  Result<Work> recv_async(void* output, std::size_t count, DataType dtype, Rank from);
+  Result<Work> recv_async(void* output, std::size_t count, DataType dtype, Rank from, Stream* stream = nullptr);
 
   // ---- the same over spans: `count` follows from them ----
 

@@ -16,6 +16,7 @@
 namespace wreath {
 
 class Device;
+class Stream;
 
 enum class MemoryUse : std::uint8_t {
   Plain,       // memory of the device
@@ -56,6 +57,27 @@ class Event {
   virtual bool done() const = 0;
   // Waits for it. timeout_ms < 0: without end. NotReady when the time runs out first.
   virtual Status synchronize(std::int64_t timeout_ms = -1) = 0;
+  // Nanoseconds from the point of `earlier` to this one's, both of EventUse::Timing and of one device. InvalidUsage
+  // where either was not recorded or not made for it, NotReady where either was not passed yet.
+  virtual Result<std::int64_t> ns_since(const Event& earlier) const = 0;
+};
+
+enum class EventUse : std::uint8_t {
+  Order,   // between streams
+  Timing,  // also for ns_since()
+};
+
+// What streams captured. Its calls and buffers belong to it until it is destroyed, which waits for its launches. May
+// outlive the streams it was captured in. Used by one thread at a time.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  // Adds all that was captured to `stream`, which is of the same device, as one piece of work: any number of times, in
+  // any of its streams; launches of one graph run one after the other. Its calls take their turns now, in the order in
+  // which they were captured: so all ranks launch and make direct calls in one order. InvalidUsage, and nothing of it
+  // is begun, where a communicator of its calls was destroyed or is in another thread's call, or where `stream`
+  // captures; a failed communicator's error where one has failed.
+  virtual Status launch(Stream& stream) = 0;
 };
 
 // Work in order. Any thread may add to it; calls return at once. After a failure of its work the rest is skipped (on a
@@ -77,6 +99,16 @@ class Stream {
   virtual bool idle() const = 0;
   // Waits for all work. timeout_ms < 0: without end. NotReady when the time runs out first.
   virtual Status synchronize(std::int64_t timeout_ms = -1) = 0;
+
+  // From now on what is added to this stream is kept for a graph instead of being run: copies, work, events, and calls
+  // of communicators (start(), groups), whose counts are copied. A stream of the device that waits for an event
+  // recorded so captures, too, and must be joined: the first stream waits for an event recorded behind its last work.
+  // What cannot be captured is InvalidUsage and ends the capture, so that end_capture() fails: synchronize(), idle(), a
+  // blocking call in the stream, waiting for an event recorded outside.
+  virtual Status begin_capture() = 0;
+  // Of the stream that began. Ends the capture of all its streams. InvalidUsage, saying why, where it had become
+  // invalid or a stream was not joined.
+  virtual Result<std::unique_ptr<Graph>> end_capture() = 0;
 };
 
 // May be used by any thread. Lives as long as the process.
@@ -87,7 +119,8 @@ class Device {
   // InvalidArgument for 0 bytes, System when refused.
   Result<DeviceMemory> allocate(std::size_t bytes, MemoryUse use = MemoryUse::Plain) { return make(bytes, use); }
   virtual Result<std::unique_ptr<Stream>> make_stream() = 0;
-  virtual Result<std::unique_ptr<Event>> make_event() = 0;
+  virtual Result<std::unique_ptr<Event>> make_event(EventUse use) = 0;
+  Result<std::unique_ptr<Event>> make_event() { return make_event(EventUse::Order); }
   // As Stream::copy, done on return.
   virtual Status copy(void* target, const void* source, std::size_t bytes) = 0;
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "src/communicator/impl.hpp"
+#include "src/device/library_stream.hpp"
 
 namespace wreath {
 namespace {
@@ -51,6 +52,11 @@ Result<Work> start_call(Engine& engine, const Call& call) {
 
 Status run_call(Engine& engine, const Call& call) {
   if (call.stream == nullptr) return engine.run(call);
+  if (LibraryStream* const stream = capturing(call.stream)) {
+    const std::string text(text_of(call.collective, call.varying()));
+    stream->invalidate(fmt::format("a blocking {} was called in one of its streams", text));
+    return complaint(engine, text, ErrorCode::InvalidUsage, "a blocking call in a stream that captures");
+  }
   auto work = start_call(engine, call);
   return work ? work->wait() : Status(work.error());
 }

@@ -173,7 +173,7 @@ Engine::Round Engine::drive_round() {
   Operation* operation = front();
   if (operation == nullptr) return Round::Nothing;
   if (!operation->ready.load(std::memory_order_acquire)) return Round::Blocked;
-  if (operation->call.stream != nullptr && is_trivial(*operation)) {
+  if (operation->call.stream != nullptr && !operation->own && is_trivial(*operation)) {
     finish(*operation, finish_alone(*operation));
     return Round::Moved;
   }

@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -42,6 +43,7 @@
 namespace wreath {
 
 class Exchange;
+class LibraryStream;
 class Shrink;
 class Split;
 
@@ -66,11 +68,17 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // Starts it: at once, or when call.stream has come to it; its turn among the calls is taken now.
   Result<std::shared_ptr<Operation>> start(const Call& call) { return begin(prepare(call)); }
   // Starts sends and receives as one operation: it takes its turn, but no number of the calls.
-  Result<std::shared_ptr<Operation>> start(ExchangeMessages messages) { return begin(prepare(std::move(messages))); }
+  Result<std::shared_ptr<Operation>> start(ExchangeMessages messages, Stream* stream) {
+    return begin(prepare(std::move(messages), stream));
+  }
   // The halves of start(). What is prepared has copies of its counts and displacements.
   std::shared_ptr<Operation> prepare(const Call& call);
-  std::shared_ptr<Operation> prepare(ExchangeMessages messages);
+  std::shared_ptr<Operation> prepare(ExchangeMessages messages, Stream* stream);
   Result<std::shared_ptr<Operation>> begin(std::shared_ptr<Operation> operation);
+  // Waits until another call may be entered. The first failure, where there was one.
+  Status make_room();
+  // Begins a captured call for one launch of its graph: returns what the stream does when it comes to it.
+  std::function<Status()> begin_replay(std::shared_ptr<Operation> operation);
   // Waits for it; NotReady when `timeout_ms` (>= 0) ends first.
   Status wait(Operation& operation, std::int64_t timeout_ms);
 
@@ -132,6 +140,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void enter(Operation& operation);
   const Choice& choice_of(const Query& query);
   Result<std::shared_ptr<Operation>> begin_on_stream(std::shared_ptr<Operation> operation);
+  Result<std::shared_ptr<Operation>> capture(LibraryStream& stream, std::shared_ptr<Operation> operation);
   bool is_trivial(const Operation& operation) const;
   bool trivial(Operation& operation);
   std::optional<Error> finish_alone(const Operation& operation);
@@ -193,9 +202,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::string identity_;
   TunerContext tuning_;
   FifoShape shape_{};
-  SingleCopy single_copy_;  // which messages peers read out of this process
+  SingleCopy single_copy_;                        // which messages peers read out of this process
   std::uint64_t stream_bytes_ = kNothingStreams;  // outputs of so many bytes are written past the caches
-  bool straight_ = false;   // lanes are advanced by loops written by hand, where there are any
+  bool straight_ = false;                         // lanes are advanced by loops written by hand, where there are any
   std::unique_ptr<Links> links_;
   std::unique_ptr<Plans> plans_;
   std::vector<const Counter*> sleeping_;  // of mapped peers, by rank

@@ -5,6 +5,7 @@
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
 #include "src/communicator/exchange_operation.hpp"
+#include "src/device/library_stream.hpp"
 #include "src/device/refuse_cuda.hpp"
 
 namespace wreath {
@@ -210,7 +211,7 @@ std::uint64_t Engine::run_pair(Exchange& exchange) {
 Status Engine::run(ExchangeMessages& messages) {
   if (failed_.load(std::memory_order_acquire)) return error();
   if (queued_.load(std::memory_order_acquire) > 0 || !take_idle_token()) {
-    const auto operation = start(std::move(messages));
+    const auto operation = start(std::move(messages), nullptr);
     return operation ? wait(**operation, -1) : Status(operation.error());
   }
   Operation& operation = inline_exchange_;
@@ -235,18 +236,28 @@ std::shared_ptr<Operation> Engine::prepare(const Call& call) {
   return operation;
 }
 
-std::shared_ptr<Operation> Engine::prepare(ExchangeMessages messages) {
-  auto operation = prepare(Call{});
+std::shared_ptr<Operation> Engine::prepare(ExchangeMessages messages, Stream* stream) {
+  Call none;
+  none.collective = Collective::Exchange;
+  none.stream = stream;
+  auto operation = prepare(none);
   operation->own = std::make_unique<Exchange>(*this, std::move(messages));
   return operation;
 }
 
 Result<std::shared_ptr<Operation>> Engine::begin(std::shared_ptr<Operation> operation) {
-  drive_queue(kMaximumQueued, Deadline::after_ms(-1));  // the recorder must not lose calls in flight
+  if (LibraryStream* const stream = capturing(operation->call.stream)) return capture(*stream, std::move(operation));
+  static_cast<void>(make_room());  // a failed communicator takes the call and ends it
   enter(*operation);
   if (operation->call.stream != nullptr) return begin_on_stream(std::move(operation));
   if (!operation->own && trivial(*operation)) return operation;
   return enqueue(std::move(operation));
+}
+
+// The recorder must not lose calls in flight.
+Status Engine::make_room() {
+  drive_queue(kMaximumQueued, Deadline::after_ms(-1));
+  return error();
 }
 
 std::shared_ptr<Operation> Engine::enqueue(std::shared_ptr<Operation> operation) {

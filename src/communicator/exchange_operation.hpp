@@ -29,6 +29,7 @@ class Exchange final : public OwnPlan {
   Pair pair();
   void take_out(Direction direction);
   bool empty() const { return messages_.empty(); }
+  const ExchangeMessages& messages() const { return messages_; }
 
   void enter() override;
   std::uint64_t record(FlightRecorder& recorder) const override;

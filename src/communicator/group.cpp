@@ -74,9 +74,14 @@ void GroupCalls::keep(const std::shared_ptr<Engine>& engine, const Call& call) {
   of(engine).operations.push_back(engine->prepare(call));
 }
 
-void GroupCalls::keep(const std::shared_ptr<Engine>& engine, Direction direction, const ExchangeMessage& message) {
-  ExchangeMessages& messages = of(engine).messages;
-  (direction == Direction::Send ? messages.sends : messages.receives).push_back(message);
+void GroupCalls::keep(const std::shared_ptr<Engine>& engine, Direction direction, const StreamedMessage& message) {
+  OfEngine& kept = of(engine);
+  if (kept.messages.empty()) kept.stream = message.stream;
+  if (kept.stream != message.stream) {
+    refuse(complaint(*engine, "launch", ErrorCode::InvalidUsage,
+                     "sends and receives of one Group and communicator are in different streams"));
+  }
+  (direction == Direction::Send ? kept.messages.sends : kept.messages.receives).push_back(message.message);
 }
 
 Work GroupCalls::work() {
@@ -93,6 +98,7 @@ void GroupCalls::clear() {
     each.engine.reset();
     each.messages.sends.clear();
     each.messages.receives.clear();
+    each.stream = nullptr;
     each.operations.clear();
   }
   count_ = 0;
@@ -128,7 +134,7 @@ Status GroupCalls::begin() {
     }
     if (!kept.messages.empty()) {
       auto& operations = kept.operations;
-      operations.insert(operations.begin(), kept.engine->prepare(std::move(kept.messages)));
+      operations.insert(operations.begin(), kept.engine->prepare(std::move(kept.messages), kept.stream));
     }
     most = std::max(most, kept.operations.size());
   }
@@ -155,7 +161,8 @@ Status GroupCalls::launch() {
 
 // The sends and receives of one communicator are run by this thread at once.
 Status GroupCalls::run() {
-  const bool one_exchange = count_ == 1 && kept_.front().operations.empty() && !kept_.front().messages.empty();
+  const bool one_exchange = count_ == 1 && kept_.front().operations.empty() && !kept_.front().messages.empty() &&
+                            kept_.front().stream == nullptr;
   if (!one_exchange || gave_work()) {
     WREATH_TRY(launch());
     return work_->wait(-1);

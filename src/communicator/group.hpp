@@ -33,6 +33,12 @@ class GroupWork {
   std::optional<Error> error_;
 };
 
+// A send or receive, and the stream it is in.
+struct StreamedMessage {
+  ExchangeMessage message;
+  Stream* stream;
+};
+
 class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
  public:
   // Of this thread; null: no Group is open.
@@ -40,7 +46,7 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
 
   // Keeps a call whose arguments were checked.
   void keep(const std::shared_ptr<Engine>& engine, const Call& call);
-  void keep(const std::shared_ptr<Engine>& engine, Direction direction, const ExchangeMessage& message);
+  void keep(const std::shared_ptr<Engine>& engine, Direction direction, const StreamedMessage& message);
   // One of the calls was refused: launch() says so.
   void refuse(const Error& error);
   // Groups inside the outermost one end before it.
@@ -62,6 +68,7 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
   struct OfEngine {
     std::shared_ptr<Engine> engine;
     ExchangeMessages messages;
+    Stream* stream = nullptr;  // of the messages
     std::vector<std::shared_ptr<Operation>> operations;
   };
   std::span<OfEngine> kept() { return {kept_.data(), count_}; }

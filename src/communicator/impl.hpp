@@ -52,7 +52,7 @@ struct Communicator::Impl {
   }
   // One message, now or with the thread's open Group.
   Status run(Direction direction, const ExchangeMessage& message);
-  Result<Work> start(Direction direction, const ExchangeMessage& message);
+  Result<Work> start(Direction direction, const StreamedMessage& message);
 
   std::shared_ptr<Engine> engine;
   std::uint32_t generation;

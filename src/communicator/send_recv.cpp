@@ -53,7 +53,7 @@ Status Communicator::Impl::run(Direction direction, const ExchangeMessage& messa
   return make([&] { return name_of(direction); }, [&] { return check_message(direction, message, *engine); },
               [&](Engine& own) -> Status {
                 if (GroupCalls* group = GroupCalls::open()) {
-                  group->keep(engine, direction, message);
+                  group->keep(engine, direction, {message, nullptr});
                   return {};
                 }
                 ExchangeMessages messages = alone(direction, message);
@@ -61,14 +61,14 @@ Status Communicator::Impl::run(Direction direction, const ExchangeMessage& messa
               });
 }
 
-Result<Work> Communicator::Impl::start(Direction direction, const ExchangeMessage& message) {
-  return make([&] { return name_of(direction); }, [&] { return check_message(direction, message, *engine); },
+Result<Work> Communicator::Impl::start(Direction direction, const StreamedMessage& message) {
+  return make([&] { return name_of(direction); }, [&] { return check_message(direction, message.message, *engine); },
               [&](Engine& own) -> Result<Work> {
                 if (GroupCalls* group = GroupCalls::open()) {
                   group->keep(engine, direction, message);
                   return group->work();
                 }
-                auto operation = own.start(alone(direction, message));
+                auto operation = own.start(alone(direction, message.message), message.stream);
                 if (!operation) return operation.error();
                 return Work(std::move(*operation));
               });
@@ -78,17 +78,17 @@ Status Communicator::send(const void* input, std::size_t count, DataType dtype, 
   if (!impl_) return not_made();
   return impl_->run(Direction::Send, message_of(input, count, dtype, to));
 }
-Result<Work> Communicator::send_async(const void* input, std::size_t count, DataType dtype, Rank to) {
+Result<Work> Communicator::send_async(const void* input, std::size_t count, DataType dtype, Rank to, Stream* stream) {
   if (!impl_) return not_made();
-  return impl_->start(Direction::Send, message_of(input, count, dtype, to));
+  return impl_->start(Direction::Send, {message_of(input, count, dtype, to), stream});
 }
 Status Communicator::recv(void* output, std::size_t count, DataType dtype, Rank from) {
   if (!impl_) return not_made();
   return impl_->run(Direction::Receive, message_of(output, count, dtype, from));
 }
-Result<Work> Communicator::recv_async(void* output, std::size_t count, DataType dtype, Rank from) {
+Result<Work> Communicator::recv_async(void* output, std::size_t count, DataType dtype, Rank from, Stream* stream) {
   if (!impl_) return not_made();
-  return impl_->start(Direction::Receive, message_of(output, count, dtype, from));
+  return impl_->start(Direction::Receive, {message_of(output, count, dtype, from), stream});
 }
 
 }  // namespace wreath

@@ -1,7 +1,9 @@
 // Calls in streams: an operation waits in the communicator's queue until its stream comes to it.
 #include <fmt/format.h>
 
+#include "src/communicator/captured_call.hpp"
 #include "src/communicator/engine.hpp"
+#include "src/communicator/exchange_operation.hpp"
 #include "wreath/device.hpp"
 
 namespace wreath {
@@ -16,9 +18,11 @@ class StreamTurn {
   ~StreamTurn() {
     if (over_) return;  // else the ranks that enter the call would wait for it
     const Call& call = operation_->call;
+    const std::string text = operation_->own
+                                 ? operation_->own->describe()
+                                 : fmt::format("{} #{}", name(call.collective, call.varying()), operation_->number);
     engine_->fail(ErrorCode::InvalidUsage, engine_->rank(),
-                  fmt::format("{} #{}: its stream failed before it came to the call",
-                              name(call.collective, call.varying()), operation_->number));
+                  fmt::format("{}: its stream failed before it came to the call", text));
   }
   Status come() {
     over_ = true;
@@ -42,6 +46,24 @@ Result<std::shared_ptr<Operation>> Engine::begin_on_stream(std::shared_ptr<Opera
   turn->refuse();
   fail(taken.error().code, rank(), fmt::format("{}: its stream: {}", identity_, taken.error().message));
   return taken.error();
+}
+
+std::function<Status()> Engine::begin_replay(std::shared_ptr<Operation> operation) {
+  operation->ready.store(false, std::memory_order_relaxed);
+  enter(*operation);
+  const auto turn = std::make_shared<StreamTurn>(shared_from_this(), enqueue(std::move(operation)));
+  return [turn] { return turn->come(); };
+}
+
+// The caller's handle says that nothing runs: the graph's launches begin operations of their own.
+Result<std::shared_ptr<Operation>> Engine::capture(LibraryStream& stream, std::shared_ptr<Operation> operation) {
+  WREATH_TRY(stream.capture(capture_call(shared_from_this(), *operation)));
+  const Call& call = operation->call;
+  operation->finish(Error{ErrorCode::InvalidUsage,
+                          fmt::format("{}: {}: the call was captured: it runs when its graph is launched", identity_,
+                                      name(call.collective, call.varying())),
+                          rank()});
+  return operation;
 }
 
 // The operation's stream has come to it.

@@ -64,7 +64,9 @@ class HostDevice final : public LibraryDevice {
       return Error{ErrorCode::System, fmt::format("host device: cannot start a stream's thread: {}", refused.what())};
     }
   }
-  Result<std::unique_ptr<Event>> make_event() override { return std::unique_ptr<Event>(std::make_unique<HostEvent>()); }
+  Result<std::unique_ptr<Event>> make_event(EventUse use) override {
+    return std::unique_ptr<Event>(std::make_unique<HostEvent>(use));
+  }
 
   Status copy(void* target, const void* source, std::size_t bytes) override {
     if (bytes == 0) return {};

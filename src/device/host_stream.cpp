@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <chrono>
+#include <iterator>
 
 #include "src/base/clock.hpp"
 #include "src/base/signals.hpp"
@@ -30,14 +31,38 @@ Error not_ready(std::string_view what, std::int64_t timeout_ms) {
 // Null for an event of another device.
 HostEvent* own(Event& event) { return dynamic_cast<HostEvent*>(&event); }
 
+// Work that is the same in each launch.
+class SameWork final : public GraphWork {
+ public:
+  explicit SameWork(std::function<Status()> work) : work_(std::move(work)) {}
+  Status check() override { return {}; }
+  std::function<Status()> begin() override { return work_; }
+
+ private:
+  std::function<Status()> work_;
+};
+
+Error misused(const char* text) { return {ErrorCode::InvalidUsage, text, -1}; }
+
 Error foreign() { return {ErrorCode::InvalidArgument, "host stream: the event belongs to another device"}; }
 
 }  // namespace
 
 std::uint64_t HostEventState::next() {
   const std::lock_guard lock(mutex_);
+  captured_ = {};
   ahead_.insert(++recorded_);
   return recorded_;
+}
+
+void HostEventState::capture(Captured captured) {
+  const std::lock_guard lock(mutex_);
+  captured_ = std::move(captured);
+}
+
+HostEventState::Captured HostEventState::captured() const {
+  const std::lock_guard lock(mutex_);
+  return captured_;
 }
 
 std::uint64_t HostEventState::recorded() const {
@@ -48,7 +73,15 @@ std::uint64_t HostEventState::recorded() const {
 void HostEventState::reach(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
   ahead_.erase(number);
+  passed_ns_ = now_ns();
   reached_.notify_all();
+}
+
+Result<std::int64_t> HostEventState::reached_ns() const {
+  const std::lock_guard lock(mutex_);
+  if (recorded_ == 0 || captured_.capture != nullptr) return misused("ns_since: an event was not recorded in a stream");
+  if (ahead_.contains(recorded_)) return not_ready("the event's stream", 0);
+  return passed_ns_;
 }
 
 bool HostEventState::wait(std::uint64_t number, std::int64_t timeout_ms) {
@@ -56,9 +89,27 @@ bool HostEventState::wait(std::uint64_t number, std::int64_t timeout_ms) {
   return wait_until(reached_, lock, timeout_ms, [&] { return !ahead_.contains(number); });
 }
 
-bool HostEvent::done() const { return state_->wait(state_->recorded(), 0); }
+bool HostEvent::done() const { return state_->captured().capture == nullptr && state_->wait(state_->recorded(), 0); }
+
+Result<std::int64_t> HostEvent::passed_ns() const {
+  if (use_ != EventUse::Timing) return misused("ns_since: an event was not made for EventUse::Timing");
+  return state_->reached_ns();
+}
+
+Result<std::int64_t> HostEvent::ns_since(const Event& earlier) const {
+  const auto* const mine = dynamic_cast<const HostEvent*>(&earlier);
+  if (mine == nullptr) return foreign();
+  const auto from = mine->passed_ns();
+  if (!from) return from.error();
+  const auto to = passed_ns();
+  if (!to) return to.error();
+  return *to - *from;
+}
 
 Status HostEvent::synchronize(std::int64_t timeout_ms) {
+  if (const auto captured = state_->captured(); captured.capture != nullptr) {
+    return captured.capture->invalidate("synchronize() of an event that was recorded in it");
+  }
   if (state_->wait(state_->recorded(), timeout_ms)) return {};
   return not_ready("the event's stream", timeout_ms);
 }
@@ -70,6 +121,7 @@ HostStream::HostStream(Device& device) : device_(device) {
 }
 
 HostStream::~HostStream() {
+  invalidate("one of its streams was destroyed");
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -86,6 +138,27 @@ Status HostStream::add(Item item) {
   }
   changed_.notify_all();
   return {};
+}
+
+void HostStream::give(std::vector<Item> items) {
+  {
+    const std::lock_guard lock(mutex_);
+    items_.insert(items_.end(), std::make_move_iterator(items.begin()), std::make_move_iterator(items.end()));
+  }
+  changed_.notify_all();
+}
+
+void HostStream::give(Item item) {
+  {
+    const std::lock_guard lock(mutex_);
+    items_.push_back(std::move(item));
+  }
+  changed_.notify_all();
+}
+
+Status HostStream::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_ ? Status(*failure_) : Status();
 }
 
 void HostStream::work() {
@@ -115,12 +188,17 @@ Status HostStream::copy(void* target, const void* source, std::size_t bytes) {
 
 Status HostStream::run(std::function<Status()> work) {
   if (!work) return Error{ErrorCode::InvalidArgument, "host stream: work = null", -1};
+  if (capturing()) return capture(std::make_shared<SameWork>(std::move(work)));
   return add({std::move(work), false});
 }
 
 Status HostStream::record(Event& event) {
   HostEvent* const mine = own(event);
   if (mine == nullptr) return foreign();
+  if (const Part in = part(); in.capture != nullptr) {
+    mine->state()->capture({in.capture, in.capture->record(in.branch)});
+    return {};
+  }
   return add({[state = mine->state(), number = mine->state()->next()] {
                 state->reach(number);
                 return Status();
@@ -131,18 +209,77 @@ Status HostStream::record(Event& event) {
 Status HostStream::wait(Event& event) {
   HostEvent* const mine = own(event);
   if (mine == nullptr) return foreign();
+  if (const auto captured = mine->state()->captured(); captured.capture != nullptr) return join(captured);
+  if (mine->state()->recorded() == 0) return {};
+  if (const Part in = part(); in.capture != nullptr) {
+    return in.capture->invalidate("one of its streams was to wait for an event recorded outside");
+  }
   return run([state = mine->state(), number = mine->state()->recorded()] {
     state->wait(number, -1);
     return Status();
   });
 }
 
+// ---- captures ----
+
+HostStream::Part HostStream::part() const {
+  const std::lock_guard lock(mutex_);
+  return part_.capture != nullptr && part_.capture->open() ? part_ : Part{};
+}
+
+Status HostStream::begin_capture() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) return *failure_;
+  if (part_.capture != nullptr && part_.capture->open()) {
+    return part_.capture->invalidate("begin_capture() of a stream that captures");
+  }
+  part_ = {std::make_shared<HostCapture>(), 0};
+  return {};
+}
+
+Result<std::unique_ptr<Graph>> HostStream::end_capture() {
+  const Part in = part();
+  if (in.capture == nullptr) return misused("host stream: end_capture: the stream does not capture");
+  return in.capture->end(in.branch, device_);
+}
+
+Status HostStream::capture(std::shared_ptr<GraphWork> work) {
+  const Part in = part();
+  if (in.capture == nullptr) return misused("host stream: it captures no more");
+  return in.capture->add(in.branch, std::move(work));
+}
+
+void HostStream::invalidate(const std::string& reason) {
+  if (const Part in = part(); in.capture != nullptr) static_cast<void>(in.capture->invalidate(reason));
+}
+
+// Waits for a point of a capture: a stream that runs becomes a part of it.
+Status HostStream::join(const HostEventState::Captured& event) {
+  if (!event.capture->open()) return misused("host stream: wait: the event was recorded in a capture that has ended");
+  Part in = part();
+  if (in.capture == nullptr) {
+    in = {event.capture, event.capture->add_branch()};
+    const std::lock_guard lock(mutex_);
+    part_ = in;
+  }
+  if (in.capture == event.capture) return in.capture->wait(in.branch, event.point);
+  static_cast<void>(event.capture->invalidate("a stream of another capture was to wait for its event"));
+  return in.capture->invalidate("one of its streams was to wait for an event of another capture");
+}
+
 bool HostStream::idle() const {
+  if (const Part in = part(); in.capture != nullptr) {
+    static_cast<void>(in.capture->invalidate("idle() of one of its streams"));
+    return false;
+  }
   const std::lock_guard lock(mutex_);
   return items_.empty() && !busy_;
 }
 
 Status HostStream::synchronize(std::int64_t timeout_ms) {
+  if (const Part in = part(); in.capture != nullptr) {
+    return in.capture->invalidate("synchronize() of one of its streams");
+  }
   std::unique_lock lock(mutex_);
   if (!wait_until(changed_, lock, timeout_ms, [&] { return items_.empty() && !busy_; })) {
     return not_ready("the stream", timeout_ms);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -10,7 +11,11 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "src/device/host_graph.hpp"
+#include "src/device/library_stream.hpp"
 #include "wreath/device.hpp"
 
 namespace wreath {
@@ -19,11 +24,22 @@ namespace wreath {
 // record() calls; streams pass them in any order.
 class HostEventState {
  public:
+  // A point of a capture: no stream passes it.
+  struct Captured {
+    std::shared_ptr<HostCapture> capture;  // null: recorded by a stream that ran it
+    std::size_t point = 0;
+  };
+
   std::uint64_t next();
+  void capture(Captured captured);
+  // What it means now.
+  Captured captured() const;
   // The last one; 0: never recorded.
   std::uint64_t recorded() const;
   // The point `number` was passed.
   void reach(std::uint64_t number);
+  // When the last point that was passed was; InvalidUsage before the first record, NotReady until it is passed.
+  Result<std::int64_t> reached_ns() const;
   // Until that point is passed. False when the time runs out (timeout_ms < 0: never).
   bool wait(std::uint64_t number, std::int64_t timeout_ms);
 
@@ -32,19 +48,26 @@ class HostEventState {
   std::condition_variable reached_;
   std::uint64_t recorded_ = 0;
   std::set<std::uint64_t> ahead_;  // points that no stream has passed yet
+  std::int64_t passed_ns_ = 0;     // the last one
+  Captured captured_;
 };
 
 class HostEvent final : public Event {
  public:
+  explicit HostEvent(EventUse use) : use_(use) {}
   bool done() const override;
   Status synchronize(std::int64_t timeout_ms) override;
+  Result<std::int64_t> ns_since(const Event& earlier) const override;
   const std::shared_ptr<HostEventState>& state() const { return state_; }
 
  private:
+  Result<std::int64_t> passed_ns() const;
+
+  EventUse use_;
   std::shared_ptr<HostEventState> state_ = std::make_shared<HostEventState>();
 };
 
-class HostStream final : public Stream {
+class HostStream final : public LibraryStream {
  public:
   // Throws std::system_error without a thread.
   explicit HostStream(Device& device);
@@ -56,13 +79,31 @@ class HostStream final : public Stream {
   Status wait(Event& event) override;
   bool idle() const override;
   Status synchronize(std::int64_t timeout_ms) override;
+  Status begin_capture() override;
+  Result<std::unique_ptr<Graph>> end_capture() override;
+  bool capturing() const override { return part().capture != nullptr; }
+  Status capture(std::shared_ptr<GraphWork> work) override;
+  void invalidate(const std::string& reason) override;
 
- private:
   struct Item {
     std::function<Status()> work;
     bool always;  // after a failure, too: others wait for it
   };
+  // Adds them together, also where the stream has failed, and skips there what is not for always.
+  void give(std::vector<Item> items);
+  void give(Item item);
+  // Success: none.
+  Status failure() const;
+
+ private:
+  // Its part in a capture that goes on.
+  struct Part {
+    std::shared_ptr<HostCapture> capture;  // null: it runs what it is given
+    std::size_t branch = 0;
+  };
+  Part part() const;
   Status add(Item item);
+  Status join(const HostEventState::Captured& event);
   void work();
 
   Device& device_;
@@ -72,6 +113,7 @@ class HostStream final : public Stream {
   bool busy_ = false;
   bool stop_ = false;
   std::optional<Error> failure_;
+  Part part_;
   std::thread thread_;
 };
 

@@ -54,8 +54,8 @@ Result<std::unique_ptr<Stream>> CudaDevice::make_stream() {
   return std::unique_ptr<Stream>(*std::move(stream));
 }
 
-Result<std::unique_ptr<Event>> CudaDevice::make_event() {
-  auto event = CudaEvent::make(context_);
+Result<std::unique_ptr<Event>> CudaDevice::make_event(EventUse use) {
+  auto event = CudaEvent::make(context_, use);
   if (!event) return event.error();
   return std::unique_ptr<Event>(*std::move(event));
 }

@@ -160,11 +160,14 @@ void CudaHostWork::stop() {
 
 // ---- events ----
 
-Result<std::unique_ptr<CudaEvent>> CudaEvent::make(const CudaContext& context) {
+Result<std::unique_ptr<CudaEvent>> CudaEvent::make(const CudaContext& context, EventUse use) {
   CudaHandle handle = nullptr;
-  WREATH_TRY(context.check(
-      with_context(context, [&] { return context.driver.event_create(&handle, kCudaEventDisableTiming); }),
-      "cuEventCreate"));
+  WREATH_TRY(context.check(with_context(context,
+                                        [&] {
+                                          return context.driver.event_create(
+                                              &handle, use == EventUse::Timing ? 0 : kCudaEventDisableTiming);
+                                        }),
+                           "cuEventCreate"));
   return std::unique_ptr<CudaEvent>(new CudaEvent(context, handle));
 }
 
@@ -180,6 +183,24 @@ Status CudaEvent::synchronize(std::int64_t timeout_ms) {
   return wait_for(
       context_, "the event's stream", timeout_ms, [&] { return context_.driver.event_query(handle_); },
       [&] { return context_.driver.event_synchronize(handle_); });
+}
+
+Result<std::int64_t> CudaEvent::ns_since(const Event& earlier) const {
+  const auto* const mine = dynamic_cast<const CudaEvent*>(&earlier);
+  if (mine == nullptr || &mine->context_ != &context_) return foreign(context_);
+  float elapsed_ms = 0;
+  const CudaResult result =
+      with_context(context_, [&] { return context_.driver.event_elapsed_time(&elapsed_ms, mine->handle_, handle_); });
+  if (result == kCudaInvalidHandle) {
+    return Error{
+        ErrorCode::InvalidUsage,
+        fmt::format("{}: ns_since: an event was not recorded, or not made for EventUse::Timing", context_.name), -1};
+  }
+  if (result == kCudaNotReady) {
+    return Error{ErrorCode::NotReady, fmt::format("{}: the event's stream is still busy", context_.name)};
+  }
+  WREATH_TRY(context_.check(result, "cuEventElapsedTime"));
+  return static_cast<std::int64_t>(static_cast<double>(elapsed_ms) * 1e6);
 }
 
 // ---- the stream ----
@@ -279,6 +300,15 @@ Status CudaStream::launch(CudaHandle function, const Grid& grid) {
                                          static_cast<unsigned>(grid.threads), 1, 1, 0, handle_, arguments, nullptr);
   });
 }
+
+Status CudaStream::begin_capture() {
+  return Error{ErrorCode::Unavailable, fmt::format("{}: its streams cannot capture yet", context_.name), -1};
+}
+Result<std::unique_ptr<Graph>> CudaStream::end_capture() {
+  return Error{ErrorCode::InvalidUsage, fmt::format("{}: end_capture: the stream does not capture", context_.name), -1};
+}
+Status CudaStream::capture(std::shared_ptr<GraphWork>) { return begin_capture(); }
+void CudaStream::invalidate(const std::string&) {}
 
 bool CudaStream::idle() const {
   return with_context(context_, [&] { return context_.driver.stream_query(handle_); }) != kCudaNotReady;

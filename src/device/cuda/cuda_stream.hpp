@@ -6,16 +6,18 @@
 
 #include "src/device/cuda/context.hpp"
 #include "src/device/kernel.hpp"
+#include "src/device/library_stream.hpp"
 #include "wreath/device.hpp"
 
 namespace wreath {
 
 class CudaEvent final : public Event {
  public:
-  static Result<std::unique_ptr<CudaEvent>> make(const CudaContext& context);
+  static Result<std::unique_ptr<CudaEvent>> make(const CudaContext& context, EventUse use);
   ~CudaEvent() override;
   bool done() const override;
   Status synchronize(std::int64_t timeout_ms) override;
+  Result<std::int64_t> ns_since(const Event& earlier) const override;
   CudaHandle handle() const { return handle_; }
   const CudaContext& context() const { return context_; }
 
@@ -29,7 +31,7 @@ class CudaEvent final : public Event {
 // The host's work of a stream, and what it shares with the driver's callback and the stream's thread.
 class CudaHostWork;
 
-class CudaStream final : public Stream {
+class CudaStream final : public LibraryStream {
  public:
   // `context` lives as long as the device, which does as long as the process.
   static Result<std::unique_ptr<CudaStream>> make(Device& device, const CudaContext& context);
@@ -41,6 +43,11 @@ class CudaStream final : public Stream {
   Status wait(Event& event) override;
   bool idle() const override;
   Status synchronize(std::int64_t timeout_ms) override;
+  Status begin_capture() override;
+  Result<std::unique_ptr<Graph>> end_capture() override;
+  bool capturing() const override { return false; }
+  Status capture(std::shared_ptr<GraphWork> work) override;
+  void invalidate(const std::string& reason) override;
 
   // Adds what `enqueue` gives the driver, in its turn, unless the stream has failed. `call` names it in errors.
   template <typename Enqueue>

@@ -91,6 +91,7 @@ void find_streams(Finder& find, CudaFunctions& functions) {
   find("cuEventRecord", functions.event_record);
   find("cuEventQuery", functions.event_query);
   find("cuEventSynchronize", functions.event_synchronize);
+  find("cuEventElapsedTime", functions.event_elapsed_time);
 }
 
 void find_kernels(Finder& find, CudaFunctions& functions) {

@@ -66,6 +66,7 @@ struct CudaFunctions {
   CudaResult (*event_record)(CudaHandle event, CudaHandle stream);
   CudaResult (*event_query)(CudaHandle);
   CudaResult (*event_synchronize)(CudaHandle);
+  CudaResult (*event_elapsed_time)(float* ms, CudaHandle from, CudaHandle to);
 
   CudaResult (*module_load_data)(CudaHandle*, const void* image);
   CudaResult (*module_unload)(CudaHandle);

@@ -14,9 +14,11 @@ using namespace wreath::test;
 namespace {
 
 struct Point {
+  std::atomic<std::int64_t> ns{0};
   std::atomic<bool> reached{false};
 };
 struct FakeEvent {
+  bool timed = false;
   std::mutex mutex;
   std::shared_ptr<Point> point;  // null: never recorded
   std::shared_ptr<Point> now() {
@@ -77,9 +79,11 @@ CudaResult cuLaunchHostFunc(CudaHandle stream, CudaHostFunction function, void* 
   });
   return kCudaSuccess;
 }
-CudaResult cuEventCreate(CudaHandle* event, unsigned) {
+CudaResult cuEventCreate(CudaHandle* event, unsigned flags) {
   if (const CudaResult result = asked_for("cuEventCreate"); result != kCudaSuccess) return result;
-  *event = new FakeEvent;
+  auto* const made = new FakeEvent;
+  made->timed = flags == 0;
+  *event = made;
   ++machine().alive;
   return kCudaSuccess;
 }
@@ -96,7 +100,10 @@ CudaResult cuEventRecord(CudaHandle event, CudaHandle stream) {
     const std::lock_guard lock(recorded->mutex);
     recorded->point = point;
   }
-  stream_of(stream).add([point] { point->reached = true; });
+  stream_of(stream).add([point] {
+    point->ns = std::chrono::steady_clock::now().time_since_epoch().count();
+    point->reached = true;
+  });
   return kCudaSuccess;
 }
 CudaResult cuEventQuery(CudaHandle event) {
@@ -108,6 +115,17 @@ CudaResult cuEventSynchronize(CudaHandle event) {
   const auto point = static_cast<FakeEvent*>(event)->now();
   wait_until([&] { return point == nullptr || point->reached; });
   return machine().lost;
+}
+
+CudaResult cuEventElapsedTime(float* ms, CudaHandle from, CudaHandle to) {
+  const auto* const first = static_cast<FakeEvent*>(from);
+  const auto* const last = static_cast<FakeEvent*>(to);
+  const auto begin = static_cast<FakeEvent*>(from)->now();
+  const auto end = static_cast<FakeEvent*>(to)->now();
+  if (!first->timed || !last->timed || begin == nullptr || end == nullptr) return kCudaInvalidHandle;
+  if (!begin->reached || !end->reached) return kCudaNotReady;
+  *ms = static_cast<float>(static_cast<double>(end->ns - begin->ns) / 1e6);
+  return kCudaSuccess;
 }
 
 // ---- kernels ----

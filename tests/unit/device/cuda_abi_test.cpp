@@ -121,6 +121,7 @@ SAME(event_destroy, PFN_cuEventDestroy_v4000);
 SAME(event_record, PFN_cuEventRecord_v2000);
 SAME(event_query, PFN_cuEventQuery_v2000);
 SAME(event_synchronize, PFN_cuEventSynchronize_v2000);
+SAME(event_elapsed_time, PFN_cuEventElapsedTime_v2000);
 SAME(module_load_data, PFN_cuModuleLoadData_v2000);
 SAME(module_unload, PFN_cuModuleUnload_v2000);
 SAME(module_get_function, PFN_cuModuleGetFunction_v2000);
@@ -128,7 +129,7 @@ SAME(occupancy_max_active_blocks_per_multiprocessor, PFN_cuOccupancyMaxActiveBlo
 SAME(launch_kernel, PFN_cuLaunchKernel_v4000);
 #undef SAME
 
-constexpr int kChecked = 54;
+constexpr int kChecked = 55;
 
 // What is declared in driver.hpp and not checked here would show.
 TEST(CudaAbi, IsCudaHeadersOwn) { EXPECT_EQ(sizeof(CudaFunctions), kChecked * sizeof(void*)); }
