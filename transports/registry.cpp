@@ -1,13 +1,17 @@
 // The table of transports, in order of preference: a pair of ranks takes the first that both ends reach.
+#include <algorithm>
+#include <iterator>
+
 #include "transports/transports.hpp"
 
 namespace wreath {
 namespace {
 
 constexpr TransportRow kRows[] = {
-    {"inproc", &make_inproc},
-    {"shm", &make_shm},
-    {"tcp", &make_tcp},
+    {"inproc", FifoMemory::Host, &make_inproc},
+    {"shm", FifoMemory::Host, &make_shm},
+    {"tcp", FifoMemory::Host, &make_tcp},
+    {"cuda_ipc", FifoMemory::Device, &make_cuda_ipc},
 };
 
 constexpr DecoratorRow kDecorators[] = {
@@ -17,6 +21,12 @@ constexpr DecoratorRow kDecorators[] = {
 }  // namespace
 
 std::span<const TransportRow> transports() noexcept { return kRows; }
+
+std::span<const TransportRow> transports(FifoMemory fifos) noexcept {
+  const auto is_of = [fifos](const TransportRow& row) { return row.fifos == fifos; };
+  const auto* const first = std::find_if(std::begin(kRows), std::end(kRows), is_of);
+  return {first, std::find_if_not(first, std::end(kRows), is_of)};
+}
 
 std::span<const DecoratorRow> transport_decorators() noexcept { return kDecorators; }
 

@@ -5,6 +5,7 @@
 // wire. A transport knows no algorithm and no other transport.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,11 +20,22 @@
 
 namespace wreath {
 
+class Device;
+
+// The device that a rank's calls on device memory run on.
+struct EndpointDevice {
+  enum class Kind : std::uint8_t { None, Host, Cuda };
+  Kind kind = Kind::None;
+  std::array<std::uint8_t, 16> uuid = {};  // of a GPU, or of a part of one: equal means the same memory
+  friend bool operator==(const EndpointDevice&, const EndpointDevice&) = default;
+};
+
 // A rank as its peers see it before they are linked.
 struct Endpoint {
   Rank rank;
   std::uint64_t process;  // random per process: equal means the same address space
   std::uint64_t host;     // equal means shared memory and UNIX sockets may reach
+  EndpointDevice device = {};
 };
 
 // What one rank tells a peer so that it can be reached: bytes and descriptors, sent over the
@@ -112,18 +124,26 @@ struct TransportContext {
   Endpoint self;
   int ranks;
   FifoShape shape;
-  OwnSegment* segment = nullptr;  // of this rank; outlives the transport. Null: mapped memory is not available
-  std::string_view faults = {};   // CommunicatorOptions::faults
-  bool single_copy = false;       // ranks may read each other's memory through the kernel
+  // Of this rank, in the memory that the row names; outlives the transport. Null: mapped memory is not available.
+  OwnSegment* segment = nullptr;
+  std::string_view faults = {};  // CommunicatorOptions::faults
+  bool single_copy = false;      // ranks may read each other's memory through the kernel
+  Device* device = nullptr;      // of this rank; lives as long as the process. Null: it has none
 };
+
+// Where the FIFOs of a transport's links lie, and with them who runs them: threads of the host, or blocks of a device.
+enum class FifoMemory : std::uint8_t { Host, Device };
 
 struct TransportRow {
   std::string_view name;
+  FifoMemory fifos;
   Result<std::unique_ptr<Transport>> (*make)(const TransportContext&);
 };
 
-// The table (transports/registry.cpp), in order of preference.
+// The table (transports/registry.cpp): those of the host in order of preference, then those of devices.
 std::span<const TransportRow> transports() noexcept;
+// Its rows with FIFOs in that memory.
+std::span<const TransportRow> transports(FifoMemory fifos) noexcept;
 // The row of that name; null when there is none.
 const TransportRow* find_transport(std::string_view name) noexcept;
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,8 @@
 
 namespace wreath {
 namespace {
+
+constexpr int kRequiredSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 constexpr std::size_t kPieceBytes = std::size_t{64} << 20;  // signals wait while so much is made present
 
@@ -68,6 +71,27 @@ Result<Fd> make_memfd(const char* name, std::size_t bytes, std::string_view what
     return memory_refused(what, bytes, "fallocate", code);
   }
   return descriptor;
+}
+
+Status seal_size(int descriptor, std::size_t bytes, std::string_view what) {
+  if (::fcntl(descriptor, F_ADD_SEALS, kRequiredSeals | F_SEAL_SEAL) == 0) return {};
+  return memory_refused(what, bytes, "fcntl(F_ADD_SEALS)", errno);
+}
+
+Status check_sealed(int descriptor, std::uint64_t bytes, std::string_view what) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) {
+    return Error{ErrorCode::System, fmt::format("{}: fstat: {}", what, std::system_category().message(errno))};
+  }
+  if (status.st_size < 0 || static_cast<std::uint64_t>(status.st_size) != bytes || bytes == 0) {
+    return Error{ErrorCode::Mismatch,
+                 fmt::format("{} has {} bytes where {} were announced", what, status.st_size, bytes)};
+  }
+  const int seals = ::fcntl(descriptor, F_GET_SEALS);
+  if (seals < 0 || (seals & kRequiredSeals) != kRequiredSeals) {
+    return Error{ErrorCode::Mismatch, fmt::format("{} is not sealed memory: it could shrink under its readers", what)};
+  }
+  return {};
 }
 
 }  // namespace wreath

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "src/base/fd.hpp"
@@ -21,5 +22,12 @@ Status check_file_limit(std::size_t bytes, std::string_view what);
 // `bytes` of zeros, whole pages, all present; /proc shows it as memfd:`name`. `what` names it in errors. It can be
 // sealed. Signals do not disturb it, however often they come.
 Result<Fd> make_memfd(const char* name, std::size_t bytes, std::string_view what);
+
+// Nobody can change its size from now on.
+Status seal_size(int descriptor, std::size_t bytes, std::string_view what);
+
+// Mismatch unless the descriptor came from elsewhere with exactly so many bytes and cannot shrink under its readers.
+// `what` names it: "a peer's region".
+Status check_sealed(int descriptor, std::uint64_t bytes, std::string_view what);
 
 }  // namespace wreath

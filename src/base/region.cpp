@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -60,6 +59,12 @@ class RegionTable {
     return region;
   }
 
+  std::shared_ptr<Region> find(std::uint64_t id) {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_id_.find(id);
+    return found == by_id_.end() ? nullptr : found->second.lock();
+  }
+
   // Only an entry that died: the id may have been mapped anew meanwhile.
   void forget(std::uint64_t id) {
     const std::lock_guard lock(mutex_);
@@ -109,34 +114,6 @@ class RegionTable {
   std::atomic<std::size_t> user_count_{0};
 };
 
-namespace {
-
-constexpr int kRequiredSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-
-Status seal(int descriptor, std::size_t bytes, std::string_view what) {
-  if (::fcntl(descriptor, F_ADD_SEALS, kRequiredSeals | F_SEAL_SEAL) == 0) return {};
-  return memory_refused(what, bytes, "fcntl(F_ADD_SEALS)", errno);
-}
-
-// What came over the wire must be what it claims before anything of it is mapped.
-Status check_foreign(int descriptor, std::uint64_t bytes) {
-  struct stat status {};
-  if (::fstat(descriptor, &status) != 0) {
-    return Error{ErrorCode::System, fmt::format("a peer's region: fstat: {}", std::system_category().message(errno))};
-  }
-  if (status.st_size < 0 || static_cast<std::uint64_t>(status.st_size) != bytes || bytes == 0) {
-    return Error{ErrorCode::Mismatch,
-                 fmt::format("a peer's region has {} bytes where {} were announced", status.st_size, bytes)};
-  }
-  const int seals = ::fcntl(descriptor, F_GET_SEALS);
-  if (seals < 0 || (seals & kRequiredSeals) != kRequiredSeals) {
-    return Error{ErrorCode::Mismatch, "a peer's region is not sealed memory: it could shrink under its readers"};
-  }
-  return {};
-}
-
-}  // namespace
-
 Region::Region(std::uint64_t id, std::byte* base, std::size_t bytes, Fd descriptor)
     : id_(id), base_(base), bytes_(bytes), descriptor_(std::move(descriptor)), process_(::getpid()) {}
 
@@ -161,7 +138,7 @@ Result<std::shared_ptr<Region>> Region::create(std::size_t bytes, bool shareable
     Result<Fd> made = make_memfd("wreath", bytes, what);
     if (!made) return made.error();
     descriptor = *std::move(made);
-    WREATH_TRY(seal(descriptor.get(), bytes, what));
+    WREATH_TRY(seal_size(descriptor.get(), bytes, what));
   } else {
     WREATH_TRY(check_available(bytes, what));
   }
@@ -176,6 +153,16 @@ Result<std::shared_ptr<Region>> Region::create(std::size_t bytes, bool shareable
   }
   return region;
 }
+
+std::shared_ptr<Region> Region::hold(std::uint64_t id, std::byte* base, std::size_t bytes,
+                                     std::unique_ptr<RegionOwner> owner) {
+  std::shared_ptr<Region> region = RegionTable::get().add(id, base, bytes, Fd());
+  region->borrowed_ = true;
+  region->owner_ = std::move(owner);
+  return region;
+}
+
+std::shared_ptr<Region> Region::find(std::uint64_t id) { return RegionTable::get().find(id); }
 
 Result<std::shared_ptr<Region>> Region::take_over(std::byte* data, std::size_t bytes) {
   Result<std::shared_ptr<Region>> made = create(bytes, true, "shareable memory (wreath::register_memory)");
@@ -207,7 +194,7 @@ Result<std::shared_ptr<Region>> Region::open(std::uint64_t id, std::uint64_t byt
     if (!descriptor) {
       return Error{ErrorCode::Unavailable, fmt::format("region {:016x} is not of this process", id)};
     }
-    WREATH_TRY(check_foreign(descriptor.get(), bytes));
+    WREATH_TRY(check_sealed(descriptor.get(), bytes, "a peer's region"));
     // Its pages are present with the owner, and come when they are read: of a peer of many ranks that is little.
     void* const base = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor.get(), 0);
     if (base == MAP_FAILED) return memory_refused("a peer's region", bytes, "mmap", errno);

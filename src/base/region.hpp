@@ -15,6 +15,12 @@
 
 namespace wreath {
 
+// Frees a region's memory, where that is not mapped memory of the host.
+class RegionOwner {
+ public:
+  virtual ~RegionOwner() = default;
+};
+
 class Region {
  public:
   // New memory: page-aligned, zero-filled, every page present; `bytes` rounded up to pages. Shareable
@@ -26,6 +32,12 @@ class Region {
   // its exact size and the memory sealed. Nothing is mapped on error. Takes the descriptor; without one
   // only regions of this process are found. The first who maps it keeps `doorbell`.
   static Result<std::shared_ptr<Region>> open(std::uint64_t id, std::uint64_t bytes, Fd descriptor, Fd doorbell = Fd());
+
+  // Memory of another kind, freed with `owner`, which may be null: it is somebody else's.
+  static std::shared_ptr<Region> hold(std::uint64_t id, std::byte* base, std::size_t bytes,
+                                      std::unique_ptr<RegionOwner> owner);
+  // The living region of this process; null where there is none.
+  static std::shared_ptr<Region> find(std::uint64_t id);
 
   // The caller's private pages [data, data + bytes), replaced in place by a region with their contents. Whole pages.
   // System when refused: nothing has changed then.
@@ -42,6 +54,8 @@ class Region {
   std::size_t bytes() const { return bytes_; }
   // Writable only by who created it.
   std::byte* data() const { return base_; }
+  // Of what was made by hold().
+  RegionOwner* owner() const { return owner_.get(); }
   // The memory's descriptor, -1 where it is not shareable or mapped from a peer.
   int descriptor() const { return descriptor_.get(); }
 
@@ -63,6 +77,7 @@ class Region {
   Fd doorbell_;
   pid_t process_;
   bool borrowed_ = false;  // the addresses are somebody else's
+  std::unique_ptr<RegionOwner> owner_;
 };
 
 // Makes find_containing() find it, until it is taken out.
@@ -73,7 +88,7 @@ std::shared_ptr<Region> take_user_memory(const std::byte* base);
 // The living region made by wreath::allocate or wreath::register_memory that holds [data, data + bytes); null if none.
 std::shared_ptr<Region> find_containing(const void* data, std::size_t bytes);
 
-// Regions mapped in this process now.
+// Regions known in this process now.
 std::size_t region_count();
 
 // Random, never 0.

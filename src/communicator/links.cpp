@@ -46,7 +46,7 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
   }
   if (!segment) return segment.error();
   links->segment_ = std::move(*segment);
-  for (const TransportRow& row : transports()) {
+  for (const TransportRow& row : transports(FifoMemory::Host)) {
     if (!is_allowed(row.name)) continue;
     const TransportContext context{links->self_,          membership.ranks, shape,
                                    links->segment_.get(), options.faults,   single_copy};

@@ -21,12 +21,14 @@ struct Entry {
   std::byte* reachable;
   std::size_t bytes;
   Fd exportable;  // none: nobody else may map it
+  std::uint64_t allocation = 0;
 };
 
 struct Table {
   std::mutex mutex;
   std::map<const std::byte*, Entry> entries;  // by the address that users hold
   std::atomic<std::size_t> count{0};
+  std::uint64_t made = 0;
 };
 
 // Reachable until the process ends: destructors of late objects still use it.
@@ -41,10 +43,12 @@ std::size_t whole_pages(std::size_t bytes) {
 }
 
 constexpr std::string_view kWhat = "device memory";
+constexpr int kReadWrite = PROT_READ | PROT_WRITE;
 
 std::byte* keep(std::byte* data, Entry entry) {
   Table& all = table();
   const std::lock_guard lock(all.mutex);
+  entry.allocation = ++all.made;
   all.entries[data] = std::move(entry);
   all.count.store(all.entries.size(), std::memory_order_relaxed);
   return data;
@@ -68,11 +72,11 @@ Result<std::byte*> map_pinned(std::size_t bytes) {
   WREATH_TRY(check_available(bytes, kWhat));
   void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return memory_refused(kWhat, bytes, "mmap", errno);
-  return keep(static_cast<std::byte*>(data), {static_cast<std::byte*>(data), bytes, Fd()});
+  return keep(static_cast<std::byte*>(data), {static_cast<std::byte*>(data), bytes, Fd(), 0});
 }
 
-Result<std::byte*> map_twice(const Fd& memory, std::size_t bytes, Fd exportable) {
-  void* reachable = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+Result<std::byte*> map_twice(const Fd& memory, std::size_t bytes, int access, Fd exportable) {
+  void* reachable = ::mmap(nullptr, bytes, access, MAP_SHARED, memory.get(), 0);
   if (reachable == MAP_FAILED) return memory_refused(kWhat, bytes, "mmap", errno);
   void* hidden = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, memory.get(), 0);
   if (hidden == MAP_FAILED) {
@@ -80,7 +84,7 @@ Result<std::byte*> map_twice(const Fd& memory, std::size_t bytes, Fd exportable)
     ::munmap(reachable, bytes);
     return memory_refused(kWhat, bytes, "mmap", code);
   }
-  return keep(static_cast<std::byte*>(hidden), {static_cast<std::byte*>(reachable), bytes, std::move(exportable)});
+  return keep(static_cast<std::byte*>(hidden), {static_cast<std::byte*>(reachable), bytes, std::move(exportable), 0});
 }
 
 }  // namespace
@@ -90,14 +94,16 @@ Result<std::byte*> map_device_memory(std::size_t bytes, MemoryUse use) {
   if (use == MemoryUse::Pinned) return map_pinned(size);
   auto memory = make_memfd("wreath-device", size, kWhat);
   if (!memory) return memory.error();
-  if (use == MemoryUse::Plain) return map_twice(*memory, size, Fd());
+  if (use == MemoryUse::Plain) return map_twice(*memory, size, kReadWrite, Fd());
+  WREATH_TRY(seal_size(memory->get(), size, kWhat));
   const Fd mapped(::fcntl(memory->get(), F_DUPFD_CLOEXEC, 0));
   if (!mapped) return memory_refused(kWhat, bytes, "fcntl", errno);
-  return map_twice(mapped, size, *std::move(memory));
+  return map_twice(mapped, size, kReadWrite, *std::move(memory));
 }
 
 Result<std::byte*> map_exported_memory(const Fd& descriptor, std::size_t bytes) {
-  return map_twice(descriptor, whole_pages(bytes), Fd());
+  WREATH_TRY(check_sealed(descriptor.get(), bytes, "a peer's device memory"));
+  return map_twice(descriptor, bytes, PROT_READ, Fd());
 }
 
 void unmap_device_memory(std::byte* data) {
@@ -130,6 +136,12 @@ Result<MemoryExport> export_device_memory(const void* data) {
   return Error{ErrorCode::InvalidArgument, fmt::format("host device: {} is not exportable memory of its", data)};
 }
 
+bool is_exportable_memory(const void* data) noexcept {
+  bool exportable = false;
+  with_entry(data, [&](const std::byte*, const Entry& entry) { exportable = static_cast<bool>(entry.exportable); });
+  return exportable;
+}
+
 std::byte* reachable(const void* data, std::size_t bytes) noexcept {
   auto* found = static_cast<std::byte*>(const_cast<void*>(data));
   with_entry(data, [&](const std::byte* base, const Entry& entry) {
@@ -143,7 +155,7 @@ PointerFacts host_facts_of(const void* data) noexcept {
   PointerFacts facts;
   with_entry(data, [&](const std::byte* base, const Entry& entry) {
     const MemoryKind kind = base == entry.reachable ? MemoryKind::Pinned : MemoryKind::Device;
-    facts = {kind, &host_device(), base, entry.bytes};
+    facts = {kind, &host_device(), base, entry.bytes, entry.allocation};
   });
   return facts;
 }

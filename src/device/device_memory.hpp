@@ -14,12 +14,15 @@ namespace wreath {
 // `bytes` (rounded up to pages) of zeros; but for pinned memory under two addresses, of which the returned one is
 // inaccessible. System when refused.
 Result<std::byte*> map_device_memory(std::size_t bytes, MemoryUse use);
-// Maps the `bytes` bytes behind another allocation's descriptor likewise.
+// Maps the `bytes` bytes behind another allocation's descriptor likewise, but to be read only. Mismatch where it has
+// not just these, or could shrink.
 Result<std::byte*> map_exported_memory(const Fd& descriptor, std::size_t bytes);
 void unmap_device_memory(std::byte* data);
 
 // A descriptor of the exportable allocation that `data` is in. InvalidArgument where there is none.
 Result<MemoryExport> export_device_memory(const void* data);
+// Whether there is one.
+bool is_exportable_memory(const void* data) noexcept;
 
 // Where the library reaches [data, data + bytes): the second address if it is all host device memory, else `data`
 // itself. Any thread; costs a load where the process has no device memory.

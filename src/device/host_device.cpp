@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/memory_order.hpp"
 #include "src/base/signals.hpp"
 #include "src/device/check_copy.hpp"
 #include "src/device/device_memory.hpp"
@@ -76,6 +77,7 @@ class HostDevice final : public LibraryDevice {
   }
 
   Result<MemoryExport> export_memory(const void* data) override { return export_device_memory(data); }
+  bool is_exportable(const void* begin) const override { return is_exportable_memory(begin); }
   Result<DeviceMemory> import_memory(const MemoryExport& exported) override {
     if (!exported.descriptor) {
       return Error{ErrorCode::InvalidArgument, "host device: memory without a descriptor was to be imported"};
@@ -83,6 +85,19 @@ class HostDevice final : public LibraryDevice {
     const auto data = map_exported_memory(exported.descriptor, exported.bytes);
     if (!data) return data.error();
     return DeviceMemory(*this, *data, exported.bytes);
+  }
+
+  EndpointDevice identity() const override { return {EndpointDevice::Kind::Host}; }
+  Status reaches(const EndpointDevice& other) const override {
+    if (other == identity()) return {};
+    return Error{ErrorCode::Unavailable, "the host device reaches no GPU"};
+  }
+  Status let_use(const void*, LibraryDevice& reader) override { return reader.reaches(identity()); }
+  std::byte* address_in_kernels(const std::byte* data) const override { return reachable(data, 1); }
+  Status store(std::uint32_t& word, std::uint32_t value) override { return store_release(word, value), Status(); }
+  Status store(const std::byte*& word, const std::byte* value) override { return store_release(word, value), Status(); }
+  Status copy_in_kernels(void* target, const void* source, std::size_t bytes) override {
+    return std::memcpy(target, source, bytes), Status();
   }
 
   Result<int> resident_blocks(const Kernel&, int threads) override {

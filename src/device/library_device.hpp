@@ -9,6 +9,7 @@
 #include "src/base/fd.hpp"
 #include "src/device/kernel.hpp"
 #include "wreath/device.hpp"
+#include "wreath/transport.hpp"
 
 namespace wreath {
 
@@ -25,6 +26,7 @@ struct PointerFacts {
   Device* device = nullptr;  // null: Host
   const std::byte* begin = nullptr;
   std::size_t bytes = 0;
+  std::uint64_t allocation = 0;  // of Device memory: a number that no other allocation of this process has or will have
 };
 
 // How another process names an allocation of a device: it is sent there with the descriptor, where there is one.
@@ -40,9 +42,28 @@ class LibraryDevice : public Device {
   // The allocation that `data` is in. InvalidArgument for memory that is not this device's or cannot be exported.
   // Valid until the allocation is freed; importers may keep it longer where it has a descriptor.
   virtual Result<MemoryExport> export_memory(const void* data) = 0;
-  // Maps the whole allocation; unmapped when destroyed. Of a handle without a descriptor InvalidArgument in the process
+  // Whether `begin` is where an allocation made as Exportable begins: one whose end this device knows.
+  virtual bool is_exportable(const void* begin) const = 0;
+  // Maps the whole allocation, to be read; unmapped when destroyed. Mismatch where the memory is not what it is said to
+  // be. Of a handle without a descriptor InvalidArgument in the process
   // that exported it: the memory is there already.
   virtual Result<DeviceMemory> import_memory(const MemoryExport& exported) = 0;
+  // Which device it is, for peers.
+  virtual EndpointDevice identity() const = 0;
+  // Whether its kernels can use memory of the device `other` on this host. Unavailable says why not. Of a device that
+  // this process does not see nobody knows before its memory is imported: success.
+  virtual Status reaches(const EndpointDevice& other) const = 0;
+  // Lets the kernels of `reader`, a device of this process, use this device's allocation that `data` is in.
+  virtual Status let_use(const void* data, LibraryDevice& reader) = 0;
+  // The address by which kernels of this device reach its memory at `data`.
+  virtual std::byte* address_in_kernels(const std::byte* data) const = 0;
+  // Stores one aligned word, which kernels may be looking at, of memory by its address in kernels. Done on return;
+  // copies before it are seen by who sees it.
+  virtual Status store(std::uint32_t& word, std::uint32_t value) = 0;
+  virtual Status store(const std::byte*& word, const std::byte* value) = 0;
+  // target = source between memory of the host and memory by its address in kernels, which may be a peer's. Done on
+  // return.
+  virtual Status copy_in_kernels(void* target, const void* source, std::size_t bytes) = 0;
   // How many blocks of `threads` threads can run at once; a grid whose blocks wait for each other has no more.
   virtual Result<int> resident_blocks(const Kernel& kernel, int threads) = 0;
   // Adds it to `stream`, which is this device's. `arguments` is copied. Unavailable where the build has no code of the

@@ -14,6 +14,39 @@
 
 namespace wreath {
 
+SendFifo send_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, std::uint16_t lane) {
+  SendFifo send;
+  send.slots = own.slots(peer, lane);
+  send.consumed = theirs.consumed(own.rank(), lane);
+  send.next = own.shape().first_sequence;
+  send.slot_count = own.shape().slot_count;
+  send.slot_bytes = own.shape().slot_bytes;
+  send.lane = lane;
+  return send;
+}
+
+RecvFifo recv_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, std::uint16_t lane,
+                  const RegionView* regions) {
+  RecvFifo recv;
+  recv.slots = theirs.slots(own.rank(), lane);
+  recv.consumed = own.consumed(peer, lane);
+  recv.regions = regions;
+  recv.owner_aborted = theirs.aborted();
+  recv.next = own.shape().first_sequence;
+  recv.slot_count = own.shape().slot_count;
+  recv.lane = lane;
+  return recv;
+}
+
+Status check_announced(Rank peer, std::uint32_t index, bool known) {
+  const bool in_range = index != kLocalAddress && index < kMaximumRegions;
+  if (in_range && !known) return {};
+  return Error{
+      ErrorCode::Mismatch,
+      fmt::format("rank {} announced region {}, which is {}", peer, index, in_range ? "already known" : "out of range"),
+      peer};
+}
+
 Result<std::unique_ptr<Link>> MappedLink::connect(OwnSegment& own, Rank peer, Offer theirs, bool single_copy) {
   Result<PeerSegment> segment = PeerSegment::open(own, peer, std::move(theirs));
   if (!segment) return segment.error();
@@ -30,23 +63,9 @@ MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs)
       process_(theirs_.process()),
       send_(own.shape().lanes),
       recv_(own.shape().lanes) {
-  const FifoShape& shape = own.shape();
-  for (std::uint16_t lane = 0; lane < shape.lanes; ++lane) {
-    SendFifo& send = send_[lane];
-    send.slots = own.slots(peer, lane);
-    send.consumed = theirs_.consumed(own.rank(), lane);
-    send.next = shape.first_sequence;
-    send.slot_count = shape.slot_count;
-    send.slot_bytes = shape.slot_bytes;
-    send.lane = lane;
-    RecvFifo& recv = recv_[lane];
-    recv.slots = theirs_.slots(own.rank(), lane);
-    recv.consumed = own.consumed(peer, lane);
-    recv.regions = regions_.data();
-    recv.owner_aborted = theirs_.aborted();
-    recv.next = shape.first_sequence;
-    recv.slot_count = shape.slot_count;
-    recv.lane = lane;
+  for (std::uint16_t lane = 0; lane < own.shape().lanes; ++lane) {
+    send_[lane] = send_end(own, peer, theirs_, lane);
+    recv_[lane] = recv_end(own, peer, theirs_, lane, regions_.data());
   }
 }
 
@@ -85,13 +104,8 @@ bool MappedLink::closing_loses_data() const {
 }
 
 Status MappedLink::accept_region(std::uint32_t index, Offer offer) {
-  if (index == kLocalAddress || index >= kMaximumRegions || held_regions_[index] != nullptr) {
-    return Error{ErrorCode::Mismatch,
-                 fmt::format("rank {} announced region {}, which is {}", peer_, index,
-                             index < kMaximumRegions && index != kLocalAddress ? "already known" : "out of range"),
-                 peer_};
-  }
-  Result<std::shared_ptr<Region>> region = open_announced(std::move(offer));
+  WREATH_TRY(check_announced(peer_, index, index < kMaximumRegions && held_regions_[index] != nullptr));
+  Result<std::shared_ptr<Region>> region = own_.memory().open(std::move(offer));
   if (!region) {
     return Error{region.error().code, fmt::format("region {} of rank {}: {}", index, peer_, region.error().message)};
   }

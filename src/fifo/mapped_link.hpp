@@ -12,6 +12,13 @@
 
 namespace wreath {
 
+// The ends of the FIFOs between `own` and its peer in memory that both map: no message yet, and no staging.
+SendFifo send_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, std::uint16_t lane);
+RecvFifo recv_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, std::uint16_t lane,
+                  const RegionView* regions);
+// Mismatch for an index that no peer may announce, or that is `known`.
+Status check_announced(Rank peer, std::uint32_t index, bool known);
+
 class MappedLink final : public Link {
  public:
   // Links `own` to `peer`, whose segment `theirs` offers. `own` outlives the link. `single_copy`: tries whether this

@@ -22,13 +22,6 @@ namespace {
 constexpr std::uint64_t kMagic = 0x5752454154483153;  // "WREATH1S"
 constexpr std::uint32_t kLayoutVersion = 3;
 
-// What Offer::bytes hold for memory of either kind.
-struct RegionOffer {
-  std::uint64_t magic;
-  std::uint64_t id;
-  std::uint64_t bytes;
-};
-
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
 Error system_error(std::string_view what, std::string_view call) {
@@ -50,43 +43,48 @@ Status check_shape(Rank rank, int ranks, const FifoShape& shape) {
   return {};
 }
 
-Status add_descriptor(Offer& offer, int descriptor, std::string_view what) {
-  const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  if (copy < 0) return system_error(what, "fcntl(F_DUPFD_CLOEXEC)");
-  offer.descriptors.push_back(copy);
-  return {};
-}
-
-Offer describe(const Region& region) {
-  const RegionOffer description{kMagic, region.id(), region.bytes()};
-  Offer offer;
-  offer.bytes.resize(sizeof(description));
-  std::memcpy(offer.bytes.data(), &description, sizeof(description));
-  return offer;
-}
-
-Result<std::shared_ptr<Region>> open_offer(Offer offer, std::size_t most_descriptors) {
-  RegionOffer description;
-  if (offer.bytes.size() != sizeof(description) || offer.descriptors.size() > most_descriptors) {
-    return Error{ErrorCode::Mismatch, fmt::format("a peer's offer of memory has {} bytes and {} descriptors",
-                                                  offer.bytes.size(), offer.descriptors.size())};
+// What a segment holds before anybody uses it, at `image`: the prologue, headers and counters. `at` is where the
+// segment lies.
+void write_image(std::byte* image, const SegmentPrologue& start, const SegmentLayout& layout) {
+  std::memcpy(image, &start, sizeof start);
+  for (Rank peer = 0; peer < start.ranks; ++peer) {
+    for (std::uint16_t lane = 0; lane < start.lanes; ++lane) {
+      auto* const consumed = reinterpret_cast<Counter*>(image + layout.consumed_at(peer, lane));
+      auto* const slots = reinterpret_cast<SlotHeader*>(image + layout.slots_at(peer, lane));
+      consumed->value = start.first_sequence;
+      for (std::uint32_t i = 0; i < start.slot_count; ++i) {
+        const std::uint32_t sequence = start.first_sequence + i;
+        slots[sequence & (start.slot_count - 1)].sequence = sequence - start.slot_count;
+      }
+    }
   }
-  std::memcpy(&description, offer.bytes.data(), sizeof(description));
-  if (description.magic != kMagic) return Error{ErrorCode::Mismatch, "a peer's offer of memory has a wrong magic"};
-  const auto take = [&offer](std::size_t i) {
-    return i < offer.descriptors.size() ? Fd(std::exchange(offer.descriptors[i], -1)) : Fd();
-  };
-  return Region::open(description.id, description.bytes, take(0), take(1));
+}
+
+SegmentPrologue prologue_of(Rank rank, int ranks, const FifoShape& shape, const std::byte* base) {
+  SegmentPrologue start{};
+  start.magic = kMagic;
+  start.version = kLayoutVersion;
+  start.rank = rank;
+  start.ranks = ranks;
+  start.slot_count = shape.slot_count;
+  start.slot_bytes = shape.slot_bytes;
+  start.first_sequence = shape.first_sequence;
+  start.lanes = shape.lanes;
+  start.epoch = shape.epoch;
+  const auto* const at = reinterpret_cast<const SegmentPrologue*>(base);
+  start.process = {random_id(), reinterpret_cast<std::uintptr_t>(&at->process.token), ::getpid()};
+  return start;
 }
 
 }  // namespace
 
-SegmentLayout::SegmentLayout(int ranks, const FifoShape& shape) : lanes_(shape.lanes), slot_count_(shape.slot_count) {
+SegmentLayout::SegmentLayout(int ranks, const FifoShape& shape, std::size_t small_area_bytes)
+    : lanes_(shape.lanes), slot_count_(shape.slot_count) {
   const std::size_t pairs = static_cast<std::size_t>(ranks) * lanes_;
   consumed_ = sizeof(SegmentPrologue) + pairs * slot_count_ * sizeof(SlotHeader);
   reads_ = consumed_ + pairs * sizeof(Counter);
   small_area = round_up(reads_ + static_cast<std::size_t>(ranks) * sizeof(Counter), 4096);
-  bytes = small_area + kSmallAreaBytes;
+  bytes = small_area + small_area_bytes;
 }
 
 std::size_t SegmentLayout::slots_at(Rank peer, std::uint16_t lane) const {
@@ -106,46 +104,40 @@ std::size_t SegmentLayout::reads_at(Rank peer) const {
 // ---- the own side ----
 
 Result<std::unique_ptr<OwnSegment>> OwnSegment::create(Rank rank, int ranks, const FifoShape& shape, bool shareable) {
-  WREATH_TRY(check_shape(rank, ranks, shape));
-  const SegmentLayout layout(ranks, shape);
-  Result<std::shared_ptr<Region>> control = Region::create(layout.bytes, shareable, "control segment");
-  if (!control) return control.error();
-  Fd doorbell(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!doorbell) return system_error("control segment", "eventfd");
-  (*control)->set_doorbell(std::move(doorbell));
-  return std::unique_ptr<OwnSegment>(new OwnSegment(rank, ranks, shape, *std::move(control), shareable));
+  return create(rank, ranks, shape, host_segment_memory(shareable));
 }
 
-OwnSegment::OwnSegment(Rank rank, int ranks, const FifoShape& shape, std::shared_ptr<Region> control, bool shareable)
+Result<std::unique_ptr<OwnSegment>> OwnSegment::create(Rank rank, int ranks, const FifoShape& shape,
+                                                       std::unique_ptr<SegmentMemory> memory) {
+  WREATH_TRY(check_shape(rank, ranks, shape));
+  const SegmentLayout layout(ranks, shape, memory->small_area_bytes());
+  Result<std::shared_ptr<Region>> control = memory->create(layout.bytes, "control segment");
+  if (!control) return control.error();
+  std::byte* const base = (*control)->data();
+  const SegmentPrologue start = prologue_of(rank, ranks, shape, base);
+  if (memory->in_host()) {
+    Fd doorbell(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!doorbell) return system_error("control segment", "eventfd");
+    (*control)->set_doorbell(std::move(doorbell));
+    write_image(base, start, layout);
+  } else {
+    std::vector<SlotHeader> image(layout.small_area / sizeof(SlotHeader));  // lines
+    write_image(reinterpret_cast<std::byte*>(image.data()), start, layout);
+    WREATH_TRY(memory->write(base, image.data(), layout.small_area));
+  }
+  return std::unique_ptr<OwnSegment>(new OwnSegment(rank, ranks, shape, std::move(memory), *std::move(control)));
+}
+
+OwnSegment::OwnSegment(Rank rank, int ranks, const FifoShape& shape, std::unique_ptr<SegmentMemory> memory,
+                       std::shared_ptr<Region> control)
     : rank_(rank),
       ranks_(ranks),
       shape_(shape),
-      layout_(ranks, shape),
-      shareable_(shareable),
+      layout_(ranks, shape, memory->small_area_bytes()),
+      memory_(std::move(memory)),
       control_(std::move(control)),
       staging_(shape.lanes),
-      peers_(static_cast<std::size_t>(ranks)) {
-  SegmentPrologue& start = prologue();
-  start.magic = kMagic;
-  start.version = kLayoutVersion;
-  start.rank = rank;
-  start.ranks = ranks;
-  start.slot_count = shape.slot_count;
-  start.slot_bytes = shape.slot_bytes;
-  start.first_sequence = shape.first_sequence;
-  start.lanes = shape.lanes;
-  start.epoch = shape.epoch;
-  start.process = {random_id(), reinterpret_cast<std::uintptr_t>(&start.process.token), ::getpid()};
-  for (Rank peer = 0; peer < ranks; ++peer) {
-    for (std::uint16_t lane = 0; lane < shape.lanes; ++lane) {
-      consumed(peer, lane)->value = shape.first_sequence;
-      for (std::uint32_t i = 0; i < shape.slot_count; ++i) {
-        const std::uint32_t sequence = shape.first_sequence + i;
-        slots(peer, lane)[sequence & (shape.slot_count - 1)].sequence = sequence - shape.slot_count;
-      }
-    }
-  }
-}
+      peers_(static_cast<std::size_t>(ranks)) {}
 
 SlotHeader* OwnSegment::slots(Rank peer, std::uint16_t lane) const {
   return reinterpret_cast<SlotHeader*>(control_->data() + layout_.slots_at(peer, lane));
@@ -160,7 +152,7 @@ Counter* OwnSegment::reads(Rank peer) const {
 }
 
 void OwnSegment::set_aborted() {
-  store_release(prologue().aborted.value, 1U);
+  static_cast<void>(memory_->store(prologue().aborted.value, 1U));
   full_fence();  // what the caller does to its buffers from now on comes after
 }
 
@@ -198,7 +190,7 @@ Status OwnSegment::make_staging(StagingRegion& staging) {
   std::size_t places = 0;
   for (const Peer& peer : peers_) places += peer.mapped ? 1U : 0U;
   const std::size_t bytes = places * shape_.slot_count * shape_.slot_bytes;
-  Result<std::shared_ptr<Region>> region = Region::create(bytes, shareable_, "staging memory");
+  Result<std::shared_ptr<Region>> region = memory_->create(bytes, "staging memory");
   if (!region) return region.error();
   Result<std::uint32_t> index = add_entry({(*region)->id(), *region, *region});
   if (!index) return index.error();
@@ -221,9 +213,8 @@ Result<Staging> OwnSegment::staging(Rank peer, std::uint16_t lane) {
 }
 
 std::optional<RegionName> OwnSegment::name_memory(const void* data, std::size_t bytes) {
-  const std::shared_ptr<Region> region = find_containing(data, bytes);
+  const auto [region, offset] = memory_->find_user_memory(data, bytes);
   if (region == nullptr) return std::nullopt;
-  const std::uint64_t offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - region->data());
   const std::lock_guard lock(mutex_);
   for (std::uint32_t index = 1; index < next_index_.load(std::memory_order_relaxed); ++index) {
     if (entries_[index].id == region->id()) return RegionName{index, offset};
@@ -232,7 +223,7 @@ std::optional<RegionName> OwnSegment::name_memory(const void* data, std::size_t 
   std::size_t lanes_to_come = 0;
   for (const StagingRegion& staging : staging_) lanes_to_come += staging.region == nullptr ? 1U : 0U;
   if (next_index_.load(std::memory_order_relaxed) + lanes_to_come >= kMaximumRegions) return std::nullopt;
-  const Result<std::uint32_t> index = add_entry({region->id(), nullptr, region});
+  const Result<std::uint32_t> index = add_entry({region->id(), memory_->in_host() ? nullptr : region, region});
   if (!index) return std::nullopt;
   return RegionName{*index, offset};
 }
@@ -250,11 +241,9 @@ Result<std::vector<Announcement>> OwnSegment::take_announcements(Rank peer) {
   for (std::uint32_t index = of_peer.told.load(std::memory_order_relaxed); index < end; ++index) {
     const std::shared_ptr<Region> region = entries_[index].region.lock();
     if (region == nullptr) continue;  // freed: no slot names it
-    Announcement announcement{index, describe(*region)};
-    if (of_peer.by_descriptor) {
-      WREATH_TRY(add_descriptor(announcement.offer, region->descriptor(), "announcing a region"));
-    }
-    announcements.push_back(std::move(announcement));
+    auto offer = memory_->describe(*region, of_peer.by_descriptor);
+    if (!offer) return offer.error();
+    if (*offer) announcements.push_back({index, **std::move(offer)});
   }
   of_peer.told.store(end, std::memory_order_relaxed);
   return announcements;
@@ -264,20 +253,17 @@ Result<Offer> OwnSegment::offer(Rank peer, bool descriptors) {
   if (peer < 0 || peer >= ranks_) {
     return Error{ErrorCode::InvalidArgument, fmt::format("control segment offered to rank {} of {}", peer, ranks_)};
   }
-  if (descriptors && !shareable_) {
+  if (descriptors && !shareable()) {
     return Error{ErrorCode::InvalidUsage, "control segment is not shareable with other processes"};
   }
-  Offer offer = describe(*control_);
-  if (descriptors) {
-    WREATH_TRY(add_descriptor(offer, control_->descriptor(), "offering the control segment"));
-    WREATH_TRY(add_descriptor(offer, doorbell(), "offering the doorbell"));
-  }
+  auto offer = memory_->describe(*control_, descriptors);
+  if (!offer) return offer.error();
   const std::lock_guard lock(mutex_);
   Peer& of_peer = peers_[static_cast<std::size_t>(peer)];
   if (!of_peer.mapped) of_peer.place = mapped_peers_++;
   of_peer.mapped = true;
   of_peer.by_descriptor = descriptors;
-  return offer;
+  return **std::move(offer);
 }
 
 bool OwnSegment::offered_descriptors(Rank peer) const {
@@ -296,8 +282,9 @@ Result<PeerSegment> PeerSegment::open(const OwnSegment& own, Rank peer, Offer th
   const auto wrong = [peer](std::string_view what) {
     return Error{ErrorCode::Mismatch, fmt::format("the control segment of rank {}: {}", peer, what)};
   };
-  const SegmentLayout layout(own.ranks(), own.shape());
-  Result<std::shared_ptr<Region>> region = open_offer(std::move(theirs), 2);
+  SegmentMemory& memory = own.memory();
+  const SegmentLayout layout(own.ranks(), own.shape(), memory.small_area_bytes());
+  Result<std::shared_ptr<Region>> region = memory.open(std::move(theirs));
   if (!region) {
     return Error{region.error().code, fmt::format("the control segment of rank {}: {}", peer, region.error().message)};
   }
@@ -305,7 +292,8 @@ Result<PeerSegment> PeerSegment::open(const OwnSegment& own, Rank peer, Offer th
     return wrong(fmt::format("{} bytes where at least {} are needed", (*region)->bytes(), layout.bytes));
   }
   PeerSegment segment(*std::move(region), layout);
-  const SegmentPrologue& start = segment.prologue();
+  SegmentPrologue start{};  // what does not change
+  WREATH_TRY(memory.read(&start, segment.region_->data(), offsetof(SegmentPrologue, process)));
   const FifoShape& shape = own.shape();
   if (start.magic != kMagic) return wrong("wrong magic");
   if (start.version != kLayoutVersion) {
@@ -319,7 +307,7 @@ Result<PeerSegment> PeerSegment::open(const OwnSegment& own, Rank peer, Offer th
       start.first_sequence != shape.first_sequence || start.epoch != shape.epoch) {
     return wrong("lanes, slots, sequence or epoch differ from this rank's");
   }
-  if (segment.region_->doorbell() < 0) return wrong("it came without a doorbell");
+  if (memory.in_host() && segment.region_->doorbell() < 0) return wrong("it came without a doorbell");
   return segment;
 }
 
@@ -351,7 +339,5 @@ void PeerSegment::wake() const {
   while (::eventfd_write(region_->doorbell(), 1) != 0 && errno == EINTR) {
   }
 }
-
-Result<std::shared_ptr<Region>> open_announced(Offer offer) { return open_offer(std::move(offer), 1); }
 
 }  // namespace wreath

@@ -1,5 +1,6 @@
 // A rank's control segment: what it tells its peers, in memory that only it writes. Peers map it
-// read only. One per communicator and rank, used by every transport that maps memory.
+// read only. One per communicator, rank and memory that its FIFOs lie in, used by every transport that maps that
+// memory.
 #pragma once
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "src/base/region.hpp"
+#include "src/fifo/segment_memory.hpp"
 #include "wreath/fifo.hpp"
 #include "wreath/result.hpp"
 #include "wreath/transport.hpp"
@@ -44,7 +46,7 @@ bool is_asleep(const Counter& sleeping, bool& fenced) noexcept;
 
 // Where things are in a segment: a function of values that all ranks agree on.
 struct SegmentLayout {
-  SegmentLayout(int ranks, const FifoShape& shape);
+  SegmentLayout(int ranks, const FifoShape& shape, std::size_t small_area_bytes = kSmallAreaBytes);
   std::size_t slots_at(Rank peer, std::uint16_t lane) const;     // outgoing: slot_count SlotHeaders
   std::size_t consumed_at(Rank peer, std::uint16_t lane) const;  // incoming: one Counter
   std::size_t reads_at(Rank peer) const;                         // one Counter
@@ -83,11 +85,15 @@ class OwnSegment {
   // Shareable: other processes can map it (memfd); else only this one. All pages are present
   // afterwards. InvalidArgument for a shape or rank out of range, System when memory is refused.
   static Result<std::unique_ptr<OwnSegment>> create(Rank rank, int ranks, const FifoShape& shape, bool shareable);
+  // In any memory. Where that is not the host's, addresses are for those who run the FIFOs, and nobody sleeps on them.
+  static Result<std::unique_ptr<OwnSegment>> create(Rank rank, int ranks, const FifoShape& shape,
+                                                    std::unique_ptr<SegmentMemory> memory);
 
   Rank rank() const { return rank_; }
   int ranks() const { return ranks_; }
   const FifoShape& shape() const { return shape_; }
-  bool shareable() const { return shareable_; }
+  bool shareable() const { return memory_->shareable(); }
+  SegmentMemory& memory() const { return *memory_; }
 
   SlotHeader* slots(Rank peer, std::uint16_t lane) const;
   Counter* consumed(Rank peer, std::uint16_t lane) const;
@@ -95,7 +101,8 @@ class OwnSegment {
   Counter* reads(Rank peer) const;
   std::byte* small_area() const { return control_->data() + layout_.small_area; }  // kSmallAreaBytes
 
-  // Peers that read by reference look at it after each read. Set for good by set_aborted().
+  // Peers that read by reference look at it after each read. Set for good by set_aborted(); a device that refuses has
+  // been lost, and nobody reads its memory.
   const Counter& aborted() const { return prologue().aborted; }
   void set_aborted();
   // Where the driver tells its core: see SegmentPrologue::core.
@@ -136,7 +143,8 @@ class OwnSegment {
   std::size_t total_bytes() const;
 
  private:
-  OwnSegment(Rank rank, int ranks, const FifoShape& shape, std::shared_ptr<Region> control, bool shareable);
+  OwnSegment(Rank rank, int ranks, const FifoShape& shape, std::unique_ptr<SegmentMemory> memory,
+             std::shared_ptr<Region> control);
   SegmentPrologue& prologue() const { return *reinterpret_cast<SegmentPrologue*>(control_->data()); }
 
   struct Entry {
@@ -162,7 +170,7 @@ class OwnSegment {
   int ranks_;
   FifoShape shape_;
   SegmentLayout layout_;
-  bool shareable_;
+  std::unique_ptr<SegmentMemory> memory_;
   std::shared_ptr<Region> control_;
 
   mutable std::mutex mutex_;
@@ -199,7 +207,7 @@ class PeerSegment {
   SegmentLayout layout_;
 };
 
-// Maps the region an announcement describes, or finds it in this process.
+// Maps the region of the host that an announcement describes, or finds it in this process.
 Result<std::shared_ptr<Region>> open_announced(Offer offer);
 
 }  // namespace wreath

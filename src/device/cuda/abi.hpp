@@ -34,6 +34,7 @@ inline constexpr int kCudaDescriptorsSupported = 103;
 
 // Pointer attributes.
 inline constexpr int kCudaMemoryType = 2;
+inline constexpr int kCudaBufferId = 7;
 inline constexpr int kCudaIsManaged = 8;
 inline constexpr int kCudaDeviceOrdinal = 9;
 inline constexpr int kCudaRangeStart = 11;
@@ -48,6 +49,7 @@ inline constexpr unsigned kCudaStreamNonBlocking = 1;
 inline constexpr unsigned kCudaEventDisableTiming = 2;
 inline constexpr unsigned kCudaIpcLazyPeerAccess = 1;
 inline constexpr unsigned kCudaWaitGreaterOrEqual = 0;
+inline constexpr unsigned kCudaWriteInOrder = 0;
 inline constexpr int kCudaDescriptorHandle = 1;
 inline constexpr int kCudaPinnedAllocation = 1;
 inline constexpr int kCudaAtDevice = 1;
@@ -75,6 +77,10 @@ struct CudaAllocationProperties {
 struct CudaAccess {
   CudaLocation location;
   int flags;
+};
+
+struct CudaUuid {
+  unsigned char bytes[16];
 };
 
 struct CudaIpcHandle {

@@ -30,6 +30,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(const CudaDriver& driver, i
     begun =
         context.check(driver.device_primary_ctx_retain(&context.handle, context.device), "cuDevicePrimaryCtxRetain");
   }
+  if (begun) begun = device->identify();
   if (begun) {
     begun = context.check(
         with_context(context, [&] { return driver.stream_create(&device->copies_, kCudaStreamNonBlocking); }),
@@ -65,8 +66,7 @@ bool CudaDevice::has(int attribute) const {
   return context_.driver.device_get_attribute(&value, attribute, context_.device) == kCudaSuccess && value != 0;
 }
 
-template <typename Work>
-Status CudaDevice::at_once(std::string_view call, Work work) {
+Status CudaDevice::at_once(std::string_view call, const std::function<CudaResult()>& work) {
   const std::lock_guard lock(mutex_);
   const CurrentContext current(context_);
   WREATH_TRY(context_.check(current.result(), "cuCtxPushCurrent"));
@@ -152,7 +152,7 @@ DeviceMemory CudaDevice::keep(CudaAddress address, std::size_t bytes, Entry entr
 
 Result<DeviceMemory> CudaDevice::make(std::size_t bytes, MemoryUse use) {
   if (bytes == 0) return Error{ErrorCode::InvalidArgument, fmt::format("{}: bytes = 0", context_.name)};
-  Entry entry{Origin::Allocated, bytes};
+  Entry entry{Origin::Allocated, bytes, use == MemoryUse::Exportable};
   Result<CudaAddress> address = CudaAddress{0};
   if (use == MemoryUse::Pinned) {
     entry.origin = Origin::Pinned;
@@ -201,60 +201,6 @@ void CudaDevice::release(std::byte* data, std::size_t) {
     memory_.erase(found);
   }
   free(address, entry);
-}
-
-// ---- memory of several processes ----
-
-Result<MemoryExport> CudaDevice::export_memory(const void* data) {
-  const CudaDriver& driver = context_.driver;
-  const CudaPointer facts = ask_pointer(driver, data);
-  if (facts.kind != MemoryKind::Device || facts.number != context_.number) {
-    return Error{ErrorCode::InvalidArgument, fmt::format("{}: {} is not its memory", context_.name, data)};
-  }
-  MemoryExport exported;
-  exported.bytes = facts.bytes;
-  exported.offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - facts.begin);
-  const CurrentContext current(context_);
-  auto* const begin = const_cast<std::byte*>(facts.begin);
-  CudaAllocation allocation = 0;
-  if (driver.mem_retain_allocation_handle(&allocation, begin) == kCudaSuccess) {
-    int descriptor = -1;
-    const CudaResult result = driver.mem_export_to_shareable_handle(&descriptor, allocation, kCudaDescriptorHandle, 0);
-    driver.mem_release(allocation);
-    WREATH_TRY(context_.check(result, "cuMemExportToShareableHandle"));
-    exported.descriptor = Fd(descriptor);
-    return exported;
-  }
-  CudaIpcHandle handle{};
-  WREATH_TRY(
-      context_.check(driver.ipc_get_mem_handle(&handle, reinterpret_cast<CudaAddress>(begin)), "cuIpcGetMemHandle"));
-  std::memcpy(exported.handle.data(), handle.bytes, sizeof handle.bytes);
-  return exported;
-}
-
-Result<DeviceMemory> CudaDevice::import_memory(const MemoryExport& exported) {
-  const CudaDriver& driver = context_.driver;
-  const CurrentContext current(context_);
-  if (exported.descriptor) {
-    CudaAllocation allocation = 0;
-    // NOLINTNEXTLINE(performance-no-int-to-ptr)
-    void* const descriptor = reinterpret_cast<void*>(static_cast<std::intptr_t>(exported.descriptor.get()));
-    WREATH_TRY(context_.check(driver.mem_import_from_shareable_handle(&allocation, descriptor, kCudaDescriptorHandle),
-                              "cuMemImportFromShareableHandle"));
-    const auto address = map(allocation, exported.bytes);
-    if (!address) return address.error();
-    return keep(*address, exported.bytes, {Origin::Mapped, exported.bytes});
-  }
-  CudaIpcHandle handle{};
-  std::memcpy(handle.bytes, exported.handle.data(), sizeof handle.bytes);
-  CudaAddress address = 0;
-  const CudaResult result = driver.ipc_open_mem_handle(&address, handle, kCudaIpcLazyPeerAccess);
-  if (result == kCudaInvalidContext) {
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("{}: memory of this process was to be imported: it is there already", context_.name)};
-  }
-  WREATH_TRY(context_.check(result, "cuIpcOpenMemHandle"));
-  return keep(address, exported.bytes, {Origin::ImportedHandle, exported.bytes});
 }
 
 // ---- kernels ----
@@ -311,9 +257,10 @@ CudaPointer ask_pointer(const CudaDriver& driver, const void* data) {
   unsigned managed = 0;
   CudaPointer facts;
   CudaAddress begin = 0;
-  int attributes[] = {kCudaMemoryType, kCudaIsManaged, kCudaDeviceOrdinal, kCudaRangeStart, kCudaRangeBytes};
-  void* values[] = {&type, &managed, &facts.number, &begin, &facts.bytes};
-  const CudaResult asked = driver.pointer_get_attributes(5, attributes, values, reinterpret_cast<CudaAddress>(data));
+  int attributes[] = {kCudaMemoryType, kCudaIsManaged,  kCudaDeviceOrdinal,
+                      kCudaRangeStart, kCudaRangeBytes, kCudaBufferId};
+  void* values[] = {&type, &managed, &facts.number, &begin, &facts.bytes, &facts.allocation};
+  const CudaResult asked = driver.pointer_get_attributes(6, attributes, values, reinterpret_cast<CudaAddress>(data));
   if (asked != kCudaSuccess || (type != kCudaMemoryHost && type != kCudaMemoryDevice)) return {};
   facts.begin = reinterpret_cast<const std::byte*>(begin);  // NOLINT(performance-no-int-to-ptr)
   facts.kind = managed != 0 ? MemoryKind::Managed : type == kCudaMemoryHost ? MemoryKind::Pinned : MemoryKind::Device;

@@ -1,6 +1,7 @@
 // A CUDA device: memory through the driver, streams and events of its own.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,7 +23,15 @@ class CudaDevice final : public LibraryDevice {
   Result<std::unique_ptr<Event>> make_event(EventUse use) override;
   Status copy(void* target, const void* source, std::size_t bytes) override;
   Result<MemoryExport> export_memory(const void* data) override;
+  bool is_exportable(const void* begin) const override;
   Result<DeviceMemory> import_memory(const MemoryExport& exported) override;
+  EndpointDevice identity() const override { return identity_; }
+  Status reaches(const EndpointDevice& other) const override;
+  Status let_use(const void* data, LibraryDevice& reader) override;
+  std::byte* address_in_kernels(const std::byte* data) const override { return const_cast<std::byte*>(data); }
+  Status store(std::uint32_t& word, std::uint32_t value) override;
+  Status store(const std::byte*& word, const std::byte* value) override;
+  Status copy_in_kernels(void* target, const void* source, std::size_t bytes) override;
   Result<int> resident_blocks(const Kernel& kernel, int threads) override;
   Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) override;
 
@@ -31,9 +40,11 @@ class CudaDevice final : public LibraryDevice {
   struct Entry {
     Origin origin;
     std::size_t bytes;  // reserved ones, of Mapped
+    bool exportable = false;
   };
 
   explicit CudaDevice(CudaContext context) : context_(std::move(context)) {}
+  Status identify();
   Result<DeviceMemory> make(std::size_t bytes, MemoryUse use) override;
   void release(std::byte* data, std::size_t bytes) override;
 
@@ -48,13 +59,13 @@ class CudaDevice final : public LibraryDevice {
   bool has(int attribute) const;
   Error refused(const Error& error, std::size_t bytes) const;
   // Work in `copies_`, done on return.
-  template <typename Work>
-  Status at_once(std::string_view call, Work work);
+  Status at_once(std::string_view call, const std::function<CudaResult()>& work);
   Result<CudaHandle> function_of(const Kernel& kernel);
 
   CudaContext context_;
+  EndpointDevice identity_;
   CudaHandle copies_ = nullptr;  // the stream of copy()
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<CudaAddress, Entry> memory_;
   std::map<const void*, CudaHandle> modules_;    // by image
   std::map<const char*, CudaHandle> functions_;  // by the kernel's name
@@ -66,6 +77,7 @@ struct CudaPointer {
   int number = -1;
   const std::byte* begin = nullptr;
   std::size_t bytes = 0;
+  std::uint64_t allocation = 0;
 };
 CudaPointer ask_pointer(const CudaDriver& driver, const void* data);
 

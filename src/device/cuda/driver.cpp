@@ -42,6 +42,7 @@ void find_devices(Finder& find, CudaFunctions& functions) {
   find("cuDeviceGetName", functions.device_get_name);
   find("cuDeviceGetPCIBusId", functions.device_get_pci_bus_id);
   find("cuDeviceGetAttribute", functions.device_get_attribute);
+  find("cuDeviceGetUuid", functions.device_get_uuid);
   find("cuDeviceCanAccessPeer", functions.device_can_access_peer);
   find("cuDevicePrimaryCtxRetain", functions.device_primary_ctx_retain);
   find("cuDevicePrimaryCtxRelease", functions.device_primary_ctx_release);
@@ -85,6 +86,8 @@ void find_streams(Finder& find, CudaFunctions& functions) {
   find("cuStreamSynchronize", functions.stream_synchronize);
   find("cuStreamWaitEvent", functions.stream_wait_event);
   find("cuStreamWaitValue32", functions.stream_wait_value32);
+  find("cuStreamWriteValue32", functions.stream_write_value32);
+  find("cuStreamWriteValue64", functions.stream_write_value64);
   find("cuLaunchHostFunc", functions.launch_host_func);
   find("cuEventCreate", functions.event_create);
   find("cuEventDestroy", functions.event_destroy);

@@ -22,6 +22,7 @@ struct CudaFunctions {
   CudaResult (*device_get_name)(char*, int length, int device);
   CudaResult (*device_get_pci_bus_id)(char*, int length, int device);
   CudaResult (*device_get_attribute)(int*, int attribute, int device);
+  CudaResult (*device_get_uuid)(CudaUuid*, int device);
   CudaResult (*device_can_access_peer)(int*, int device, int peer);
   CudaResult (*device_primary_ctx_retain)(CudaHandle*, int device);
   CudaResult (*device_primary_ctx_release)(int device);
@@ -60,6 +61,8 @@ struct CudaFunctions {
   CudaResult (*stream_synchronize)(CudaHandle);
   CudaResult (*stream_wait_event)(CudaHandle stream, CudaHandle event, unsigned flags);
   CudaResult (*stream_wait_value32)(CudaHandle stream, CudaAddress, std::uint32_t value, unsigned flags);
+  CudaResult (*stream_write_value32)(CudaHandle stream, CudaAddress, std::uint32_t value, unsigned flags);
+  CudaResult (*stream_write_value64)(CudaHandle stream, CudaAddress, std::uint64_t value, unsigned flags);
   CudaResult (*launch_host_func)(CudaHandle stream, CudaHostFunction, void* data);
   CudaResult (*event_create)(CudaHandle*, unsigned flags);
   CudaResult (*event_destroy)(CudaHandle);

@@ -60,7 +60,7 @@ PointerFacts CudaPlatform::facts_of(const void* data) {
   const CudaPointer found = ask_pointer(*driver_, data);
   if (found.kind == MemoryKind::Host) return {};
   const auto its = device(found.number);
-  return {found.kind, its ? *its : nullptr, found.begin, found.bytes};
+  return {found.kind, its ? *its : nullptr, found.begin, found.bytes, found.allocation};
 }
 
 Result<int> cuda_devices() {

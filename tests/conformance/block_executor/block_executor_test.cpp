@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "kernels/block/kernels.hpp"
@@ -91,16 +92,24 @@ std::vector<JobShape> shapes(const Algorithm& algorithm, int ranks) {
   return all;
 }
 
-class Blocks : public testing::TestWithParam<Algorithm> {};
+// A row, and where its FIFOs lie: in memory of the host, or, linked by cuda_ipc, of the device.
+using Row = std::tuple<Algorithm, FifoMemory>;
+class Blocks : public testing::TestWithParam<Row> {};
 
-std::string name_of(const testing::TestParamInfo<Algorithm>& info) {
-  return std::string(name(info.param.collective)) + "_" + std::string(info.param.name);
+std::string name_of(const testing::TestParamInfo<Row>& info) {
+  const auto& [algorithm, fifos] = info.param;
+  return std::string(name(algorithm.collective)) + "_" + std::string(algorithm.name) +
+         (fifos == FifoMemory::Device ? "_cuda_ipc" : "");
 }
-INSTANTIATE_TEST_SUITE_P(Rows, Blocks, testing::ValuesIn(algorithms()), name_of);
+INSTANTIATE_TEST_SUITE_P(Rows, Blocks,
+                         testing::Combine(testing::ValuesIn(algorithms()),
+                                          testing::Values(FifoMemory::Host, FifoMemory::Device)),
+                         name_of);
 
 // Two operations back to back over FIFOs of two slots.
 TEST_P(Blocks, DoWhatTheCollectivePromises) {
-  const Algorithm& algorithm = GetParam();
+  const auto& [algorithm, fifos] = GetParam();
+  LibraryDevice* const device = fifos == FifoMemory::Device ? &host() : nullptr;
   std::mt19937_64 random(21);
   const std::uint32_t stop = 0;
   for (const int ranks : {2, 3, 5}) {
@@ -108,7 +117,7 @@ TEST_P(Blocks, DoWhatTheCollectivePromises) {
     if (!algorithm.supports(problem)) continue;
     for (const JobShape& shape : shapes(algorithm, ranks)) {
       const std::vector<Lowered> programs = lower_ranks(algorithm, problem, 1 + ranks % 2);
-      World world(programs, {.slots = 2, .first_sequence = 0xFFFFFFFDU});
+      World world(programs, {.slots = 2, .first_sequence = 0xFFFFFFFDU, .device = device});
       for (const int threads : {3, 1}) {
         Job job(algorithm, problem, programs[0], shape, random);
         ASSERT_EQ(unfinished(run_grids(world, job.calls(), threads, {&stop})), "") << ranks << " ranks";

@@ -28,6 +28,7 @@ struct Range {
   Origin origin;
   std::size_t bytes;
   int device;
+  std::uint64_t id;
 };
 
 struct Allocation {
@@ -49,6 +50,7 @@ struct Machine {
   std::map<CudaAllocation, Allocation> allocations;  // by handle
   std::map<std::uintptr_t, CudaAllocation> mapped;   // by address
   CudaAllocation next_allocation = 1;
+  std::uint64_t next_range = 0;
   std::map<std::string, FakeFunction> kernels;
   std::map<std::string, std::pair<int, int>> failures;  // by function: result, times
   std::atomic<int> lost{0};

@@ -29,6 +29,7 @@ std::size_t used() {
 }
 
 std::uintptr_t keep(void* address, Range range) {
+  range.id = ++machine().next_range;
   machine().ranges[reinterpret_cast<std::uintptr_t>(address)] = range;
   ++machine().alive;
   return reinterpret_cast<std::uintptr_t>(address);
@@ -40,7 +41,7 @@ CudaResult make(Origin origin, std::size_t bytes, std::uintptr_t* address) {
   if (bytes > kDeviceBytes || used() + bytes > kDeviceBytes) return kCudaOutOfMemory;
   void* const memory = ::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(memory, 0xCD, bytes);  // a device's memory holds anything
-  *address = keep(memory, {origin, bytes, current_device()});
+  *address = keep(memory, {origin, bytes, current_device(), 0});
   return kCudaSuccess;
 }
 
@@ -109,7 +110,14 @@ CudaResult cuDeviceGetAttribute(int* value, int attribute, int) {
                                              : attribute == kCudaDescriptorsSupported;
   return asked_for("cuDeviceGetAttribute");
 }
-CudaResult cuDeviceCanAccessPeer(int* can, int, int) { return *can = 1, kCudaSuccess; }
+CudaResult cuDeviceGetUuid(CudaUuid* uuid, int device) {
+  std::memset(uuid->bytes, 0x10 + device, sizeof uuid->bytes);
+  return asked_for("cuDeviceGetUuid");
+}
+CudaResult cuDeviceCanAccessPeer(int* can, int, int) {
+  *can = asked_for("cuDeviceCanAccessPeer") == kCudaSuccess ? 1 : 0;  // any error asked for: it cannot
+  return kCudaSuccess;
+}
 CudaResult cuDevicePrimaryCtxRetain(CudaHandle* context, int device) {
   if (const CudaResult result = asked_for("cuDevicePrimaryCtxRetain"); result != kCudaSuccess) return result;
   *context = &the_contexts[device];
@@ -164,6 +172,7 @@ CudaResult cuPointerGetAttributes(unsigned count, int* attributes, void** data, 
       case kCudaIsManaged: *static_cast<unsigned*>(data[i]) = 0; break;
       case kCudaDeviceOrdinal: *static_cast<int*>(data[i]) = found == nullptr ? -2 : found->second.device; break;
       case kCudaRangeStart: *static_cast<CudaAddress*>(data[i]) = found == nullptr ? 0 : found->first; break;
+      case kCudaBufferId: *static_cast<std::uint64_t*>(data[i]) = found == nullptr ? 0 : found->second.id; break;
       case kCudaRangeBytes: *static_cast<std::size_t*>(data[i]) = found == nullptr ? 0 : found->second.bytes; break;
       default: return kCudaInvalidValue;
     }
@@ -231,7 +240,7 @@ CudaResult cuMemMap(CudaAddress address, std::size_t bytes, std::size_t, CudaAll
   void* const memory = reinterpret_cast<void*>(address);
   const int descriptor = ::fcntl(found->second.descriptor, F_DUPFD_CLOEXEC, 0);
   if (::mmap(memory, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, descriptor, 0) == MAP_FAILED) return kCudaInvalidValue;
-  keep(memory, {Origin::Mapped, bytes, found->second.device});
+  keep(memory, {Origin::Mapped, bytes, found->second.device, 0});
   const CudaAllocation own = all.next_allocation++;  // the mapping's reference
   all.allocations[own] = {descriptor, 0, found->second.device};
   all.mapped[address] = own;

@@ -32,6 +32,7 @@ static_assert(kCudaComputeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
 static_assert(kCudaComputeMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(kCudaDescriptorsSupported == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 static_assert(kCudaMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+static_assert(kCudaBufferId == CU_POINTER_ATTRIBUTE_BUFFER_ID);
 static_assert(kCudaIsManaged == CU_POINTER_ATTRIBUTE_IS_MANAGED);
 static_assert(kCudaDeviceOrdinal == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
 static_assert(kCudaRangeStart == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR);
@@ -44,6 +45,8 @@ static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kCudaEventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(kCudaIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 static_assert(kCudaWaitGreaterOrEqual == CU_STREAM_WAIT_VALUE_GEQ);
+static_assert(kCudaWriteInOrder == CU_STREAM_WRITE_VALUE_DEFAULT);
+static_assert(sizeof(CudaUuid) == sizeof(CUuuid));
 static_assert(kCudaDescriptorHandle == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 static_assert(kCudaPinnedAllocation == CU_MEM_ALLOCATION_TYPE_PINNED);
 static_assert(kCudaAtDevice == CU_MEM_LOCATION_TYPE_DEVICE);
@@ -81,6 +84,7 @@ SAME(device_get, PFN_cuDeviceGet_v2000);
 SAME(device_get_name, PFN_cuDeviceGetName_v2000);
 SAME(device_get_pci_bus_id, PFN_cuDeviceGetPCIBusId_v4010);
 SAME(device_get_attribute, PFN_cuDeviceGetAttribute_v2000);
+SAME(device_get_uuid, PFN_cuDeviceGetUuid_v11040);
 SAME(device_can_access_peer, PFN_cuDeviceCanAccessPeer_v4000);
 SAME(device_primary_ctx_retain, PFN_cuDevicePrimaryCtxRetain_v7000);
 SAME(device_primary_ctx_release, PFN_cuDevicePrimaryCtxRelease_v11000);
@@ -115,6 +119,8 @@ SAME(stream_query, PFN_cuStreamQuery_v2000);
 SAME(stream_synchronize, PFN_cuStreamSynchronize_v2000);
 SAME(stream_wait_event, PFN_cuStreamWaitEvent_v3020);
 SAME(stream_wait_value32, PFN_cuStreamWaitValue32_v11070);
+SAME(stream_write_value32, PFN_cuStreamWriteValue32_v11070);
+SAME(stream_write_value64, PFN_cuStreamWriteValue64_v11070);
 SAME(launch_host_func, PFN_cuLaunchHostFunc_v10000);
 SAME(event_create, PFN_cuEventCreate_v2000);
 SAME(event_destroy, PFN_cuEventDestroy_v4000);
@@ -129,7 +135,7 @@ SAME(occupancy_max_active_blocks_per_multiprocessor, PFN_cuOccupancyMaxActiveBlo
 SAME(launch_kernel, PFN_cuLaunchKernel_v4000);
 #undef SAME
 
-constexpr int kChecked = 55;
+constexpr int kChecked = 58;
 
 // What is declared in driver.hpp and not checked here would show.
 TEST(CudaAbi, IsCudaHeadersOwn) { EXPECT_EQ(sizeof(CudaFunctions), kChecked * sizeof(void*)); }

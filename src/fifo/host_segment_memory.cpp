@@ -1,0 +1,101 @@
+// Memory of the host for segments: memfds that other processes map, or memory of this process alone.
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "src/base/memory_order.hpp"
+#include "src/base/socket.hpp"
+#include "src/fifo/segment.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x5752454154483153;  // "WREATH1S"
+
+// What Offer::bytes hold.
+struct RegionOffer {
+  std::uint64_t magic;
+  std::uint64_t id;
+  std::uint64_t bytes;
+};
+
+class HostSegmentMemory final : public SegmentMemory {
+ public:
+  explicit HostSegmentMemory(bool shareable) : shareable_(shareable) {}
+  bool in_host() const override { return true; }
+  bool shareable() const override { return shareable_; }
+  std::size_t small_area_bytes() const override { return kSmallAreaBytes; }
+
+  Result<std::shared_ptr<Region>> create(std::size_t bytes, std::string_view what) override {
+    return Region::create(bytes, shareable_, what);
+  }
+
+  Result<std::optional<Offer>> describe(const Region& region, bool descriptors) override {
+    const RegionOffer description{kMagic, region.id(), region.bytes()};
+    Offer offer;
+    offer.bytes.resize(sizeof(description));
+    std::memcpy(offer.bytes.data(), &description, sizeof(description));
+    if (descriptors) WREATH_TRY(add_descriptor(offer, region.descriptor(), "telling a peer of a region"));
+    if (descriptors && region.doorbell() >= 0) {
+      WREATH_TRY(add_descriptor(offer, region.doorbell(), "offering the doorbell"));
+    }
+    return std::optional<Offer>(std::move(offer));
+  }
+
+  Result<std::shared_ptr<Region>> open(Offer theirs) override { return open_announced(std::move(theirs)); }
+
+  UserMemory find_user_memory(const void* data, std::size_t bytes) override {
+    std::shared_ptr<Region> region = find_containing(data, bytes);
+    if (region == nullptr) return {};
+    const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - region->data());
+    return {std::move(region), offset};
+  }
+
+  Status read(void* target, const std::byte* source, std::size_t bytes) override {
+    return std::memcpy(target, source, bytes), Status();
+  }
+  Status write(std::byte* target, const void* source, std::size_t bytes) override {
+    return std::memcpy(target, source, bytes), Status();
+  }
+  Status store(std::uint32_t& word, std::uint32_t value) override { return store_release(word, value), Status(); }
+  Status store(const std::byte*& word, const std::byte* value) override { return store_release(word, value), Status(); }
+
+ private:
+  bool shareable_;
+};
+
+}  // namespace
+
+std::unique_ptr<SegmentMemory> host_segment_memory(bool shareable) {
+  return std::make_unique<HostSegmentMemory>(shareable);
+}
+
+Result<std::shared_ptr<Region>> open_announced(Offer offer) {
+  RegionOffer description;
+  if (offer.bytes.size() != sizeof(description) || offer.descriptors.size() > 2) {
+    return Error{ErrorCode::Mismatch, fmt::format("a peer's offer of memory has {} bytes and {} descriptors",
+                                                  offer.bytes.size(), offer.descriptors.size())};
+  }
+  std::memcpy(&description, offer.bytes.data(), sizeof(description));
+  if (description.magic != kMagic) return Error{ErrorCode::Mismatch, "a peer's offer of memory has a wrong magic"};
+  const auto take = [&offer](std::size_t i) {
+    return i < offer.descriptors.size() ? Fd(std::exchange(offer.descriptors[i], -1)) : Fd();
+  };
+  return Region::open(description.id, description.bytes, take(0), take(1));
+}
+
+Status add_descriptor(Offer& offer, int descriptor, std::string_view what) {
+  const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) {
+    Error error = os_error("fcntl(F_DUPFD_CLOEXEC)", errno);
+    error.message = fmt::format("{}: {}", what, error.message);
+    return error;
+  }
+  offer.descriptors.push_back(copy);
+  return {};
+}
+
+}  // namespace wreath
