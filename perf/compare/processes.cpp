@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -15,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -26,6 +28,9 @@ using Clock = std::chrono::steady_clock;
 // In the child: becomes the command, or exits with 127.
 [[noreturn]] void become(const std::vector<std::string>& command, const std::vector<std::string>& variables, int log) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  sigset_t none;  // the starter may take its own signals by a descriptor
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
   for (const std::string& each : variables) {
@@ -69,19 +74,18 @@ class Processes {
     ++running_;
     return true;
   }
-  // Whether all have ended; failure() tells how.
+  // Whether all have ended; first_failure() tells how.
   bool ended() {
     int status = 0;
     while (running_ > 0 && ::waitpid(-group_, &status, WNOHANG) > 0) {
       --running_;
-      if (status != 0 && failure_.empty()) {
-        failure_ = WIFSIGNALED(status) ? fmt::format("ended by signal {}", WTERMSIG(status))
-                                       : fmt::format("exit code {}", WEXITSTATUS(status));
-      }
+      if (status == 0 || failure_) continue;
+      failure_ =
+          WIFSIGNALED(status) ? End{End::How::Signalled, WTERMSIG(status)} : End{End::How::Exited, WEXITSTATUS(status)};
     }
     return running_ == 0;
   }
-  const std::string& failure() const { return failure_; }
+  const std::optional<End>& first_failure() const { return failure_; }
 
  private:
   void end() {
@@ -93,31 +97,47 @@ class Processes {
 
   pid_t group_ = 0;
   int running_ = 0;
-  std::string failure_;
+  std::optional<End> failure_;
 };
+
+std::string name_of(const Start& start) {
+  return std::filesystem::path(start.commands.front().front()).filename().string();
+}
 
 }  // namespace
 
-Status run_to_end(const Start& start, const std::string& log, std::int64_t timeout_ms) {
+Result<End> run_group(const Start& start, const std::string& log, std::int64_t timeout_ms, int interrupt) {
   const int descriptor = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (descriptor < 0) return Error{ErrorCode::System, fmt::format("{}: {}", log, std::strerror(errno))};
-  const std::string name = std::filesystem::path(start.commands.front().front()).filename().string();
   Processes processes;
   bool started = true;
   for (std::size_t i = 0; i < start.commands.size() && started; ++i) {
     started = processes.add(start.commands[i], start.variables, descriptor);
   }
   ::close(descriptor);
-  if (!started) return Error{ErrorCode::System, fmt::format("{}: fork: {}", name, std::strerror(errno))};
+  if (!started) return Error{ErrorCode::System, fmt::format("{}: fork: {}", name_of(start), std::strerror(errno))};
   const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
-  while (!processes.ended() && processes.failure().empty()) {
-    if (Clock::now() > deadline) {
-      return Error{ErrorCode::Timeout, fmt::format("{}: not done within {} ms{}", name, timeout_ms, last_lines(log))};
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (!processes.ended() && !processes.first_failure()) {
+    if (Clock::now() > deadline) return End{End::How::TimedOut};
+    pollfd stop{interrupt, POLLIN, 0};
+    if (::poll(&stop, 1, 5) > 0) return End{End::How::Interrupted};
   }
-  if (processes.failure().empty()) return {};
-  return Error{ErrorCode::System, fmt::format("{}: {}{}", name, processes.failure(), last_lines(log))};
+  return processes.first_failure().value_or(End{});
+}
+
+Status run_to_end(const Start& start, const std::string& log, std::int64_t timeout_ms) {
+  const auto end = run_group(start, log, timeout_ms, -1);
+  if (!end) return end.error();
+  switch (end->how) {
+    case End::How::Exited:
+      if (end->value == 0) return {};
+      return Error{ErrorCode::System, fmt::format("{}: exit code {}{}", name_of(start), end->value, last_lines(log))};
+    case End::How::TimedOut:
+      return Error{ErrorCode::Timeout,
+                   fmt::format("{}: not done within {} ms{}", name_of(start), timeout_ms, last_lines(log))};
+    default: break;
+  }
+  return Error{ErrorCode::System, fmt::format("{}: ended by signal {}{}", name_of(start), end->value, last_lines(log))};
 }
 
 }  // namespace wreath::perf

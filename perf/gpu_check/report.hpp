@@ -1,0 +1,38 @@
+// What came of the parts: for the terminal, and as JSON (docs/formats.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace wreath::perf {
+
+enum class PartResult : std::uint8_t { Passed, Failed, Skipped, NotRun };
+
+struct PartOutcome {
+  std::string name;
+  std::string command;
+  PartResult result = PartResult::NotRun;
+  double seconds = 0;
+  std::string remark;    // why it is not Passed
+  std::string output;    // the end of what it printed, where it failed
+  std::string measured;  // JSON that it left; empty: none
+};
+
+// What stands above the parts.
+struct GpuMachine {
+  std::string host;
+  std::string date;
+  std::vector<std::string> gpus;  // "NVIDIA H200 (0000:17:00.0)"
+  std::string sanitizer;          // its path; empty: none here
+};
+
+// One line for a part that is over.
+std::string line_of(const PartOutcome& part);
+// The last lines: counts, and the names of what failed.
+std::string summary_of(const std::vector<PartOutcome>& parts);
+std::string json_of(const GpuMachine& machine, const std::vector<PartOutcome>& parts);
+// 0, or 1 where a part failed.
+int exit_code_of(const std::vector<PartOutcome>& parts);
+
+}  // namespace wreath::perf

@@ -1,0 +1,62 @@
+// What the parts of gpu_perf share: the device, ranks that are threads with streams on it, and what is printed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "wreath/communicator.hpp"
+#include "wreath/device.hpp"
+
+namespace wreath::perf {
+
+struct GpuSetup {
+  Device* device = nullptr;
+  MemoryUse memory = MemoryUse::Plain;
+  std::vector<int> ranks{2, 4, 8};
+  std::size_t most_bytes = std::size_t{256} << 20;  // of a call
+  int iterations = 20;
+  int calls = 10'000;  // of the mixed ones
+};
+
+// A rank's stream and buffers on the device.
+struct OnStream {
+  static Result<OnStream> make(const GpuSetup& setup, std::size_t input_bytes, std::size_t output_bytes);
+  Call call(Collective collective, DataType dtype, std::size_t count) const;
+
+  DeviceMemory input;
+  DeviceMemory output;
+  std::unique_ptr<Stream> stream;  // ends first: it may hold work on them
+};
+
+using RankBody = std::function<Status(Communicator&)>;
+
+// Runs `body` on a thread for each rank; the first error. A rank that fails aborts its communicator, so that no other
+// waits for it.
+Status on_ranks(std::vector<Communicator>& ranks, const RankBody& body);
+
+// Nanoseconds that the stream spends on `work`, which adds to it, after what it holds; waits for it.
+Result<std::int64_t> time_on(Stream& stream, const std::function<Status()>& work);
+
+// What a part measured or proved. Wrong: the results were not right, and why was printed.
+struct PartReport {
+  nlohmann::ordered_json json;
+  bool wrong = false;
+};
+
+// Copies within the device's memory, by size: GB/s of bytes copied.
+Result<PartReport> measure_copies(const GpuSetup& setup);
+// all_reduce by ranks and sizes, beside the copies of the same bytes that two_shot moves.
+Result<PartReport> measure_all_reduce(const GpuSetup& setup);
+// A graph of 100 small all_reduces, a branch for each rank, and one of as many branches with next to nothing.
+Result<PartReport> measure_graph(const GpuSetup& setup);
+// Sums on the device against sums of the same inputs on the CPU.
+Result<PartReport> prove_bits(const GpuSetup& setup);
+// Many calls of all kinds, in four streams for each rank.
+Result<PartReport> prove_mixed(const GpuSetup& setup);
+
+}  // namespace wreath::perf
