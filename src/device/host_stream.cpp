@@ -10,6 +10,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/signals.hpp"
 #include "src/device/check_copy.hpp"
+#include "src/device/host_graph.hpp"
 
 namespace wreath {
 namespace {
@@ -31,17 +32,6 @@ Error not_ready(std::string_view what, std::int64_t timeout_ms) {
 // Null for an event of another device.
 HostEvent* own(Event& event) { return dynamic_cast<HostEvent*>(&event); }
 
-// Work that is the same in each launch.
-class SameWork final : public GraphWork {
- public:
-  explicit SameWork(std::function<Status()> work) : work_(std::move(work)) {}
-  Status check() override { return {}; }
-  std::function<Status()> begin() override { return work_; }
-
- private:
-  std::function<Status()> work_;
-};
-
 Error misused(const char* text) { return {ErrorCode::InvalidUsage, text, -1}; }
 
 Error foreign() { return {ErrorCode::InvalidArgument, "host stream: the event belongs to another device"}; }
@@ -50,19 +40,9 @@ Error foreign() { return {ErrorCode::InvalidArgument, "host stream: the event be
 
 std::uint64_t HostEventState::next() {
   const std::lock_guard lock(mutex_);
-  captured_ = {};
+  captured_.set({});
   ahead_.insert(++recorded_);
   return recorded_;
-}
-
-void HostEventState::capture(Captured captured) {
-  const std::lock_guard lock(mutex_);
-  captured_ = std::move(captured);
-}
-
-HostEventState::Captured HostEventState::captured() const {
-  const std::lock_guard lock(mutex_);
-  return captured_;
 }
 
 std::uint64_t HostEventState::recorded() const {
@@ -79,7 +59,8 @@ void HostEventState::reach(std::uint64_t number) {
 
 Result<std::int64_t> HostEventState::reached_ns() const {
   const std::lock_guard lock(mutex_);
-  if (recorded_ == 0 || captured_.capture != nullptr) return misused("ns_since: an event was not recorded in a stream");
+  if (recorded_ == 0 || captured_.any().capture != nullptr)
+    return misused("ns_since: an event was not recorded in a stream");
   if (ahead_.contains(recorded_)) return not_ready("the event's stream", 0);
   return passed_ns_;
 }
@@ -89,7 +70,9 @@ bool HostEventState::wait(std::uint64_t number, std::int64_t timeout_ms) {
   return wait_until(reached_, lock, timeout_ms, [&] { return !ahead_.contains(number); });
 }
 
-bool HostEvent::done() const { return state_->captured().capture == nullptr && state_->wait(state_->recorded(), 0); }
+bool HostEvent::done() const {
+  return state_->captured().any().capture == nullptr && state_->wait(state_->recorded(), 0);
+}
 
 Result<std::int64_t> HostEvent::passed_ns() const {
   if (use_ != EventUse::Timing) return misused("ns_since: an event was not made for EventUse::Timing");
@@ -107,7 +90,7 @@ Result<std::int64_t> HostEvent::ns_since(const Event& earlier) const {
 }
 
 Status HostEvent::synchronize(std::int64_t timeout_ms) {
-  if (const auto captured = state_->captured(); captured.capture != nullptr) {
+  if (const auto captured = state_->captured().any(); captured.capture != nullptr) {
     return captured.capture->invalidate("synchronize() of an event that was recorded in it");
   }
   if (state_->wait(state_->recorded(), timeout_ms)) return {};
@@ -188,15 +171,15 @@ Status HostStream::copy(void* target, const void* source, std::size_t bytes) {
 
 Status HostStream::run(std::function<Status()> work) {
   if (!work) return Error{ErrorCode::InvalidArgument, "host stream: work = null", -1};
-  if (capturing()) return capture(std::make_shared<SameWork>(std::move(work)));
+  if (capturing()) return capture(same_work(std::move(work)));
   return add({std::move(work), false});
 }
 
 Status HostStream::record(Event& event) {
   HostEvent* const mine = own(event);
   if (mine == nullptr) return foreign();
-  if (const Part in = part(); in.capture != nullptr) {
-    mine->state()->capture({in.capture, in.capture->record(in.branch)});
+  if (const CapturePart in = part_.open(); in.capture != nullptr) {
+    mine->state()->captured().set({in.capture, in.capture->record(in.at)});
     return {};
   }
   return add({[state = mine->state(), number = mine->state()->next()] {
@@ -209,9 +192,11 @@ Status HostStream::record(Event& event) {
 Status HostStream::wait(Event& event) {
   HostEvent* const mine = own(event);
   if (mine == nullptr) return foreign();
-  if (const auto captured = mine->state()->captured(); captured.capture != nullptr) return join(captured);
+  if (const CapturePart point = mine->state()->captured().any(); point.capture != nullptr) {
+    return wait_for_captured(part_, point, "host");
+  }
   if (mine->state()->recorded() == 0) return {};
-  if (const Part in = part(); in.capture != nullptr) {
+  if (const CapturePart in = part_.open(); in.capture != nullptr) {
     return in.capture->invalidate("one of its streams was to wait for an event recorded outside");
   }
   return run([state = mine->state(), number = mine->state()->recorded()] {
@@ -222,53 +207,35 @@ Status HostStream::wait(Event& event) {
 
 // ---- captures ----
 
-HostStream::Part HostStream::part() const {
-  const std::lock_guard lock(mutex_);
-  return part_.capture != nullptr && part_.capture->open() ? part_ : Part{};
-}
-
 Status HostStream::begin_capture() {
-  const std::lock_guard lock(mutex_);
-  if (failure_) return *failure_;
-  if (part_.capture != nullptr && part_.capture->open()) {
-    return part_.capture->invalidate("begin_capture() of a stream that captures");
+  WREATH_TRY(failure());
+  if (const CapturePart in = part_.open(); in.capture != nullptr) {
+    return in.capture->invalidate("begin_capture() of a stream that captures");
   }
-  part_ = {std::make_shared<HostCapture>(), 0};
+  part_.set({std::make_shared<Capture>("host", nullptr), 0});
   return {};
 }
 
 Result<std::unique_ptr<Graph>> HostStream::end_capture() {
-  const Part in = part();
+  const CapturePart in = part_.open();
   if (in.capture == nullptr) return misused("host stream: end_capture: the stream does not capture");
-  return in.capture->end(in.branch, device_);
+  auto captured = in.capture->end(in.at);
+  if (!captured) return captured.error();
+  return make_host_graph(device_, *std::move(captured));
 }
 
 Status HostStream::capture(std::shared_ptr<GraphWork> work) {
-  const Part in = part();
+  const CapturePart in = part_.open();
   if (in.capture == nullptr) return misused("host stream: it captures no more");
-  return in.capture->add(in.branch, std::move(work));
+  return in.capture->add(in.at, std::move(work));
 }
 
 void HostStream::invalidate(const std::string& reason) {
-  if (const Part in = part(); in.capture != nullptr) static_cast<void>(in.capture->invalidate(reason));
-}
-
-// Waits for a point of a capture: a stream that runs becomes a part of it.
-Status HostStream::join(const HostEventState::Captured& event) {
-  if (!event.capture->open()) return misused("host stream: wait: the event was recorded in a capture that has ended");
-  Part in = part();
-  if (in.capture == nullptr) {
-    in = {event.capture, event.capture->add_branch()};
-    const std::lock_guard lock(mutex_);
-    part_ = in;
-  }
-  if (in.capture == event.capture) return in.capture->wait(in.branch, event.point);
-  static_cast<void>(event.capture->invalidate("a stream of another capture was to wait for its event"));
-  return in.capture->invalidate("one of its streams was to wait for an event of another capture");
+  if (const CapturePart in = part_.open(); in.capture != nullptr) static_cast<void>(in.capture->invalidate(reason));
 }
 
 bool HostStream::idle() const {
-  if (const Part in = part(); in.capture != nullptr) {
+  if (const CapturePart in = part_.open(); in.capture != nullptr) {
     static_cast<void>(in.capture->invalidate("idle() of one of its streams"));
     return false;
   }
@@ -277,7 +244,7 @@ bool HostStream::idle() const {
 }
 
 Status HostStream::synchronize(std::int64_t timeout_ms) {
-  if (const Part in = part(); in.capture != nullptr) {
+  if (const CapturePart in = part_.open(); in.capture != nullptr) {
     return in.capture->invalidate("synchronize() of one of its streams");
   }
   std::unique_lock lock(mutex_);

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/device/host_graph.hpp"
+#include "src/device/capture.hpp"
 #include "src/device/library_stream.hpp"
 #include "wreath/device.hpp"
 
@@ -24,16 +24,9 @@ namespace wreath {
 // record() calls; streams pass them in any order.
 class HostEventState {
  public:
-  // A point of a capture: no stream passes it.
-  struct Captured {
-    std::shared_ptr<HostCapture> capture;  // null: recorded by a stream that ran it
-    std::size_t point = 0;
-  };
-
   std::uint64_t next();
-  void capture(Captured captured);
-  // What it means now.
-  Captured captured() const;
+  // The point of a capture that it means now, which no stream passes.
+  CaptureMembership& captured() { return captured_; }
   // The last one; 0: never recorded.
   std::uint64_t recorded() const;
   // The point `number` was passed.
@@ -49,7 +42,7 @@ class HostEventState {
   std::uint64_t recorded_ = 0;
   std::set<std::uint64_t> ahead_;  // points that no stream has passed yet
   std::int64_t passed_ns_ = 0;     // the last one
-  Captured captured_;
+  CaptureMembership captured_;
 };
 
 class HostEvent final : public Event {
@@ -81,7 +74,7 @@ class HostStream final : public LibraryStream {
   Status synchronize(std::int64_t timeout_ms) override;
   Status begin_capture() override;
   Result<std::unique_ptr<Graph>> end_capture() override;
-  bool capturing() const override { return part().capture != nullptr; }
+  bool capturing() const override { return part_.open().capture != nullptr; }
   Status capture(std::shared_ptr<GraphWork> work) override;
   void invalidate(const std::string& reason) override;
 
@@ -96,14 +89,7 @@ class HostStream final : public LibraryStream {
   Status failure() const;
 
  private:
-  // Its part in a capture that goes on.
-  struct Part {
-    std::shared_ptr<HostCapture> capture;  // null: it runs what it is given
-    std::size_t branch = 0;
-  };
-  Part part() const;
   Status add(Item item);
-  Status join(const HostEventState::Captured& event);
   void work();
 
   Device& device_;
@@ -113,7 +99,7 @@ class HostStream final : public LibraryStream {
   bool busy_ = false;
   bool stop_ = false;
   std::optional<Error> failure_;
-  Part part_;
+  CaptureMembership part_;
   std::thread thread_;
 };
 

@@ -49,6 +49,7 @@ inline constexpr unsigned kCudaStreamNonBlocking = 1;
 inline constexpr unsigned kCudaEventDisableTiming = 2;
 inline constexpr unsigned kCudaIpcLazyPeerAccess = 1;
 inline constexpr unsigned kCudaWaitGreaterOrEqual = 0;
+inline constexpr int kCudaCaptureRelaxed = 2;
 inline constexpr unsigned kCudaWriteInOrder = 0;
 inline constexpr int kCudaDescriptorHandle = 1;
 inline constexpr int kCudaPinnedAllocation = 1;

@@ -1,4 +1,4 @@
-// Host work is handed from the driver's callback to the stream's thread; the stream waits for a word in pinned memory.
+// What a CUDA stream is given goes to the driver in one order; while it captures, into a graph of the driver's.
 #include "src/device/cuda/cuda_stream.hpp"
 
 #include <fmt/format.h>
@@ -19,6 +19,8 @@
 #include "src/base/memory_order.hpp"
 #include "src/base/signals.hpp"
 #include "src/device/check_copy.hpp"
+#include "src/device/cuda/cuda_graph.hpp"
+#include "src/device/cuda/host_work.hpp"
 
 namespace wreath {
 namespace {
@@ -49,115 +51,6 @@ Error foreign(const CudaContext& context) {
 
 }  // namespace
 
-// ---- host work ----
-
-// Item i is begun by callback i and ends by `*word_` becoming i, for which the stream waits.
-class CudaHostWork {
- public:
-  CudaHostWork(const CudaContext& context, std::uint32_t* word) : context_(context), word_(word) {}
-  ~CudaHostWork() {
-    stop();
-    with_context(context_, [&] { return context_.driver.mem_free_host(word_); });
-  }
-  CudaHostWork(const CudaHostWork&) = delete;
-  CudaHostWork& operator=(const CudaHostWork&) = delete;
-
-  // Held over what is added to the stream, so that items and callbacks have one order.
-  std::unique_lock<std::mutex> turn() { return std::unique_lock(turn_); }
-
-  std::optional<Error> failure() const {
-    const std::lock_guard lock(mutex_);
-    return failure_;
-  }
-  // The first failure stays. Items of a device that does nothing any more are dropped.
-  void fail(const Error& error, bool drops) {
-    std::deque<std::function<Status()>> dropped;
-    const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = error;
-    if (drops) dropped.swap(items_);
-  }
-
-  // The caller has the turn. Returns the word's value at its end, or an error where there is no thread for it.
-  Result<std::uint32_t> add(std::function<Status()> work);
-  // Takes back the last one, whose callback does not come.
-  void withdraw() {
-    std::function<Status()> item;
-    const std::lock_guard lock(mutex_);
-    item.swap(items_.back());
-    items_.pop_back();
-    --added_;
-  }
-  static void arrive(void* self) { static_cast<CudaHostWork*>(self)->arrived(); }
-  CudaAddress word() const { return reinterpret_cast<CudaAddress>(word_); }
-  // Ends the thread; items that have not begun stay undone.
-  void stop();
-
- private:
-  void arrived() {
-    {
-      const std::lock_guard lock(mutex_);
-      ++arrived_;
-    }
-    changed_.notify_all();
-  }
-  void work();
-
-  const CudaContext& context_;
-  std::uint32_t* word_;
-  std::mutex turn_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<Status()>> items_;
-  std::uint32_t added_ = 0;
-  std::uint32_t arrived_ = 0;
-  std::uint32_t done_ = 0;
-  std::optional<Error> failure_;
-  bool stop_ = false;
-  std::thread thread_;
-};
-
-Result<std::uint32_t> CudaHostWork::add(std::function<Status()> work) {
-  const std::lock_guard lock(mutex_);
-  if (!thread_.joinable()) {
-    try {
-      const BlockedSignals blocked;
-      thread_ = std::thread([this] { this->work(); });
-      static_cast<void>(pthread_setname_np(thread_.native_handle(), "wreath-stream"));
-    } catch (const std::system_error& refused) {
-      return Error{ErrorCode::System,
-                   fmt::format("{}: cannot start a stream's thread: {}", context_.name, refused.what())};
-    }
-  }
-  items_.push_back(std::move(work));
-  return ++added_;
-}
-
-void CudaHostWork::work() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] { return stop_ || (arrived_ != done_ && !items_.empty()); });
-    if (stop_) return;
-    std::function<Status()> item = std::move(items_.front());
-    items_.pop_front();
-    const bool skipped = failure_.has_value();
-    lock.unlock();
-    const Status outcome = skipped ? Status() : outcome_of(item, context_.name);
-    item = nullptr;  // what it holds may learn from its end that it was skipped
-    lock.lock();
-    if (!outcome && !failure_) failure_ = outcome.error();
-    store_release(*word_, ++done_);
-  }
-}
-
-void CudaHostWork::stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
 // ---- events ----
 
 Result<std::unique_ptr<CudaEvent>> CudaEvent::make(const CudaContext& context, EventUse use) {
@@ -176,10 +69,14 @@ CudaEvent::~CudaEvent() {
 }
 
 bool CudaEvent::done() const {
+  if (captured_.any().capture != nullptr) return false;
   return with_context(context_, [&] { return context_.driver.event_query(handle_); }) != kCudaNotReady;
 }
 
 Status CudaEvent::synchronize(std::int64_t timeout_ms) {
+  if (const CapturePart point = captured_.any(); point.capture != nullptr) {
+    return point.capture->invalidate("synchronize() of an event that was recorded in it");
+  }
   return wait_for(
       context_, "the event's stream", timeout_ms, [&] { return context_.driver.event_query(handle_); },
       [&] { return context_.driver.event_synchronize(handle_); });
@@ -208,32 +105,26 @@ Result<std::int64_t> CudaEvent::ns_since(const Event& earlier) const {
 Result<std::unique_ptr<CudaStream>> CudaStream::make(Device& device, const CudaContext& context) {
   const CurrentContext current(context);
   WREATH_TRY(context.check(current.result(), "cuCtxPushCurrent"));
-  void* word = nullptr;
-  WREATH_TRY(
-      context.check(context.driver.mem_host_alloc(&word, sizeof(std::uint32_t), kCudaHostPortable | kCudaHostDeviceMap),
-                    "cuMemHostAlloc"));
-  *static_cast<std::uint32_t*>(word) = 0;
-  auto host = std::make_unique<CudaHostWork>(context, static_cast<std::uint32_t*>(word));
+  auto host = CudaHostWork::make(context, CudaHostWork::Of::Stream);
+  if (!host) return host.error();
   CudaHandle handle = nullptr;
   WREATH_TRY(context.check(context.driver.stream_create(&handle, kCudaStreamNonBlocking), "cuStreamCreate"));
-  return std::unique_ptr<CudaStream>(new CudaStream(device, context, handle, std::move(host)));
+  return std::unique_ptr<CudaStream>(new CudaStream(device, context, handle, *std::move(host)));
 }
 
 CudaStream::CudaStream(Device& device, const CudaContext& context, CudaHandle handle,
-                       std::unique_ptr<CudaHostWork> host)
+                       std::shared_ptr<CudaHostWork> host)
     : device_(device), context_(context), handle_(handle), host_(std::move(host)) {}
 
 CudaStream::~CudaStream() {
+  invalidate("one of its streams was destroyed");
   const CurrentContext current(context_);
   const Status over = context_.check(context_.driver.stream_synchronize(handle_), "cuStreamSynchronize");
   context_.driver.stream_destroy(handle_);
   if (over) return;
-  // The driver may still call back with what a lost device had: kept for it as long as the process lives.
-  static auto* const kept = new std::pair<std::mutex, std::vector<std::unique_ptr<CudaHostWork>>>;  // NOLINT
   host_->fail(over.error(), true);
   host_->stop();
-  const std::lock_guard lock(kept->first);
-  kept->second.push_back(std::move(host_));
+  CudaHostWork::keep(std::move(host_));
 }
 
 template <typename Enqueue>
@@ -241,6 +132,9 @@ Status CudaStream::add(std::string_view call, Enqueue enqueue) {
   const auto turn = host_->turn();
   if (const auto failure = host_->failure()) return *failure;
   const Status added = context_.check(with_context(context_, enqueue), call);
+  if (const CapturePart in = part_.open(); in.capture != nullptr) {
+    return added ? in.capture->add(in.at, nullptr) : in.capture->invalidate(added.error().message);
+  }
   if (!added) host_->fail(added.error(), false);  // what stands behind it counts on it
   return added;
 }
@@ -256,6 +150,7 @@ Status CudaStream::copy(void* target, const void* source, std::size_t bytes) {
 
 Status CudaStream::run(std::function<Status()> work) {
   if (!work) return Error{ErrorCode::InvalidArgument, fmt::format("{}: stream: work = null", context_.name), -1};
+  if (capturing()) return capture(same_work(std::move(work)));
   const auto turn = host_->turn();
   if (const auto failure = host_->failure()) return *failure;
   const auto number = host_->add(std::move(work));
@@ -282,6 +177,8 @@ Status CudaStream::run(std::function<Status()> work) {
 Status CudaStream::record(Event& event) {
   auto* const mine = dynamic_cast<CudaEvent*>(&event);
   if (mine == nullptr || &mine->context() != &context_) return foreign(context_);
+  const CapturePart in = part_.open();
+  mine->captured().set(in.capture == nullptr ? CapturePart{} : CapturePart{in.capture, in.capture->record(in.at)});
   const auto turn = host_->turn();  // after a failure, too: others wait for it
   return context_.check(with_context(context_, [&] { return context_.driver.event_record(mine->handle(), handle_); }),
                         "cuEventRecord");
@@ -290,6 +187,11 @@ Status CudaStream::record(Event& event) {
 Status CudaStream::wait(Event& event) {
   auto* const mine = dynamic_cast<CudaEvent*>(&event);
   if (mine == nullptr || &mine->context() != &context_) return foreign(context_);
+  if (const CapturePart point = mine->captured().any(); point.capture != nullptr) {
+    WREATH_TRY(join(point));
+  } else if (const CapturePart in = part_.open(); in.capture != nullptr) {
+    return in.capture->invalidate("one of its streams was to wait for an event recorded outside");
+  }
   return add("cuStreamWaitEvent", [&] { return context_.driver.stream_wait_event(handle_, mine->handle(), 0); });
 }
 
@@ -301,20 +203,103 @@ Status CudaStream::launch(CudaHandle function, const Grid& grid) {
   });
 }
 
+Status CudaStream::launch_graph(CudaHandle executable, const std::function<Status()>& begin, CudaEvent& over) {
+  const auto turn = host_->turn();
+  if (const auto failure = host_->failure()) return *failure;
+  Status launched = begin();
+  if (launched) {
+    launched = context_.check(with_context(context_, [&] { return context_.driver.graph_launch(executable, handle_); }),
+                              "cuGraphLaunch");
+  }
+  if (launched) {
+    launched = context_.check(
+        with_context(context_, [&] { return context_.driver.event_record(over.handle(), handle_); }), "cuEventRecord");
+  }
+  if (!launched) host_->fail(launched.error(), false);  // what stands behind it counts on it
+  return launched;
+}
+
+// ---- captures ----
+
+// A stream that joins gets work of the host of its own.
+Status CudaStream::join(const CapturePart& point) {
+  WREATH_TRY(wait_for_captured(part_, point, context_.name));
+  CudaBranches& branches = *point.capture->of_device<CudaBranches>();
+  while (branches.count() <= part_.any().at) WREATH_TRY(branches.add(context_));
+  return {};
+}
+
+// Relaxed: what the library allocates on behalf of a captured call, and what its other threads do meanwhile, is not
+// part of the capture and need not be; the other modes forbid it to this thread, or to all.
 Status CudaStream::begin_capture() {
-  return Error{ErrorCode::Unavailable, fmt::format("{}: its streams cannot capture yet", context_.name), -1};
+  if (const CapturePart in = part_.open(); in.capture != nullptr) {
+    return in.capture->invalidate("begin_capture() of a stream that captures");
+  }
+  auto branches = std::make_shared<CudaBranches>();
+  WREATH_TRY(branches->add(context_));
+  WREATH_TRY(
+      add("cuStreamBeginCapture", [&] { return context_.driver.stream_begin_capture(handle_, kCudaCaptureRelaxed); }));
+  part_.set({std::make_shared<Capture>(context_.name, std::move(branches)), 0});
+  return {};
 }
+
 Result<std::unique_ptr<Graph>> CudaStream::end_capture() {
-  return Error{ErrorCode::InvalidUsage, fmt::format("{}: end_capture: the stream does not capture", context_.name), -1};
+  const CapturePart in = part_.open();
+  if (in.capture == nullptr) {
+    return Error{ErrorCode::InvalidUsage,
+                 fmt::format("{} stream: end_capture: the stream does not capture", context_.name), -1};
+  }
+  auto captured = in.capture->end(in.at);
+  if (in.at != 0) return captured.error();
+  CudaHandle graph = nullptr;
+  const Status ended =
+      context_.check(with_context(context_, [&] { return context_.driver.stream_end_capture(handle_, &graph); }),
+                     "cuStreamEndCapture");
+  if (!captured || !ended) {
+    if (graph != nullptr) context_.driver.graph_destroy(graph);
+    return captured ? ended.error() : captured.error();
+  }
+  return make_cuda_graph(context_, graph, *std::move(captured), in.capture->of_device<CudaBranches>());
 }
-Status CudaStream::capture(std::shared_ptr<GraphWork>) { return begin_capture(); }
-void CudaStream::invalidate(const std::string&) {}
+
+Status CudaStream::capture(std::shared_ptr<GraphWork> work) {
+  const CapturePart in = part_.open();
+  if (in.capture == nullptr) {
+    return Error{ErrorCode::InvalidUsage, fmt::format("{} stream: it captures no more", context_.name), -1};
+  }
+  CudaHostWork& host = in.capture->of_device<CudaBranches>()->at(in.at);
+  const CudaDriver& driver = context_.driver;
+  const Status added = context_.check(
+      with_context(context_,
+                   [&] {
+                     CudaResult result = driver.launch_host_func(handle_, &CudaHostWork::arrive, &host);
+                     if (result == kCudaSuccess) {
+                       result = driver.stream_wait_value32(handle_, host.word(), 1, kCudaWaitGreaterOrEqual);
+                     }
+                     if (result != kCudaSuccess) return result;
+                     return driver.stream_write_value32(handle_, host.word(), 0, 0);
+                   }),
+      "work in a capture");
+  if (!added) return in.capture->invalidate(added.error().message);
+  return in.capture->add(in.at, std::move(work));
+}
+
+void CudaStream::invalidate(const std::string& reason) {
+  if (const CapturePart in = part_.open(); in.capture != nullptr) static_cast<void>(in.capture->invalidate(reason));
+}
 
 bool CudaStream::idle() const {
+  if (const CapturePart in = part_.open(); in.capture != nullptr) {
+    static_cast<void>(in.capture->invalidate("idle() of one of its streams"));
+    return false;
+  }
   return with_context(context_, [&] { return context_.driver.stream_query(handle_); }) != kCudaNotReady;
 }
 
 Status CudaStream::synchronize(std::int64_t timeout_ms) {
+  if (const CapturePart in = part_.open(); in.capture != nullptr) {
+    return in.capture->invalidate("synchronize() of one of its streams");
+  }
   const Status over = wait_for(
       context_, "the stream", timeout_ms, [&] { return context_.driver.stream_query(handle_); },
       [&] { return context_.driver.stream_synchronize(handle_); });

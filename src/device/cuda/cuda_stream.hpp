@@ -1,9 +1,9 @@
-// Streams and events of a CUDA device. Host work runs on a thread of the stream's own, not on the driver's: work that
-// waits for another stream would stop the driver's one thread for all.
+// Streams and events of a CUDA device. Host work runs on a thread of the stream's own (host_work.hpp).
 #pragma once
 
 #include <memory>
 
+#include "src/device/capture.hpp"
 #include "src/device/cuda/context.hpp"
 #include "src/device/kernel.hpp"
 #include "src/device/library_stream.hpp"
@@ -20,12 +20,15 @@ class CudaEvent final : public Event {
   Result<std::int64_t> ns_since(const Event& earlier) const override;
   CudaHandle handle() const { return handle_; }
   const CudaContext& context() const { return context_; }
+  // The point of a capture that it means now.
+  CaptureMembership& captured() { return captured_; }
 
  private:
   CudaEvent(const CudaContext& context, CudaHandle handle) : context_(context), handle_(handle) {}
 
   const CudaContext& context_;
   CudaHandle handle_;
+  CaptureMembership captured_;
 };
 
 // The host's work of a stream, and what it shares with the driver's callback and the stream's thread.
@@ -45,7 +48,7 @@ class CudaStream final : public LibraryStream {
   Status synchronize(std::int64_t timeout_ms) override;
   Status begin_capture() override;
   Result<std::unique_ptr<Graph>> end_capture() override;
-  bool capturing() const override { return false; }
+  bool capturing() const override { return part_.open().capture != nullptr; }
   Status capture(std::shared_ptr<GraphWork> work) override;
   void invalidate(const std::string& reason) override;
 
@@ -53,14 +56,21 @@ class CudaStream final : public LibraryStream {
   template <typename Enqueue>
   Status add(std::string_view call, Enqueue enqueue);
   Status launch(CudaHandle function, const Grid& grid);
+  // Launches a graph once `begin` has given its work to the host's threads; `over` is recorded behind it.
+  Status launch_graph(CudaHandle executable, const std::function<Status()>& begin, CudaEvent& over);
+  const CudaContext& context() const { return context_; }
+  // Where it fails: for work that others run on its behalf.
+  const std::shared_ptr<CudaHostWork>& host_work() const { return host_; }
 
  private:
-  CudaStream(Device& device, const CudaContext& context, CudaHandle handle, std::unique_ptr<CudaHostWork> host);
+  CudaStream(Device& device, const CudaContext& context, CudaHandle handle, std::shared_ptr<CudaHostWork> host);
+  Status join(const CapturePart& point);
 
   Device& device_;
   const CudaContext& context_;
   CudaHandle handle_;
-  std::unique_ptr<CudaHostWork> host_;
+  std::shared_ptr<CudaHostWork> host_;
+  CaptureMembership part_;
 };
 
 }  // namespace wreath

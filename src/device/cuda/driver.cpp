@@ -89,6 +89,12 @@ void find_streams(Finder& find, CudaFunctions& functions) {
   find("cuStreamWriteValue32", functions.stream_write_value32);
   find("cuStreamWriteValue64", functions.stream_write_value64);
   find("cuLaunchHostFunc", functions.launch_host_func);
+  find("cuStreamBeginCapture", functions.stream_begin_capture);
+  find("cuStreamEndCapture", functions.stream_end_capture);
+  find("cuGraphInstantiateWithFlags", functions.graph_instantiate_with_flags);
+  find("cuGraphDestroy", functions.graph_destroy);
+  find("cuGraphLaunch", functions.graph_launch);
+  find("cuGraphExecDestroy", functions.graph_exec_destroy);
   find("cuEventCreate", functions.event_create);
   find("cuEventDestroy", functions.event_destroy);
   find("cuEventRecord", functions.event_record);

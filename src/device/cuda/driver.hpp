@@ -64,6 +64,12 @@ struct CudaFunctions {
   CudaResult (*stream_write_value32)(CudaHandle stream, CudaAddress, std::uint32_t value, unsigned flags);
   CudaResult (*stream_write_value64)(CudaHandle stream, CudaAddress, std::uint64_t value, unsigned flags);
   CudaResult (*launch_host_func)(CudaHandle stream, CudaHostFunction, void* data);
+  CudaResult (*stream_begin_capture)(CudaHandle stream, int mode);
+  CudaResult (*stream_end_capture)(CudaHandle stream, CudaHandle* graph);
+  CudaResult (*graph_instantiate_with_flags)(CudaHandle* executable, CudaHandle graph, unsigned long long flags);
+  CudaResult (*graph_destroy)(CudaHandle);
+  CudaResult (*graph_launch)(CudaHandle executable, CudaHandle stream);
+  CudaResult (*graph_exec_destroy)(CudaHandle);
   CudaResult (*event_create)(CudaHandle*, unsigned flags);
   CudaResult (*event_destroy)(CudaHandle);
   CudaResult (*event_record)(CudaHandle event, CudaHandle stream);

@@ -26,8 +26,11 @@ struct Place {
   int replays;
 };
 
+Device& first_cuda() { return *cuda_device(0).value(); }
+
 std::vector<Place> places() {
   std::vector<Place> all = {{"host", host_device, MemoryUse::Plain, 1'000}};
+  if (cuda_devices()) all.push_back({"cuda", first_cuda, MemoryUse::Pinned, 50});
   return all;
 }
 

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -82,6 +83,21 @@ inline CudaResult asked_for(const char* function) {
   return all.lost.load();
 }
 
+// What streams that capture were given, in one order. Whether all were joined, the library checks itself.
+struct FakeGraph {
+  struct Item {
+    enum class Kind { Work, Record, Wait } kind;
+    std::size_t branch;
+    std::function<void()> work;
+    std::size_t point;
+  };
+  std::mutex mutex;
+  std::vector<Item> items;
+  std::size_t branches = 1;
+  std::size_t points = 0;
+  std::vector<class FakeStream*> joined;
+};
+
 class FakeStream {
  public:
   FakeStream() : thread_([this] { work(); }) {}
@@ -96,6 +112,7 @@ class FakeStream {
   void add(std::function<void()> item) {
     {
       const std::lock_guard lock(mutex_);
+      if (capture != nullptr) return keep({FakeGraph::Item::Kind::Work, branch, std::move(item), 0});
       items_.push_back(std::move(item));
     }
     changed_.notify_all();
@@ -110,6 +127,15 @@ class FakeStream {
     while (machine().lost == 0 && (!items_.empty() || busy_)) changed_.wait_for(lock, std::chrono::milliseconds(1));
     return machine().lost;
   }
+
+  void keep(FakeGraph::Item item) {
+    const std::lock_guard lock(capture->mutex);
+    capture->items.push_back(std::move(item));
+  }
+
+  // While it captures. Of the thread that captures.
+  std::shared_ptr<FakeGraph> capture;
+  std::size_t branch = 0;
 
  private:
   void work() {

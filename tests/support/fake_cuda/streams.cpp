@@ -19,6 +19,8 @@ struct Point {
 };
 struct FakeEvent {
   bool timed = false;
+  std::weak_ptr<FakeGraph> capture;  // that it was recorded in
+  std::size_t captured = 0;          // the point of it
   std::mutex mutex;
   std::shared_ptr<Point> point;  // null: never recorded
   std::shared_ptr<Point> now() {
@@ -32,6 +34,37 @@ template <typename Done>
 void wait_until(Done done) {
   while (machine().lost == 0 && !done()) std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
+
+// Branches but the first are streams of its own; events are points anew in each launch.
+class FakeExecutable {
+ public:
+  explicit FakeExecutable(std::shared_ptr<FakeGraph> graph)
+      : graph_(std::move(graph)), branches_(graph_->branches - 1) {
+    for (auto& branch : branches_) branch = std::make_unique<FakeStream>();
+  }
+  void launch(FakeStream& first) {
+    std::vector<std::shared_ptr<Point>> points(graph_->points);
+    for (auto& point : points) point = std::make_shared<Point>();
+    if (over_) first.add([over = over_] { wait_until([&] { return over->reached.load(); }); });
+    for (const FakeGraph::Item& item : graph_->items) {
+      FakeStream& stream = item.branch == 0 ? first : *branches_[item.branch - 1];
+      if (item.kind == FakeGraph::Item::Kind::Work) {
+        stream.add(item.work);
+      } else if (item.kind == FakeGraph::Item::Kind::Record) {
+        stream.add([point = points[item.point]] { point->reached = true; });
+      } else {
+        stream.add([point = points[item.point]] { wait_until([&] { return point->reached.load(); }); });
+      }
+    }
+    over_ = std::make_shared<Point>();
+    first.add([over = over_] { over->reached = true; });
+  }
+
+ private:
+  std::shared_ptr<FakeGraph> graph_;
+  std::vector<std::unique_ptr<FakeStream>> branches_;
+  std::shared_ptr<Point> over_;  // of the last launch
+};
 
 }  // namespace
 
@@ -56,7 +89,18 @@ CudaResult cuStreamQuery(CudaHandle stream) { return stream_of(stream).query(); 
 CudaResult cuStreamSynchronize(CudaHandle stream) { return stream_of(stream).synchronize(); }
 CudaResult cuStreamWaitEvent(CudaHandle stream, CudaHandle event, unsigned) {
   if (const CudaResult result = asked_for("cuStreamWaitEvent"); result != kCudaSuccess) return result;
-  const auto point = static_cast<FakeEvent*>(event)->now();
+  auto* const waited = static_cast<FakeEvent*>(event);
+  if (const auto graph = waited->capture.lock()) {
+    FakeStream& own = stream_of(stream);
+    if (own.capture == nullptr) {
+      own.capture = graph;
+      own.branch = graph->branches++;
+      graph->joined.push_back(&own);
+    }
+    own.keep({FakeGraph::Item::Kind::Wait, own.branch, nullptr, waited->captured});
+    return kCudaSuccess;
+  }
+  const auto point = waited->now();
   if (point) stream_of(stream).add([point] { wait_until([&] { return point->reached.load(); }); });
   return kCudaSuccess;
 }
@@ -105,6 +149,13 @@ CudaResult cuEventDestroy(CudaHandle event) {
 CudaResult cuEventRecord(CudaHandle event, CudaHandle stream) {
   if (const CudaResult result = asked_for("cuEventRecord"); result != kCudaSuccess) return result;
   auto* const recorded = static_cast<FakeEvent*>(event);
+  if (FakeStream& own = stream_of(stream); own.capture != nullptr) {
+    recorded->capture = own.capture;
+    recorded->captured = own.capture->points++;
+    own.keep({FakeGraph::Item::Kind::Record, own.branch, nullptr, recorded->captured});
+    return kCudaSuccess;
+  }
+  recorded->capture.reset();
   const auto point = std::make_shared<Point>();
   {
     const std::lock_guard lock(recorded->mutex);
@@ -135,6 +186,44 @@ CudaResult cuEventElapsedTime(float* ms, CudaHandle from, CudaHandle to) {
   if (!first->timed || !last->timed || begin == nullptr || end == nullptr) return kCudaInvalidHandle;
   if (!begin->reached || !end->reached) return kCudaNotReady;
   *ms = static_cast<float>(static_cast<double>(end->ns - begin->ns) / 1e6);
+  return kCudaSuccess;
+}
+
+// ---- graphs ----
+
+CudaResult cuStreamBeginCapture(CudaHandle stream, int mode) {
+  if (const CudaResult result = asked_for("cuStreamBeginCapture"); result != kCudaSuccess) return result;
+  if (mode != kCudaCaptureRelaxed || stream_of(stream).capture != nullptr) return kCudaInvalidValue;
+  stream_of(stream).capture = std::make_shared<FakeGraph>();
+  stream_of(stream).branch = 0;
+  return kCudaSuccess;
+}
+CudaResult cuStreamEndCapture(CudaHandle stream, CudaHandle* graph) {
+  auto* const captured = new std::shared_ptr<FakeGraph>(std::move(stream_of(stream).capture));
+  for (FakeStream* joined : (*captured)->joined) joined->capture.reset();
+  *graph = captured;
+  ++machine().alive;
+  return asked_for("cuStreamEndCapture");
+}
+CudaResult cuGraphDestroy(CudaHandle graph) {
+  delete static_cast<std::shared_ptr<FakeGraph>*>(graph);
+  --machine().alive;
+  return kCudaSuccess;
+}
+CudaResult cuGraphInstantiateWithFlags(CudaHandle* executable, CudaHandle graph, unsigned long long) {
+  if (const CudaResult result = asked_for("cuGraphInstantiateWithFlags"); result != kCudaSuccess) return result;
+  *executable = new FakeExecutable(*static_cast<std::shared_ptr<FakeGraph>*>(graph));
+  ++machine().alive;
+  return kCudaSuccess;
+}
+CudaResult cuGraphLaunch(CudaHandle executable, CudaHandle stream) {
+  if (const CudaResult result = asked_for("cuGraphLaunch"); result != kCudaSuccess) return result;
+  static_cast<FakeExecutable*>(executable)->launch(stream_of(stream));
+  return kCudaSuccess;
+}
+CudaResult cuGraphExecDestroy(CudaHandle executable) {
+  delete static_cast<FakeExecutable*>(executable);
+  --machine().alive;
   return kCudaSuccess;
 }
 

@@ -45,6 +45,7 @@ static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kCudaEventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(kCudaIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 static_assert(kCudaWaitGreaterOrEqual == CU_STREAM_WAIT_VALUE_GEQ);
+static_assert(kCudaCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kCudaWriteInOrder == CU_STREAM_WRITE_VALUE_DEFAULT);
 static_assert(sizeof(CudaUuid) == sizeof(CUuuid));
 static_assert(kCudaDescriptorHandle == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
@@ -122,6 +123,12 @@ SAME(stream_wait_value32, PFN_cuStreamWaitValue32_v11070);
 SAME(stream_write_value32, PFN_cuStreamWriteValue32_v11070);
 SAME(stream_write_value64, PFN_cuStreamWriteValue64_v11070);
 SAME(launch_host_func, PFN_cuLaunchHostFunc_v10000);
+SAME(stream_begin_capture, PFN_cuStreamBeginCapture_v10010);
+SAME(stream_end_capture, PFN_cuStreamEndCapture_v10000);
+SAME(graph_instantiate_with_flags, PFN_cuGraphInstantiateWithFlags_v11040);
+SAME(graph_destroy, PFN_cuGraphDestroy_v10000);
+SAME(graph_launch, PFN_cuGraphLaunch_v10000);
+SAME(graph_exec_destroy, PFN_cuGraphExecDestroy_v10000);
 SAME(event_create, PFN_cuEventCreate_v2000);
 SAME(event_destroy, PFN_cuEventDestroy_v4000);
 SAME(event_record, PFN_cuEventRecord_v2000);
@@ -135,7 +142,7 @@ SAME(occupancy_max_active_blocks_per_multiprocessor, PFN_cuOccupancyMaxActiveBlo
 SAME(launch_kernel, PFN_cuLaunchKernel_v4000);
 #undef SAME
 
-constexpr int kChecked = 58;
+constexpr int kChecked = 64;
 
 // What is declared in driver.hpp and not checked here would show.
 TEST(CudaAbi, IsCudaHeadersOwn) { EXPECT_EQ(sizeof(CudaFunctions), kChecked * sizeof(void*)); }

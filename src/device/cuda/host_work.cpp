@@ -1,0 +1,78 @@
+// The thread begins an item when its callback has come, and tells the stream when it is over.
+#include "src/device/cuda/host_work.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "src/base/memory_order.hpp"
+#include "src/base/signals.hpp"
+#include "src/device/check_copy.hpp"
+
+namespace wreath {
+
+Result<std::unique_ptr<CudaHostWork>> CudaHostWork::make(const CudaContext& context, Of of) {
+  void* word = nullptr;
+  WREATH_TRY(context.check(with_context(context,
+                                        [&] {
+                                          return context.driver.mem_host_alloc(&word, sizeof(std::uint32_t),
+                                                                               kCudaHostPortable | kCudaHostDeviceMap);
+                                        }),
+                           "cuMemHostAlloc"));
+  *static_cast<std::uint32_t*>(word) = 0;
+  return std::unique_ptr<CudaHostWork>(new CudaHostWork(context, of, static_cast<std::uint32_t*>(word)));
+}
+
+Result<std::uint32_t> CudaHostWork::add(std::function<Status()> work) {
+  const std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) {
+    try {
+      const BlockedSignals blocked;
+      thread_ = std::thread([this] { this->work(); });
+      static_cast<void>(pthread_setname_np(thread_.native_handle(), "wreath-stream"));
+    } catch (const std::system_error& refused) {
+      return Error{ErrorCode::System,
+                   fmt::format("{}: cannot start a stream's thread: {}", context_.name, refused.what())};
+    }
+  }
+  items_.push_back(std::move(work));
+  return ++added_;
+}
+
+void CudaHostWork::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return stop_ || (arrived_ != done_ && !items_.empty()); });
+    if (stop_) return;
+    std::function<Status()> item = std::move(items_.front());
+    items_.pop_front();
+    const bool skipped = failure_.has_value();
+    lock.unlock();
+    const Status outcome = skipped ? Status() : outcome_of(item, context_.name);
+    item = nullptr;  // what it holds may learn from its end that it was skipped
+    lock.lock();
+    if (!outcome && !failure_) failure_ = outcome.error();
+    ++done_;
+    store_release(*word_, of_ == Of::Graph ? 1 : done_);
+  }
+}
+
+void CudaHostWork::keep(std::shared_ptr<void> work) {
+  static auto* const kept = new std::pair<std::mutex, std::vector<std::shared_ptr<void>>>;  // NOLINT
+  const std::lock_guard lock(kept->first);
+  kept->second.push_back(std::move(work));
+}
+
+void CudaHostWork::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace wreath

@@ -1,0 +1,89 @@
+// Work of the host in a CUDA stream: handed from the driver's callback to a thread of its own, for work that waits for
+// another stream would stop the driver's one thread for all.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "src/device/cuda/context.hpp"
+
+namespace wreath {
+
+// Item i is begun by callback i and ends by a word in pinned memory: it becomes i, or, where a graph has the work, 1,
+// and the stream, which waits for it, sets it to 0 again.
+class CudaHostWork {
+ public:
+  enum class Of : std::uint8_t { Stream, Graph };
+  static Result<std::unique_ptr<CudaHostWork>> make(const CudaContext& context, Of of);
+  ~CudaHostWork() {
+    stop();
+    with_context(context_, [&] { return context_.driver.mem_free_host(word_); });
+  }
+  CudaHostWork(const CudaHostWork&) = delete;
+  CudaHostWork& operator=(const CudaHostWork&) = delete;
+
+  // Held over what is added to the stream, so that items and callbacks have one order.
+  std::unique_lock<std::mutex> turn() { return std::unique_lock(turn_); }
+
+  std::optional<Error> failure() const {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  // The first failure stays. Items of a device that does nothing any more are dropped.
+  void fail(const Error& error, bool drops) {
+    std::deque<std::function<Status()>> dropped;
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = error;
+    if (drops) dropped.swap(items_);
+  }
+
+  // The caller has the turn. Returns the word's value at its end, or an error where there is no thread for it.
+  Result<std::uint32_t> add(std::function<Status()> work);
+  // Takes back the last one, whose callback does not come.
+  void withdraw() {
+    std::function<Status()> item;
+    const std::lock_guard lock(mutex_);
+    item.swap(items_.back());
+    items_.pop_back();
+    --added_;
+  }
+  static void arrive(void* self) { static_cast<CudaHostWork*>(self)->arrived(); }
+  CudaAddress word() const { return reinterpret_cast<CudaAddress>(word_); }
+  // Ends the thread; items that have not begun stay undone.
+  void stop();
+  // For as long as the process lives: the driver may still call back with what a lost device had.
+  static void keep(std::shared_ptr<void> work);
+
+ private:
+  CudaHostWork(const CudaContext& context, Of of, std::uint32_t* word) : context_(context), of_(of), word_(word) {}
+  void arrived() {
+    {
+      const std::lock_guard lock(mutex_);
+      ++arrived_;
+    }
+    changed_.notify_all();
+  }
+  void work();
+
+  const CudaContext& context_;
+  Of of_;
+  std::uint32_t* word_;
+  std::mutex turn_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<Status()>> items_;
+  std::uint32_t added_ = 0;
+  std::uint32_t arrived_ = 0;
+  std::uint32_t done_ = 0;
+  std::optional<Error> failure_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace wreath
