@@ -198,6 +198,7 @@ Result<Fd> listen_on(const SocketAddress& address, int* error) {
   Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd && !address.is_unix()) set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (fd && address.family() == AF_INET6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  if (fd && address.is_loopback()) set_unpaced(fd.get());
   const bool listens =
       fd && ::bind(fd.get(), address.get(), address.length()) == 0 && ::listen(fd.get(), kBacklog) == 0;
   if (listens) return fd;
@@ -211,6 +212,7 @@ Result<Fd> connect_to(const SocketAddress& address, Deadline deadline, bool* ref
   for (;;) {
     auto fd = make_socket(address.family());
     if (!fd) return fd;
+    if (!address.is_unix() && is_local(address)) set_unpaced(fd->get());
     const int error = connect_once(fd->get(), address, deadline);
     if (error == 0) {
       set_blocking(fd->get());
@@ -318,7 +320,10 @@ void set_stream_options(int socket) {
   set_no_delay(socket);
   const SocketAddress local = local_address(socket);
   const SocketAddress peer = peer_address(socket);
-  if (!std::ranges::equal(local.ip_bytes(), peer.ip_bytes())) return;
+  if (std::ranges::equal(local.ip_bytes(), peer.ip_bytes())) set_unpaced(socket);
+}
+
+void set_unpaced(int socket) {
   constexpr std::string_view kReno = "reno";
   (void)::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), static_cast<socklen_t>(kReno.size()));
 }

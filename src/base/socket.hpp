@@ -91,6 +91,10 @@ void set_keepalive(int socket);
 // For connections that carry a few bytes at a time: additionally gives up on bytes that the peer's
 // kernel did not acknowledge in 2 s.
 void set_control_options(int socket);
+// Chooses reno, which does not pace what it sends, where the kernel lets it: faster between two ends on one host. Best
+// before the socket is connected or listens (those it accepts inherit it): one that had bbr goes on pacing.
+void set_unpaced(int socket);
+
 // For bulk data: no delay; "reno" where both ends are on one host (research: faster over loopback).
 void set_stream_options(int socket);
 

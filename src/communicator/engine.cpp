@@ -90,11 +90,12 @@ Status Engine::link(std::uint16_t epoch) {
   split_ = std::make_unique<Split>(*this);
   progress_->add(*this);
   control_->start(*progress_, *this);
-  const auto all_mapped = links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms));
+  const auto facts =
+      links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms), crowded_);
   membership_.open_stream = nullptr;  // and with it the listener
-  if (!all_mapped) {
-    fail(all_mapped.error().code, all_mapped.error().failed_rank, all_mapped.error().message);
-    return all_mapped.error();
+  if (!facts) {
+    fail(facts.error().code, facts.error().failed_rank, facts.error().message);
+    return facts.error();
   }
   plans_ = std::make_unique<Plans>(*links_, rank(), ranks(), kExchangeLane);
   set_patience();
@@ -102,8 +103,9 @@ Status Engine::link(std::uint16_t epoch) {
     links_->segment().let_sleepers_fence();
     progress_->want_fences();
   }
-  tuning_ = {ranks(),        *all_mapped,         options_.reproducible, options_.algorithm,
-             options_.lanes, options_.tile_bytes, shape_.slot_bytes,     options_.measured};
+  tuning_ = {ranks(),        facts->all_mapped,   options_.reproducible, options_.algorithm,
+             options_.lanes, options_.tile_bytes, shape_.slot_bytes,     options_.measured,
+             facts->crowded};
   WREATH_TRY(check_tuning(tuning_));
   prepare_small();
   sleeping_.resize(static_cast<std::size_t>(ranks()));

@@ -14,6 +14,8 @@ namespace {
 
 // Verdicts that are about no candidate.
 constexpr std::uint32_t kLinked = 0xFFFFFFFF;
+constexpr std::string_view kWired = "wired ";  // words of the last verdict
+constexpr std::string_view kCrowded = "crowded ";
 constexpr std::uint32_t kCandidates = 0xFFFFFFFE;
 
 // " over eth0" of a wire that an interface carries.
@@ -116,7 +118,7 @@ Result<typename Queue::value_type::second_type> Links::take(Rank from, std::uint
   return std::move(value);
 }
 
-Result<bool> Links::connect(Membership& membership, ControlPlane& control, Deadline deadline) {
+Result<LinkFacts> Links::connect(Membership& membership, ControlPlane& control, Deadline deadline, bool crowded) {
   std::vector<Attempt> attempts(links_.size());
   WREATH_TRY(find_candidates(control, deadline, attempts));
   const auto unlinked = [&] {
@@ -126,7 +128,7 @@ Result<bool> Links::connect(Membership& membership, ControlPlane& control, Deadl
   };
   while (unlinked()) WREATH_TRY(run_round(membership, control, deadline, attempts));
   WREATH_TRY(take_links(attempts));
-  return agree(control, deadline);
+  return agree(control, deadline, crowded);
 }
 
 // Every rank tells every peer by which transports it could link them; what both ends name is tried.
@@ -185,21 +187,22 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
   return {};
 }
 
-// The last word of every rank: it is linked, and by mapped memory alone or not.
-Result<bool> Links::agree(ControlPlane& control, Deadline deadline) {
+// The last word of every rank: it is linked, and how.
+Result<LinkFacts> Links::agree(ControlPlane& control, Deadline deadline, bool crowded) {
   ControlMessage message;
   message.kind = MessageKind::Verdict;
   message.index = kLinked;
-  message.text = wired_.empty() ? "" : "wired";
+  message.text = fmt::format("{}{}", wired_.empty() ? "" : kWired, crowded ? kCrowded : "");
   control.broadcast(message);
-  bool all_mapped = wired_.empty();
+  LinkFacts facts{wired_.empty(), crowded};
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
     const auto theirs = take(static_cast<Rank>(peer), kLinked, &Incoming::verdicts, deadline);
     if (!theirs) return theirs.error();
-    all_mapped = all_mapped && theirs->empty();
+    facts.all_mapped = facts.all_mapped && theirs->find(kWired) == std::string::npos;
+    facts.crowded = facts.crowded || theirs->find(kCrowded) != std::string::npos;
   }
-  return all_mapped;
+  return facts;
 }
 
 // Other transports need descriptors, too: nobody waits for them.

@@ -19,15 +19,21 @@
 
 namespace wreath {
 
+// The same on all ranks.
+struct LinkFacts {
+  bool all_mapped = true;  // every pair of ranks maps each other's memory
+  bool crowded = false;    // some host has fewer cores than ranks
+};
+
 class Links {
  public:
   // Makes the own segment and the transports that `options` allow. `single_copy`: ranks may read each other's memory.
   static Result<std::unique_ptr<Links>> create(const Membership& membership, const FifoShape& shape,
                                                const CommunicatorOptions& options, bool single_copy);
   // Agrees with every peer on a transport, best first. Both ends try each candidate; the pair uses
-  // the first that works for both. Messages arrive through on_offer and on_verdict meanwhile. Whether
-  // every pair of ranks maps each other's memory: the same answer on all ranks.
-  Result<bool> connect(Membership& membership, ControlPlane& control, Deadline deadline);
+  // the first that works for both. Messages arrive through on_offer and on_verdict meanwhile.
+  // `crowded`: this rank's host has fewer cores than ranks.
+  Result<LinkFacts> connect(Membership& membership, ControlPlane& control, Deadline deadline, bool crowded);
 
   // Progress thread.
   void on_offer(Rank from, std::uint32_t candidate, Offer offer);
@@ -71,7 +77,7 @@ class Links {
                                               Deadline deadline);
   Error own_lack(const Error& error) const;
   Status take_links(std::vector<Attempt>& attempts);
-  Result<bool> agree(ControlPlane& control, Deadline deadline);
+  Result<LinkFacts> agree(ControlPlane& control, Deadline deadline, bool crowded);
   void settle(Attempt& attempt, const std::string& own, const std::string& theirs);
   template <typename Queue>
   Result<typename Queue::value_type::second_type> take(Rank from, std::uint32_t candidate, Queue Incoming::*queue,

@@ -114,6 +114,7 @@ Status check(const PlanQuestion& question) {
 Result<PlanExplanation> explain_plan(const PlanQuestion& question, const Tuning* tuning) {
   WREATH_TRY(check(question));
   TunerContext context = plain_context(question.ranks, question.mapped, question.reproducible);
+  context.crowded = question.ranks > usable_cores();
   const Tuning nothing;
   const Tuning& known = tuning != nullptr ? *tuning : nothing;
   auto measured = MeasuredRules::of(known, question.reproducible);

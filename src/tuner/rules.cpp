@@ -21,6 +21,8 @@ constexpr Rule kAllReduceMappedMany[] = {{16 * kKiB, "one_shot", 16 * kKiB}, {kN
 // A wire: few messages, large pieces.
 constexpr Rule kAllReduceWirePair[] = {{32 * kKiB, "one_shot", 32 * kKiB}, {kNoLimit, "two_shot", 512 * kKiB}};
 constexpr Rule kAllReduceWireMany[] = {{4 * kKiB, "one_shot", 4 * kKiB}, {kNoLimit, "two_shot", 256 * kKiB}};
+constexpr Rule kAllReduceWireCrowded[] = {{32 * kKiB, "recursive_doubling", 32 * kKiB},
+                                          {kNoLimit, "two_shot", 256 * kKiB}};
 
 // One message a pair of ranks at most, to or from each peer at once.
 constexpr Rule kDirectMapped[] = {{kMiB, "direct", 128 * kKiB}, {kNoLimit, "direct", 256 * kKiB}};
@@ -60,6 +62,7 @@ constexpr std::array kTables{
 Rules rules_of(const RuleKey& key) {
   const Tables& tables = kTables[static_cast<std::size_t>(key.collective)];
   const bool pair = key.ranks <= 2;
+  if (key.crowded && !key.all_mapped && !pair && key.collective == Collective::AllReduce) return kAllReduceWireCrowded;
   if (key.all_mapped) return pair ? tables.mapped_pair : tables.mapped_many;
   return pair ? tables.wire_pair : tables.wire_many;
 }

@@ -19,6 +19,7 @@ struct RuleKey {
   Collective collective;
   int ranks;
   bool all_mapped;
+  bool crowded = false;  // ranks wait for each other's cores: fewer messages count more than fewer rounds
 };
 
 // The first rule of the table whose bytes are enough; the last one takes all.

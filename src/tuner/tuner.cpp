@@ -92,7 +92,7 @@ Status check_tuning(const TunerContext& context) {
 }
 
 Choice choose(const TunerContext& context, const Query& query) {
-  const Rule& rule = rule_of({query.collective, context.ranks, context.all_mapped}, query.bytes);
+  const Rule& rule = rule_of({query.collective, context.ranks, context.all_mapped, context.crowded}, query.bytes);
   const MeasuredRule* measured = measured_rule(context, query);
   Choice choice;
   choice.algorithm = measured != nullptr ? measured->algorithm : row_of(context, query, rule.algorithm);

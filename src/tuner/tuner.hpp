@@ -22,6 +22,7 @@ struct TunerContext {
   std::size_t tile_bytes = 0;   // 0: choose
   std::size_t slot_bytes = 0;   // the largest tile
   MeasuredRules measured = {};  // before the library's own rules
+  bool crowded = false;         // some host has fewer cores than ranks
 };
 
 inline constexpr std::size_t kLargestTile = std::size_t{512} << 10;  // of communicators that have the room

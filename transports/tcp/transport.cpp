@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "src/base/fd.hpp"
+#include "src/base/socket.hpp"
 #include "transports/tcp/link.hpp"
 #include "transports/tcp/stream_error.hpp"
 #include "transports/transports.hpp"
@@ -30,8 +31,7 @@ Status set_tcp_options(int socket, Rank peer, bool same_host) {
     return Error{ErrorCode::System,
                  fmt::format("tcp link to rank {}: TCP_NODELAY: {}", peer, stream_error(errno).message)};
   }
-  constexpr std::string_view kUnpaced = "reno";
-  if (same_host) ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kUnpaced.data(), kUnpaced.size());
+  if (same_host) set_unpaced(socket);
   return {};
 }
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "src/base/cpu.hpp"
 #include "src/tuner/model.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/tuning.hpp"
@@ -23,7 +24,9 @@ TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
       for (const std::size_t bytes : {std::size_t{1}, std::size_t{40'000}, std::size_t{64} << 20}) {
         const PlanQuestion asked = question(collective, bytes, ranks, ranks != 8);
         const PlanExplanation explained = explain_plan(asked, nullptr).value();
-        const Choice choice = choose(plain_context(ranks, asked.mapped, true), {collective, bytes});
+        TunerContext context = plain_context(ranks, asked.mapped, true);
+        context.crowded = ranks > usable_cores();
+        const Choice choice = choose(context, {collective, bytes});
         EXPECT_EQ(explained.chosen.algorithm, choice.algorithm);
         EXPECT_EQ(explained.chosen.tile_bytes, choice.tile_bytes);
         EXPECT_EQ(explained.chosen.straight, choice.small);

@@ -72,6 +72,19 @@ TEST(Tuner, RulesRiseWithSize) {
   }
 }
 
+// log2(n) messages a rank instead of n - 1: over wires each costs a turn of a core that others wait for.
+TEST(Tuner, CrowdedWiresGetFewMessages) {
+  for (const int ranks : {2, 3, 4, 16}) {
+    for (const bool mapped : {false, true}) {
+      TunerContext crowded = context(ranks, mapped);
+      crowded.crowded = true;
+      const Choice choice = choose(crowded, query(Collective::AllReduce, 4096));
+      EXPECT_EQ(choice.algorithm->name == std::string_view("recursive_doubling"), ranks > 2 && !mapped) << ranks;
+      EXPECT_EQ(choose(crowded, query(Collective::AllReduce, 1 << 20)).algorithm->name, std::string_view("two_shot"));
+    }
+  }
+}
+
 TEST(Tuner, NamedRowsServeTheCollectivesThatHaveThem) {
   TunerContext ring = context(5, true);
   ring.algorithm = "ring";
