@@ -2,6 +2,7 @@
 #include "src/fifo/device_segment_memory.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
@@ -50,10 +51,11 @@ Error wrong(std::string_view what) {
   return {ErrorCode::Mismatch, fmt::format("a peer's offer of device memory {}", what)};
 }
 
-// Of ids of users' allocations.
-std::uint64_t process_salt() {
+// Of a user's allocation: equal for all communicators of this process, and no other process's. A forked child has the
+// same salt.
+std::uint64_t id_of(std::uint64_t allocation) {
   static const std::uint64_t salt = random_id();
-  return salt;
+  return mix(salt, static_cast<std::uint64_t>(::getpid()), allocation);
 }
 
 // One at a time: a peer's memory is imported once for each device of this process.
@@ -166,7 +168,7 @@ UserMemory DeviceSegmentMemory::find_user_memory(const void* data, std::size_t b
   const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - facts.begin);
   if (offset > facts.bytes || bytes > facts.bytes - offset) return {};
   if (!device_.is_exportable(facts.begin)) return {};
-  const std::uint64_t id = mix(process_salt(), facts.allocation);
+  const std::uint64_t id = id_of(facts.allocation);
   std::shared_ptr<Region> region = Region::find(id);
   if (region == nullptr) region = hold(id, facts.bytes, std::make_unique<DeviceRegion>(device_, facts));
   return {std::move(region), offset};

@@ -1,41 +1,15 @@
 // The executor as a GPU runs it, by blocks of threads on the host device: every algorithm, all ranks at once.
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "kernels/block/kernels.hpp"
-#include "kernels/block/run_lanes.hpp"
-#include "src/device/library_device.hpp"
-#include "src/schedule/lower.hpp"
-#include "tests/unit/executor/job.hpp"
+#include "tests/unit/executor/grids.hpp"
 #include "tests/unit/executor/world.hpp"
 
 namespace wreath {
 namespace {
-
-// One rank's grid: a block for each lane.
-struct RankGrid {
-  std::vector<LaneState> lanes;
-  LaneRun run;
-  std::unique_ptr<Stream> stream;
-};
-
-LibraryDevice& host() { return static_cast<LibraryDevice&>(host_device()); }
-
-void launch(RankGrid& grid, Plan& plan, const RankCall& call, int threads) {
-  grid.run.arithmetic = call.arithmetic;
-  grid.run.operation = begin_operation(plan, call.state, conversions_of(call.arithmetic));
-  for (std::size_t lane = 0; lane < plan.lowered.lanes.size(); ++lane) {
-    grid.lanes.push_back(begin_lane(plan, grid.run.operation, lane));
-  }
-  grid.run.lanes = grid.lanes.data();
-  const int blocks = static_cast<int>(grid.lanes.size());
-  if (blocks == 0) return;
-  host().launch(*grid.stream, run_lanes_kernel(), {blocks, threads, &grid.run, sizeof grid.run}).value();
-}
 
 struct Waits {
   const std::uint32_t* stop;
@@ -53,43 +27,6 @@ std::vector<RankGrid> run_grids(World& world, const std::vector<RankCall>& calls
   }
   for (const RankGrid& grid : grids) grid.stream->synchronize().value();
   return grids;
-}
-
-std::string unfinished(const std::vector<RankGrid>& grids) {
-  for (std::size_t rank = 0; rank < grids.size(); ++rank) {
-    for (const LaneState& lane : grids[rank].lanes) {
-      if (!lane.done) return "rank " + std::to_string(rank) + " lane " + std::to_string(lane.index) + " is not done";
-    }
-  }
-  return {};
-}
-
-std::vector<Lowered> lower_ranks(const Algorithm& algorithm, const Problem& problem, int data_lanes) {
-  std::vector<Lowered> programs;
-  for (Rank rank = 0; rank < problem.ranks; ++rank) {
-    programs.push_back(std::move(lower(algorithm.build(problem, rank), rank, data_lanes)).value());
-  }
-  return programs;
-}
-
-std::vector<JobShape> shapes(const Algorithm& algorithm, int ranks) {
-  const auto n = static_cast<std::uint64_t>(ranks);
-  if (algorithm.collective == Collective::Barrier) return {{.dtype = DataType::Uint8, .op = ReduceOp::Max}};
-  std::vector<JobShape> all;
-  const std::uint64_t share = moves_blocks(algorithm.collective) ? 1 : n;
-  all.push_back({.dtype = DataType::Uint8, .count = 300 * share + 1});
-  if (reduces(algorithm.collective)) {
-    all[0].dtype = DataType::Float32;
-    all.push_back({.dtype = DataType::BFloat16, .op = ReduceOp::PremultipliedSum, .count = 80 * share + 1});
-    all.push_back({.dtype = DataType::Float16, .op = ReduceOp::Avg, .count = 100 * share, .in_place = true});
-  }
-  if ((algorithm.traits & kVarying) != 0) {
-    JobShape varying{.dtype = DataType::Int32, .op = ReduceOp::Max};
-    const std::uint64_t blocks = algorithm.collective == Collective::AllToAll ? n * n : n;
-    for (std::uint64_t i = 0; i < blocks; ++i) varying.block_counts.push_back(i * 37 % 130);
-    all.push_back(varying);
-  }
-  return all;
 }
 
 // A row, and where its FIFOs lie: in memory of the host, or, linked by cuda_ipc, of the device.

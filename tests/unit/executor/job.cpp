@@ -192,16 +192,21 @@ std::string Job::wrong(Rank rank, std::uint32_t part) const {
   return {};
 }
 
+std::string Job::wrong(Rank rank) const {
+  const OneRank& own = ranks_[static_cast<std::size_t>(rank)];
+  const Holding held = holding(problem_, Buffer::Output, rank);
+  for (std::uint32_t part = 0; part < parts_; ++part) {
+    const bool has =
+        held == Holding::AllParts || (held == Holding::OwnPart && part == static_cast<std::uint32_t>(rank));
+    if (std::string fault = has ? wrong(rank, part) : ""; !fault.empty()) return fault;
+  }
+  if (!shape_.in_place && own.memory[0] != own.given) return fmt::format("rank {}: Input was written", rank);
+  return {};
+}
+
 std::string Job::wrong() const {
   for (Rank rank = 0; rank < problem_.ranks; ++rank) {
-    const OneRank& own = ranks_[static_cast<std::size_t>(rank)];
-    const Holding held = holding(problem_, Buffer::Output, rank);
-    for (std::uint32_t part = 0; part < parts_; ++part) {
-      const bool has =
-          held == Holding::AllParts || (held == Holding::OwnPart && part == static_cast<std::uint32_t>(rank));
-      if (std::string fault = has ? wrong(rank, part) : ""; !fault.empty()) return fault;
-    }
-    if (!shape_.in_place && own.memory[0] != own.given) return fmt::format("rank {}: Input was written", rank);
+    if (std::string fault = wrong(rank); !fault.empty()) return fault;
   }
   return {};
 }

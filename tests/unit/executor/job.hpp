@@ -32,6 +32,9 @@ class Job {
   std::vector<RankCall> calls();
   // What is wrong with the memory now that all ranks are done; empty: nothing.
   std::string wrong() const;
+  // The same of one rank's memory.
+  std::string wrong(Rank rank) const;
+  std::size_t input_bytes(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].given.size(); }
 
  private:
   using Bytes = std::vector<std::byte>;
