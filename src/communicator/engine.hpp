@@ -145,7 +145,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   bool trivial(Operation& operation);
   std::optional<Error> finish_alone(const Operation& operation);
   void open(Operation& operation);
-  std::uint64_t first_waiting_for_stream() const;
+  std::uint64_t first_waiting_for_stream(const Question& question) const;
   std::shared_ptr<Operation> enqueue(std::shared_ptr<Operation> operation);
   void drive_queue(std::size_t left, const Deadline& deadline);
   void await_readers(const Deadline& deadline);

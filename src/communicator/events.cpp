@@ -53,11 +53,11 @@ void Engine::answer(const Question& question) {
                         exchange_log_.counts(own.peer).received};
   state.entered = record.has_value() || question.number <= done.done(question.subject);
   if (record) state.record = *record;
-  const std::uint64_t waiting = question.subject == Subject::Call ? first_waiting_for_stream() : 0;
+  const std::uint64_t waiting = first_waiting_for_stream(own);
   if (waiting != 0 && question.number >= waiting) {  // it has its turn, but this rank is not in it yet
     state.entered = false;
     state.record = {};
-    state.last.number = waiting - 1;
+    if (question.subject == Subject::Call) state.last.number = waiting - 1;
   }
   control_->send(question.peer, std::move(state));
 }

@@ -114,6 +114,15 @@ void Exchange::take_out(Direction direction) {
   (direction == Direction::Send ? messages_.sends : messages_.receives).clear();
 }
 
+std::uint64_t Exchange::first_number(const Question& question) const {
+  if (question.subject == Subject::Call) return 0;
+  const Direction direction = question.subject == Subject::Send ? Direction::Send : Direction::Receive;
+  for (const ExchangeMessage& message : messages_.of(direction)) {
+    if (message.peer == question.peer) return message.number;
+  }
+  return 0;
+}
+
 std::string Exchange::describe() const {
   const std::size_t sends = messages_.sends.size();
   const std::size_t receives = messages_.receives.size();

@@ -34,6 +34,7 @@ class Exchange final : public OwnPlan {
   void enter() override;
   std::uint64_t record(FlightRecorder& recorder) const override;
   Result<Launch> launch() override;
+  std::uint64_t first_number(const Question& question) const override;
   std::string describe() const override;
   std::vector<Question> questions(const LaneScheduler& lanes) const override;
 

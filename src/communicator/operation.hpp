@@ -44,6 +44,8 @@ class OwnPlan {
   virtual std::uint64_t record(FlightRecorder& recorder) const = 0;
   // Driver, once, when its turn has come. What it refers to lives until the operation is over.
   virtual Result<Launch> launch() = 0;
+  // The number of its first message of the question's peer and subject; 0: none.
+  virtual std::uint64_t first_number(const Question& question) const = 0;
   // "send #3 to rank 1 float32 x 100": what messages call it.
   virtual std::string describe() const = 0;
   // Driver, while `lanes` run it: what peers are to be asked when nothing moves.

@@ -73,12 +73,19 @@ void Engine::open(Operation& operation) {
   progress_->kick();
 }
 
-// The number of the first call that has its turn but whose stream has not come to it; 0: none.
-std::uint64_t Engine::first_waiting_for_stream() const {
+// The number of the first call, or message of the question's peer and subject, that has its turn but is not begun, for
+// a stream has not come to it or to what is before it; 0: none.
+std::uint64_t Engine::first_waiting_for_stream(const Question& question) const {
   if (queued_.load(std::memory_order_acquire) == 0) return 0;
   const std::lock_guard lock(mutex_);
+  bool waits = false;
   for (const auto& operation : queue_) {
-    if (!operation->ready.load(std::memory_order_acquire)) return operation->number;
+    waits = waits || !operation->ready.load(std::memory_order_acquire);
+    if (!waits) continue;
+    const std::uint64_t number = operation->own                      ? operation->own->first_number(question)
+                                 : question.subject == Subject::Call ? operation->number
+                                                                     : 0;
+    if (number != 0) return number;
   }
   return 0;
 }

@@ -39,6 +39,7 @@ class CudaGraph final : public Graph {
       return Error{ErrorCode::InvalidUsage,
                    fmt::format("{}: a graph was launched in a stream that captures", context_.name), -1};
     }
+    if (const auto failure = own->host_work()->failure()) return *failure;
     if (broken_) return *broken_;
     for (const CapturedItem& item : items_) {
       if (item.work != nullptr) WREATH_TRY(item.work->check());
