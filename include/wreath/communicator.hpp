@@ -51,6 +51,10 @@ struct CommunicatorOptions {
   // WREATH_TUNING, else this machine's in the user's cache, where a file that cannot be used is passed over with a
   // warning.
   std::string tuning;
+  // The device of this rank's calls on device memory: "cuda:N", "host" or "none", as Device::name() says; in
+  // create_local a list, of which rank r gets the one at r modulo its length. Empty: WREATH_DEVICE, else the CUDA
+  // device that is current in this thread, where the program uses CUDA.
+  std::string device;
   Timeouts timeouts;
 };
 

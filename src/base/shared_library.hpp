@@ -25,6 +25,13 @@ class SharedLibrary {
     return Error{ErrorCode::Unavailable, "no " + text, -1};
   }
 
+  // Whether the program has loaded `file` already.
+  static bool is_loaded(const char* file) {
+    void* const handle = ::dlopen(file, RTLD_NOW | RTLD_NOLOAD);
+    if (handle != nullptr) ::dlclose(handle);
+    return handle != nullptr;
+  }
+
   // Null where it has no such function.
   template <typename Function>
   Function* find(const char* name) const {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ namespace wreath {
 
 // A rank as the table of all ranks describes it.
 struct Member {
-  Endpoint endpoint;  // rank, process, host
+  Endpoint endpoint;
   std::int32_t pid = 0;
   std::string host_name;
   std::string library_version;
@@ -38,6 +39,7 @@ struct BootstrapRequest {
   // A descriptor that ends the start when it becomes readable; -1: none. A meeting that this rank has come to, or finds
   // at its first look, then fails for all.
   int interrupt = -1;
+  EndpointDevice device = {};  // of this rank
 };
 
 // The outcome on one rank. peers[r].control is a connected, authenticated, blocking-mode stream
@@ -50,6 +52,7 @@ struct Membership {
   std::string settings;            // rank 0's
   std::vector<Member> members;     // one per rank
   std::vector<Fd> control;         // one per rank
+  Device* device = nullptr;        // this rank's, where there is one: set by who asked for the membership
   // Opens one more authenticated stream to `peer` (both ends call it, in ascending order of peers
   // on each rank; the higher rank connects, the lower accepts). TCP also between processes of one host.
   // One thread at a time; ends early (NotReady) when `interrupt` (or -1) becomes readable. It owns the listener: reset
@@ -66,7 +69,9 @@ bool leads_to_a_meeting(const UniqueId& id);
 // The environment's job (docs/formats.md). Rank 0 serves the meeting point in its own process.
 Result<Membership> join_environment(const EnvironmentJob& job, const BootstrapRequest& request);
 
-// `ranks` members of this process, linked by socket pairs; no network, no key needed.
-Result<std::vector<Membership>> join_local(int ranks, const std::string& settings);
+// `ranks` members of this process, linked by socket pairs; no network, no key needed. `devices` of all ranks, or empty:
+// they have none.
+Result<std::vector<Membership>> join_local(int ranks, const std::string& settings,
+                                           std::span<const EndpointDevice> devices = {});
 
 }  // namespace wreath

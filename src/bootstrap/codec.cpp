@@ -60,7 +60,10 @@ class Out {
   void flag(const bool& value) { writer_.number(static_cast<std::uint8_t>(value)); }
   void text(const std::string& value, std::size_t limit) { writer_.text(value, limit); }
   void opaque(const std::string& value, std::size_t limit) { writer_.text(value, limit); }
-  void code(const ErrorCode& value) { writer_.number(static_cast<std::uint8_t>(value)); }
+  template <typename E>
+  void choice(const E& value, E /*last*/) {
+    writer_.number(static_cast<std::uint8_t>(value));
+  }
   void raw(std::span<const std::byte> bytes) { writer_.raw(bytes); }
   template <typename T, typename Visit>
   void list(const std::vector<T>& values, std::size_t /*limit*/, Visit visit) {
@@ -84,10 +87,11 @@ class In {
   void text(std::string& value, std::size_t limit) { value = reader_.text(limit); }
   void opaque(std::string& value, std::size_t limit) { value = reader_.opaque(limit); }
   void raw(std::span<std::byte> bytes) { reader_.raw(bytes); }
-  void code(ErrorCode& value) {
+  template <typename E>
+  void choice(E& value, E last) {
     const auto number = reader_.number<std::uint8_t>();
-    if (number > static_cast<std::uint8_t>(ErrorCode::System)) return reader_.fail();
-    value = static_cast<ErrorCode>(number);
+    if (number > static_cast<std::uint8_t>(last)) return reader_.fail();
+    value = static_cast<E>(number);
   }
   template <typename T, typename Visit>
   void list(std::vector<T>& values, std::size_t limit, Visit visit) {
@@ -122,6 +126,8 @@ void person_fields(Side& side, M& person) {
   side.text(person.host_name, kMaxNameBytes);
   side.text(person.library_version, kMaxNameBytes);
   side.text(person.unix_name, kMaxNameBytes);
+  side.choice(person.device.kind, EndpointDevice::Kind::Cuda);
+  for (auto& byte : person.device.uuid) side.number(byte);
 }
 
 template <typename Side, typename M>
@@ -173,7 +179,7 @@ void fields(Side&, M&) {}
 template <typename Side, typename M>
 requires std::same_as<std::remove_const_t<M>, Refusal>
 void fields(Side& side, M& refusal) {
-  side.code(refusal.code);
+  side.choice(refusal.code, ErrorCode::System);
   side.number(refusal.failed_rank);
   side.text(refusal.text, kMaxTextBytes);
 }

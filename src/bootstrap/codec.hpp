@@ -15,6 +15,7 @@
 
 #include "src/bootstrap/key.hpp"
 #include "wreath/result.hpp"
+#include "wreath/transport.hpp"
 
 namespace wreath {
 
@@ -91,6 +92,7 @@ struct Hello {
   std::string host_name;
   std::string library_version;
   std::string unix_name;  // where this rank listens on its host
+  EndpointDevice device;
   bool need_streams = false;
   std::int64_t timeout_ms = 0;
   std::string settings;
@@ -115,6 +117,7 @@ struct TableRow {
   std::string host_name;
   std::string library_version;
   std::string unix_name;
+  EndpointDevice device;
   std::vector<NetAddress> tcp;
 };
 

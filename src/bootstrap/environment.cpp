@@ -205,7 +205,7 @@ Result<Membership> join_environment(const EnvironmentJob& job, const BootstrapRe
   }
   log_disagreements(job);
   if (job.ranks == 1) {
-    auto alone = join_local(1, request.settings);
+    auto alone = join_local(1, request.settings, {&request.device, 1});
     if (!alone) return alone.error();
     return std::move(alone->front());
   }

@@ -45,7 +45,7 @@ class LocalStreams {
   std::map<std::pair<Rank, Rank>, std::deque<Fd>> ends_;  // {owner, peer}
 };
 
-std::vector<Membership> make_members(int ranks, const std::string& settings) {
+std::vector<Membership> make_members(int ranks, const std::string& settings, std::span<const EndpointDevice> devices) {
   const auto streams = std::make_shared<LocalStreams>(ranks);
   const std::uint64_t communicator = random_u64();
   std::vector<Membership> all(static_cast<std::size_t>(ranks));
@@ -57,7 +57,9 @@ std::vector<Membership> make_members(int ranks, const std::string& settings) {
     one.settings = settings;
     one.control.resize(static_cast<std::size_t>(ranks));
     for (int peer = 0; peer < ranks; ++peer) {
-      one.members.push_back({{peer, process_id(), host_id()}, ::getpid(), host_name(), std::string(library_version())});
+      const EndpointDevice device = devices.empty() ? EndpointDevice() : devices[static_cast<std::size_t>(peer)];
+      one.members.push_back(
+          {{peer, process_id(), host_id(), device}, ::getpid(), host_name(), std::string(library_version())});
     }
     one.open_stream = [streams, rank](Rank peer, Deadline, int) { return streams->open(rank, peer); };
   }
@@ -66,11 +68,12 @@ std::vector<Membership> make_members(int ranks, const std::string& settings) {
 
 }  // namespace
 
-Result<std::vector<Membership>> join_local(int ranks, const std::string& settings) {
+Result<std::vector<Membership>> join_local(int ranks, const std::string& settings,
+                                           std::span<const EndpointDevice> devices) {
   if (ranks < 1 || ranks > kMaxRanks) {
     return Error{ErrorCode::InvalidArgument, fmt::format("ranks={} must be 1 .. {}", ranks, kMaxRanks)};
   }
-  std::vector<Membership> all = make_members(ranks, settings);
+  std::vector<Membership> all = make_members(ranks, settings, devices);
   for (std::size_t low = 0; low < all.size(); ++low) {
     for (std::size_t high = low + 1; high < all.size(); ++high) {
       auto pair = socket_pair();

@@ -139,6 +139,7 @@ Hello make_hello(const MeetingPlace& place, const BootstrapRequest& request, con
   hello.host_name = host_name();
   hello.library_version = place.self.greeting.version;
   hello.unix_name = unix_name;
+  hello.device = request.device;
   hello.need_streams = request.need_streams;
   hello.timeout_ms = request.timeout_ms;
   hello.settings = request.settings;
@@ -221,7 +222,7 @@ Membership make_membership(const BootstrapRequest& request, std::shared_ptr<Mesh
   result.settings = mesh->table().settings;
   for (const TableRow& row : mesh->table().rows) {
     const auto rank = static_cast<Rank>(result.members.size());
-    result.members.push_back({{rank, row.process, row.host}, row.pid, row.host_name, row.library_version});
+    result.members.push_back({{rank, row.process, row.host, row.device}, row.pid, row.host_name, row.library_version});
   }
   result.control = std::move(control);
   if (!request.need_streams) mesh.reset();

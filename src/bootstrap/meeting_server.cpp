@@ -209,8 +209,8 @@ class Meeting {
     table.link_ms = deadline_.left_ms();
     for (const auto& [rank, guest] : by_rank_) {
       const Hello& hello = *guest->hello;
-      table.rows.push_back(
-          {hello.pid, hello.process, hello.host, hello.host_name, hello.library_version, hello.unix_name, guest->tcp});
+      table.rows.push_back({hello.pid, hello.process, hello.host, hello.host_name, hello.library_version,
+                            hello.unix_name, hello.device, guest->tcp});
     }
     return table;
   }

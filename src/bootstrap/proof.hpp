@@ -23,7 +23,7 @@
 
 namespace wreath {
 
-inline constexpr std::uint32_t kProtocol = 2;
+inline constexpr std::uint32_t kProtocol = 3;
 inline constexpr std::size_t kNonceBytes = 32;
 inline constexpr std::size_t kGreetingBytes = 8 + 3 * 4 + 16 + kNonceBytes;
 

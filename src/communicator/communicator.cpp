@@ -13,6 +13,7 @@
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/impl.hpp"
 #include "src/communicator/options.hpp"
+#include "src/communicator/own_device.hpp"
 #include "src/communicator/shrink.hpp"
 #include "src/communicator/split.hpp"
 #include "src/communicator/start.hpp"
@@ -87,8 +88,13 @@ Result<std::vector<Communicator>> Communicator::create_local(int ranks, const Co
   auto complete = complete_options(options);
   if (!complete) return complete.error();
   WREATH_TRY(read_rules(*complete));
-  auto members = join_local(ranks, encode_options(*complete));
+  const auto devices = devices_of_ranks(complete->device, ranks);
+  if (!devices) return devices.error();
+  std::vector<EndpointDevice> identities;
+  for (const Device* device : *devices) identities.push_back(identity_of(device));
+  auto members = join_local(ranks, encode_options(*complete), identities);
   if (!members) return members.error();
+  for (std::size_t rank = 0; rank < members->size(); ++rank) (*members)[rank].device = (*devices)[rank];
   auto engines = make_engines(*std::move(members));
   if (!engines) return engines.error();
   std::vector<Communicator> communicators;
@@ -105,10 +111,13 @@ Result<Communicator> Communicator::create(const UniqueId& id, int rank, int rank
   auto complete = complete_options(options);
   if (!complete) return complete.error();
   if (rank == 0) WREATH_TRY(read_rules(*complete));
-  BootstrapRequest request = request_of(rank, ranks, *complete);
+  const auto device = devices_of_ranks(complete->device, 1);
+  if (!device) return device.error();
+  BootstrapRequest request = request_of(rank, ranks, *complete, device->front());
   request.interrupt = interrupt;
   auto membership = join(id, request);
   if (!membership) return membership.error();
+  membership->device = device->front();
   auto engine = make_engine(std::move(*membership));
   if (!engine) return engine.error();
   return Communicator(std::make_unique<Impl>(*engine));
@@ -121,8 +130,11 @@ Result<Communicator> Communicator::create_from_environment(const CommunicatorOpt
   if (!job) return job.error();
   if (job->rank == 0) WREATH_TRY(read_rules(*complete));
   log_info("rank {} of {}, said by {}", job->rank, job->ranks, job->source);
-  auto membership = join_environment(*job, request_of(job->rank, job->ranks, *complete));
+  const auto device = devices_of_ranks(complete->device, 1);
+  if (!device) return device.error();
+  auto membership = join_environment(*job, request_of(job->rank, job->ranks, *complete, device->front()));
   if (!membership) return membership.error();
+  membership->device = device->front();
   auto engine = make_engine(std::move(*membership));
   if (!engine) return engine.error();
   return Communicator(std::make_unique<Impl>(*engine));

@@ -103,6 +103,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Split& split() { return *split_; }
   const AgreedOptions& options() const { return options_; }
   const std::vector<Member>& members() const { return membership_.members; }
+  // Of this rank's calls on device memory; null: there is none.
+  Device* device() const { return membership_.device; }
   ControlPlane& control() const { return *control_; }
   // Whether `peer` has destroyed its communicator.
   bool has_left(Rank peer) const { return watch_->has_left(peer); }

@@ -17,6 +17,7 @@
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/exchange.hpp"
+#include "src/communicator/own_device.hpp"
 #include "wreath/algorithm.hpp"
 #include "wreath/transport.hpp"
 #include "wreath/tuning.hpp"
@@ -89,6 +90,7 @@ Status fill_from_environment(CommunicatorOptions& options) {
   fill_text(options.faults, Setting::Faults);
   fill_text(options.trace, Setting::Trace);
   fill_text(options.tuning, Setting::Tuning);
+  fill_text(options.device, Setting::DeviceName);
   WREATH_TRY(fill_integer(options.lanes, untouched.lanes, Setting::Lanes));
   WREATH_TRY(fill_integer(options.slot_count, untouched.slot_count, Setting::Slots));
   WREATH_TRY(fill_from_environment(options.timeouts));
@@ -151,6 +153,7 @@ Status check(const CommunicatorOptions& options) {
   }
   WREATH_TRY(check_algorithm(options.algorithm));
   WREATH_TRY(check_executor(options));
+  WREATH_TRY(check_device_names(options.device));
   WREATH_TRY(check_text("trace", options.trace));
   WREATH_TRY(check_text("faults", options.faults));
   if (!std::has_single_bit(options.slot_count) || options.slot_count > kMaximumSlotCount) {

@@ -6,15 +6,17 @@
 #include <algorithm>
 
 #include "src/communicator/options.hpp"
+#include "src/communicator/own_device.hpp"
 
 namespace wreath {
 
-BootstrapRequest request_of(int rank, int ranks, const AgreedOptions& options) {
+BootstrapRequest request_of(int rank, int ranks, const AgreedOptions& options, const Device* device) {
   BootstrapRequest request{};
   request.rank = rank;
   request.ranks = ranks;
   request.settings = encode_options(options);
   request.timeout_ms = options.timeouts.bootstrap_ms;
+  request.device = identity_of(device);
   request.need_streams = options.transports.empty() || std::find(options.transports.begin(), options.transports.end(),
                                                                  "tcp") != options.transports.end();
   return request;
@@ -37,11 +39,12 @@ Result<UniqueId> make_meeting(const Engine& parent, const std::vector<Rank>& mem
 Result<std::shared_ptr<Engine>> join_child(const Engine& parent, const std::vector<Rank>& members, const UniqueId& id,
                                            const Interrupt& interrupt) {
   const auto self = std::find(members.begin(), members.end(), parent.rank());
-  BootstrapRequest request =
-      request_of(static_cast<int>(self - members.begin()), static_cast<int>(members.size()), parent.options());
+  BootstrapRequest request = request_of(static_cast<int>(self - members.begin()), static_cast<int>(members.size()),
+                                        parent.options(), parent.device());
   request.interrupt = interrupt.descriptor();
   auto membership = join(id, request);
   if (!membership) return error_of_child(membership.error(), members);
+  membership->device = parent.device();
   auto engine = make_engine(std::move(*membership), static_cast<std::uint16_t>(parent.shape().epoch + 1));
   if (!engine) return error_of_child(engine.error(), members);
   return engine;

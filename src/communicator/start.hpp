@@ -13,7 +13,7 @@
 
 namespace wreath {
 
-BootstrapRequest request_of(int rank, int ranks, const AgreedOptions& options);
+BootstrapRequest request_of(int rank, int ranks, const AgreedOptions& options, const Device* device);
 // With the options that the members agreed on.
 Result<std::shared_ptr<Engine>> make_engine(Membership membership, std::uint16_t epoch = 1);
 

@@ -48,6 +48,7 @@ void find_devices(Finder& find, CudaFunctions& functions) {
   find("cuDevicePrimaryCtxRelease", functions.device_primary_ctx_release);
   find("cuCtxPushCurrent", functions.ctx_push_current);
   find("cuCtxPopCurrent", functions.ctx_pop_current);
+  find("cuCtxGetDevice", functions.ctx_get_device);
   find("cuCtxEnablePeerAccess", functions.ctx_enable_peer_access);
 }
 

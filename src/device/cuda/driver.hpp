@@ -28,6 +28,7 @@ struct CudaFunctions {
   CudaResult (*device_primary_ctx_release)(int device);
   CudaResult (*ctx_push_current)(CudaHandle);
   CudaResult (*ctx_pop_current)(CudaHandle*);
+  CudaResult (*ctx_get_device)(int* device);
   CudaResult (*ctx_enable_peer_access)(CudaHandle peer, unsigned flags);
 
   CudaResult (*mem_get_info)(std::size_t* free, std::size_t* total);

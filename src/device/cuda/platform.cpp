@@ -63,6 +63,24 @@ PointerFacts CudaPlatform::facts_of(const void* data) {
   return {found.kind, its ? *its : nullptr, found.begin, found.bytes, found.allocation};
 }
 
+Device* CudaPlatform::current() {
+  int current = -1;
+  if (driver_->ctx_get_device(&current) != kCudaSuccess) return nullptr;
+  for (int number = 0; number < devices(); ++number) {
+    int its = -1;
+    if (driver_->device_get(&its, number) != kCudaSuccess || its != current) continue;
+    const auto found = device(number);
+    return found ? *found : nullptr;
+  }
+  return nullptr;
+}
+
+Device* current_cuda_device() {
+  if (CudaPlatform::opened() == nullptr && !SharedLibrary::is_loaded("libcuda.so.1")) return nullptr;
+  const auto& platform = CudaPlatform::get();
+  return platform ? (*platform)->current() : nullptr;
+}
+
 Result<int> cuda_devices() {
   const auto& platform = CudaPlatform::get();
   if (!platform) return platform.error();

@@ -21,6 +21,8 @@ class CudaPlatform {
   int devices() const { return static_cast<int>(devices_.size()); }
   // Opened at the first use. InvalidArgument where there is no such number.
   Result<CudaDevice*> device(int number);
+  // The device of the context that is current in this thread; null: none is.
+  Device* current();
   PointerFacts facts_of(const void* data);
 
  private:

@@ -131,6 +131,10 @@ CudaResult cuCtxPopCurrent(CudaHandle* context) {
   current.pop_back();
   return kCudaSuccess;
 }
+CudaResult cuCtxGetDevice(int* device) {
+  *device = current_device();
+  return current.empty() ? kCudaInvalidContext : kCudaSuccess;
+}
 CudaResult cuCtxEnablePeerAccess(CudaHandle, unsigned) { return kCudaSuccess; }
 
 // ---- memory ----

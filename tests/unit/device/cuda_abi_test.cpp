@@ -91,6 +91,7 @@ SAME(device_primary_ctx_retain, PFN_cuDevicePrimaryCtxRetain_v7000);
 SAME(device_primary_ctx_release, PFN_cuDevicePrimaryCtxRelease_v11000);
 SAME(ctx_push_current, PFN_cuCtxPushCurrent_v4000);
 SAME(ctx_pop_current, PFN_cuCtxPopCurrent_v4000);
+SAME(ctx_get_device, PFN_cuCtxGetDevice_v2000);
 SAME(ctx_enable_peer_access, PFN_cuCtxEnablePeerAccess_v4000);
 SAME(mem_get_info, PFN_cuMemGetInfo_v3020);
 SAME(mem_alloc, PFN_cuMemAlloc_v3020);
@@ -142,7 +143,7 @@ SAME(occupancy_max_active_blocks_per_multiprocessor, PFN_cuOccupancyMaxActiveBlo
 SAME(launch_kernel, PFN_cuLaunchKernel_v4000);
 #undef SAME
 
-constexpr int kChecked = 64;
+constexpr int kChecked = 65;
 
 // What is declared in driver.hpp and not checked here would show.
 TEST(CudaAbi, IsCudaHeadersOwn) { EXPECT_EQ(sizeof(CudaFunctions), kChecked * sizeof(void*)); }

@@ -69,6 +69,24 @@ TEST_F(FakeDevice, OfANumberThatIsNotThereIsRefused) {
   }
 }
 
+TEST_F(FakeDevice, IsCurrentWhereItsContextIs) {
+  EXPECT_EQ(current_cuda_device(), nullptr);
+  const auto driver = CudaDriver::load().value();
+  for (const int number : {1, 0}) {
+    CudaHandle context = nullptr;
+    ASSERT_EQ(driver->device_primary_ctx_retain(&context, number), kCudaSuccess);
+    driver->ctx_push_current(context);
+    EXPECT_EQ(current_cuda_device(), cuda_device(number).value());
+    driver->ctx_pop_current(&context);
+  }
+}
+
+// Peers tell devices by it.
+TEST_F(FakeDevice, HasAnIdentityOfItsOwn) {
+  EXPECT_EQ(device_->identity().kind, EndpointDevice::Kind::Cuda);
+  EXPECT_NE(device_->identity(), CudaPlatform::opened()->device(1).value()->identity());
+}
+
 TEST_F(FakeDevice, SaysHowMuchMemoryThereWouldBe) {
   const auto memory = device_->allocate(std::size_t{2} << 30);
   ASSERT_FALSE(memory);

@@ -1,0 +1,73 @@
+// Names of devices; a program's present one is CUDA's own word for it.
+#include "src/communicator/own_device.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "src/device/library_device.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::string_view kCuda = "cuda:";
+
+// Parts between commas; empty ones count.
+std::vector<std::string_view> parts_of(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    parts.push_back(text.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return parts;
+}
+
+// CUDA's number; -1: it is not of that form.
+int cuda_number(std::string_view name) {
+  if (!name.starts_with(kCuda)) return -1;
+  name.remove_prefix(kCuda.size());
+  int number = -1;
+  const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return code == std::errc() && end == name.data() + name.size() ? number : -1;
+}
+
+Result<Device*> device_named(std::string_view name) {
+  if (name == "none") return static_cast<Device*>(nullptr);
+  if (name == "host") return &host_device();
+  const auto device = cuda_device(cuda_number(name));
+  if (device) return *device;
+  return Error{device.error().code, fmt::format("device (WREATH_DEVICE) = {}: {}", name, device.error().message), -1};
+}
+
+}  // namespace
+
+Status check_device_names(std::string_view text) {
+  if (text.empty()) return {};
+  for (const std::string_view name : parts_of(text)) {
+    if (name == "host" || name == "none" || cuda_number(name) >= 0) continue;
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("device (WREATH_DEVICE) = {}: '{}' must be cuda:N, host or none", text, name), -1};
+  }
+  return {};
+}
+
+Result<std::vector<Device*>> devices_of_ranks(const std::string& text, int ranks) {
+  const auto count = static_cast<std::size_t>(ranks);
+  if (text.empty()) return std::vector<Device*>(count, current_cuda_device());
+  const std::vector<std::string_view> names = parts_of(text);
+  std::vector<Device*> devices;
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    const auto device = device_named(names[rank % names.size()]);
+    if (!device) return device.error();
+    devices.push_back(*device);
+  }
+  return devices;
+}
+
+EndpointDevice identity_of(const Device* device) {
+  return device == nullptr ? EndpointDevice{} : static_cast<const LibraryDevice*>(device)->identity();
+}
+
+}  // namespace wreath
