@@ -340,10 +340,15 @@ class LaneWork {
     return false;
   }
 
+  // Whether the target is one of the sources: its lines are near, having been read.
+  WREATH_HOST_DEVICE static bool adds_to(const Piece& to, const Sources& sources) {
+    return sources.operands.own >= 0 && sources.data[sources.operands.own] == to.data;
+  }
+
   // One piece of target; with a slot block by block, so that the second store finds the block near. A target that
   // nothing else reads is left out, or only its first block is used.
   WREATH_HOST_DEVICE void move(const Piece& to, Sources& sources, std::byte* slot) {
-    if (sources.streams) return move_past_caches(to, sources, slot);
+    if (sources.streams && !adds_to(to, sources)) return move_past_caches(to, sources, slot);
     if (slot == nullptr) return move_block(to.data, sources, to.elements, false);
     const bool dead = sources.target_dead;
     const bool in_slot = dead && (sources.plain || Processor::kCombinesInSlots);

@@ -171,6 +171,22 @@ TEST_P(Executor, FencesWhatItStoresInSlotsPastTheCaches) {
 INSTANTIATE_TEST_SUITE_P(Steps, Executor, testing::ValuesIn(all_rows(false)), name_of);
 INSTANTIATE_TEST_SUITE_P(Straight, Executor, testing::ValuesIn(all_rows(true)), name_of);
 
+// What is added to has been read, so that its lines are near.
+TEST(Streams, GoPastTheCachesWhereNothingIsAddedToTheOutput) {
+  std::mt19937_64 random(14);
+  for (const Collective collective : {Collective::ReduceScatter, Collective::Reduce}) {
+    const Algorithm& row = *find_algorithm(collective, "direct");
+    const std::vector<Lowered> programs = lower_ranks(row, {collective, 2, 0}, 1);
+    for (const bool in_place : {false, true}) {
+      World world(programs, {.streams_output = true, .copies = counting_kernels()});
+      Job job(row, {collective, 2, 0}, programs[0], {.count = 256, .in_place = in_place}, random);
+      ASSERT_EQ(world.run(job.calls(), random), "");
+      EXPECT_EQ(job.wrong(), "");
+      EXPECT_EQ(copy_counts().past > 0, !in_place) << name(collective);
+    }
+  }
+}
+
 TEST(Straight, HasALoopWhereTheRegistrySaysSo) {
   for (const Algorithm& row : algorithms()) {
     EXPECT_EQ(find_straight(row.collective, row.name) != nullptr, (row.traits & kWrittenByHand) != 0)
