@@ -40,12 +40,30 @@ struct PciPlace {
   std::string link;                  // "16.0 GT/s PCIe x16"; empty: not known
 };
 
+// How far two devices are from each other; nearest first.
+enum class PciDistance { SameBridge, SeveralBridges, SameRoot, SameNode, OtherNode, Unknown };
+PciDistance pci_distance(const PciPlace& a, const PciPlace& b);
+const char* name(PciDistance distance);
+
 struct Gpu {
   PciPlace place;
   std::string name;         // "NVIDIA H100 80GB HBM3"; vendor and number where there is no driver
   std::string driver;       // empty: none, so that no program can use it
   std::uint64_t bytes = 0;  // of its memory; 0: not known
+  std::string uuid;         // "GPU-..."; empty: not known
 };
+
+// The way between two GPUs. Whether one may access the other's memory is its driver's word, not this.
+struct GpuLink {
+  int first = 0;  // in Topology::gpus, below second
+  int second = 0;
+  int nvlinks = 0;  // that are up: straight, or of each to switches; 0: none, or not known
+  int nvlink_version = 0;
+  bool nvswitch = false;
+  PciDistance pci = PciDistance::Unknown;
+};
+// "NVLink 4 x18 by NVSwitch", "PCIe through a host bridge".
+std::string link_text(const GpuLink& link);
 
 struct NetworkInterface {
   std::string name;
@@ -82,6 +100,7 @@ struct Topology {
   std::vector<Cache> caches;          // by level, kind, first processor
   std::vector<NumaNode> nodes;        // by number; at least one
   std::vector<Gpu> gpus;              // by PCI address
+  std::vector<GpuLink> gpu_links;     // of each pair
   std::vector<NetworkInterface> interfaces;
   std::vector<RdmaDevice> rdma;
 
@@ -94,11 +113,6 @@ struct Topology {
 // Never fails: what cannot be read is missing, and named in `unknown`. `root` stands for / (a copy of another machine's
 // /sys and /proc, say).
 Topology read_topology(const std::string& root = "");
-
-// How far two devices are from each other; nearest first.
-enum class PciDistance { SameBridge, SeveralBridges, SameRoot, SameNode, OtherNode, Unknown };
-PciDistance pci_distance(const PciPlace& a, const PciPlace& b);
-const char* name(PciDistance distance);
 
 // For each of `ranks` processes of this machine the numbers of the hardware threads it may use, ascending: parts of
 // `allowed` that do not overlap, neighbours together, no rank across packages, NUMA nodes or last-level caches that

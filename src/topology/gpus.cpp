@@ -49,8 +49,18 @@ void read_gpus(const std::string& root, Topology& topology) {
     const Vendor* const vendor = gpu_vendor(folder);
     if (vendor == nullptr) continue;
     const auto bytes = number_of(folder + "/mem_info_vram_total");  // of amdgpu
-    topology.gpus.push_back({read_place(folder), gpu_name(root, folder, address, vendor->name),
-                             link_name(folder + "/driver"), static_cast<std::uint64_t>(bytes.value_or(0))});
+    topology.gpus.push_back({read_place(folder),
+                             gpu_name(root, folder, address, vendor->name),
+                             link_name(folder + "/driver"),
+                             static_cast<std::uint64_t>(bytes.value_or(0)),
+                             {}});
+  }
+  const int gpus = static_cast<int>(topology.gpus.size());
+  const auto place = [&](int gpu) -> const PciPlace& { return topology.gpus[static_cast<std::size_t>(gpu)].place; };
+  for (int first = 0; first < gpus; ++first) {
+    for (int second = first + 1; second < gpus; ++second) {
+      topology.gpu_links.push_back({first, second, 0, 0, false, pci_distance(place(first), place(second))});
+    }
   }
 }
 

@@ -17,9 +17,11 @@ std::string read_places(const std::string& root, Topology& topology);
 // `nodes`, after the processors. Without /sys one node with all the memory.
 void read_memory(const std::string& root, Topology& topology);
 
+// `gpus`, and `gpu_links` as far as PCI tells.
 void read_gpus(const std::string& root, Topology& topology);
 
-// Fills in the memory of NVIDIA's GPUs from the library `file`, where it can be loaded.
+// Fills in what the library `file` knows of NVIDIA's GPUs and of the ways between them; where there are some and it
+// cannot be loaded, a sentence in `unknown`.
 void ask_nvml(const char* file, Topology& topology);
 
 // `interfaces` and `rdma`, without addresses.

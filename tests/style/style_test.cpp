@@ -37,7 +37,7 @@ const std::vector<Layer>& layers() {
       {"src/base/", {"wreath/"}},
       {"src/fifo/", {"wreath/", "src/base/"}},
       {"src/fifo/device_segment_memory", {"wreath/", "src/base/", "src/fifo/", "src/device/library_device.hpp"}},
-      {"src/device/", {"wreath/", "src/base/", "src/device/"}},
+      {"src/device/", {"wreath/", "src/base/", "src/device/", "src/topology/nvml.hpp"}},
       {"src/bootstrap/", {"wreath/", "src/base/"}},
       {"src/recorder/", {"wreath/", "src/base/"}},
       {"src/schedule/", {"wreath/", "src/base/"}},

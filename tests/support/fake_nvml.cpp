@@ -1,22 +1,82 @@
-// Stands for NVIDIA's management library: of two GPUs, one at 0000:17:00.0, it knows the memory of that one.
+// Stands for NVIDIA's management library. Its GPUs are at 0000:17 .. 1b:00.0: 17 and 18 have four links to each other,
+// 19 and 1a eighteen to switches, 1b none.
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+
+#include "src/topology/nvml_abi.hpp"
+
+using namespace wreath;
+
+namespace {
+
+struct Gpu {
+  unsigned bus;
+  unsigned links;
+  unsigned version;
+  unsigned peer;  // 0: a switch
+  int socket;
+};
+Gpu the_gpus[] = {
+    {0x17, 4, 4, 0x18, 0}, {0x18, 4, 4, 0x17, 0}, {0x19, 18, 5, 0, 0}, {0x1a, 18, 5, 0, 0}, {0x1b, 0, 0, 0, 1}};
+constexpr NvmlResult kInvalid = 2;
+constexpr NvmlResult kNotFound = 6;
+constexpr NvmlResult kNoDriver = 9;
+
+const Gpu& of(NvmlDevice device) { return *static_cast<const Gpu*>(device); }
+
+}  // namespace
 
 extern "C" {
 
-int nvmlInit_v2() { return 0; }
-int nvmlShutdown() { return 0; }
+NvmlResult nvmlInit_v2() { return std::getenv("FAKE_NVML_NO_DRIVER") == nullptr ? kNvmlSuccess : kNoDriver; }
+NvmlResult nvmlShutdown() { return kNvmlSuccess; }
+const char* nvmlErrorString(NvmlResult result) { return result == kNoDriver ? "Driver Not Loaded" : "Unknown Error"; }
 
-int nvmlDeviceGetHandleByPciBusId_v2(const char* address, void** device) {
-  static int one = 0;
-  *device = &one;
-  constexpr int kNotFound = 6;
-  return std::strcmp(address, "0000:17:00.0") == 0 ? 0 : kNotFound;
+NvmlResult nvmlDeviceGetHandleByPciBusId_v2(const char* address, NvmlDevice* device) {
+  unsigned domain = 0;
+  unsigned bus = 0;
+  if (std::sscanf(address, "%x:%x", &domain, &bus) != 2) return kInvalid;
+  for (Gpu& gpu : the_gpus) {
+    if (gpu.bus == bus && domain == 0) return *device = &gpu, kNvmlSuccess;
+  }
+  return kNotFound;
 }
 
-int nvmlDeviceGetMemoryInfo(void*, unsigned long long* total_free_used) {
-  total_free_used[0] = 80ULL << 30;
-  total_free_used[1] = total_free_used[2] = 40ULL << 30;
-  return 0;
+NvmlResult nvmlDeviceGetUUID(NvmlDevice device, char* text, unsigned length) {
+  std::snprintf(text, length, "GPU-00000000-0000-0000-0000-0000000000%02x", of(device).bus);
+  return kNvmlSuccess;
+}
+
+NvmlResult nvmlDeviceGetMemoryInfo(NvmlDevice, NvmlMemory* memory) {
+  *memory = {80ULL << 30, 40ULL << 30, 40ULL << 30};
+  return kNvmlSuccess;
+}
+
+NvmlResult nvmlDeviceGetTopologyCommonAncestor(NvmlDevice a, NvmlDevice b, int* ancestor) {
+  *ancestor = of(a).socket == of(b).socket ? kNvmlHostBridge : kNvmlSystem;
+  return kNvmlSuccess;
+}
+
+// The link after the last one is there, and down.
+NvmlResult nvmlDeviceGetNvLinkState(NvmlDevice device, unsigned link, int* active) {
+  if (link >= of(device).links + 1) return kInvalid;
+  *active = link < of(device).links ? kNvmlEnabled : 0;
+  return kNvmlSuccess;
+}
+
+NvmlResult nvmlDeviceGetNvLinkVersion(NvmlDevice device, unsigned, unsigned* version) {
+  return *version = of(device).version, kNvmlSuccess;
+}
+
+NvmlResult nvmlDeviceGetNvLinkRemoteDeviceType(NvmlDevice device, unsigned, int* type) {
+  return *type = of(device).peer == 0 ? kNvmlRemoteSwitch : kNvmlRemoteGpu, kNvmlSuccess;
+}
+
+NvmlResult nvmlDeviceGetNvLinkRemotePciInfo_v2(NvmlDevice device, unsigned, NvmlPci* pci) {
+  *pci = {};
+  pci->bus = of(device).peer;
+  return kNvmlSuccess;
 }
 
 }  // extern "C"

@@ -30,7 +30,18 @@ Json json_of(const NumaNode& node) {
 }
 
 Json json_of(const Gpu& gpu) {
-  return {{"name", gpu.name}, {"driver", gpu.driver}, {"bytes", gpu.bytes}, {"pci", json_of(gpu.place)}};
+  return {{"name", gpu.name},
+          {"driver", gpu.driver},
+          {"bytes", gpu.bytes},
+          {"uuid", gpu.uuid},
+          {"pci", json_of(gpu.place)}};
+}
+
+Json json_of(const GpuLink& link) {
+  return {{"first", link.first},       {"second", link.second},
+          {"nvlinks", link.nvlinks},   {"nvlink_version", link.nvlink_version},
+          {"nvswitch", link.nvswitch}, {"pci", name(link.pci)},
+          {"text", link_text(link)}};
 }
 
 Json json_of(const NetworkInterface& interface) {
@@ -75,6 +86,7 @@ Json topology_json(const Topology& topology) {
           {"caches", list_of(topology.caches)},
           {"nodes", list_of(topology.nodes)},
           {"gpus", list_of(topology.gpus)},
+          {"gpu_links", list_of(topology.gpu_links)},
           {"interfaces", list_of(topology.interfaces)},
           {"rdma", list_of(topology.rdma)},
           {"allowed", topology.allowed},

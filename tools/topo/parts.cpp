@@ -61,12 +61,28 @@ std::string nearest_network(const Topology& topology, const Gpu& gpu) {
   return nearest.empty() ? nearest : fmt::format("nearest network {} {}", nearest, name(least));
 }
 
+// "to GPU 1-7 by NVLink 4 x18": every other GPU, those that are reached alike together.
+std::string links_of(const Topology& topology, int gpu) {
+  std::vector<std::pair<std::string, std::vector<int>>> ways;
+  for (const GpuLink& link : topology.gpu_links) {
+    if (link.first != gpu && link.second != gpu) continue;
+    const std::string way = link_text(link);
+    auto found = std::find_if(ways.begin(), ways.end(), [&](const auto& each) { return each.first == way; });
+    if (found == ways.end()) found = ways.insert(ways.end(), {way, {}});
+    found->second.push_back(link.first == gpu ? link.second : link.first);
+  }
+  std::string text;
+  for (const auto& [way, others] : ways) join(text, fmt::format("to GPU {} by {}", format_list(others), way));
+  return text;
+}
+
 DeviceLine line_of(const Topology& topology, const Gpu& gpu, std::size_t index) {
   DeviceLine line{DeviceLine::Kind::Gpu, gpu.place.node, fmt::format("GPU {}", index), gpu.name, !gpu.driver.empty()};
   if (gpu.bytes > 0) join(line.text, size_text(gpu.bytes));
   if (gpu.driver.empty()) join(line.text, "no driver");
   join(line.text, gpu.place.address);
   join(line.text, gpu.place.link);
+  join(line.text, links_of(topology, static_cast<int>(index)));
   join(line.text, nearest_network(topology, gpu));
   return line;
 }

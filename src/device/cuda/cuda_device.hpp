@@ -45,6 +45,7 @@ class CudaDevice final : public LibraryDevice {
 
   explicit CudaDevice(CudaContext context) : context_(std::move(context)) {}
   Status identify();
+  std::string way_to(int device) const;
   Result<DeviceMemory> make(std::size_t bytes, MemoryUse use) override;
   void release(std::byte* data, std::size_t bytes) override;
 

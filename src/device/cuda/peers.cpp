@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "src/device/cuda/cuda_device.hpp"
+#include "src/topology/nvml.hpp"
 
 namespace wreath {
 namespace {
@@ -41,9 +43,22 @@ Status CudaDevice::reaches(const EndpointDevice& other) const {
     int can = 0;
     WREATH_TRY(context_.check(driver.device_can_access_peer(&can, context_.device, device), "cuDeviceCanAccessPeer"));
     if (can != 0) return {};
-    return Error{ErrorCode::Unavailable, fmt::format("{} cannot access cuda:{}", context_.name, number)};
+    return Error{ErrorCode::Unavailable, fmt::format("{} cannot access cuda:{}, which it reaches by {}", context_.name,
+                                                     number, way_to(device))};
   }
   return {};  // hidden from this process by CUDA_VISIBLE_DEVICES
+}
+
+// For people: NVML's word for it, where it is installed.
+std::string CudaDevice::way_to(int device) const {
+  const auto address_of = [&](int of) {
+    std::array<char, 32> text{};
+    const CudaResult asked = context_.driver.device_get_pci_bus_id(text.data(), static_cast<int>(text.size() - 1), of);
+    return asked == kCudaSuccess ? std::string(text.data()) : std::string();
+  };
+  const auto nvml = Nvml::open();
+  if (!nvml) return fmt::format("a way that nobody knows ({})", nvml.error().message);
+  return link_text((*nvml)->link(address_of(context_.device), address_of(device)));
 }
 
 Status CudaDevice::let_use(const void* data, LibraryDevice& reader) {

@@ -41,14 +41,14 @@ process  may run on 0-15 (16 hardware threads of 8 cores), 64 GiB of memory can 
 package 0
 └─ NUMA node 0   64 GiB, 32 GiB free
    ├─ L3 32 MiB  4 cores: 0-3,8-11; each L2 2 MiB, L1i 32 KiB, L1d 48 KiB
-   ├─ GPU 0      NVIDIA H100 80GB HBM3, 0000:17:00.0, 32.0 GT/s PCIe x16, nearest network mlx5_0 behind the same PCI bridge
+   ├─ GPU 0      NVIDIA H100 80GB HBM3, 0000:17:00.0, 32.0 GT/s PCIe x16, to GPU 1 by PCIe to another NUMA node, nearest network mlx5_0 behind the same PCI bridge
    ├─ mlx5_0     RDMA, port 1 ACTIVE, InfiniBand 400 Gb/sec (4X NDR), interface ib0, 0000:18:00.0
    ├─ eth0       ethernet, up, 100 Gbit/s, mtu 1500, ice, 0000:02:00.0
    └─ ib0        infiniband, up, 400 Gbit/s, mtu 2044, mlx5_core, 0000:18:00.0
 package 1
 └─ NUMA node 1   64 GiB, 32 GiB free
    ├─ L3 32 MiB  4 cores: 4-7,12-15; each L2 2 MiB, L1i 32 KiB, L1d 48 KiB
-   ├─ GPU 1      NVIDIA H100 80GB HBM3, 0000:97:00.0, 32.0 GT/s PCIe x16, nearest network mlx5_1 over the same PCI root
+   ├─ GPU 1      NVIDIA H100 80GB HBM3, 0000:97:00.0, 32.0 GT/s PCIe x16, to GPU 0 by PCIe to another NUMA node, nearest network mlx5_1 over the same PCI root
    ├─ mlx5_1     RDMA, port 1 DOWN, InfiniBand 400 Gb/sec (4X NDR), interface ib1, 0000:98:00.0
    └─ ib1        infiniband, down, mtu 2044, mlx5_core, 0000:98:00.0
 near no NUMA node

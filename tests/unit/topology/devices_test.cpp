@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "src/topology/nvml.hpp"
 #include "src/topology/parts.hpp"
 #include "tests/support/fake_devices.hpp"
 #include "wreath/topology.hpp"
@@ -15,8 +17,10 @@ namespace {
 
 using testing::Contains;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::Field;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
@@ -69,8 +73,50 @@ TEST_F(Devices, AManagementLibraryTellsTheMemoryOfGpus) {
   ask_nvml(WREATH_FAKE_NVML, topology_);
   EXPECT_EQ(topology_.gpus[0].bytes, 80 * kGiB);
   EXPECT_EQ(topology_.gpus[1].bytes, 0u) << "it does not know that one";
+  EXPECT_EQ(topology_.gpus[0].uuid, "GPU-00000000-0000-0000-0000-000000000017");
+  EXPECT_EQ(topology_.gpus[1].uuid, "");
+  EXPECT_TRUE(topology_.unknown.empty());
   ask_nvml("libdoes-not-exist.so.1", topology_);
   EXPECT_EQ(topology_.gpus[0].bytes, 80 * kGiB);
+  EXPECT_THAT(topology_.unknown.back(),
+              StartsWith("links and memory of NVIDIA's GPUs: no libdoes-not-exist.so.1: cannot open"));
+}
+
+TEST_F(Devices, GpusAreLinkedAsPciTells) {
+  ASSERT_EQ(topology_.gpu_links.size(), 1u);
+  const GpuLink& link = topology_.gpu_links[0];
+  EXPECT_EQ(link.first, 0);
+  EXPECT_EQ(link.second, 1);
+  EXPECT_EQ(link.pci, PciDistance::OtherNode);
+  EXPECT_EQ(link_text(link), "PCIe to another NUMA node");
+  ask_nvml(WREATH_FAKE_NVML, topology_);  // it does not know the second one
+  EXPECT_EQ(topology_.gpu_links[0].pci, PciDistance::OtherNode);
+  EXPECT_EQ(topology_.gpu_links[0].second, 1);
+}
+
+// The stand-in's GPUs: 17 and 18 by four links, 19 and 1a by switches only, 1b without links.
+TEST(ManagementLibrary, TellsTheWayBetweenTwoGpus) {
+  const auto nvml = Nvml::open(WREATH_FAKE_NVML).value();
+  const auto way = [&](const char* first, const char* second) { return link_text(nvml->link(first, second)); };
+  EXPECT_EQ(way("0000:17:00.0", "0000:18:00.0"), "NVLink 4 x4");
+  EXPECT_EQ(way("00000000:17:00.0", "0000:18:00.0"), "NVLink 4 x4");  // domains of eight digits
+  EXPECT_EQ(way("0000:19:00.0", "0000:1a:00.0"), "NVLink 5 x18 by NVSwitch");
+  EXPECT_EQ(way("0000:17:00.0", "0000:19:00.0"), "PCIe through a host bridge");
+  EXPECT_EQ(way("0000:17:00.0", "0000:1b:00.0"), "PCIe to another NUMA node");
+  EXPECT_EQ(way("0000:17:00.0", "0000:55:00.0"), "PCIe");
+  EXPECT_EQ(nvml->link("0000:17:00.0", "0000:1b:00.0").nvlink_version, 0);
+}
+
+TEST(ManagementLibrary, ThatIsNoneSaysWhy) {
+  const auto other = Nvml::open("libc.so.6");
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::Unavailable);
+  EXPECT_EQ(other.error().message, "libc.so.6: has no nvmlInit_v2");
+  ::setenv("FAKE_NVML_NO_DRIVER", "1", 1);
+  const auto refused = Nvml::open(WREATH_FAKE_NVML);
+  ::unsetenv("FAKE_NVML_NO_DRIVER");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, EndsWith(": nvmlInit: Driver Not Loaded"));
 }
 
 TEST_F(Devices, AGpuWithoutADriverIsNamedByItsNumber) {

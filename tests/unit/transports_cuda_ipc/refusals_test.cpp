@@ -73,7 +73,8 @@ TEST_F(Refused, AccessIsTheDriversWord) {
   fake.fail("cuDeviceCanAccessPeer", kCudaNotSupported, 1);
   const Status refused = own.transport->reachable(own.endpoint, other.endpoint);
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("rank 1 is on another device: cuda:0 cannot access cuda:1"));
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("rank 1 is on another device: cuda:0 cannot access cuda:1, which it reaches by "));
   const EndpointDevice hidden{EndpointDevice::Kind::Cuda, {1, 2, 3}};  // by CUDA_VISIBLE_DEVICES
   EXPECT_TRUE(own.transport->reachable(own.endpoint, {1, 2, 1, hidden}));
 }
