@@ -20,13 +20,16 @@ namespace wreath {
 // memory by reference, until its readers are done. `operation` is complete: call, plan and conversions, without
 // single_copy_bytes. All its pointers and `lanes` are reachable from the device, and aligned to elements; all blocks
 // run at once, since lanes wait for each other. A lane that is neither done nor at fault gave up: *stop was not zero,
-// or nothing moved for stall_ns (0: never). Of `arithmetic`, combine is not used.
+// nothing moved for stall_ns (0: never), or look_limit looks in a row found nothing to do (0: any number). A grid of
+// the same `lanes` goes on where they stopped; with look_limit = 1 none ever waits, and grids need not run at once. Of
+// `arithmetic`, combine is not used.
 struct LaneRun {
   Arithmetic arithmetic;
   OperationState operation;
   LaneState* lanes;
   const std::uint32_t* stop;
   std::uint64_t stall_ns;
+  std::uint32_t look_limit;
 };
 
 // What the threads of a block share.
@@ -122,6 +125,7 @@ class Patience {
   WREATH_HOST_DEVICE Patience(Block& block, const LaneRun& run) : block_(block), run_(run) {}
   WREATH_HOST_DEVICE void moved() { waits_ = 0; }
   WREATH_HOST_DEVICE bool wait() {
+    if (waits_ + 1 == run_.look_limit) return false;
     constexpr std::uint32_t kLooks = 64;
     if (run_.stall_ns != 0 && waits_ % kLooks == 0) {
       const std::uint64_t now = block_.clock_ns();
@@ -141,7 +145,7 @@ class Patience {
   std::uint64_t since_ns_ = 0;
 };
 
-// Runs the lane. False: gave up, or it failed.
+// Runs the lane's steps. False: gave up, or it failed.
 template <typename Block>
 WREATH_HOST_DEVICE inline bool lead(const LaneRun& run, LaneState& lane, BlockProcessor<Block>& processor,
                                     Patience<Block>& patience) {
@@ -172,6 +176,16 @@ WREATH_HOST_DEVICE inline bool await_readers(const LaneRun& run, const LaneState
   return true;
 }
 
+// The lane to its end, from wherever an earlier grid left it: at lane.end only readers are missing.
+template <typename Block>
+WREATH_HOST_DEVICE inline void run_lane(const LaneRun& run, LaneState& lane, BlockProcessor<Block>& processor,
+                                        Patience<Block>& patience) {
+  if (lane.done || lane.fault != Fault::None) return;
+  if (lane.step < lane.end && !lead(run, lane, processor, patience)) return;
+  lane.step = lane.end;
+  lane.done = !lane.referenced || await_readers(run, lane, patience);
+}
+
 // What each thread of the grid does.
 template <typename Block>
 WREATH_HOST_DEVICE inline void run_lanes(Block& block, const LaneRun& run) {
@@ -180,9 +194,7 @@ WREATH_HOST_DEVICE inline void run_lanes(Block& block, const LaneRun& run) {
     BlockProcessor<Block> processor(block, run.arithmetic, shared);
     Patience<Block> patience(block, run);
     LaneState lane = run.lanes[block.block()];
-    if (!lane.done && lead(run, lane, processor, patience) && lane.referenced) {
-      lane.done = await_readers(run, lane, patience);
-    }
+    run_lane(run, lane, processor, patience);
     run.lanes[block.block()] = lane;
     return processor.stop();
   }

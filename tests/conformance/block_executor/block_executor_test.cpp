@@ -64,6 +64,45 @@ TEST_P(Blocks, DoWhatTheCollectivePromises) {
   }
 }
 
+// Grids of one rank after the other, none of which waits, until all are done.
+std::vector<RankGrid> run_grids_in_turns(World& world, const std::vector<RankCall>& calls, int threads) {
+  static constexpr std::uint32_t kStop = 0;
+  constexpr int kMostRounds = 10'000;
+  std::vector<RankGrid> grids(calls.size());
+  for (int round = 0; round < kMostRounds && (round == 0 || !unfinished(grids).empty()); ++round) {
+    for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+      RankGrid& grid = grids[rank];
+      if (round == 0) {
+        grid.stream = host_device().make_stream().value();
+        grid.run.stop = &kStop;
+        grid.run.look_limit = 1;
+        launch(grid, world.plan(rank), calls[rank], threads);
+      } else {
+        launch_lanes(grid, threads);
+      }
+      grid.stream->synchronize().value();
+    }
+  }
+  return grids;
+}
+
+// As ranks do that share a device in turns.
+TEST_P(Blocks, GoOnWhereAnEarlierGridStopped) {
+  const auto& [algorithm, fifos] = GetParam();
+  LibraryDevice* const device = fifos == FifoMemory::Device ? &host() : nullptr;
+  std::mt19937_64 random(24);
+  const int ranks = 3;
+  const Problem problem{algorithm.collective, ranks, has_root(algorithm.collective) ? 1 : 0};
+  if (!algorithm.supports(problem)) GTEST_SKIP() << "not for 3 ranks";
+  for (const JobShape& shape : shapes(algorithm, ranks)) {
+    const std::vector<Lowered> programs = lower_ranks(algorithm, problem, 2);
+    World world(programs, {.slots = 2, .first_sequence = 0xFFFFFFFDU, .device = device});
+    Job job(algorithm, problem, programs[0], shape, random);
+    ASSERT_EQ(unfinished(run_grids_in_turns(world, job.calls(), 2)), "");
+    ASSERT_EQ(job.wrong(), "") << name(shape.dtype);
+  }
+}
+
 Algorithm ring() { return *find_algorithm(Collective::AllReduce, "ring"); }
 
 // A rank whose peer never comes: what ends its blocks.

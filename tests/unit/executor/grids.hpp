@@ -16,11 +16,18 @@ namespace wreath {
 // One rank's grid: a block for each lane.
 struct RankGrid {
   std::vector<LaneState> lanes;
-  LaneRun run;
+  LaneRun run{};
   std::unique_ptr<Stream> stream;
 };
 
 inline LibraryDevice& host() { return static_cast<LibraryDevice&>(host_device()); }
+
+// Of the grid's lanes, from wherever they are.
+inline void launch_lanes(RankGrid& grid, int threads) {
+  const int blocks = static_cast<int>(grid.lanes.size());
+  if (blocks == 0) return;
+  host().launch(*grid.stream, run_lanes_kernel(), {blocks, threads, &grid.run, sizeof grid.run}).value();
+}
 
 inline void launch(RankGrid& grid, Plan& plan, const RankCall& call, int threads) {
   grid.run.arithmetic = call.arithmetic;
@@ -29,9 +36,7 @@ inline void launch(RankGrid& grid, Plan& plan, const RankCall& call, int threads
     grid.lanes.push_back(begin_lane(plan, grid.run.operation, lane));
   }
   grid.run.lanes = grid.lanes.data();
-  const int blocks = static_cast<int>(grid.lanes.size());
-  if (blocks == 0) return;
-  host().launch(*grid.stream, run_lanes_kernel(), {blocks, threads, &grid.run, sizeof grid.run}).value();
+  launch_lanes(grid, threads);
 }
 
 inline std::string unfinished(const std::vector<RankGrid>& grids) {
