@@ -50,7 +50,7 @@ Status check_cases(Member& member, const CollectiveRow& row, const Options& opti
                    std::size_t offset, const std::function<void()>& step, Tally& tally) {
   std::size_t largest = 0;
   for (const Case& each : cases) largest = std::max(largest, each.bytes);
-  auto buffers = Buffers::make(largest, offset, options.shared_memory);
+  auto buffers = Buffers::make(largest, offset, {});
   if (!buffers) return buffers.error();
   Bench bench(member, row, options, *buffers);
   for (const Case& each : cases) {

@@ -23,7 +23,9 @@ void poison(std::span<std::byte> bytes) {
 }  // namespace
 
 Bench::Bench(Member& member, const CollectiveRow& row, const Options& options, Buffers& buffers)
-    : member_(member), row_(row), options_(options), buffers_(buffers) {}
+    : member_(member), row_(row), options_(options), buffers_(buffers) {
+  if (buffers.stream != nullptr) streamed_.emplace(member, *buffers.stream);
+}
 
 // ---- buffers ----
 
@@ -36,12 +38,27 @@ std::span<std::byte> Bench::shared_buffer() const {
   return buffers_.output.first(bytes(std::max(in_place_.input + shape_.input, in_place_.output + shape_.output)));
 }
 
-void Bench::fill_input(int stream) const { data_->input(stream, seat_.rank).fill(input(stream)); }
+// The stream has done what it was given: buffers may be touched.
+Status Bench::settle() const { return buffers_.stream == nullptr ? Status() : buffers_.stream->synchronize(); }
 
-void Bench::fill_in_place() const {
+Status Bench::poison_output() const {
+  WREATH_TRY(settle());
+  poison(output());
+  return buffers_.output.push(output().size());
+}
+
+Status Bench::fill_input(int stream) const {
+  WREATH_TRY(settle());
+  data_->input(stream, seat_.rank).fill(input(stream));
+  return buffers_.input[static_cast<std::size_t>(stream)].push(input(stream).size());
+}
+
+Status Bench::fill_in_place() const {
+  WREATH_TRY(settle());
   poison(shared_buffer());
   const auto own = shared_buffer().subspan(bytes(in_place_.input), bytes(shape_.input));
   data_->input(PatternSet::kInPlace, seat_.rank).fill(own);
+  return buffers_.output.push(shared_buffer().size());
 }
 
 const Pattern& Bench::pattern_of(const Segment& segment, int stream, int calls) {
@@ -57,6 +74,22 @@ std::uint64_t Bench::count_wrong(const std::byte* result, int stream, int calls)
         pattern_of(each, stream, calls).count_wrong({result + bytes(each.first), bytes(each.count)}, each.source_first);
   }
   return wrong;
+}
+
+// Of what stands `offset` bytes after the output's begin.
+Result<std::uint64_t> Bench::count_wrong_output(std::size_t offset, int stream, int calls) {
+  WREATH_TRY(settle());
+  const auto whole = stream == PatternSet::kInPlace ? shared_buffer() : output();
+  WREATH_TRY(buffers_.output.pull(whole.size()));
+  return count_wrong(whole.data() + offset, stream, calls);
+}
+
+Result<Timing> Bench::finished(Timing timing, std::size_t guarded) const {
+  timing.time_us /= timing.iterations;
+  const auto broken = buffers_.output.count_broken_guards(guarded);
+  if (!broken) return broken.error();
+  timing.out_of_bounds = *broken;
+  return timing;
 }
 
 // ---- calls ----
@@ -75,7 +108,8 @@ void Bench::prepare(const Case& work) {
 // Chooses the bytes that are watched during the timed calls: of the output, but in place only what is no input.
 void Bench::choose_spots(bool in_place) {
   spots_.clear();
-  if (!checks() || (in_place && row_.combines())) return;
+  if (!checks() || (in_place && row_.combines()) || streamed_)
+    return;  // in a stream calls are not looked at one by one
   const std::size_t each = kSpots / std::max<std::size_t>(segments_.size(), 1) + 1;
   std::byte* const result = buffers_.output.first(0).data() + (in_place ? bytes(in_place_.output) : 0);
   for (const Segment& segment : segments_) {
@@ -92,12 +126,12 @@ void Bench::choose_spots(bool in_place) {
   }
 }
 
-Status Bench::call(const std::byte* from, std::byte* to) const {
-  return row_.call(row_, member_, {seat_, work_.elements, work_.kind, from, to});
+Status Bench::call(const std::byte* from, std::byte* to) {
+  return row_.call(row_, caller(), {seat_, work_.elements, work_.kind, buffers_.reached(from), buffers_.reached(to)});
 }
 
 // Spoils one byte of the output, calls, and looks whether the byte is right.
-Status Bench::call_spotted(int call_number, int stream, Timing& timing) const {
+Status Bench::call_spotted(int call_number, int stream, Timing& timing) {
   const bool in_place = stream == PatternSet::kInPlace;
   std::byte* const base = buffers_.output.first(0).data();
   const std::byte* from = in_place ? base + bytes(in_place_.input) : input(stream).data();
@@ -114,10 +148,23 @@ Status Bench::call_spotted(int call_number, int stream, Timing& timing) const {
 // Runs call(i) for i in 0..calls-1 after a barrier and adds the time; `each`: by call, for -I.
 template <typename Call>
 Status Bench::timed(int calls, bool each, Timing& timing, Call call) const {
+  WREATH_TRY(settle());
   WREATH_TRY(barrier(member_));
+  const auto all = [&]() -> Status {
+    for (int i = 0; i < calls; ++i) WREATH_TRY(call(i));
+    return {};
+  };
+  if (buffers_.stream != nullptr) {
+    const int launches = std::max(1, options_.graph_launches);
+    const auto taken =
+        options_.graph_launches > 0 ? time_graph(*buffers_.stream, launches, all) : time_on(*buffers_.stream, all);
+    if (!taken) return taken.error();
+    timing.time_us += static_cast<double>(*taken) / 1e3 / launches;
+    return {};
+  }
   if (!each) {
     const auto start = Clock::now();
-    for (int i = 0; i < calls; ++i) WREATH_TRY(call(i));
+    WREATH_TRY(all());
     timing.time_us += microseconds_since(start);
     return {};
   }
@@ -149,36 +196,44 @@ Result<int> Bench::iterations(Call call) const {
 
 // `calls` timed calls that alternate between the inputs; the output is compared at the end.
 Status Bench::time_alternating(int calls, int first_stream, Timing& timing) {
-  poison(output());
+  WREATH_TRY(poison_output());
   const auto one = [&](int i) { return call_spotted(i, (i + first_stream) & 1, timing); };
   if (!options_.rewrite) {
     WREATH_TRY(timed(calls, options_.per_iteration, timing, one));
   } else {
     for (int i = 0; i < calls; ++i) {
-      fill_input((i + first_stream) & 1);
+      WREATH_TRY(fill_input((i + first_stream) & 1));
       WREATH_TRY(timed(1, options_.per_iteration, timing, [&](int) { return one(i); }));
     }
   }
-  if (checks()) timing.wrong += count_wrong(output().data(), (calls - 1 + first_stream) & 1);
+  if (!checks()) return {};
+  const auto wrong = count_wrong_output(0, (calls - 1 + first_stream) & 1);
+  if (!wrong) return wrong.error();
+  timing.wrong += *wrong;
   return {};
 }
 
 // `calls` timed calls in place, each on the result of the one before.
 Status Bench::time_repeated(int calls, Timing& timing) {
-  fill_in_place();
+  WREATH_TRY(fill_in_place());
   WREATH_TRY(timed(calls, options_.per_iteration, timing,
                    [&](int i) { return call_spotted(i, PatternSet::kInPlace, timing); }));
-  const std::byte* result = shared_buffer().data() + bytes(in_place_.output);
-  if (checks()) timing.wrong += count_wrong(result, PatternSet::kInPlace, calls);
+  if (!checks()) return {};
+  const auto wrong = count_wrong_output(bytes(in_place_.output), PatternSet::kInPlace, calls);
+  if (!wrong) return wrong.error();
+  timing.wrong += *wrong;
   return {};
 }
 
 Status Bench::check_out_of_place(Timing& timing) {
   for (int i = 0; i < options_.check; ++i) {
     const int stream = i & 1;
-    poison(output());
+    WREATH_TRY(poison_output());
     WREATH_TRY(call(input(stream).data(), output().data()));
-    timing.wrong += count_wrong(output().data(), stream);
+    const auto wrong = count_wrong_output(0, stream);
+    if (!wrong) return wrong.error();
+    timing.wrong += *wrong;
+    WREATH_TRY(buffers_.input[static_cast<std::size_t>(stream)].pull(input(stream).size()));
     timing.wrong += data_->input(stream, seat_.rank).count_wrong(input(stream));
   }
   return {};
@@ -186,18 +241,20 @@ Status Bench::check_out_of_place(Timing& timing) {
 
 Status Bench::check_in_place(Timing& timing) {
   for (int i = 0; i < options_.check; ++i) {
-    fill_in_place();
+    WREATH_TRY(fill_in_place());
     std::byte* const base = shared_buffer().data();
     WREATH_TRY(call(base + bytes(in_place_.input), base + bytes(in_place_.output)));
-    timing.wrong += count_wrong(base + bytes(in_place_.output), PatternSet::kInPlace);
+    const auto wrong = count_wrong_output(bytes(in_place_.output), PatternSet::kInPlace);
+    if (!wrong) return wrong.error();
+    timing.wrong += *wrong;
   }
   return {};
 }
 
 Result<Timing> Bench::out_of_place(const Case& work) {
   prepare(work);
-  for (const int stream : {0, 1}) fill_input(stream);
-  buffers_.output.set_guards(output().size());
+  for (const int stream : {0, 1}) WREATH_TRY(fill_input(stream));
+  WREATH_TRY(buffers_.output.set_guards(output().size()));
   choose_spots(false);
   Timing timing;
   WREATH_TRY(check_out_of_place(timing));
@@ -211,18 +268,16 @@ Result<Timing> Bench::out_of_place(const Case& work) {
   WREATH_TRY(time_alternating(first, 0, timing));
   // The second half ends on the input that the first did not end on.
   if (second > 0) WREATH_TRY(time_alternating(second, (first - second + 1) & 1, timing));
-  timing.time_us /= timing.iterations;
-  timing.out_of_bounds = buffers_.output.count_broken_guards(output().size());
-  return timing;
+  return finished(timing, output().size());
 }
 
 Result<Timing> Bench::in_place(const Case& work) {
   prepare(work);
-  buffers_.output.set_guards(shared_buffer().size());
+  WREATH_TRY(buffers_.output.set_guards(shared_buffer().size()));
   choose_spots(true);
   Timing timing;
   WREATH_TRY(check_in_place(timing));
-  fill_in_place();
+  WREATH_TRY(fill_in_place());
   std::byte* const base = shared_buffer().data();
   const auto one = [&](int) { return call(base + bytes(in_place_.input), base + bytes(in_place_.output)); };
   for (int i = 0; i < options_.warmup; ++i) WREATH_TRY(one(i));
@@ -234,9 +289,7 @@ Result<Timing> Bench::in_place(const Case& work) {
   for (int left = timing.iterations; left > 0; left -= std::min(left, longest)) {
     WREATH_TRY(time_repeated(std::min(left, longest), timing));
   }
-  timing.time_us /= timing.iterations;
-  timing.out_of_bounds = buffers_.output.count_broken_guards(shared_buffer().size());
-  return timing;
+  return finished(timing, shared_buffer().size());
 }
 
 Result<Timing> combine(Member& member, const Options& options, const Timing& mine) {

@@ -44,8 +44,8 @@ class Bench {
   };
   void prepare(const Case& work);
   void choose_spots(bool in_place);
-  Status call(const std::byte* input, std::byte* output) const;
-  Status call_spotted(int call_number, int stream, Timing& timing) const;
+  Status call(const std::byte* input, std::byte* output);
+  Status call_spotted(int call_number, int stream, Timing& timing);
   template <typename Call>
   Result<int> iterations(Call call) const;
   Status check_out_of_place(Timing& timing);
@@ -60,18 +60,24 @@ class Bench {
   std::span<std::byte> input(int stream) const;
   std::span<std::byte> output() const { return buffers_.output.first(bytes(shape_.output)); }
   std::span<std::byte> shared_buffer() const;
-  void fill_input(int stream) const;
-  void fill_in_place() const;
+  Member& caller() { return streamed_ ? static_cast<Member&>(*streamed_) : member_; }
+  Status settle() const;
+  Status poison_output() const;
+  Status fill_input(int stream) const;
+  Status fill_in_place() const;
   // The pattern of a segment; `calls` in place, on the results of each other.
   const Pattern& pattern_of(const Segment& segment, int stream, int calls = 1);
   std::uint64_t count_wrong(const std::byte* result, int stream, int calls = 1);
+  Result<std::uint64_t> count_wrong_output(std::size_t offset, int stream, int calls = 1);
+  Result<Timing> finished(Timing timing, std::size_t guarded) const;
 
   Member& member_;
   const CollectiveRow& row_;
   const Options& options_;
   Buffers& buffers_;
-  std::optional<PatternSet> data_;  // of the current dtype and operator
-  Case work_;                       // the current case, and what follows from it
+  std::optional<StreamMember> streamed_;  // makes the measured calls, where they are in a stream
+  std::optional<PatternSet> data_;        // of the current dtype and operator
+  Case work_;                             // the current case, and what follows from it
   Seat seat_;
   Shape shape_;
   InPlace in_place_;

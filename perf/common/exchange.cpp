@@ -40,6 +40,22 @@ Status CommunicatorMember::exchange(std::span<const Transfer> transfers, DataTyp
   return group.run();
 }
 
+Status CommunicatorMember::start(const Call& call) {
+  const auto work = communicator_.start(call);
+  return work ? Status() : Status(work.error());
+}
+
+Status CommunicatorMember::start_exchange(std::span<const Transfer> transfers, DataType dtype, Stream& stream) {
+  Group group;
+  for (const Transfer& each : transfers) {
+    const auto work = each.to >= 0 ? communicator_.send_async(each.data, each.count, dtype, each.to, &stream)
+                                   : communicator_.recv_async(each.data, each.count, dtype, each.from, &stream);
+    if (!work) return work.error();
+  }
+  const auto launched = group.launch();
+  return launched ? Status() : Status(launched.error());
+}
+
 Status barrier(Member& member) {
   std::int32_t one = 1;
   return sum(member, {&one, 1});

@@ -222,11 +222,11 @@ std::string details(const Report& report, const Kept* beside) {
                         beside->commit.empty() ? "" : ", commit " + beside->commit, beside->start_time);
     for (const std::string& each : differences(beside->setup, setup_of(report))) text += "  " + each + "\n";
   }
-  text += fmt::format("\n{} calls timed per size{}, {} to warm up, {} memory{}; started {}, ended {}",
-                      o.time_ms > 0 ? fmt::format("{:g} ms of", o.time_ms) : std::to_string(o.iterations),
-                      o.repeats > 1 ? fmt::format(", {} times in turn (medians)", o.repeats) : "", o.warmup,
-                      o.shared_memory ? "shared" : "host", o.rewrite ? ", inputs rewritten before each call" : "",
-                      report.start_time, report.end_time);
+  text +=
+      fmt::format("\n{} calls timed per size{}, {} to warm up, {} memory{}; started {}, ended {}",
+                  o.time_ms > 0 ? fmt::format("{:g} ms of", o.time_ms) : std::to_string(o.iterations),
+                  o.repeats > 1 ? fmt::format(", {} times in turn (medians)", o.repeats) : "", o.warmup, name(o.memory),
+                  o.rewrite ? ", inputs rewritten before each call" : "", report.start_time, report.end_time);
   return fmt::format("<details><summary>How it was measured</summary>\n<pre>{}</pre></details>\n", escape_markup(text));
 }
 

@@ -52,8 +52,10 @@ Json devices(const Report& report) {
 
 Json config(const Report& report) {
   const Options& o = report.options;
-  Json json = {
-      {"nthreads", o.threads}, {"ngpus", 0}, {"minimum_bytes", o.sizes.minimum}, {"maximum_bytes", o.sizes.maximum}};
+  Json json = {{"nthreads", o.threads / o.devices},
+               {"ngpus", streams(o.memory) ? o.devices : 0},
+               {"minimum_bytes", o.sizes.minimum},
+               {"maximum_bytes", o.sizes.maximum}};
   json[o.sizes.factor > 1 ? "step_factor" : "step_bytes"] = o.sizes.factor > 1 ? o.sizes.factor : o.sizes.step;
   json["warmup_iters"] = o.warmup;
   json["iterations"] = o.iterations;
@@ -144,7 +146,8 @@ Json own_keys(const Report& report) {
                {"transport_note", report.transport_note},
                {"allowed_transports", o.communicator.transports},
                {"reproducible", o.communicator.reproducible},
-               {"memory", o.shared_memory ? "shared" : "host"},
+               {"memory", name(o.memory)},
+               {"graph_launches", o.graph_launches},
                {"offset_bytes", o.offset},
                {"unalign_elements", o.unalign},
                {"rewrite", o.rewrite},

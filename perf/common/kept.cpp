@@ -41,8 +41,9 @@ const Json& part(const Json& json, const char* key) {
   return found != json.end() && found->is_object() ? *found : nothing;
 }
 
-std::string buffers_text(bool shared, double offset, double unalign) {
-  return fmt::format("{} memory offset {:g} unalign {:g}", shared ? "shared" : "host", offset, unalign);
+std::string buffers_text(std::string_view memory, double offset, double unalign, double launches) {
+  const std::string graphs = launches > 0 ? fmt::format(" graph of {:g} launches", launches) : "";
+  return fmt::format("{} memory offset {:g} unalign {:g}{}", memory, offset, unalign, graphs);
 }
 
 std::string timing_text(bool rewrites, bool checks, int average, bool both_places) {
@@ -97,8 +98,8 @@ Setup setup_from(const Json& json) {
   if (own.contains("tool")) setup.program = text_of(own, "tool");
   setup.cpu = text_of(part(own, "machine"), "cpu");
   setup.transport = text_of(own, "transport");
-  setup.buffers = buffers_text(text_of(own, "memory") == "shared", number_of(own, "offset_bytes"),
-                               number_of(own, "unalign_elements"));
+  setup.buffers = buffers_text(text_of(own, "memory"), number_of(own, "offset_bytes"),
+                               number_of(own, "unalign_elements"), number_of(own, "graph_launches"));
   const auto in_place_absent = [](const Json& row) { return !part(row, "in_place").contains("time"); };
   const auto rewrite = own.find("rewrite");
   const auto& rows = json["results"];
@@ -120,8 +121,8 @@ Setup setup_of(const CollectiveRow& row, const Options& options, int ranks) {
   setup.program = std::string(row.program);
   setup.cpu = cpu_name();
   setup.ranks = ranks;
-  setup.buffers =
-      buffers_text(options.shared_memory, static_cast<double>(options.offset), static_cast<double>(options.unalign));
+  setup.buffers = buffers_text(name(options.memory), static_cast<double>(options.offset),
+                               static_cast<double>(options.unalign), static_cast<double>(options.graph_launches));
   setup.timing = timing_text(options.rewrite, options.check > 0, static_cast<int>(options.average),
                              !options.only_out_of_place && !row.has(kNothingToReuse));
   return setup;

@@ -28,6 +28,11 @@ class Member {
   virtual Status run(const Call& call) = 0;
   // All of them at once.
   virtual Status exchange(std::span<const Transfer> transfers, DataType dtype) = 0;
+  // The same in streams, where a member has them: they return at once.
+  virtual Status start(const Call& call) { return run(call); }
+  virtual Status start_exchange(std::span<const Transfer> transfers, DataType dtype, Stream&) {
+    return exchange(transfers, dtype);
+  }
   virtual std::string plan_for(Collective collective, std::size_t bytes) const = 0;
 };
 
@@ -39,6 +44,8 @@ class CommunicatorMember final : public Member {
   int ranks() const override { return communicator_.ranks(); }
   Status run(const Call& call) override { return communicator_.run(call); }
   Status exchange(std::span<const Transfer> transfers, DataType dtype) override;
+  Status start(const Call& call) override;
+  Status start_exchange(std::span<const Transfer> transfers, DataType dtype, Stream& stream) override;
   std::string plan_for(Collective collective, std::size_t bytes) const override {
     return communicator_.plan_for(collective, bytes);
   }

@@ -26,6 +26,7 @@ constexpr std::string_view kExamples = R"(examples:
   {0} --ranks 4 -b 8 -e 64M -f 2            four processes of this host, 8 bytes to 64 MiB, doubling
   {0} -t 4 -b 1M -e 16M -i 1M -d all        four threads, every dtype, plus 1 MiB each
   {0} --ranks 2 --transport tcp             the same over TCP
+  {0} -t 8 --memory device -G 10            eight threads that share the GPUs, in graphs
   {0} --ranks 4 -b 8 -e 1G -f 4 --html a.html --json a.json    a page with plots, and the numbers
   {0} --ranks 4 --time 20 --repeats 9 --json kept.json         a result to keep, with intervals
   {0} --ranks 4 --time 20 --baseline kept.json                 exit 1 where it is slower now
@@ -42,12 +43,10 @@ struct FixedFlag {
   std::string_view reason;
 };
 constexpr std::array kFixedFlags{
-    FixedFlag{"-g,--ngpus", "1", "no GPUs in this version; -t or --ranks sets the number of ranks"},
     FixedFlag{"-m,--agg_iters", "1", "there are no group calls to aggregate"},
     FixedFlag{"-p,--parallel_init", "0", "ranks always start concurrently"},
-    FixedFlag{"-z,--blocking", "0", "calls already block until this rank's result is there"},
-    FixedFlag{"-y,--stream_null", "0", "there are no CUDA streams here"},
-    FixedFlag{"-G,--cudagraph", "0", "there are no CUDA graphs here"},
+    FixedFlag{"-z,--blocking", "0", "calls on host memory block already, those in streams are timed by events"},
+    FixedFlag{"-y,--stream_null", "0", "each rank has a stream of its own"},
     FixedFlag{"-C,--report_cputime", "0", "calls run on the CPU: the time shown is CPU time already"},
     FixedFlag{"-R,--local_register", "0", "use --memory shared for memory that peers map"},
     FixedFlag{"-x,--cta_policy", "", "there is no GPU kernel to set a policy for"},
@@ -187,6 +186,7 @@ void add_case_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
 void add_nccl_flags(CLI::App& app, const CollectiveRow& row, Options& o, int& average, double& timeout_s) {
   app.option_defaults()->group("nccl-tests' flags");
   add_number(app, "-t,--nthreads", o.threads, {1, 4096}, "ranks as threads of a process (1)");
+  add_number(app, "-g,--ngpus", o.devices, {1, 64}, "devices, and so ranks, of each of these threads (1)");
   add_case_flags(app, row, o);
   add_number(app, "-n,--iters", o.iterations, {1}, "timed calls of each size (20)");
   add_number(app, "-w,--warmup_iters", o.warmup, {0}, "calls before, for each size (1)");
@@ -201,7 +201,23 @@ void add_nccl_flags(CLI::App& app, const CollectiveRow& row, Options& o, int& av
              o.per_iteration);
   add_number(app, "-K,--per_iter_skip", o.per_iteration_skip, {0}, "first calls left out of -I's columns (0)");
   add_number(app, "-u,--unalign", o.unalign, {0, 1 << 20}, "index of the first element: misaligns buffers (0)");
+  add_number(app, "-G,--cudagraph", o.graph_launches, {0},
+             "captures the timed calls of each half in a graph, and launches it so often (0)");
   for (const FixedFlag& fixed : kFixedFlags) add_fixed(app, fixed);
+}
+
+void add_memory(CLI::App& app, Options& o) {
+  static constexpr std::array kPlaces{MemoryPlace::Host, MemoryPlace::Shared, MemoryPlace::Device, MemoryPlace::Pinned,
+                                      MemoryPlace::HostDevice};
+  const std::string help =
+      "host: ordinary memory; shared: memory that peers map; device: of a GPU, and pinned: the host's that a GPU "
+      "reaches, both in streams; host-device: as device, of the device made of host threads (host)";
+  add(app, "--memory", help, "PLACE", [&o](const std::string& text) {
+    const auto found =
+        std::find_if(kPlaces.begin(), kPlaces.end(), [&](MemoryPlace place) { return name(place) == text; });
+    if (found == kPlaces.end()) refuse("--memory", text, "give host, shared, device, pinned or host-device");
+    o.memory = *found;
+  });
 }
 
 std::string limits_help(const CollectiveRow& row) {
@@ -261,13 +277,12 @@ void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   add_number(app, "--lanes", o.communicator.lanes, {1, 15}, "data lanes");
   add_size(app, "--tile", "bytes of a tile", o.communicator.tile_bytes);
   add_choice(app, "--reproducible", "same inputs, same bits (on)", {"off", "on"}, o.communicator.reproducible);
-  add_choice(app, "--memory", "host: ordinary memory; shared: memory that peers map (host)", {"host", "shared"},
-             o.shared_memory);
+  add_memory(app, o);
   if (!row.has(kNoData)) add_size_list(app, o.sizes);
   add(app, "--time", "as many timed calls of each size as take so long, instead of -n", "MILLISECONDS",
       [&o](const std::string& text) { o.time_ms = parse_positive("--time", text, "milliseconds", 1e6); });
-  add_choice(app, "--place", "both: out of place and in place; out: the first alone (both)", {"both", "out"},
-             o.only_out_of_place);
+  add_choice(app, "--place", "both: out of place and in place; out: the first alone, as with -G (both)",
+             {"both", "out"}, o.only_out_of_place);
   add_size(app, "--offset", "misaligns buffers by this many bytes (0)", o.offset);
   app.add_flag("--rewrite", o.rewrite, "writes inputs anew before each timed call, outside the clock");
   app.add_flag_callback(
@@ -295,6 +310,22 @@ void check_repeats(const CLI::App& app, Options& o) {
   }
   if (!o.beside_file.empty() && o.html_file.empty()) refuse("--beside", o.beside_file, "needs --html to be drawn in");
   if (o.repeats > 1 && o.per_iteration) refuse("--repeats", std::to_string(o.repeats), "not together with -I");
+}
+
+// Rules between flags about devices.
+void check_streams(Options& o) {
+  const std::string place(name(o.memory));
+  if (streams(o.memory) && o.per_iteration) {
+    refuse("--memory", place, "not together with -I: calls in a stream are timed together");
+  }
+  if (o.devices > 1 && !streams(o.memory)) refuse("-g", std::to_string(o.devices), "needs --memory device or pinned");
+  if (o.graph_launches > 0 && !streams(o.memory)) {
+    refuse("-G", std::to_string(o.graph_launches),
+           "needs --memory device, pinned or host-device: graphs are of streams");
+  }
+  if (o.graph_launches > 0 && o.rewrite) refuse("-G", std::to_string(o.graph_launches), "not together with --rewrite");
+  o.only_out_of_place = o.only_out_of_place || o.graph_launches > 0;  // in place each launch works on the last one's
+  o.threads *= o.devices;
 }
 
 // Rules between flags.
@@ -326,6 +357,7 @@ void check_together(const CLI::App& app, const CollectiveRow& row, Options& o) {
     refuse("-K", std::to_string(o.per_iteration_skip), fmt::format("leaves none of -n {} calls", o.iterations));
   }
   check_repeats(app, o);
+  check_streams(o);
   if (const std::string_view none = why_no_limit(row, o); o.limits && !none.empty()) {
     throw CLI::ValidationError(fmt::format("--limits: {}", none));
   }

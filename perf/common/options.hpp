@@ -9,6 +9,7 @@
 #include "perf/common/collectives.hpp"
 #include "perf/common/sizes.hpp"
 #include "perf/common/statistics.hpp"
+#include "perf/common/streamed.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath::perf {
@@ -35,7 +36,9 @@ struct Options {
   std::size_t offset = 0;  // bytes
   bool rewrite = false;
   bool only_out_of_place = false;
-  bool shared_memory = false;
+  MemoryPlace memory = MemoryPlace::Host;
+  int devices = 1;         // -g: of `threads`, so many belong to one of nccl-tests' threads
+  int graph_launches = 0;  // -G; 0: calls are not captured
   bool pin = true;
   bool limits = false;
   std::string json_file;

@@ -289,8 +289,10 @@ int run_peer(Member& member, std::string_view transport, const std::vector<std::
   const CollectiveRow& row = row_of(command.front());
   const auto parsed = parse_options(row, command);
   if (const Stop* what = std::get_if<Stop>(&parsed)) return stop(*what);
+  const Options& options = std::get<Options>(parsed);
+  if (streams(options.memory)) return stop({2, "wreath: error: --memory: only host and shared in a comparison\n"});
   Outcome outcome;
-  (void)run_member(member, row, std::get<Options>(parsed), {std::string(transport), {}}, outcome);
+  (void)run_member(member, row, options, {std::string(transport), {}}, outcome);
   return outcome.code();
 }
 
@@ -310,6 +312,7 @@ int run_command(const CollectiveRow& row, const std::vector<std::string>& comman
   if (!able && options.start_descriptor < 0) {
     return stop({exit_code(able.error().code), fmt::format("wreath: error: {}\n", able.error().message)});
   }
+  if (const auto device = device_of(options.memory, 0); !device) return fail(device.error());
   if (is_first_process(options)) {
     const auto files = check_output_files(options);
     if (const Stop* what = std::get_if<Stop>(&files)) return stop(*what);

@@ -184,7 +184,9 @@ Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options&
     widest = std::max(widest, size_of(each.kind.dtype));
   }
   const std::size_t offset = options.offset + static_cast<std::size_t>(options.unalign) * widest;
-  auto buffers = Buffers::make(largest, offset, options.shared_memory);
+  const auto device = device_of(options.memory, member.rank());
+  if (!device) return device.error();
+  auto buffers = Buffers::make(largest, offset, {options.memory, *device});
   if (!buffers) return buffers.error();
   Bench bench(member, row, options, *buffers);
   for (int cycle = 0; options.cycles == 0 || cycle < options.cycles; ++cycle) {

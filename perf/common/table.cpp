@@ -168,15 +168,16 @@ std::string table_head(const Report& report) {
                                  report.commit.empty() ? "" : fmt::format(" commit {}", report.commit));
   text += fmt::format("# Collective test starting: {}\n", program);
   text += fmt::format(
-      "# nThread {} nGpus 0 minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg iters: 1 validation: "
-      "{} graph: 0 unalign: {}\n#\n",
-      o.threads, o.sizes.minimum, o.sizes.maximum, factor ? o.sizes.factor : o.sizes.step, factor ? "factor" : "bytes",
-      o.warmup, o.time_ms > 0 ? fmt::format("{:g} ms", o.time_ms) : std::to_string(o.iterations), o.check, o.unalign);
-  text +=
-      fmt::format("# Ranks {}  transport {}  memory {}{}{}  clock {:.0f} ns a look, {}\n", report.world,
-                  report.transport, o.shared_memory ? "shared" : "host",
-                  o.offset > 0 ? fmt::format("  offset {}", o.offset) : "", o.rewrite ? "  inputs rewritten" : "",
-                  report.clock_ns, o.per_iteration || o.rewrite ? "each call is timed" : "loops of calls are timed");
+      "# nThread {} nGpus {} minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg iters: 1 validation: "
+      "{} graph: {} unalign: {}\n#\n",
+      o.threads / o.devices, streams(o.memory) ? o.devices : 0, o.sizes.minimum, o.sizes.maximum,
+      factor ? o.sizes.factor : o.sizes.step, factor ? "factor" : "bytes", o.warmup,
+      o.time_ms > 0 ? fmt::format("{:g} ms", o.time_ms) : std::to_string(o.iterations), o.check, o.graph_launches,
+      o.unalign);
+  text += fmt::format("# Ranks {}  transport {}  memory {}{}{}  clock {:.0f} ns a look, {}\n", report.world,
+                      report.transport, name(o.memory), o.offset > 0 ? fmt::format("  offset {}", o.offset) : "",
+                      o.rewrite ? "  inputs rewritten" : "", report.clock_ns,
+                      o.per_iteration || o.rewrite ? "each call is timed" : "loops of calls are timed");
   if (!report.transport_note.empty()) {
     text += fmt::format("# Transport {}{}\n", report.transport, report.transport_note);
   }

@@ -49,16 +49,4 @@ Status on_ranks(std::vector<Communicator>& ranks, const RankBody& body) {
   return first ? Status(*first) : Status();
 }
 
-Result<std::int64_t> time_on(Stream& stream, const std::function<Status()>& work) {
-  auto begin = stream.device().make_event(EventUse::Timing);
-  if (!begin) return begin.error();
-  auto end = stream.device().make_event(EventUse::Timing);
-  if (!end) return end.error();
-  WREATH_TRY(stream.record(**begin));
-  WREATH_TRY(work());
-  WREATH_TRY(stream.record(**end));
-  WREATH_TRY(stream.synchronize());
-  return (*end)->ns_since(**begin);
-}
-
 }  // namespace wreath::perf

@@ -39,9 +39,6 @@ using RankBody = std::function<Status(Communicator&)>;
 // waits for it.
 Status on_ranks(std::vector<Communicator>& ranks, const RankBody& body);
 
-// Nanoseconds that the stream spends on `work`, which adds to it, after what it holds; waits for it.
-Result<std::int64_t> time_on(Stream& stream, const std::function<Status()>& work);
-
 // What a part measured or proved. Wrong: the results were not right, and why was printed.
 struct PartReport {
   nlohmann::ordered_json json;

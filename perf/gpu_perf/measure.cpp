@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "perf/common/streamed.hpp"
 #include "perf/gpu_perf/bench.hpp"
 #include "wreath/units.hpp"
 

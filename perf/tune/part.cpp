@@ -108,7 +108,7 @@ class Part {
 
 // Present and written, so that no call pays for the system's first pages.
 Result<Buffers> make_buffers(std::size_t bytes) {
-  auto buffers = Buffers::make(bytes, 0, false);
+  auto buffers = Buffers::make(bytes, 0, {});
   if (!buffers) return buffers.error();
   std::memset(buffers->input[0].first(bytes).data(), 0, bytes);
   std::memset(buffers->output.first(bytes).data(), 0, bytes);

@@ -242,14 +242,7 @@ void Engine::finish(Operation& operation, std::optional<Error> error) {
     operation.finish(std::move(error));
     return;
   }
-  std::shared_ptr<Operation> kept;  // the last handle may be the queue's
-  {
-    const std::lock_guard lock(mutex_);
-    kept = std::move(queue_.front());
-    queue_.pop_front();
-    queued_.fetch_sub(1, std::memory_order_release);
-  }
-  kept->finish(std::move(error));
+  take_front()->finish(std::move(error));  // the last handle may be the queue's
 }
 
 // Whether there was one.

@@ -77,7 +77,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Result<std::shared_ptr<Operation>> begin(std::shared_ptr<Operation> operation);
   // Waits until another call may be entered. The first failure, where there was one.
   Status make_room();
-  // Begins a captured call for one launch of its graph: returns what the stream does when it comes to it.
+  // Begins a captured call for one launch of its graph: returns what the stream does when it comes to it. There need
+  // not be room: what finds none is entered when those before it are over.
   std::function<Status()> begin_replay(std::shared_ptr<Operation> operation);
   // Waits for it; NotReady when `timeout_ms` (>= 0) ends first.
   Status wait(Operation& operation, std::int64_t timeout_ms);
@@ -127,6 +128,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   friend class Watch;
   friend class StreamTurn;
   enum class Round : std::uint8_t { Nothing, Blocked, Moved };
+  static constexpr std::size_t kMaximumQueued = kRecordedCalls / 2;
 
   Engine(Membership membership, const AgreedOptions& options);
   Status link(std::uint16_t epoch);
@@ -149,6 +151,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void open(Operation& operation);
   std::uint64_t first_waiting_for_stream(const Question& question) const;
   std::shared_ptr<Operation> enqueue(std::shared_ptr<Operation> operation);
+  bool put_off(const std::shared_ptr<Operation>& operation);
+  std::shared_ptr<Operation> take_front();
   void drive_queue(std::size_t left, const Deadline& deadline);
   void await_readers(const Deadline& deadline);
   std::shared_ptr<Operation> first_queued();
@@ -238,8 +242,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::mutex alone_;      // held while buffers of a call are touched without the token
   bool waiting_ = false;  // the progress thread sleeps for this engine
 
-  mutable std::mutex mutex_;  // of queue_ and failure_
+  mutable std::mutex mutex_;  // of queue_, backlog_ and failure_
   std::deque<std::shared_ptr<Operation>> queue_;
+  std::deque<std::shared_ptr<Operation>> backlog_;  // of graphs' launches, not entered yet; the queue is full meanwhile
   std::atomic<std::size_t> queued_{0};
   std::optional<Error> failure_;
   std::atomic<bool> failed_{false};

@@ -11,7 +11,6 @@
 namespace wreath {
 namespace {
 
-constexpr std::size_t kMaximumQueued = kRecordedCalls / 2;
 constexpr int kTokenTries = 20;
 
 // What one rank alone does: its one block, or the vector, from Input to Output. Sums of one are finished, too.

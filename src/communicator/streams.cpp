@@ -50,9 +50,43 @@ Result<std::shared_ptr<Operation>> Engine::begin_on_stream(std::shared_ptr<Opera
 
 std::function<Status()> Engine::begin_replay(std::shared_ptr<Operation> operation) {
   operation->ready.store(false, std::memory_order_relaxed);
-  enter(*operation);
-  const auto turn = std::make_shared<StreamTurn>(shared_from_this(), enqueue(std::move(operation)));
+  const auto turn = std::make_shared<StreamTurn>(shared_from_this(), operation);
+  if (!put_off(operation)) {
+    enter(*operation);
+    enqueue(std::move(operation));
+  }
   return [turn] { return turn->come(); };
+}
+
+// Whether the queue is full, so that the operation waits in the backlog.
+bool Engine::put_off(const std::shared_ptr<Operation>& operation) {
+  const std::lock_guard lock(mutex_);
+  if (failure_ || queued_.load(std::memory_order_acquire) <= kMaximumQueued) return false;
+  backlog_.push_back(operation);
+  return true;
+}
+
+// Takes the first operation out of the queue, and enters the next of the backlog: until that stands in the queue it
+// counts as queued, so that nothing gets before it.
+std::shared_ptr<Operation> Engine::take_front() {
+  std::shared_ptr<Operation> first;
+  std::shared_ptr<Operation> next;
+  {
+    const std::lock_guard lock(mutex_);
+    first = std::move(queue_.front());
+    queue_.pop_front();
+    if (backlog_.empty()) {
+      queued_.fetch_sub(1, std::memory_order_release);
+    } else {
+      next = std::move(backlog_.front());
+      backlog_.pop_front();
+    }
+  }
+  if (next == nullptr) return first;
+  enter(*next);
+  const std::lock_guard lock(mutex_);
+  queue_.push_back(std::move(next));
+  return first;
 }
 
 // The caller's handle says that nothing runs: the graph's launches begin operations of their own.

@@ -34,7 +34,7 @@ Outcome measure(const CollectiveRow& row, int ranks, const Options& options, con
   Outcome outcome;
   const Case work = make_case(row, ranks, elements * size_of(kind.dtype), kind);
   on_ranks(ranks, fault, work.count, [&](Member& member) {
-    auto buffers = Buffers::make(work.bytes, options.offset, false);
+    auto buffers = Buffers::make(work.bytes, options.offset, {});
     ASSERT_TRUE(buffers);
     Bench bench(member, row, options, *buffers);
     const auto out = combine(member, options, bench.out_of_place(work).value()).value();
@@ -56,7 +56,7 @@ TEST(Bench, TimesAsManyCallsAsTakeTheTimeOnEveryRank) {
   const Case work = make_case(row, 2, 4096, {DataType::Float32, ReduceOp::Sum, 0});
   std::array<Timing, 2> timings;
   on_ranks(2, {}, work.count, [&](Member& member) {
-    auto buffers = Buffers::make(work.bytes, 0, false);
+    auto buffers = Buffers::make(work.bytes, 0, {});
     ASSERT_TRUE(buffers);
     Bench bench(member, row, options, *buffers);
     timings[static_cast<std::size_t>(member.rank())] = bench.out_of_place(work).value();

@@ -135,7 +135,7 @@ TEST(Baseline, IsRefusedUnderOtherCircumstances) {
   EXPECT_THAT(refusal([](Report& r) { r.ranks[0].cpu = "Other"; }), HasSubstr("processor CPU, here Other"));
   EXPECT_THAT(refusal([](Report& r) { r.ranks[1].host = "h2"; }), HasSubstr("hosts 1, here 2"));
   EXPECT_THAT(refusal([](Report& r) { r.options.rewrite = true; }), HasSubstr("inputs rewritten"));
-  EXPECT_THAT(refusal([](Report& r) { r.options.shared_memory = true; }), HasSubstr("here shared memory"));
+  EXPECT_THAT(refusal([](Report& r) { r.options.memory = MemoryPlace::Shared; }), HasSubstr("here shared memory"));
   EXPECT_THAT(refusal([](Report& r) { r.collective = &row_of("reduce_perf"); }),
               HasSubstr("tool all_reduce_perf, here reduce_perf"));
 }

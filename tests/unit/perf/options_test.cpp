@@ -113,7 +113,7 @@ TEST(CommandLine, TakesShortAndLongNames) {
   EXPECT_FALSE(o.communicator.reproducible);
   EXPECT_EQ(o.communicator.tile_bytes, 65536U);
   EXPECT_EQ(o.communicator.lanes, 3);
-  EXPECT_TRUE(o.shared_memory);
+  EXPECT_EQ(o.memory, MemoryPlace::Shared);
 }
 
 struct Bad {

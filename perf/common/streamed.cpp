@@ -1,0 +1,55 @@
+// Streams of a measurement, and their clocks: events.
+#include "perf/common/streamed.hpp"
+
+#include <array>
+
+namespace wreath::perf {
+
+std::string_view name(MemoryPlace place) {
+  constexpr std::array<std::string_view, 5> kNames{"host", "shared", "device", "pinned", "host-device"};
+  return kNames[static_cast<std::size_t>(place)];
+}
+
+bool streams(MemoryPlace place) { return place != MemoryPlace::Host && place != MemoryPlace::Shared; }
+
+Result<Device*> device_of(MemoryPlace place, int rank) {
+  if (!streams(place)) return static_cast<Device*>(nullptr);
+  if (place == MemoryPlace::HostDevice) return &host_device();
+  const auto devices = cuda_devices();
+  if (devices && *devices > 0) return cuda_device(rank % *devices);
+  const std::string why = devices ? "CUDA finds no device" : devices.error().message;
+  return Error{ErrorCode::Unavailable, "--memory " + std::string(name(place)) + ": " + why +
+                                           "; host-device is the device made of host threads"};
+}
+
+Status StreamMember::run(const Call& call) {
+  Call in_stream = call;
+  in_stream.stream = &stream_;
+  return under_.start(in_stream);
+}
+
+Result<std::int64_t> time_on(Stream& stream, const std::function<Status()>& work) {
+  const auto begin = stream.device().make_event(EventUse::Timing);
+  if (!begin) return begin.error();
+  const auto end = stream.device().make_event(EventUse::Timing);
+  if (!end) return end.error();
+  WREATH_TRY(stream.record(**begin));
+  WREATH_TRY(work());
+  WREATH_TRY(stream.record(**end));
+  WREATH_TRY(stream.synchronize());
+  return (*end)->ns_since(**begin);
+}
+
+Result<std::int64_t> time_graph(Stream& stream, int launches, const std::function<Status()>& work) {
+  WREATH_TRY(stream.begin_capture());
+  const Status added = work();
+  auto graph = stream.end_capture();
+  WREATH_TRY(added);
+  if (!graph) return graph.error();
+  return time_on(stream, [&]() -> Status {
+    for (int i = 0; i < launches; ++i) WREATH_TRY((*graph)->launch(stream));
+    return {};
+  });
+}
+
+}  // namespace wreath::perf

@@ -1,0 +1,53 @@
+// Where the buffers of a measurement are, and calls in a stream where a device has them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "perf/common/member.hpp"
+#include "wreath/device.hpp"
+
+namespace wreath::perf {
+
+enum class MemoryPlace : std::uint8_t {
+  Host,        // ordinary memory
+  Shared,      // of wreath::allocate
+  Device,      // of a CUDA device
+  Pinned,      // the host's, that a CUDA device reaches
+  HostDevice,  // of the device made of host threads
+};
+
+// "host", "shared", "device", "pinned", "host-device".
+std::string_view name(MemoryPlace place);
+// Whether calls on it run in streams.
+bool streams(MemoryPlace place);
+// The device of rank `rank`: CUDA's in turn. Null: none. Unavailable without CUDA; says what does without.
+Result<Device*> device_of(MemoryPlace place, int rank);
+
+// Calls of `under` in a stream: they return at once.
+class StreamMember final : public Member {
+ public:
+  StreamMember(Member& under, Stream& stream) : under_(under), stream_(stream) {}
+  int rank() const override { return under_.rank(); }
+  int ranks() const override { return under_.ranks(); }
+  Status run(const Call& call) override;
+  Status exchange(std::span<const Transfer> transfers, DataType dtype) override {
+    return under_.start_exchange(transfers, dtype, stream_);
+  }
+  std::string plan_for(Collective collective, std::size_t bytes) const override {
+    return under_.plan_for(collective, bytes);
+  }
+
+ private:
+  Member& under_;
+  Stream& stream_;
+};
+
+// Nanoseconds that the stream spends on `work`, which adds to it, after what it holds; waits for it.
+Result<std::int64_t> time_on(Stream& stream, const std::function<Status()>& work);
+// The same of `launches` launches of a graph of `work`.
+Result<std::int64_t> time_graph(Stream& stream, int launches, const std::function<Status()>& work);
+
+}  // namespace wreath::perf
