@@ -105,7 +105,7 @@ Result<CheckResult> check_huge(Member& member, const CollectiveRow& row, const P
   progress(fmt::format("{}: 4.5 GiB", row.title()));
   const Options options = options_of({}, 1, 0);
   Buffers buffers;  // in place: one is enough
-  auto output = GuardedBuffer::make(kHugeBytes, 0, false);
+  auto output = GuardedBuffer::make(kHugeBytes, 0, {});
   if (!output) return output.error();
   buffers.output = *std::move(output);
   Bench bench(member, row, options, buffers);

@@ -49,15 +49,18 @@ Status check_met(const Options& options) {
 }
 
 // Rank `first + i` of `ranks` for each thread i, all meeting through the id.
-Result<std::vector<Communicator>> create_threads(const Place& place, int threads, const CommunicatorOptions& options) {
+Result<std::vector<Communicator>> create_threads(const Place& place, const Options& options) {
+  const int threads = options.threads;
   std::vector<Result<Communicator>> made;
   for (int i = 0; i < threads; ++i) made.emplace_back(Error{ErrorCode::StartupFailed, "not started"});
   {
     std::vector<std::jthread> starters;
     for (int i = 0; i < threads; ++i) {
       starters.emplace_back([&, i] {
-        made[static_cast<std::size_t>(i)] =
-            Communicator::create(place.id, place.process * threads + i, place.processes * threads, options);
+        const int rank = place.process * threads + i;
+        CommunicatorOptions own = options.communicator;
+        own.device = device_names(options.memory, rank);
+        made[static_cast<std::size_t>(i)] = Communicator::create(place.id, rank, place.processes * threads, own);
       });
     }
   }
@@ -95,11 +98,13 @@ Result<Team> connect(const CollectiveRow& row, const Options& options) {
     const auto place = read_place(options.start_descriptor);
     if (!place) return place.error();
     if (place->process == 0) team.limits = measure_limits(row, options, place->processes * options.threads);
-    return adopt(create_threads(*place, options.threads, options.communicator));
+    return adopt(create_threads(*place, options));
   }
   if (!under_launcher()) {
     team.limits = measure_limits(row, options, options.threads);
-    return adopt(Communicator::create_local(options.threads, options.communicator));
+    CommunicatorOptions own = options.communicator;
+    own.device = device_names(options.memory, -1);
+    return adopt(Communicator::create_local(options.threads, own));
   }
   if (options.threads > 1) {
     return Error{ErrorCode::InvalidArgument,
@@ -108,7 +113,9 @@ Result<Team> connect(const CollectiveRow& row, const Options& options) {
                              options.threads)};
   }
   if (is_first_process(options)) team.limits = measure_limits(row, options, std::max(1, expected_ranks(options)));
-  auto one = Communicator::create_from_environment(options.communicator);
+  CommunicatorOptions own = options.communicator;
+  if (const auto job = environment_job(); job) own.device = device_names(options.memory, job->rank);
+  auto one = Communicator::create_from_environment(own);
   if (!one) return one.error();
   team.communicators.push_back(*std::move(one));
   return team;

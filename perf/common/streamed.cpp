@@ -22,6 +22,16 @@ Result<Device*> device_of(MemoryPlace place, int rank) {
                                            "; host-device is the device made of host threads"};
 }
 
+std::string device_names(MemoryPlace place, int rank) {
+  if (!streams(place)) return {};
+  if (place == MemoryPlace::HostDevice) return "host";
+  const int devices = cuda_devices().value();
+  if (rank >= 0) return "cuda:" + std::to_string(rank % devices);
+  std::string names = "cuda:0";
+  for (int i = 1; i < devices; ++i) names += ",cuda:" + std::to_string(i);
+  return names;
+}
+
 Status StreamMember::run(const Call& call) {
   Call in_stream = call;
   in_stream.stream = &stream_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "perf/common/member.hpp"
@@ -25,6 +26,9 @@ std::string_view name(MemoryPlace place);
 bool streams(MemoryPlace place);
 // The device of rank `rank`: CUDA's in turn. Null: none. Unavailable without CUDA; says what does without.
 Result<Device*> device_of(MemoryPlace place, int rank);
+
+// CommunicatorOptions::device of such ranks: of rank `rank`, or where that is -1 a list for all. Empty: none.
+std::string device_names(MemoryPlace place, int rank);
 
 // Calls of `under` in a stream: they return at once.
 class StreamMember final : public Member {

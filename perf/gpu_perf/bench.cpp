@@ -31,6 +31,12 @@ Call OnStream::call(Collective collective, DataType dtype, std::size_t count) co
   return call;
 }
 
+Result<std::vector<Communicator>> make_ranks(const GpuSetup& setup, int ranks) {
+  CommunicatorOptions options;
+  options.device = setup.device->name();
+  return Communicator::create_local(ranks, options);
+}
+
 Status on_ranks(std::vector<Communicator>& ranks, const RankBody& body) {
   std::mutex mutex;
   std::optional<Error> first;

@@ -33,6 +33,9 @@ struct OnStream {
   std::unique_ptr<Stream> stream;  // ends first: it may hold work on them
 };
 
+// As many communicators of this process, on the setup's device.
+Result<std::vector<Communicator>> make_ranks(const GpuSetup& setup, int ranks);
+
 using RankBody = std::function<Status(Communicator&)>;
 
 // Runs `body` on a thread for each rank; the first error. A rank that fails aborts its communicator, so that no other

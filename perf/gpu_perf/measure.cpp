@@ -138,7 +138,7 @@ Result<PartReport> measure_all_reduce(const GpuSetup& setup) {
   fmt::print("copies of {}: {:.2f} GB/s; all_reduce moves 2 n S bytes (two_shot)\n", format_bytes(setup.most_bytes),
              limit);
   for (const int n : setup.ranks) {
-    auto ranks = Communicator::create_local(n);
+    auto ranks = make_ranks(setup, n);
     if (!ranks) return ranks.error();
     for (const std::size_t bytes : sizes_to(setup.most_bytes)) {
       const auto ns = all_reduce_ns(setup, *ranks, bytes);
@@ -160,7 +160,7 @@ Result<PartReport> measure_all_reduce(const GpuSetup& setup) {
 Result<PartReport> measure_graph(const GpuSetup& setup) {
   PartReport report;
   const int n = *std::max_element(setup.ranks.begin(), setup.ranks.end());
-  auto ranks = Communicator::create_local(n);
+  auto ranks = make_ranks(setup, n);
   if (!ranks) return ranks.error();
   const auto empty = graph_ns(setup, *ranks, kLeastBytes, 0);
   if (!empty) return empty.error();

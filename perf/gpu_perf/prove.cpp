@@ -142,7 +142,7 @@ Status run_mixed(const GpuSetup& setup, Communicator& communicator, std::atomic<
 Result<PartReport> prove_bits(const GpuSetup& setup) {
   PartReport report;
   for (const int n : setup.ranks) {
-    auto ranks = Communicator::create_local(n);
+    auto ranks = make_ranks(setup, n);
     if (!ranks) return ranks.error();
     for (const DataType dtype :
          {DataType::Float32, DataType::Float64, DataType::BFloat16, DataType::Float16, DataType::Int32}) {
@@ -160,7 +160,7 @@ Result<PartReport> prove_bits(const GpuSetup& setup) {
 
 Result<PartReport> prove_mixed(const GpuSetup& setup) {
   const int n = setup.ranks.back();
-  auto ranks = Communicator::create_local(n);
+  auto ranks = make_ranks(setup, n);
   if (!ranks) return ranks.error();
   std::atomic<std::uint64_t> wrong = 0;
   WREATH_TRY(on_ranks(*ranks, [&](Communicator& communicator) { return run_mixed(setup, communicator, wrong); }));

@@ -1,0 +1,92 @@
+// The perf tools on devices: calls in streams and graphs, on the device made of host threads and over the driver that
+// stands for CUDA's.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/surroundings.hpp"
+#include "tests/unit/commands/command.hpp"
+
+namespace wreath {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::Outcome;
+using testing_support::run_program;
+
+constexpr const char* kFakeCuda = "LD_LIBRARY_PATH=" WREATH_FAKE_CUDA " ";
+
+// What a run of two threads leaves in its --json; checked.
+nlohmann::json measure(const std::string& arguments, const std::string& before = "") {
+  const test::Folder folder;
+  const std::string file = folder.path() + "/run.json";
+  const Outcome outcome =
+      run_program("all_reduce_perf -t 2 -n 4 -b 1K -e 128K -f 128 --json " + file + " " + arguments, before);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  std::ifstream text(file);
+  return nlohmann::json::parse(text, nullptr, false);
+}
+
+void expect_right(const nlohmann::json& json, const std::string& memory, bool in_place) {
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json["wreath"]["memory"], memory);
+  EXPECT_EQ(json["results"].size(), 2U);
+  for (const auto& row : json["results"]) {
+    EXPECT_GT(row["out_of_place"]["time"], 0) << row;
+    EXPECT_EQ(row["out_of_place"]["nwrong"], "0") << row;
+    EXPECT_EQ(row["in_place"].contains("nwrong"), in_place) << row;
+  }
+}
+
+TEST(PerfInStreams, MeasuresAndChecksOnTheHostDevice) {
+  expect_right(measure("--memory host-device"), "host-device", true);
+}
+
+TEST(PerfInStreams, MeasuresAndChecksPinnedMemory) {
+  expect_right(measure("--memory pinned", kFakeCuda), "pinned", true);
+}
+
+TEST(PerfInStreams, LaunchesGraphsAndMeasuresOutOfPlace) {
+  const nlohmann::json json = measure("--memory host-device -G 3");
+  expect_right(json, "host-device", false);
+  EXPECT_EQ(json["wreath"]["graph_launches"], 3);
+}
+
+TEST(PerfInStreams, MeasuresMessages) {
+  const Outcome outcome = run_program("sendrecv_perf -t 2 -n 4 -b 1K -e 1K --memory host-device -G 2");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("memory host-device"));
+}
+
+TEST(PerfInStreams, GivesEachThreadItsDevices) {
+  const Outcome outcome = run_program("all_reduce_perf -t 1 -g 2 -n 2 -b 1K -e 1K --memory host-device");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("nThread 1 nGpus 2 "));
+  EXPECT_THAT(outcome.text, HasSubstr("# Ranks 2 "));
+}
+
+TEST(PerfInStreams, NeedsADeviceAndSaysWhatDoesWithout) {
+  const Outcome none =
+      run_program("all_reduce_perf --memory device", kFakeCuda + std::string("FAKE_CUDA_NO_DEVICE=1 "));
+  EXPECT_EQ(none.exit_code, 77);
+  EXPECT_THAT(none.text, HasSubstr("--memory device: libcuda.so.1: cuInit"));
+  EXPECT_THAT(none.text, HasSubstr("host-device is the device made of host threads"));
+}
+
+TEST(PerfInStreams, RefusesWhatDoesNotGoTogether) {
+  const auto refused = [](const std::string& arguments, const std::string& words) {
+    const Outcome outcome = run_program("all_reduce_perf " + arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr(words));
+  };
+  refused("--memory gpu", "--memory gpu: give host, shared, device, pinned or host-device");
+  refused("-G 2", "-G 2: needs --memory device, pinned or host-device");
+  refused("-g 2", "-g 2: needs --memory device or pinned");
+  refused("--memory host-device -I 1", "--memory host-device: not together with -I");
+  refused("--memory host-device -G 2 --rewrite", "-G 2: not together with --rewrite");
+}
+
+}  // namespace
+}  // namespace wreath
