@@ -58,10 +58,14 @@ std::function<Status()> Engine::begin_replay(std::shared_ptr<Operation> operatio
   return [turn] { return turn->come(); };
 }
 
-// Whether the queue is full, so that the operation waits in the backlog.
+// Whether the operation is not to be entered now: it waits in the backlog of a full queue, or the communicator failed.
 bool Engine::put_off(const std::shared_ptr<Operation>& operation) {
   const std::lock_guard lock(mutex_);
-  if (failure_ || queued_.load(std::memory_order_acquire) <= kMaximumQueued) return false;
+  if (failure_) {
+    operation->finish(*failure_);
+    return true;
+  }
+  if (queued_.load(std::memory_order_acquire) <= kMaximumQueued) return false;
   backlog_.push_back(operation);
   return true;
 }
