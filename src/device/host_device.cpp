@@ -100,6 +100,13 @@ class HostDevice final : public LibraryDevice {
     return std::memcpy(target, source, bytes), Status();
   }
 
+  Result<DmaBuf> dma_buf(const std::byte* begin) override {
+    auto exported = export_device_memory(begin);
+    if (!exported) return exported.error();
+    return DmaBuf{std::move(exported->descriptor), 0, exported->bytes};
+  }
+  Status flush_adapter_writes() override { return {}; }
+
   Result<int> resident_blocks(const Kernel&, int threads) override {
     if (threads < 1) return Error{ErrorCode::InvalidArgument, fmt::format("host device: threads = {}", threads)};
     return kMostThreads / threads;
@@ -125,7 +132,10 @@ class HostDevice final : public LibraryDevice {
     if (!data) return data.error();
     return DeviceMemory(*this, *data, bytes);
   }
-  void release(std::byte* data, std::size_t) override { unmap_device_memory(data); }
+  void release(std::byte* data, std::size_t) override {
+    tell_release(data);
+    unmap_device_memory(data);
+  }
 };
 
 }  // namespace

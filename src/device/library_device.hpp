@@ -37,6 +37,13 @@ struct MemoryExport {
   std::size_t offset = 0;                 // of the exported address in it
 };
 
+// Memory of a device as a network adapter registers it: [offset, offset + bytes) of a dma-buf.
+struct DmaBuf {
+  Fd descriptor;
+  std::uint64_t offset = 0;
+  std::size_t bytes = 0;
+};
+
 class LibraryDevice : public Device {
  public:
   // The allocation that `data` is in. InvalidArgument for memory that is not this device's or cannot be exported.
@@ -64,12 +71,28 @@ class LibraryDevice : public Device {
   // target = source between memory of the host and memory by its address in kernels, which may be a peer's. Done on
   // return.
   virtual Status copy_in_kernels(void* target, const void* source, std::size_t bytes) = 0;
+  // Of the allocation that begins at `begin`. Unavailable where the device has none.
+  virtual Result<DmaBuf> dma_buf(const std::byte* begin) = 0;
+  // What network adapters have written to this device's memory is seen by its kernels and copies that begin, or look,
+  // afterwards. Nothing where the hardware orders such writes.
+  virtual Status flush_adapter_writes() = 0;
   // How many blocks of `threads` threads can run at once; a grid whose blocks wait for each other has no more.
   virtual Result<int> resident_blocks(const Kernel& kernel, int threads) = 0;
   // Adds it to `stream`, which is this device's. `arguments` is copied. Unavailable where the build has no code of the
   // kernel for this device.
   virtual Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) = 0;
 };
+
+// Is told before an allocation of any device is freed, by the thread that frees it, which holds no lock of the device.
+class ReleaseWatcher {
+ public:
+  virtual ~ReleaseWatcher() = default;
+  virtual void before_release(const std::byte* begin) = 0;
+};
+void add_release_watcher(ReleaseWatcher& watcher);
+void remove_release_watcher(ReleaseWatcher& watcher);
+// By devices.
+void tell_release(const std::byte* begin);
 
 // Whose memory it is, of all devices that this process has used. Any thread.
 PointerFacts facts_of(const void* data);

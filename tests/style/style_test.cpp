@@ -36,7 +36,7 @@ const std::vector<Layer>& layers() {
         "src/device/host_block.hpp"}},
       {"src/base/", {"wreath/"}},
       {"src/fifo/", {"wreath/", "src/base/"}},
-      {"src/fifo/device_segment_memory", {"wreath/", "src/base/", "src/fifo/", "src/device/library_device.hpp"}},
+      {"src/fifo/device_", {"wreath/", "src/base/", "src/fifo/", "src/device/library_device.hpp"}},
       {"src/device/", {"wreath/", "src/base/", "src/device/", "src/topology/nvml.hpp"}},
       {"src/bootstrap/", {"wreath/", "src/base/"}},
       {"src/recorder/", {"wreath/", "src/base/"}},

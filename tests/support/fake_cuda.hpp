@@ -19,6 +19,8 @@ struct FakeCuda {
   void (*lose)(int result);
   // What modules have under `name`; its parameter has `bytes` bytes.
   void (*set_kernel)(const char* name, FakeKernel kernel, std::size_t bytes);
+  // What cuDeviceGetAttribute says of all devices.
+  void (*set_attribute)(int attribute, int value);
   // Memory, mappings, streams and events that were made and not yet freed.
   int (*alive)();
   // The real driver opens no handle in the process that exported it; the test of a handle needs it in one process.
@@ -35,6 +37,7 @@ struct FakeCuda {
     set("fake_cuda_fail", fake.fail);
     set("fake_cuda_lose", fake.lose);
     set("fake_cuda_set_kernel", fake.set_kernel);
+    set("fake_cuda_set_attribute", fake.set_attribute);
     set("fake_cuda_alive", fake.alive);
     set("fake_cuda_other_process", fake.other_process);
     ::dlclose(library);

@@ -31,6 +31,13 @@ inline constexpr int kCudaMultiprocessors = 16;
 inline constexpr int kCudaComputeMajor = 75;
 inline constexpr int kCudaComputeMinor = 76;
 inline constexpr int kCudaDescriptorsSupported = 103;
+inline constexpr int kCudaRdmaFlushOptions = 117;
+inline constexpr int kCudaRdmaOrder = 118;
+inline constexpr int kCudaDmaBufSupported = 124;
+
+// Their values.
+inline constexpr int kCudaRdmaFlushByHost = 1;
+inline constexpr int kCudaRdmaOrderOwner = 100;
 
 // Pointer attributes.
 inline constexpr int kCudaMemoryType = 2;
@@ -56,6 +63,9 @@ inline constexpr int kCudaPinnedAllocation = 1;
 inline constexpr int kCudaAtDevice = 1;
 inline constexpr int kCudaReadWrite = 3;
 inline constexpr int kCudaMinimumGranularity = 0;
+inline constexpr int kCudaDmaBufDescriptor = 1;
+inline constexpr int kCudaFlushCurrent = 0;
+inline constexpr int kCudaFlushToOwner = 100;
 
 struct CudaLocation {
   int type;

@@ -61,10 +61,13 @@ Result<std::unique_ptr<Event>> CudaDevice::make_event(EventUse use) {
   return std::unique_ptr<Event>(*std::move(event));
 }
 
-bool CudaDevice::has(int attribute) const {
+int CudaDevice::value_of(int attribute) const {
   int value = 0;
-  return context_.driver.device_get_attribute(&value, attribute, context_.device) == kCudaSuccess && value != 0;
+  const CudaResult asked = context_.driver.device_get_attribute(&value, attribute, context_.device);
+  return asked == kCudaSuccess ? value : 0;
 }
+
+bool CudaDevice::has(int attribute) const { return value_of(attribute) != 0; }
 
 Status CudaDevice::at_once(std::string_view call, const std::function<CudaResult()>& work) {
   const std::lock_guard lock(mutex_);
@@ -192,6 +195,7 @@ void CudaDevice::free(CudaAddress address, const Entry& entry) {
 
 void CudaDevice::release(std::byte* data, std::size_t) {
   const auto address = reinterpret_cast<CudaAddress>(data);
+  tell_release(data);
   Entry entry{};
   {
     const std::lock_guard lock(mutex_);

@@ -29,6 +29,8 @@ class CudaDevice final : public LibraryDevice {
   Status reaches(const EndpointDevice& other) const override;
   Status let_use(const void* data, LibraryDevice& reader) override;
   std::byte* address_in_kernels(const std::byte* data) const override { return const_cast<std::byte*>(data); }
+  Result<DmaBuf> dma_buf(const std::byte* begin) override;
+  Status flush_adapter_writes() override;
   Status store(std::uint32_t& word, std::uint32_t value) override;
   Status store(const std::byte*& word, const std::byte* value) override;
   Status copy_in_kernels(void* target, const void* source, std::size_t bytes) override;
@@ -58,6 +60,7 @@ class CudaDevice final : public LibraryDevice {
   // Frees what keep() was given.
   void free(CudaAddress address, const Entry& entry);
   bool has(int attribute) const;
+  int value_of(int attribute) const;  // 0 where the driver does not know it
   Error refused(const Error& error, std::size_t bytes) const;
   // Work in `copies_`, done on return.
   Status at_once(std::string_view call, const std::function<CudaResult()>& work);

@@ -75,6 +75,8 @@ void find_sharing(Finder& find, CudaFunctions& functions) {
   find("cuMemExportToShareableHandle", functions.mem_export_to_shareable_handle);
   find("cuMemImportFromShareableHandle", functions.mem_import_from_shareable_handle);
   find("cuMemRetainAllocationHandle", functions.mem_retain_allocation_handle);
+  find("cuMemGetHandleForAddressRange", functions.mem_get_handle_for_address_range);
+  find("cuFlushGPUDirectRDMAWrites", functions.flush_gpu_direct_rdma_writes);
   find("cuIpcGetMemHandle", functions.ipc_get_mem_handle);
   find("cuIpcOpenMemHandle", functions.ipc_open_mem_handle);
   find("cuIpcCloseMemHandle", functions.ipc_close_mem_handle);

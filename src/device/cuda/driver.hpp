@@ -52,6 +52,9 @@ struct CudaFunctions {
   CudaResult (*mem_export_to_shareable_handle)(void* handle, CudaAllocation, int type, unsigned long long flags);
   CudaResult (*mem_import_from_shareable_handle)(CudaAllocation*, void* handle, int type);
   CudaResult (*mem_retain_allocation_handle)(CudaAllocation*, void* address);
+  CudaResult (*mem_get_handle_for_address_range)(void* handle, CudaAddress, std::size_t bytes, int type,
+                                                 unsigned long long flags);
+  CudaResult (*flush_gpu_direct_rdma_writes)(int target, int scope);
   CudaResult (*ipc_get_mem_handle)(CudaIpcHandle*, CudaAddress);
   CudaResult (*ipc_open_mem_handle)(CudaAddress*, CudaIpcHandle, unsigned flags);
   CudaResult (*ipc_close_mem_handle)(CudaAddress);

@@ -105,6 +105,35 @@ Status CudaDevice::copy_in_kernels(void* target, const void* source, std::size_t
   });
 }
 
+// ---- memory that adapters reach ----
+
+Result<DmaBuf> CudaDevice::dma_buf(const std::byte* begin) {
+  if (!has(kCudaDmaBufSupported)) {
+    return Error{ErrorCode::Unavailable, fmt::format("{} has no dma-buf of its memory", context_.name)};
+  }
+  const CudaPointer facts = ask_pointer(context_.driver, begin);
+  int descriptor = -1;
+  const CudaResult given = with_context(context_, [&] {
+    return context_.driver.mem_get_handle_for_address_range(&descriptor, reinterpret_cast<CudaAddress>(facts.begin),
+                                                            facts.bytes, kCudaDmaBufDescriptor, 0);
+  });
+  if (const Status status = context_.check(given, "cuMemGetHandleForAddressRange"); !status) {
+    return Error{ErrorCode::Unavailable, status.error().message};
+  }
+  return DmaBuf{Fd(descriptor), 0, facts.bytes};
+}
+
+Status CudaDevice::flush_adapter_writes() {
+  if (value_of(kCudaRdmaOrder) >= kCudaRdmaOrderOwner) return {};
+  if ((value_of(kCudaRdmaFlushOptions) & kCudaRdmaFlushByHost) == 0) {
+    return Error{ErrorCode::Unavailable,
+                 fmt::format("{} neither orders the writes of adapters nor flushes them", context_.name)};
+  }
+  const CudaResult flushed = with_context(
+      context_, [&] { return context_.driver.flush_gpu_direct_rdma_writes(kCudaFlushCurrent, kCudaFlushToOwner); });
+  return context_.check(flushed, "cuFlushGPUDirectRDMAWrites");
+}
+
 // ---- memory of several processes ----
 
 bool CudaDevice::is_exportable(const void* begin) const {

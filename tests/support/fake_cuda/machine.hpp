@@ -53,7 +53,8 @@ struct Machine {
   CudaAllocation next_allocation = 1;
   std::uint64_t next_range = 0;
   std::map<std::string, FakeFunction> kernels;
-  std::map<std::string, std::pair<int, int>> failures;  // by function: result, times
+  std::map<std::string, std::pair<int, int>> failures;   // by function: result, times
+  std::map<int, int> attributes = {{117, 1}, {124, 1}};  // of devices, beside what cuDeviceGetAttribute says itself
   std::atomic<int> lost{0};
   std::atomic<int> alive{0};
   bool other_process = false;

@@ -71,6 +71,7 @@ void fake_cuda_set_kernel(const char* name, void (*kernel)(unsigned, unsigned, v
   const std::lock_guard lock(machine().mutex);
   machine().kernels[name] = {kernel, bytes};
 }
+void fake_cuda_set_attribute(int attribute, int value) { machine().attributes[attribute] = value; }
 int fake_cuda_alive() { return machine().alive; }
 void fake_cuda_other_process(int is) { machine().other_process = is != 0; }
 
@@ -105,6 +106,9 @@ CudaResult cuDeviceGetPCIBusId(char* name, int length, int device) {
   return kCudaSuccess;
 }
 CudaResult cuDeviceGetAttribute(int* value, int attribute, int) {
+  if (const auto set = machine().attributes.find(attribute); set != machine().attributes.end()) {
+    return *value = set->second, asked_for("cuDeviceGetAttribute");
+  }
   *value = attribute == kCudaMultiprocessors ? 4
            : attribute == kCudaComputeMajor  ? 9
                                              : attribute == kCudaDescriptorsSupported;
@@ -302,6 +306,20 @@ CudaResult cuMemRetainAllocationHandle(CudaAllocation* handle, void* address) {
   all.allocations[*handle] = {::fcntl(mapped.descriptor, F_DUPFD_CLOEXEC, 0), 0, mapped.device};
   ++all.alive;
   return kCudaSuccess;
+}
+// Of memory that cuMemCreate made: its memfd.
+CudaResult cuMemGetHandleForAddressRange(void* out, CudaAddress address, std::size_t, int type, unsigned long long) {
+  if (current.empty()) return kCudaInvalidContext;
+  if (const CudaResult result = asked_for("cuMemGetHandleForAddressRange"); result != kCudaSuccess) return result;
+  const std::lock_guard lock(machine().mutex);
+  const auto found = machine().mapped.find(address);
+  if (found == machine().mapped.end() || type != kCudaDmaBufDescriptor) return kCudaInvalidValue;
+  *static_cast<int*>(out) = ::fcntl(machine().allocations[found->second].descriptor, F_DUPFD_CLOEXEC, 0);
+  return kCudaSuccess;
+}
+CudaResult cuFlushGPUDirectRDMAWrites(int, int scope) {
+  if (current.empty() || scope != kCudaFlushToOwner) return kCudaInvalidContext;
+  return asked_for("cuFlushGPUDirectRDMAWrites");
 }
 CudaResult cuIpcGetMemHandle(CudaIpcHandle* handle, CudaAddress address) {
   const std::lock_guard lock(machine().mutex);

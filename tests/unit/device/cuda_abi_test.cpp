@@ -31,6 +31,14 @@ static_assert(kCudaMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(kCudaComputeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 static_assert(kCudaComputeMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 static_assert(kCudaDescriptorsSupported == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+static_assert(kCudaRdmaFlushOptions == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS);
+static_assert(kCudaRdmaOrder == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
+static_assert(kCudaDmaBufSupported == CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
+static_assert(kCudaRdmaFlushByHost == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
+static_assert(kCudaRdmaOrderOwner == CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER);
+static_assert(kCudaDmaBufDescriptor == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
+static_assert(kCudaFlushCurrent == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX);
+static_assert(kCudaFlushToOwner == CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
 static_assert(kCudaMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 static_assert(kCudaBufferId == CU_POINTER_ATTRIBUTE_BUFFER_ID);
 static_assert(kCudaIsManaged == CU_POINTER_ATTRIBUTE_IS_MANAGED);
@@ -112,6 +120,8 @@ SAME(mem_get_allocation_granularity, PFN_cuMemGetAllocationGranularity_v10020);
 SAME(mem_export_to_shareable_handle, PFN_cuMemExportToShareableHandle_v10020);
 SAME(mem_import_from_shareable_handle, PFN_cuMemImportFromShareableHandle_v10020);
 SAME(mem_retain_allocation_handle, PFN_cuMemRetainAllocationHandle_v11000);
+SAME(mem_get_handle_for_address_range, PFN_cuMemGetHandleForAddressRange_v11070);
+SAME(flush_gpu_direct_rdma_writes, PFN_cuFlushGPUDirectRDMAWrites_v11030);
 SAME(ipc_get_mem_handle, PFN_cuIpcGetMemHandle_v4010);
 SAME(ipc_open_mem_handle, PFN_cuIpcOpenMemHandle_v11000);
 SAME(ipc_close_mem_handle, PFN_cuIpcCloseMemHandle_v4010);
@@ -143,7 +153,7 @@ SAME(occupancy_max_active_blocks_per_multiprocessor, PFN_cuOccupancyMaxActiveBlo
 SAME(launch_kernel, PFN_cuLaunchKernel_v4000);
 #undef SAME
 
-constexpr int kChecked = 65;
+constexpr int kChecked = 67;
 
 // What is declared in driver.hpp and not checked here would show.
 TEST(CudaAbi, IsCudaHeadersOwn) { EXPECT_EQ(sizeof(CudaFunctions), kChecked * sizeof(void*)); }

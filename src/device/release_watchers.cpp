@@ -1,0 +1,39 @@
+// Who is told before memory of a device is freed.
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "src/device/library_device.hpp"
+
+namespace wreath {
+namespace {
+
+struct Watchers {
+  std::mutex mutex;
+  std::vector<ReleaseWatcher*> all;
+};
+
+// Reachable until the process ends: late objects still free memory.
+Watchers& watchers() {
+  static Watchers* const instance = new Watchers;  // NOLINT(cppcoreguidelines-*): never deleted
+  return *instance;
+}
+
+}  // namespace
+
+void add_release_watcher(ReleaseWatcher& watcher) {
+  const std::lock_guard lock(watchers().mutex);
+  watchers().all.push_back(&watcher);
+}
+
+void remove_release_watcher(ReleaseWatcher& watcher) {
+  const std::lock_guard lock(watchers().mutex);
+  std::erase(watchers().all, &watcher);
+}
+
+void tell_release(const std::byte* begin) {
+  const std::lock_guard lock(watchers().mutex);
+  for (ReleaseWatcher* const watcher : watchers().all) watcher->before_release(begin);
+}
+
+}  // namespace wreath
