@@ -32,10 +32,10 @@ struct Place {
 
 Device& first_cuda() { return *cuda_device(0).value(); }
 
+// The host device's are tested where there is no CUDA.
 std::vector<Place> places() {
-  std::vector<Place> all = {{"host", host_device, MemoryUse::Plain, 1'000}};
-  if (cuda_devices()) all.push_back({"cuda", first_cuda, MemoryUse::Pinned, 50});
-  return all;
+  if (cuda_devices()) return {{"cuda", first_cuda, MemoryUse::Pinned, 50}};
+  return {{"host", host_device, MemoryUse::Plain, 1'000}};
 }
 
 // A stream with two buffers, and what is copied to and from them.
