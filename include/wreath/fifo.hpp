@@ -98,6 +98,7 @@ struct RecvFifo {
   Landing* landing = nullptr;              // null: no pump
   const Counter* owner_aborted = nullptr;  // the producer's; null where slots are never references
   const ProcessMemory* process = nullptr;  // the producer's; null: its memory cannot be read
+  const Landing* pulled = nullptr;         // of blocks of a device: where the host puts messages of kPeerAddress
   std::uint32_t next = 0;
   std::uint32_t slot_count = 0;
   std::uint16_t lane = 0;

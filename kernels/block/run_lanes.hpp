@@ -20,8 +20,9 @@ namespace wreath {
 // memory by reference, until its readers are done. `operation` is complete: call, plan and conversions, without
 // single_copy_bytes. All its pointers and `lanes` are reachable from the device, and aligned to elements; all blocks
 // run at once, since lanes wait for each other. A lane that is neither done nor at fault gave up: *stop was not zero,
-// nothing moved for stall_ns (0: never), or look_limit looks in a row found nothing to do (0: any number). A grid of
-// the same `lanes` goes on where they stopped; with look_limit = 1 none ever waits, and grids need not run at once. Of
+// nothing moved for stall_ns (0: never), in any lane where `moved` tells, or look_limit looks in a row found nothing to
+// do (0: any number). A grid of the same `lanes` goes on where they stopped; with look_limit = 1 none ever waits, and
+// grids need not run at once. Of
 // `arithmetic`, combine is not used.
 struct LaneRun {
   Arithmetic arithmetic;
@@ -30,6 +31,8 @@ struct LaneRun {
   const std::uint32_t* stop;
   std::uint64_t stall_ns;
   std::uint32_t look_limit;
+  Counter* moved = nullptr;  // of each block: what it has done so far, for the host and the other blocks; null: untold
+  std::uint32_t blocks = 0;  // of `moved`
 };
 
 // What the threads of a block share.
@@ -123,14 +126,17 @@ template <typename Block>
 class Patience {
  public:
   WREATH_HOST_DEVICE Patience(Block& block, const LaneRun& run) : block_(block), run_(run) {}
-  WREATH_HOST_DEVICE void moved() { waits_ = 0; }
+  WREATH_HOST_DEVICE void moved() {
+    waits_ = 0;
+    if (run_.moved != nullptr) store_relaxed(run_.moved[block_.block()].value, ++own_);
+  }
   WREATH_HOST_DEVICE bool wait() {
     if (waits_ + 1 == run_.look_limit) return false;
     constexpr std::uint32_t kLooks = 64;
     if (run_.stall_ns != 0 && waits_ % kLooks == 0) {
       const std::uint64_t now = block_.clock_ns();
-      if (waits_ == 0) since_ns_ = now;
-      if (now - since_ns_ > run_.stall_ns) return false;
+      if (waits_ == 0) begin(now);
+      if (now - since_ns_ > run_.stall_ns && !others_moved(now)) return false;
     }
     ++waits_;
     block_.pause();
@@ -139,8 +145,25 @@ class Patience {
   WREATH_HOST_DEVICE bool stopped() const { return load_relaxed(*run_.stop) != 0; }
 
  private:
+  WREATH_HOST_DEVICE void begin(std::uint64_t now) {
+    since_ns_ = now;
+    seen_ = all_moved();
+  }
+  WREATH_HOST_DEVICE bool others_moved(std::uint64_t now) {
+    const std::uint32_t before = seen_;
+    begin(now);
+    return seen_ != before;
+  }
+  WREATH_HOST_DEVICE std::uint32_t all_moved() const {
+    std::uint32_t all = 0;
+    for (std::uint32_t i = 0; i < run_.blocks; ++i) all += load_relaxed(run_.moved[i].value);
+    return all;
+  }
+
   Block& block_;
   const LaneRun& run_;
+  std::uint32_t own_ = 0;
+  std::uint32_t seen_ = 0;  // all_moved() at since_ns_
   std::uint32_t waits_ = 0;
   std::uint64_t since_ns_ = 0;
 };

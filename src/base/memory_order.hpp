@@ -25,6 +25,10 @@ __device__ inline T load_relaxed(const T& word) {
   return cuda::atomic_ref<T, cuda::thread_scope_system>(const_cast<T&>(word)).load(cuda::memory_order_relaxed);
 }
 template <typename T>
+__device__ inline void store_relaxed(T& word, T value) {
+  cuda::atomic_ref<T, cuda::thread_scope_system>(word).store(value, cuda::memory_order_relaxed);
+}
+template <typename T>
 __device__ inline void store_release(T& word, T value) {
   cuda::atomic_ref<T, cuda::thread_scope_system>(word).store(value, cuda::memory_order_release);
 }
@@ -51,6 +55,10 @@ WREATH_HOST_DEVICE inline T load_acquire(const T& word) {
 template <typename T>
 WREATH_HOST_DEVICE inline T load_relaxed(const T& word) {
   return std::atomic_ref<T>(const_cast<T&>(word)).load(std::memory_order_relaxed);
+}
+template <typename T>
+WREATH_HOST_DEVICE inline void store_relaxed(T& word, T value) {
+  std::atomic_ref<T>(word).store(value, std::memory_order_relaxed);
 }
 template <typename T>
 WREATH_HOST_DEVICE inline void store_release(T& word, T value) {

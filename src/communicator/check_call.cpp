@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "src/device/refuse_cuda.hpp"
+#include "src/device/call_memory.hpp"
 #include "src/schedule/geometry.hpp"
 
 namespace wreath {
@@ -264,8 +264,7 @@ bool uses_output(Collective collective, Rank root, Rank me) noexcept {
 
 Status check_call(const Call& call, bool varying, Place place) {
   WREATH_TRY(check_words(call, place));
-  WREATH_TRY(check_host_memory("input", call.input));
-  WREATH_TRY(check_host_memory("output", call.output));
+  WREATH_TRY(check_call_memory({"input", call.input}, {"output", call.output}, call.stream));
   if (plainly_right(call, varying)) return {};
   if (varying) WREATH_TRY(check_tables(call, place));
   const Extent input(call, Buffer::Input, place);

@@ -16,9 +16,11 @@ namespace {
 
 constexpr int kStepsARound = 16;
 constexpr std::size_t kReferenceBytes = std::size_t{2} << 20;  // smaller buffers: pulling a line just written is dear
-constexpr int kSleepMs = 50;
-constexpr std::uint32_t kRoundsALook = 64;   // idle rounds between looks at the clock
-constexpr std::uint32_t kCrowdedPauses = 2;  // one takes 20 to 70 ns, a yield to another rank 400
+constexpr std::int64_t kSleepNs = 50'000'000;
+constexpr std::int64_t kSleepBesideBlocksNs = 1'000'000;  // they wake no peer,
+constexpr std::int64_t kSleepToCarryNs = 50'000;          // and move no wire
+constexpr std::uint32_t kRoundsALook = 64;                // idle rounds between looks at the clock
+constexpr std::uint32_t kCrowdedPauses = 2;               // one takes 20 to 70 ns, a yield to another rank 400
 constexpr std::uint32_t kCrowdedYields = 30;
 constexpr std::uint32_t kSmallLooks = 200;
 constexpr std::uint32_t kLeastYields = 8;  // pumps put off what they owe for some rounds, but not for a sleep
@@ -53,17 +55,20 @@ Launch Engine::bind(const Operation& operation, Plan& plan) {
   state.buffers[static_cast<int>(Buffer::Output)] = call.output;
   state.signature = operation.signature;
   state.epoch = shape_.epoch;
-  name_regions(state, call, cut.parts);
+  measure_buffers(launch, call, cut.parts);
   return launch;
 }
 
-// Large buffers in memory that peers can map are read where they are.
-void Engine::name_regions(OperationState& state, const Call& call, std::uint32_t parts) {
+// How far they reach; large ones in memory that peers can map are read where they are.
+void Engine::measure_buffers(Launch& launch, const Call& call, std::uint32_t parts) {
+  OperationState& state = launch.state;
   for (const Buffer buffer : {Buffer::Input, Buffer::Output}) {
     const PartTable& table = buffer == Buffer::Input ? state.geometry.input : state.geometry.output;
     const std::uint64_t elements =
         span_of(table, holds_one_block(call.collective, buffer) ? PartRange{static_cast<std::uint32_t>(rank()), 1}
                                                                 : PartRange{0, parts});
+    launch.spans[static_cast<std::size_t>(buffer)] = elements * size_of(call.dtype);
+    launch.table_parts[static_cast<std::size_t>(buffer)] = parts;
     name_region(state, buffer, elements * size_of(call.dtype));
     if (buffer == Buffer::Output) state.streams_output = streams(elements * size_of(call.dtype));
   }
@@ -82,7 +87,7 @@ void Engine::name_region(OperationState& state, Buffer buffer, std::size_t bytes
 }
 
 Result<Launch> Engine::launch_of(Operation& operation) {
-  if (operation.own) return operation.own->launch();
+  if (operation.own) return operation.own->launch(operation.memory, staged_);
   auto plan = plans_->find(operation.choice, operation.call.root);
   if (!plan) return plan.error();
   const Launch launch = bind(operation, **plan);
@@ -98,22 +103,26 @@ StraightLoop Engine::loop_of(Collective collective, const Choice& choice) const 
   return find_straight(collective, choice.algorithm == nullptr ? "" : choice.algorithm->name);
 }
 
-void Engine::start_small(const Operation& operation) {
-  const Call& call = operation.call;
+Status Engine::start_small(const Operation& operation) {
+  Call call = operation.call;
+  if (operation.memory.on_device) WREATH_TRY(stage(call, staged_));
   SmallCall small{
       call.collective,    call.root, call.input, call.output, call.count, call.count * size_of(call.dtype), {},
       operation.signature};
   if (reduces(call.collective)) small.arithmetic = arithmetic(call.dtype, call.reduction, ranks());
   small_.start(small);
+  return {};
 }
 
 // False: must wait for readers of an earlier operation.
 Result<bool> Engine::start_operation(Operation& operation) {
+  operation.memory = memory_of(operation);
   if (operation.choice.small) {
     operation.started = true;
-    start_small(operation);
+    WREATH_TRY(start_small(operation));
     return true;
   }
+  choose_executor(operation);
   auto launch = launch_of(operation);
   if (!launch) return launch.error();
   const Collective collective = operation.own ? Collective::Exchange : operation.call.collective;
@@ -122,7 +131,7 @@ Result<bool> Engine::start_operation(Operation& operation) {
   operation.started = true;
   if (trace_ != nullptr) trace_->begin_call(recorder_.find(operation.record).value_or(CallRecord{}), now_ns());
   lanes_.set_straight({loop_of(collective, operation.choice), ranks(), rank()});
-  lanes_.start(*launch->plan, launch->state, {launch->arithmetic, copy_kernels()}, launch->resident);
+  WREATH_TRY(start_lanes(operation, *launch));
   WREATH_TRY(links_->announce(*control_));
   recorder_.running(operation.record);
   return true;
@@ -136,7 +145,13 @@ Advance Engine::advance_small() {
 }
 
 Advance Engine::advance(Operation& operation) {
-  return operation.choice.small ? advance_small() : lanes_.run(kStepsARound);
+  if (operation.choice.small) return advance_small();
+  if (flying_ == nullptr) return lanes_.run(kStepsARound);
+  const auto advanced = flying_->run();
+  if (advanced) return *advanced;
+  fail(advanced.error().code, advanced.error().failed_rank < 0 ? rank() : advanced.error().failed_rank,
+       advanced.error().message);
+  return Advance::Blocked;
 }
 
 bool Engine::pump(Operation& operation, bool expecting) {
@@ -168,6 +183,7 @@ void Engine::wake_peers() {
 
 Engine::Round Engine::drive_round() {
   if (failed_.load(std::memory_order_acquire)) {
+    if (!end_blocks()) return Round::Blocked;
     return finish_all() ? Round::Moved : Round::Nothing;
   }
   Operation* operation = front();
@@ -193,6 +209,11 @@ Engine::Round Engine::drive_round() {
   if (advanced == Advance::Failed) on_fault(*operation);
   if (advanced != Advance::Blocked && !operation->choice.small) wake_peers();
   if (advanced == Advance::Done && wires_idle()) {
+    if (const Status given = staged_.give_back(); !given) {
+      fail(given.error().code, rank(), given.error().message);
+      return Round::Moved;
+    }
+    flying_ = nullptr;
     finish(*operation, std::nullopt);
     return Round::Moved;
   }
@@ -256,6 +277,7 @@ bool Engine::finish_all() {
 std::optional<Rank> Engine::waiting_for(const Operation& operation) const {
   if (!operation.started) return std::nullopt;
   if (operation.choice.small) return small_.waiting_for();
+  if (flying_ != nullptr) return flying_->waiting_for();
   const FifoEnd* end = lanes_.waiting_for();
   return end == nullptr ? std::nullopt : std::optional(end->peer);
 }
@@ -332,7 +354,10 @@ void Engine::sleep() {
       const Link& link = *links_->link(peer);
       polled_.push_back({link.descriptor(), static_cast<short>(link.send_blocked() ? POLLIN | POLLOUT : POLLIN), 0});
     }
-    ::poll(polled_.data(), polled_.size(), kSleepMs);
+    const bool carries = flying_ != nullptr && !links_->wired().empty();
+    const std::int64_t ns = flying_ == nullptr ? kSleepNs : carries ? kSleepToCarryNs : kSleepBesideBlocksNs;
+    const timespec longest{0, ns};
+    ::ppoll(polled_.data(), polled_.size(), &longest, nullptr);
   }
   segment.end_sleep();
 }

@@ -166,6 +166,7 @@ void Engine::prepare_placement() {
 
 Engine::~Engine() {
   if (progress_) progress_->remove(*this);
+  grids_.clear();  // while they may ring
 }
 
 // Drives until at most `left` calls are queued, the communicator failed or the time is over.
@@ -276,10 +277,11 @@ Status Engine::end_work(std::string_view call) {
   };
   bool ended = stopped([&] { return try_token(); });
   if (ended) {
-    static_cast<void>(finish_all());
+    ended = stopped([&] { return end_blocks(); });
+    if (ended) static_cast<void>(finish_all());
     release_token();
     std::unique_lock alone(alone_, std::defer_lock);
-    ended = stopped([&] { return alone.try_lock(); });
+    ended = ended && stopped([&] { return alone.try_lock(); });
   }
   if (ended) return {};
   return Error{ErrorCode::Timeout,

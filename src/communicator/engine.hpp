@@ -11,6 +11,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -22,6 +23,7 @@
 #include "src/communicator/call_gate.hpp"
 #include "src/communicator/control.hpp"
 #include "src/communicator/exchange_log.hpp"
+#include "src/communicator/lane_grid.hpp"
 #include "src/communicator/links.hpp"
 #include "src/communicator/operation.hpp"
 #include "src/communicator/options.hpp"
@@ -29,6 +31,7 @@
 #include "src/communicator/plans.hpp"
 #include "src/communicator/progress.hpp"
 #include "src/communicator/repeated_call.hpp"
+#include "src/communicator/staged_buffers.hpp"
 #include "src/communicator/trace.hpp"
 #include "src/communicator/watch.hpp"
 #include "src/communicator/wire_counter.hpp"
@@ -164,14 +167,21 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Operation* front();
   Round drive_round();
   Result<bool> start_operation(Operation& operation);
-  void start_small(const Operation& operation);
+  Status start_small(const Operation& operation);
+  CallMemory memory_of(const Operation& operation) const;
+  void choose_executor(Operation& operation);
+  LaneGrid* grid_of(LibraryDevice& device);
+  Status stage(Call& call, StagedBuffers& staged) const;
+  Status stage(Launch& launch);
+  Status start_lanes(Operation& operation, Launch& launch);
+  bool end_blocks();
   Advance advance_small();
   Advance spin_small();
   std::uint64_t run_pair(Exchange& exchange);
   Result<Launch> launch_of(Operation& operation);
   StraightLoop loop_of(Collective collective, const Choice& choice) const;
   Launch bind(const Operation& operation, Plan& plan);
-  void name_regions(OperationState& state, const Call& call, std::uint32_t parts);
+  void measure_buffers(Launch& launch, const Call& call, std::uint32_t parts);
   Advance advance(Operation& operation);
   bool pump(Operation& operation, bool expecting);
   bool wires_idle() const;
@@ -216,7 +226,11 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::vector<const Counter*> sleeping_;  // of mapped peers, by rank
   std::vector<pollfd> polled_;            // by the driver that sleeps
   SmallExchange small_;
-  LaneScheduler lanes_;  // of the first operation
+  LaneScheduler lanes_;                                        // of the first operation
+  std::map<LibraryDevice*, std::unique_ptr<LaneGrid>> grids_;  // null: its blocks cannot run lanes
+  LaneGrid* flying_ = nullptr;                                 // who runs the lanes in blocks; null: the host does
+  StagedBuffers staged_;                                       // of the first operation
+  bool told_copies_ = false;
   WireCounter wire_;
   FlightRecorder recorder_;
   ExchangeLog exchange_log_;

@@ -5,8 +5,8 @@
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
 #include "src/communicator/exchange_operation.hpp"
+#include "src/device/call_memory.hpp"
 #include "src/device/library_stream.hpp"
-#include "src/device/refuse_cuda.hpp"
 
 namespace wreath {
 namespace {
@@ -87,14 +87,18 @@ bool Engine::is_trivial(const Operation& operation) const {
 
 // Does what a trivial operation does; why not, where it cannot.
 std::optional<Error> Engine::finish_alone(const Operation& operation) {
-  const Call& call = operation.call;
+  Call call = operation.call;
   const bool nothing = !call.varying() && call.count == 0;
   if (!nothing && ranks() > 1) {  // not served: alike on all ranks
     const Error error = no_row(tuning_, query_of(call, elements_of(call), ranks()));
     return Error{error.code, fmt::format("{}: {}: {}", identity_, call_text(), error.message), rank()};
   }
-  if (!nothing && call.collective != Collective::Barrier) move_alone(call);
-  return std::nullopt;
+  if (nothing || call.collective == Collective::Barrier) return std::nullopt;
+  StagedBuffers copies;  // another thread may be driving
+  if (const Status staged = stage(call, copies); !staged) return staged.error();
+  move_alone(call);
+  const Status given = copies.give_back();
+  return given ? std::nullopt : std::optional(given.error());
 }
 
 // Calls that need no peer are over at once. After an abort nobody touches buffers any more.
@@ -149,7 +153,7 @@ std::optional<Status> Engine::run_again(const Call& call) {
   if (index >= repeated_.size() || call.count > kSmallMessageBytes || !gate_.try_quick()) return std::nullopt;
   const RepeatedCall& last = repeated_[index];
   const bool free = queued_.load(std::memory_order_acquire) == 0 && !failed_.load(std::memory_order_acquire);
-  const bool of_host = check_host_memory("input", call.input) && check_host_memory("output", call.output);
+  const bool of_host = device_of(call.input) == nullptr && device_of(call.output) == nullptr;
   if (!free || !of_host || trace_ != nullptr || !last.is(call)) {
     release_token();
     return std::nullopt;
@@ -157,8 +161,8 @@ std::optional<Status> Engine::run_again(const Call& call) {
   const std::uint64_t number = ++entered_;
   const std::uint32_t signature = signature_of(call, call.count, membership_.communicator, number);
   SmallCall small = last.small();
-  small.input = call.input == nullptr ? barrier_bytes_.data() : reachable(call.input, 1);
-  small.output = call.output == nullptr ? barrier_bytes_.data() + 1 : reachable(call.output, 1);
+  small.input = call.input == nullptr ? barrier_bytes_.data() : call.input;
+  small.output = call.output == nullptr ? barrier_bytes_.data() + 1 : call.output;
   small.signature = signature;
   small_.start(small);
   const std::uint64_t record = recorder_.enter(last.record(), number);  // while the message is on its way

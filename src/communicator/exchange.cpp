@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <span>
 
+#include "src/device/call_memory.hpp"
+
 namespace wreath {
 namespace {
 
@@ -139,7 +141,26 @@ void put_in_order(const ExchangeMessages& messages, Rank me, int ranks, std::vec
 
 }  // namespace
 
+namespace {
+
+// One device has all that is no memory of the host.
+Status check_one_device(const ExchangeMessages& messages) {
+  CallBuffer first{};
+  for (const Direction direction : {Direction::Send, Direction::Receive}) {
+    for (const ExchangeMessage& message : messages.of(direction)) {
+      if (message.count == 0 || device_of(message.data) == nullptr) continue;
+      const CallBuffer buffer{direction == Direction::Send ? "input" : "output", message.data};
+      if (first.data == nullptr) first = buffer;
+      WREATH_TRY(check_call_memory(first, buffer, nullptr));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Status check_messages(const ExchangeMessages& messages, Rank me) {
+  WREATH_TRY(check_one_device(messages));
   WREATH_TRY(check_own(messages, me));
   return check_overlap(messages);
 }

@@ -7,6 +7,8 @@
 
 #include "src/base/hash.hpp"
 #include "src/communicator/engine.hpp"
+#include "src/communicator/staged_buffers.hpp"
+#include "src/device/call_memory.hpp"
 #include "src/fifo/access.hpp"
 
 namespace wreath {
@@ -53,9 +55,40 @@ std::uint64_t Exchange::record(FlightRecorder& recorder) const {
   return key;
 }
 
-Result<Launch> Exchange::launch() {
+CallMemory Exchange::memory() const {
+  CallMemory memory;
+  for (const Direction direction : {Direction::Send, Direction::Receive}) {
+    for (const ExchangeMessage& message : messages_.of(direction)) {
+      if (message.count > 0) memory.add(message.data);
+    }
+  }
+  return memory;
+}
+
+// Fills placed_, where the addresses are others.
+Status Exchange::place(const CallMemory& memory, StagedBuffers& staged) {
+  placed_ = {};
+  if (!memory.on_device) return {};
+  staged.clear();
+  if (!memory.by_blocks) {
+    for (const ExchangeMessage& message : messages_.sends) staged.add(message.data, message.bytes(), false);
+    for (const ExchangeMessage& message : messages_.receives) staged.add(message.data, message.bytes(), true);
+    WREATH_TRY(staged.bring());
+  }
+  placed_ = messages_;
+  for (std::vector<ExchangeMessage>* messages : {&placed_.sends, &placed_.receives}) {
+    for (ExchangeMessage& message : *messages) {
+      if (message.count == 0) continue;
+      message.data = memory.by_blocks ? memory.device->address_in_kernels(message.data) : staged.at(message.data);
+    }
+  }
+  return {};
+}
+
+Result<Launch> Exchange::launch(const CallMemory& memory, StagedBuffers& staged) {
   const FifoShape& shape = engine_.shape();
-  if (plan_exchange(messages_, engine_.rank(), engine_.ranks(), shape.slot_bytes, plan_)) {
+  WREATH_TRY(place(memory, staged));
+  if (plan_exchange(memory.on_device ? placed_ : messages_, engine_.rank(), engine_.ranks(), shape.slot_bytes, plan_)) {
     WREATH_TRY(bind_fifos(engine_.links(), plan_.bound));
   }
   for (const Direction direction : {Direction::Send, Direction::Receive}) {
@@ -76,6 +109,9 @@ Result<Launch> Exchange::launch() {
   state.input_signatures = signatures_[static_cast<std::size_t>(Direction::Send)].data();
   state.output_signatures = signatures_[static_cast<std::size_t>(Direction::Receive)].data();
   state.epoch = shape.epoch;
+  launch.spans = {plan_.input.span, plan_.output.span};
+  launch.table_parts = {static_cast<std::uint32_t>(messages_.sends.size()),
+                        static_cast<std::uint32_t>(messages_.receives.size())};
   engine_.name_region(state, Buffer::Input, plan_.input.span);
   state.streams_output = engine_.streams(plan_.output.span);
   return launch;
@@ -91,6 +127,7 @@ Exchange::Pair Exchange::pair() {
   const auto fits = [&](const std::vector<ExchangeMessage>& messages) {
     if (messages.empty()) return true;
     const ExchangeMessage& only = messages.front();
+    if (device_of(only.data) != nullptr) return false;
     const std::uint64_t most = std::min<std::uint64_t>(kSmallMessageBytes, engine_.shape().slot_bytes);
     return messages.size() == 1 && only.count > 0 && only.bytes() <= most && only.peer != engine_.rank() &&
            engine_.links().link(only.peer)->mapped() != nullptr;

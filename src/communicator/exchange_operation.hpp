@@ -33,18 +33,21 @@ class Exchange final : public OwnPlan {
 
   void enter() override;
   std::uint64_t record(FlightRecorder& recorder) const override;
-  Result<Launch> launch() override;
+  Result<Launch> launch(const CallMemory& memory, StagedBuffers& staged) override;
+  CallMemory memory() const override;
   std::uint64_t first_number(const Question& question) const override;
   std::string describe() const override;
   std::vector<Question> questions(const LaneScheduler& lanes) const override;
 
  private:
+  Status place(const CallMemory& memory, StagedBuffers& staged);
   Question question(const Step& step) const;
   std::uint32_t signature(Direction direction, const ExchangeMessage& message) const;
 
   Engine& engine_;
   ExchangeMessages messages_;
-  ExchangePlan plan_;                                     // of the last messages
+  ExchangeMessages placed_;  // the same at the addresses of those who move them; empty: these are the messages' own
+  ExchangePlan plan_;        // of the last messages
   std::array<std::vector<std::uint32_t>, 2> signatures_;  // by Direction
 };
 

@@ -10,7 +10,7 @@
 
 #include "src/communicator/progress.hpp"
 #include "src/communicator/question.hpp"
-#include "src/device/device_memory.hpp"
+#include "src/device/library_device.hpp"
 #include "src/executor/host.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/call.hpp"
@@ -31,7 +31,24 @@ struct Launch {
   std::size_t resident = LaneScheduler::kAllResident;
   std::uint64_t bytes = 0;  // of the call: bytes_of(); of an own plan, all that is sent
   bool sends_only = false;  // an own plan that receives nothing
+  // Of Input and Output: entries of the tables of their parts, and bytes from the buffer's start to the last part's
+  // end.
+  std::array<std::uint32_t, 2> table_parts{};
+  std::array<std::uint64_t, 2> spans{};
 };
+
+// Where the buffers of an operation are.
+struct CallMemory {
+  LibraryDevice* device = nullptr;  // whose it is
+  bool on_device = false;
+  bool on_host = false;
+  bool by_blocks = false;  // the device's blocks run the lanes; else the host does, on copies of what is a device's
+
+  // Of no buffer at null.
+  void add(const void* data);
+};
+
+class StagedBuffers;
 
 // A plan that is made for one operation alone: the sends and receives of a group. Such an operation takes its turn
 // among the calls but has no number: peers match its messages by their own. Its FIFOs are of kExchangeLane.
@@ -43,7 +60,10 @@ class OwnPlan {
   // Then: writes them down. Returns the flight recorder's key.
   virtual std::uint64_t record(FlightRecorder& recorder) const = 0;
   // Driver, once, when its turn has come. What it refers to lives until the operation is over.
-  virtual Result<Launch> launch() = 0;
+  // `memory`: as memory() said. What the host is to work on instead of a device's memory is added to `staged`, and
+  // brought.
+  virtual Result<Launch> launch(const CallMemory& memory, StagedBuffers& staged) = 0;
+  virtual CallMemory memory() const = 0;
   // The number of its first message of the question's peer and subject; 0: none.
   virtual std::uint64_t first_number(const Question& question) const = 0;
   // "send #3 to rank 1 float32 x 100": what messages call it.
@@ -65,12 +85,9 @@ class Operation {
   }
   // Requires over().
   Status status() const { return error_ ? Status(*error_) : Status(); }
-  // Begins anew, with counts and displacements of its own, and device memory by the address at which this library
-  // reaches it.
+  // Begins anew, with counts and displacements of its own.
   void reset(const Call& next) {
     call = next;
-    if (next.input != nullptr) call.input = reachable(next.input, 1);
-    if (next.output != nullptr) call.output = reachable(next.output, 1);
     if (next.varying()) keep_blocks();
     started = false;
     moved = true;
@@ -94,6 +111,7 @@ class Operation {
   bool late = false;    // a peer is known not to have entered
   bool warned = false;  // ... and the program was told
   Choice choice;
+  CallMemory memory;            // since it started
   std::int64_t entered_ns = 0;  // 0: the watch has not looked yet
   std::int64_t moved_ns = 0;
 

@@ -2,15 +2,15 @@
 #include <fmt/format.h>
 
 #include "src/communicator/impl.hpp"
-#include "src/device/device_memory.hpp"
-#include "src/device/refuse_cuda.hpp"
+#include "src/device/call_memory.hpp"
 
 namespace wreath {
 namespace {
 
 Error invalid(std::string text) { return {ErrorCode::InvalidArgument, std::move(text), -1}; }
 
-Status check_message(Direction direction, const ExchangeMessage& message, const Engine& engine) {
+Status check_message(Direction direction, const StreamedMessage& streamed, const Engine& engine) {
+  const auto& [message, stream] = streamed;
   const bool sends = direction == Direction::Send;
   if (static_cast<std::size_t>(message.dtype) >= all_dtypes().size()) {
     return invalid(fmt::format("dtype = {}: there are {}", static_cast<int>(message.dtype), all_dtypes().size()));
@@ -25,7 +25,7 @@ Status check_message(Direction direction, const ExchangeMessage& message, const 
   if (message.count > 0 && message.data == nullptr) {
     return invalid(fmt::format("{} = null with count = {}", sends ? "input" : "output", message.count));
   }
-  WREATH_TRY(check_host_memory(sends ? "input" : "output", message.data));
+  WREATH_TRY(check_call_memory({sends ? "input" : "output", message.data}, {}, stream));
   if (message.peer == engine.rank() && GroupCalls::open() == nullptr) {
     return Error{ErrorCode::InvalidUsage,
                  fmt::format("{} = {}, the own rank: messages to oneself need a Group with both send and recv",
@@ -44,13 +44,16 @@ ExchangeMessages alone(Direction direction, const ExchangeMessage& message) {
 }
 
 ExchangeMessage message_of(const void* data, std::size_t count, DataType dtype, Rank peer) {
-  return {peer, dtype, count, data == nullptr ? nullptr : reachable(data, 1), 0};
+  return {peer, dtype, count, static_cast<std::byte*>(const_cast<void*>(data)), 0};
 }
 
 }  // namespace
 
 Status Communicator::Impl::run(Direction direction, const ExchangeMessage& message) {
-  return make([&] { return name_of(direction); }, [&] { return check_message(direction, message, *engine); },
+  return make([&] { return name_of(direction); },
+              [&] {
+                return check_message(direction, {message, nullptr}, *engine);
+              },
               [&](Engine& own) -> Status {
                 if (GroupCalls* group = GroupCalls::open()) {
                   group->keep(engine, direction, {message, nullptr});
@@ -62,7 +65,7 @@ Status Communicator::Impl::run(Direction direction, const ExchangeMessage& messa
 }
 
 Result<Work> Communicator::Impl::start(Direction direction, const StreamedMessage& message) {
-  return make([&] { return name_of(direction); }, [&] { return check_message(direction, message.message, *engine); },
+  return make([&] { return name_of(direction); }, [&] { return check_message(direction, message, *engine); },
               [&](Engine& own) -> Result<Work> {
                 if (GroupCalls* group = GroupCalls::open()) {
                   group->keep(engine, direction, message);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <barrier>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
@@ -29,12 +30,18 @@ class HostBlock {
   // Returns when all threads of the block have come; what they wrote before is seen by all.
   void barrier() { shared_.meet.arrive_and_wait(); }
   // While there is nothing to do.
-  static void pause() { std::this_thread::yield(); }
+  void pause() {
+    if (++pauses_ % kYields != 0) return std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));  // what it waits for may need this core
+  }
   static std::uint64_t clock_ns() { return static_cast<std::uint64_t>(now_ns()); }
   std::byte* shared_memory() { return shared_.memory; }
 
  private:
+  static constexpr unsigned kYields = 16;
+
   HostBlockShared& shared_;
+  unsigned pauses_ = 0;
   unsigned block_;
   unsigned thread_;
   unsigned threads_;

@@ -1,11 +1,11 @@
 // Asks the host device first, then CUDA, where this process uses it.
 #include <fmt/format.h>
 
+#include "src/device/call_memory.hpp"
 #include "src/device/check_copy.hpp"
 #include "src/device/cuda/platform.hpp"
 #include "src/device/device_memory.hpp"
 #include "src/device/library_device.hpp"
-#include "src/device/refuse_cuda.hpp"
 
 namespace wreath {
 namespace {
@@ -36,13 +36,30 @@ Status check_reaches(const Device& device, const void* data) {
                            facts.device == nullptr ? "which does not start" : facts.device->name())};
 }
 
-Status refuse_cuda_memory(std::string_view argument, const void* data) {
+LibraryDevice* device_of(const void* data) {
   const PointerFacts facts = facts_of(data);
-  if (facts.kind != MemoryKind::Device || facts.device == &host_device()) return {};
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("{} = {} is memory of {}, which no transport takes yet: copy it to pinned memory", argument,
-                           data, facts.device == nullptr ? "a CUDA device" : facts.device->name()),
-               -1};
+  return facts.kind == MemoryKind::Device ? static_cast<LibraryDevice*>(facts.device) : nullptr;
+}
+
+Status check_call_memory(const CallBuffer& buffer, const CallBuffer& other, const Stream* stream) {
+  const auto refused = [](std::string text) { return Error{ErrorCode::InvalidArgument, std::move(text), -1}; };
+  const Device* devices[] = {nullptr, nullptr};
+  const CallBuffer* const buffers[] = {&buffer, &other};
+  for (int i = 0; i < 2; ++i) {
+    const PointerFacts facts = facts_of(buffers[i]->data);
+    if (facts.kind != MemoryKind::Device) continue;
+    devices[i] = facts.device;
+    const std::string text =
+        fmt::format("{} = {} is memory of {}", buffers[i]->name, buffers[i]->data,
+                    facts.device == nullptr ? "a device that does not start" : facts.device->name());
+    if (facts.device == nullptr) return refused(text);
+    if (stream != nullptr && &stream->device() != facts.device) {
+      return refused(fmt::format("{}, stream is one of {}", text, stream->device().name()));
+    }
+  }
+  if (devices[0] == nullptr || devices[1] == nullptr || devices[0] == devices[1]) return {};
+  return refused(fmt::format("{} = {} is memory of {}, {} = {} of {}", buffer.name, buffer.data, devices[0]->name(),
+                             other.name, other.data, devices[1]->name()));
 }
 
 Status check_copy(const Device& device, const void* target, const void* source, std::size_t bytes) {

@@ -15,17 +15,12 @@ constexpr std::uint64_t kLineBytes = 64;
 std::byte* line_from(std::byte* memory) { return memory + (0 - reinterpret_cast<std::uintptr_t>(memory)) % kLineBytes; }
 
 void place_lanes(Plan& plan, OperationState& state) {
-  const Geometry& geometry = state.geometry;
-  const auto bytes_of = [&](Buffer buffer, std::uint32_t slots) {
-    state.slots[static_cast<int>(buffer)] = slots;
-    const std::uint64_t places = std::uint64_t{slots} * plan.lowered.lanes.size();
-    return round_up(places * geometry.tile * geometry.bytes_of(form_of(buffer)), kLineBytes);
-  };
-  const std::uint64_t scratch_bytes = bytes_of(Buffer::Scratch, plan.lowered.scratch_slots);
-  const std::uint64_t partial_bytes = bytes_of(Buffer::Partial, plan.lowered.partial_slots);
-  std::byte* memory = plan.scratch.reserve(scratch_bytes + partial_bytes);
+  state.slots[static_cast<int>(Buffer::Scratch)] = plan.lowered.scratch_slots;
+  state.slots[static_cast<int>(Buffer::Partial)] = plan.lowered.partial_slots;
+  const auto [scratch, partial] = places_of(plan, state.geometry);
+  std::byte* memory = plan.scratch.reserve(scratch + partial);
   state.buffers[static_cast<int>(Buffer::Scratch)] = memory;
-  state.buffers[static_cast<int>(Buffer::Partial)] = memory == nullptr ? nullptr : memory + scratch_bytes;
+  state.buffers[static_cast<int>(Buffer::Partial)] = memory == nullptr ? nullptr : memory + scratch;
 }
 
 }  // namespace
@@ -52,6 +47,14 @@ std::byte* LaneScratch::reserve(std::uint64_t bytes) {
     bytes_ = bytes;
   }
   return line_from(memory_.get());
+}
+
+LanePlaces places_of(const Plan& plan, const Geometry& geometry) {
+  const auto bytes_of = [&](Buffer buffer, std::uint32_t slots) {
+    const std::uint64_t places = std::uint64_t{slots} * plan.lowered.lanes.size();
+    return round_up(places * geometry.tile * geometry.bytes_of(form_of(buffer)), kLineBytes);
+  };
+  return {bytes_of(Buffer::Scratch, plan.lowered.scratch_slots), bytes_of(Buffer::Partial, plan.lowered.partial_slots)};
 }
 
 OperationState begin_operation(Plan& plan, const OperationState& call, const Conversions& conversions) {
@@ -161,6 +164,14 @@ Advance LaneScheduler::run(int budget) {
   if (!advanced && names_) advanced = advance_local();
   if (running_.empty() && drained()) return Advance::Done;
   return advanced ? Advance::Advanced : Advance::Blocked;
+}
+
+void LaneScheduler::adopt(std::span<const LaneState> states) {
+  for (const LaneState& state : states) {
+    lanes_[state.index] = state;
+    if (state.fault != Fault::None) failed_ = &lanes_[state.index];
+  }
+  std::erase_if(running_, [&](std::uint16_t index) { return lanes_[index].done; });
 }
 
 // One step of the first lane without messages, if there is one.

@@ -75,6 +75,13 @@ struct Plan {
 // with their regions, signatures, epoch; the others are set here, and Scratch and Partial get their places.
 OperationState begin_operation(Plan& plan, const OperationState& call, const Conversions& conversions);
 
+// Bytes that the places of Scratch and of Partial take, both whole lines.
+struct LanePlaces {
+  std::uint64_t scratch;
+  std::uint64_t partial;
+};
+LanePlaces places_of(const Plan& plan, const Geometry& geometry);
+
 // Lane `index` of the plan before its first step; one with nothing to do is done.
 LaneState begin_lane(const Plan& plan, const OperationState& state, std::size_t index);
 
@@ -94,6 +101,9 @@ class LaneScheduler {
 
   // Advances every resident lane until it blocks or `budget` steps are done. Failed: see failed_lane().
   Advance run(int budget);
+
+  // Instead of run(), where something else has advanced lanes: each is now as `states` says.
+  void adopt(std::span<const LaneState> states);
 
   // Whether in the last run all lanes with messages waited.
   bool waits() const { return waits_; }

@@ -180,6 +180,7 @@ class LaneWork {
   WREATH_HOST_DEVICE bool by_reference(const Ends& to, Buffer buffer, std::uint64_t bytes) const {
     if (is_private(buffer) || multiplied_when_sent(buffer)) return false;
     if (operation_.region[static_cast<int>(buffer)] != 0) return true;
+    if (operation_.device_memory) return false;
     const bool single_copy = operation_.single_copy_bytes > 0 && bytes >= operation_.single_copy_bytes;
     for (std::uint32_t i = 0; i < to.count; ++i) {
       if (!out(to, i).by_reference && !(single_copy && out(to, i).single_copy)) return false;

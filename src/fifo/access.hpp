@@ -108,12 +108,20 @@ WREATH_HOST_DEVICE inline bool in_peer(const SlotHeader& slot) {
   return (slot.flags & kSlotInline) == 0 && slot.region == kPeerAddress;
 }
 
+// The same for blocks of a device, which cannot read it: the host does, and says so by the landing's sequence.
+template <typename Recv>
+WREATH_HOST_DEVICE inline Located locate_pulled(const Recv& fifo) {
+  if (load_acquire(fifo.pulled->sequence) != fifo.next) return {Locating::Unmapped, nullptr};
+  return {Locating::Found, fifo.pulled->target};
+}
+
 // Where the data of a peeked slot is in this process, checked against the region's size.
 WREATH_HOST_DEVICE inline Located locate(const RecvFifo& fifo, const SlotHeader& slot) {
   if ((slot.flags & kSlotInline) != 0) {
     if (slot.bytes > sizeof slot.data) return {Locating::Invalid, nullptr};
     return {Locating::Found, slot.data};
   }
+  if (in_peer(slot) && fifo.pulled != nullptr) return locate_pulled(fifo);
   if (slot.region == kLocalAddress || (in_peer(slot) && fifo.process != nullptr)) {
     const Locating where = slot.region == kLocalAddress ? Locating::Found : Locating::InPeer;
     // NOLINTNEXTLINE(performance-no-int-to-ptr)

@@ -5,8 +5,6 @@
 
 #include <atomic>
 
-#include "src/device/refuse_cuda.hpp"
-
 namespace wreath {
 namespace {
 
@@ -18,7 +16,6 @@ const Opened* open_for_good() {
   auto* const opened = new Opened(CudaPlatform::open("libcuda.so.1"));  // NOLINT(cppcoreguidelines-owning-memory)
   if (*opened) {
     the_opened.store((*opened)->get(), std::memory_order_release);
-    cuda_in_use.store(true, std::memory_order_relaxed);
   }
   return opened;
 }

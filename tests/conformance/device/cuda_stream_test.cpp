@@ -1,4 +1,4 @@
-// Calls in the streams of a CUDA device, on pinned memory: its own memory is refused by name. With the driver that
+// Calls in the streams of a CUDA device and on its memory. With the driver that
 // stands for CUDA's (test conformance_device_fake_cuda) on any machine.
 #include <gtest/gtest.h>
 
@@ -52,29 +52,57 @@ TEST_F(CallsInCudaStreams, RunBetweenTheCopiesAroundThem) {
   }
 }
 
-void expect_refused(const Status& status, const std::string& argument) {
-  ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().code, ErrorCode::InvalidArgument);
-  EXPECT_NE(status.error().message.find("is memory of cuda:0, which no transport takes yet"), std::string::npos)
-      << status.error().message;
-  EXPECT_NE(status.error().message.find(argument + " = "), std::string::npos) << status.error().message;
+// By copies in pinned memory, whole or small, alone, and as messages.
+TEST_F(CallsInCudaStreams, TakeTheDevicesOwnMemory) {
+  for (const std::size_t count : {std::size_t{3}, kCount}) {
+    for (const int n : {1, 3}) {
+      LocalRanks ranks(n, {});
+      ranks.run([&](Communicator& communicator) {
+        std::vector<float> values(count, 1);
+        const DeviceMemory memory = device().allocate(count * sizeof(float)).value();
+        auto* const data = reinterpret_cast<float*>(memory.data());
+        device().copy(data, values.data(), memory.size()).value();
+        for (int repeat = 0; repeat < 3; ++repeat) {
+          communicator.all_reduce(data, data, count, DataType::Float32).value();
+        }
+        if (n > 1 && communicator.rank() == 0) communicator.send(data, count, DataType::Float32, 1).value();
+        if (n > 1 && communicator.rank() == 1) communicator.recv(data, count, DataType::Float32, 0).value();
+        device().copy(values.data(), data, memory.size()).value();
+        EXPECT_EQ(values, std::vector<float>(count, n == 1 ? 1 : 27));
+      });
+    }
+  }
 }
 
-TEST_F(CallsInCudaStreams, RefuseTheDevicesOwnMemoryByName) {
+void expect_refused(const Status& status, const std::string& text) {
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::InvalidArgument);
+  EXPECT_NE(status.error().message.find(text), std::string::npos) << status.error().message;
+}
+
+TEST_F(CallsInCudaStreams, RefuseMemoryOfAnotherDeviceByName) {
   const RecordingsFolder kept;
   const DeviceMemory memory = device().allocate(64).value();
+  const DeviceMemory far = host_device().allocate(64).value();
+  const auto stream = host_device().make_stream().value();
   auto* const data = reinterpret_cast<float*>(memory.data());
   {
     LocalRanks ranks(1, {});
-    float value = 1;
     Communicator& communicator = ranks.communicators().front();
-    for (int repeat = 0; repeat < 3; ++repeat) communicator.all_reduce(&value, &value, 1, DataType::Float32).value();
-    expect_refused(communicator.all_reduce(&value, data, 1, DataType::Float32), "output");  // as a repeated call
+    expect_refused(communicator.all_reduce(data, reinterpret_cast<float*>(far.data()), 1, DataType::Float32),
+                   "is memory of cuda:0, output = ");
   }
-  LocalRanks ranks(1, {});
-  expect_refused(ranks.communicators().front().all_reduce(data, data, 1, DataType::Float32), "input");
+  {
+    LocalRanks ranks(1, {});
+    Call call;
+    call.input = call.output = memory.data();
+    call.count = 1;
+    call.stream = stream.get();
+    expect_refused(ranks.communicators().front().run(call), "is memory of cuda:0, stream is one of host");
+  }
   LocalRanks pair(2, {});
-  expect_refused(pair.communicators().front().send(data, 1, DataType::Float32, 1), "input");
+  expect_refused(pair.communicators().front().send_async(data, 1, DataType::Float32, 1, stream.get()).error(),
+                 "is memory of cuda:0, stream is one of host");
 }
 
 }  // namespace

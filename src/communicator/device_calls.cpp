@@ -1,0 +1,147 @@
+// Calls on memory of a device: by its blocks, or on copies in pinned memory.
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "src/base/log.hpp"
+#include "src/communicator/call_shape.hpp"
+#include "src/communicator/check_call.hpp"
+#include "src/communicator/engine.hpp"
+#include "src/device/call_memory.hpp"
+
+namespace wreath {
+namespace {
+
+// Bytes from the start of a buffer to the end of the last block. With counts by rank: of one rank alone.
+std::size_t span_of(const Call& call, Buffer buffer, int ranks) {
+  const Blocks& own = buffer == Buffer::Input ? call.input_blocks : call.output_blocks;
+  const Blocks& other = buffer == Buffer::Input ? call.output_blocks : call.input_blocks;
+  if (!call.varying()) {
+    const bool one = !moves_blocks(call.collective) || holds_one_block(call.collective, buffer);
+    return call.count * size_of(call.dtype) * (one ? 1U : static_cast<std::size_t>(ranks));
+  }
+  if (own.counts.empty()) return other.counts.front() * size_of(call.dtype);
+  return (own.displacements.front() + own.counts.front()) * size_of(call.dtype);
+}
+
+// Blocks that combine read whole elements.
+bool aligned(const Call& call) {
+  if (!reduces(call.collective)) return true;
+  const std::uintptr_t addresses =
+      reinterpret_cast<std::uintptr_t>(call.input) | reinterpret_cast<std::uintptr_t>(call.output);
+  return addresses % size_of(call.dtype) == 0;
+}
+
+std::string text_of(const Operation& operation) {
+  if (operation.own) return operation.own->describe();
+  return fmt::format("{} #{}", name(operation.call.collective, operation.call.varying()), operation.number);
+}
+
+}  // namespace
+
+void CallMemory::add(const void* data) {
+  if (data == nullptr) return;
+  LibraryDevice* const its = device_of(data);
+  (its == nullptr ? on_host : on_device) = true;
+  if (its != nullptr) device = its;
+}
+
+CallMemory Engine::memory_of(const Operation& operation) const {
+  if (operation.own) return operation.own->memory();
+  const Call& call = operation.call;
+  CallMemory memory;
+  if (call.collective == Collective::Barrier) return memory;
+  if (uses_input(call.collective, call.root, rank())) memory.add(call.input);
+  if (uses_output(call.collective, call.root, rank())) memory.add(call.output);
+  return memory;
+}
+
+// Copies of what is a device's, for calls that need no plan. `call` then names the copies.
+Status Engine::stage(Call& call, StagedBuffers& staged) const {
+  staged.clear();
+  const bool reads = uses_input(call.collective, call.root, rank());
+  const bool writes = uses_output(call.collective, call.root, rank());
+  if (reads) staged.add(const_cast<std::byte*>(call.input), span_of(call, Buffer::Input, ranks()), false);
+  if (writes) staged.add(call.output, span_of(call, Buffer::Output, ranks()), true);
+  if (staged.empty()) return {};
+  WREATH_TRY(staged.bring());
+  call.input = staged.at(call.input);
+  call.output = staged.at(call.output);
+  return {};
+}
+
+// Null: its blocks cannot run lanes, which is said once.
+LaneGrid* Engine::grid_of(LibraryDevice& device) {
+  const auto [place, made] = grids_.try_emplace(&device);
+  if (made) {
+    auto grid = LaneGrid::create(device, shape_.slot_bytes, [this] {
+      ring();
+      progress_->kick();
+    });
+    if (grid) {
+      place->second = *std::move(grid);
+      log_info("calls on memory of {} are run by its blocks, of which {} run at once", device.name(),
+               place->second->capacity());
+    } else {
+      log_warning("calls on memory of {} are copied to memory of the host and back: {}", device.name(),
+                  grid.error().message);
+    }
+  }
+  return place->second.get();
+}
+
+void Engine::choose_executor(Operation& operation) {
+  CallMemory& memory = operation.memory;
+  if (!memory.on_device) return;
+  const bool fits = !memory.on_host && (operation.own || aligned(operation.call));
+  memory.by_blocks = fits && grid_of(*memory.device) != nullptr;
+  if (!fits && !std::exchange(told_copies_, true)) {
+    log_info("{} with buffers {} in memory of {} works on copies of them", text_of(operation),
+             memory.on_host ? "that are not all" : "not aligned to elements", memory.device->name());
+  }
+}
+
+// Starts the lanes of an operation where its memory is.
+Status Engine::start_lanes(Operation& operation, Launch& launch) {
+  const HostProcessor processor{launch.arithmetic, copy_kernels()};
+  flying_ = operation.memory.by_blocks ? grids_.at(operation.memory.device).get() : nullptr;
+  if (flying_ == nullptr) {
+    if (!operation.own && operation.memory.on_device) WREATH_TRY(stage(launch));
+    lanes_.start(*launch.plan, launch.state, processor, launch.resident);
+    return {};
+  }
+  if (!operation.own) {
+    for (const Buffer buffer : {Buffer::Input, Buffer::Output}) {
+      std::byte*& data = launch.state.buffers[static_cast<int>(buffer)];
+      if (data != nullptr) data = operation.memory.device->address_in_kernels(data);
+    }
+  }
+  lanes_.set_straight({});
+  lanes_.start(*launch.plan, launch.state, processor);
+  return flying_->start(lanes_, launch);
+}
+
+Status Engine::stage(Launch& launch) {
+  staged_.clear();
+  for (const Buffer buffer : {Buffer::Input, Buffer::Output}) {
+    const auto index = static_cast<std::size_t>(buffer);
+    staged_.add(launch.state.buffers[index], launch.spans[index], buffer == Buffer::Output);
+  }
+  WREATH_TRY(staged_.bring());
+  for (const Buffer buffer : {Buffer::Input, Buffer::Output}) {
+    std::byte*& data = launch.state.buffers[static_cast<int>(buffer)];
+    data = staged_.at(data);
+  }
+  return {};
+}
+
+// False: its blocks run still.
+bool Engine::end_blocks() {
+  if (flying_ == nullptr) return true;
+  if (!flying_->stop()) return false;
+  flying_ = nullptr;
+  return true;
+}
+
+}  // namespace wreath

@@ -1,0 +1,351 @@
+// Image, launch, landing.
+#include "src/communicator/lane_grid.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "kernels/block/kernels.hpp"
+#include "src/base/log.hpp"
+#include "src/base/memory_order.hpp"
+#include "src/base/peer_memory.hpp"
+#include "src/fifo/access.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr int kHostThreads = 2;                   // of a block of the host device
+constexpr std::uint64_t kTurnNs = 2'000'000;      // of a grid where nothing moves
+constexpr std::uint64_t kCrowdedTurnNs = 50'000;  // ... while others wait for its blocks
+constexpr std::size_t kImageAlignment = 64;
+
+// Finds room for arrays one after the other, and copies them there; at null it only counts.
+class Image {
+ public:
+  explicit Image(std::byte* base) : base_(base) {}
+  // Room for `count`; null where there are none.
+  template <typename T>
+  T* put(const T* from, std::size_t count) {
+    if (count == 0) return nullptr;
+    bytes_ = (bytes_ + kImageAlignment - 1) / kImageAlignment * kImageAlignment;
+    std::byte* const at = base_ + (base_ == nullptr ? 0 : bytes_);
+    bytes_ += count * sizeof(T);
+    if (base_ == nullptr) return nullptr;
+    if (from == nullptr) {
+      std::memset(at, 0, count * sizeof(T));
+    } else {
+      std::memcpy(at, from, count * sizeof(T));
+    }
+    return reinterpret_cast<T*>(at);
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* base_;
+  std::size_t bytes_ = 0;
+};
+
+// The blocks of a grid that was launched, until it has ended or was dropped.
+class Flight {
+ public:
+  Flight(BlockLedger& ledger, int blocks, const std::function<void()>& ring)
+      : ledger_(ledger), blocks_(blocks), ring_(ring) {}
+  Flight(const Flight&) = delete;
+  Flight& operator=(const Flight&) = delete;
+  ~Flight() {
+    ledger_.give_back(blocks_);
+    ended_->store(true, std::memory_order_release);
+    ring_();
+  }
+  const std::shared_ptr<std::atomic<bool>>& ended() const { return ended_; }
+
+ private:
+  BlockLedger& ledger_;
+  int blocks_;
+  const std::function<void()>& ring_;
+  std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+}  // namespace
+
+LaneGrid::LaneGrid(LibraryDevice& device, std::size_t slot_bytes, std::function<void()> ring)
+    : device_(device), slot_bytes_(slot_bytes), ring_(std::move(ring)), ledger_(BlockLedger::of(device)) {}
+
+Result<std::unique_ptr<LaneGrid>> LaneGrid::create(LibraryDevice& device, std::size_t slot_bytes,
+                                                   std::function<void()> ring) {
+  if (&device != &host_device()) {
+    return Error{ErrorCode::Unavailable, "the FIFOs' memory is not registered with CUDA devices yet"};
+  }
+  std::unique_ptr<LaneGrid> grid(new LaneGrid(device, slot_bytes, std::move(ring)));
+  grid->threads_ = &device == &host_device() ? kHostThreads : kBlockThreads;
+  auto capacity = device.resident_blocks(run_lanes_kernel(), grid->threads_);
+  if (!capacity) return capacity.error();
+  grid->capacity_ = *capacity;
+  auto stream = device.make_stream();
+  if (!stream) return stream.error();
+  grid->stream_ = *std::move(stream);
+  return grid;
+}
+
+LaneGrid::~LaneGrid() {
+  static_cast<void>(stop());
+  stream_.reset();  // waits for what it holds
+  ledger_.leave(ring_);
+}
+
+Status LaneGrid::start(LaneScheduler& lanes, const Launch& launch) {
+  lanes_ = &lanes;
+  plan_ = launch.plan;
+  launch_ = launch;
+  run_.arithmetic = launch.arithmetic;
+  run_.operation = lanes.state();
+  run_.operation.device_memory = true;
+  run_.operation.single_copy_bytes = 0;
+  moved_in_flight_ = true;
+  waiting_for_.reset();
+  tables_.clear();
+  for (const RecvFifo* source : plan_->sources) {
+    const bool known = std::find(tables_.begin(), tables_.end(), source->regions) != tables_.end();
+    if (source->regions != nullptr && !known) tables_.push_back(source->regions);
+  }
+  WREATH_TRY(make_places());
+  WREATH_TRY(make_bounces());
+  return make_image();
+}
+
+// Scratch and Partial, in the device's memory.
+Status LaneGrid::make_places() {
+  const auto [scratch, partial] = places_of(*plan_, run_.operation.geometry);
+  if (scratch + partial == 0) return {};
+  if (places_.size() < scratch + partial) {
+    places_ = DeviceMemory();
+    auto memory = device_.allocate(scratch + partial);
+    if (!memory) return memory.error();
+    places_ = *std::move(memory);
+  }
+  std::byte* const first = device_.address_in_kernels(places_.data());
+  run_.operation.buffers[static_cast<int>(Buffer::Scratch)] = first;
+  run_.operation.buffers[static_cast<int>(Buffer::Partial)] = first + scratch;
+  return {};
+}
+
+// Where messages are put that blocks cannot read.
+Status LaneGrid::make_bounces() {
+  const auto pulls = [](const RecvFifo* source) { return source->process != nullptr; };
+  const std::size_t bytes = plan_->sources.size() * slot_bytes_;
+  if (bytes <= bounces_.size() || std::none_of(plan_->sources.begin(), plan_->sources.end(), pulls)) return {};
+  bounces_ = DeviceMemory();
+  auto memory = device_.allocate(bytes, MemoryUse::Pinned);
+  if (!memory) return memory.error();
+  bounces_ = *std::move(memory);
+  return {};
+}
+
+Status LaneGrid::make_image() {
+  Image counted(nullptr);
+  write(counted);
+  if (image_.size() < counted.bytes()) {
+    image_ = DeviceMemory();
+    auto memory = device_.allocate(2 * counted.bytes(), MemoryUse::Pinned);
+    if (!memory) return memory.error();
+    image_ = *std::move(memory);
+  }
+  Image image(image_.data());
+  write(image);
+  for (std::size_t i = 0; i < plan_->targets.size(); ++i) {
+    sends_[i] = *plan_->targets[i];
+    sends_[i].single_copy = false;
+    const_cast<SendFifo**>(run_.operation.targets)[i] = &sends_[i];
+  }
+  for (std::size_t i = 0; i < plan_->sources.size(); ++i) {
+    RecvFifo& recv = recvs_[i] = *plan_->sources[i];
+    const auto table = std::find(tables_.begin(), tables_.end(), recv.regions) - tables_.begin();
+    if (recv.regions != nullptr) recv.regions = views_ + table * static_cast<std::ptrdiff_t>(kMaximumRegions);
+    landings_[i].sequence = recv.next - 1;
+    recv.pulled = recv.process == nullptr ? nullptr : &landings_[i];
+    recv.process = nullptr;
+    recv.landing = nullptr;
+    const_cast<RecvFifo**>(run_.operation.sources)[i] = &recv;
+  }
+  return {};
+}
+
+// Everything that blocks read of the operation; its state then points there.
+template <typename Image>
+void LaneGrid::write(Image& image) {
+  const Lowered& lowered = plan_->lowered;
+  OperationState& state = run_.operation;
+  const OperationState& host = lanes_->state();
+  stop_ = image.template put<Counter>(nullptr, 1);
+  run_.stop = reinterpret_cast<const std::uint32_t*>(stop_);
+  run_.lanes = image.template put<LaneState>(nullptr, lowered.lanes.size());
+  run_.moved = image.template put<Counter>(nullptr, lowered.lanes.size());
+  sends_ = image.template put<SendFifo>(nullptr, plan_->targets.size());
+  recvs_ = image.template put<RecvFifo>(nullptr, plan_->sources.size());
+  landings_ = image.template put<Landing>(nullptr, plan_->sources.size());
+  views_ = image.template put<RegionView>(nullptr, tables_.size() * kMaximumRegions);
+  state.targets = image.template put<SendFifo*>(nullptr, plan_->targets.size());
+  state.sources = image.template put<RecvFifo*>(nullptr, plan_->sources.size());
+  state.steps = image.put(lowered.steps.data(), lowered.steps.size());
+  state.several = image.put(lowered.several.data(), lowered.several.size());
+  const auto put_table = [&](Buffer buffer, const PartTable& from, PartTable& to) {
+    if (from.counts == nullptr) return;
+    const std::size_t parts = launch_.table_parts[static_cast<std::size_t>(buffer)];
+    to.counts = image.put(from.counts, parts);
+    to.offsets = image.put(from.offsets, parts);
+  };
+  put_table(Buffer::Input, host.geometry.input, state.geometry.input);
+  put_table(Buffer::Output, host.geometry.output, state.geometry.output);
+  const auto put_signatures = [&](Buffer buffer, const std::uint32_t* from, const std::uint32_t*& to) {
+    if (from != nullptr) to = image.put(from, launch_.table_parts[static_cast<std::size_t>(buffer)]);
+  };
+  put_signatures(Buffer::Input, host.input_signatures, state.input_signatures);
+  put_signatures(Buffer::Output, host.output_signatures, state.output_signatures);
+}
+
+// What peers have announced since, for the next grid.
+Status LaneGrid::refresh_regions() {
+  for (std::size_t table = 0; table < tables_.size(); ++table) {
+    for (std::uint32_t index = 1; index < kMaximumRegions; ++index) {
+      RegionView& known = views_[table * kMaximumRegions + index];
+      const std::byte* const base = load_acquire(tables_[table][index].base);
+      if (known.base == base) continue;
+      known = {base, tables_[table][index].bytes};
+    }
+  }
+  return {};
+}
+
+// Changes when a lane that waits may go on.
+std::uint64_t LaneGrid::seen() const {
+  std::uint64_t changes = 0;
+  for (const RecvFifo* source : plan_->sources) {
+    if (peek(*source) != nullptr) ++changes;
+  }
+  for (const SendFifo* target : plan_->targets) changes += load_acquire(target->consumed->value);
+  for (const RegionView* table : tables_) {
+    for (std::uint32_t index = 1; index < kMaximumRegions; ++index) {
+      if (load_acquire(table[index].base) != nullptr) changes += std::uint64_t{1} << 40U;
+    }
+  }
+  return changes;
+}
+
+// Whether blocks have done anything since the last look.
+bool LaneGrid::moved() {
+  std::uint32_t all = 0;
+  for (std::size_t block = 0; block < flying_.size(); ++block) all += load_relaxed(run_.moved[block].value);
+  const bool moved = all != std::exchange(moved_, all);
+  moved_in_flight_ = moved_in_flight_ || moved;
+  return moved;
+}
+
+Result<Advance> LaneGrid::run() {
+  if (in_flight()) {
+    WREATH_TRY(pull());
+    const bool advanced = moved();
+    if (!ended_->load(std::memory_order_acquire)) return advanced ? Advance::Advanced : Advance::Blocked;
+    WREATH_TRY(land());
+    if (lanes_->failed_lane() != nullptr) return Advance::Failed;
+  }
+  if (lanes_->running().empty()) return Advance::Done;
+  const std::uint64_t now = seen();
+  if (!moved_in_flight_ && now == seen_) return Advance::Blocked;
+  seen_ = now;
+  return take_off();
+}
+
+// Advanced: launched.
+Result<Advance> LaneGrid::take_off() {
+  const std::span<const std::uint16_t> waiting = lanes_->running();
+  const int blocks = ledger_.take(ring_, static_cast<int>(waiting.size()), capacity_);
+  if (blocks == 0) {
+    moved_in_flight_ = true;
+    return Advance::Blocked;
+  }
+  auto flight = std::make_shared<Flight>(ledger_, blocks, ring_);
+  WREATH_TRY(refresh_regions());
+  flying_.resize(static_cast<std::size_t>(blocks));
+  for (std::size_t block = 0; block < flying_.size(); ++block) {
+    flying_[block] = waiting[turn_++ % waiting.size()];  // those that find no place come first the next time
+    run_.lanes[block] = lanes_->lane(flying_[block]);
+    run_.moved[block].value = 0;
+  }
+  moved_ = 0;
+  moved_in_flight_ = false;
+  stop_->value = 0;
+  run_.blocks = static_cast<std::uint32_t>(blocks);
+  run_.stall_ns = ledger_.crowded() ? kCrowdedTurnNs : kTurnNs;
+  WREATH_TRY(device_.launch(*stream_, run_lanes_kernel(), {blocks, threads_, &run_, sizeof run_}));
+  ended_ = flight->ended();
+  const Status last = stream_->run([flight = std::move(flight)] { return Status(); });
+  if (last) return Advance::Advanced;
+  store_release(stop_->value, 1U);
+  static_cast<void>(stream_->synchronize());  // nobody tells its end
+  ended_.reset();
+  return last.error();
+}
+
+// The grid has ended: lanes and ends of FIFOs are as it left them.
+Status LaneGrid::land() {
+  ended_.reset();
+  WREATH_TRY(stream_->synchronize());
+  const std::size_t sends = plan_->targets.size();
+  for (std::size_t i = 0; i < sends; ++i) {
+    plan_->targets[i]->next = sends_[i].next;
+    plan_->targets[i]->credits = sends_[i].credits;
+  }
+  for (std::size_t i = 0; i < plan_->sources.size(); ++i) plan_->sources[i]->next = recvs_[i].next;
+  lanes_->adopt({run_.lanes, flying_.size()});
+  const FifoEnd* const end = lanes_->waiting_for();
+  waiting_for_ = end == nullptr ? std::nullopt : std::optional(end->peer);
+  return {};
+}
+
+bool LaneGrid::stop() {
+  if (!in_flight()) return true;
+  store_release(stop_->value, 1U);
+  if (!ended_->load(std::memory_order_acquire)) return false;
+  static_cast<void>(land());
+  return true;
+}
+
+// Messages that lie in their senders' processes: into memory that blocks reach.
+Status LaneGrid::pull() {
+  for (std::size_t i = 0; i < plan_->sources.size(); ++i) {
+    if (recvs_[i].pulled == nullptr) continue;
+    RecvFifo source = *plan_->sources[i];
+    source.next = load_acquire(source.consumed->value);
+    if (landings_[i].sequence == source.next) continue;
+    const SlotHeader* const slot = peek(source);
+    if (slot == nullptr || !in_peer(*slot)) continue;
+    if (slot->bytes <= slot_bytes_) WREATH_TRY(pull_message(i, source, *slot));  // a longer one is a fault
+  }
+  return {};
+}
+
+Status LaneGrid::pull_message(std::size_t i, const RecvFifo& source, const SlotHeader& slot) {
+  std::byte* const place = bounces_.data() + i * slot_bytes_;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  const auto* const data = reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset));
+  const int refused = read_peer(*source.process, place, data, slot.bytes);
+  const bool explains_itself = refused == ESRCH || !read_is_valid(*source.owner_aborted);
+  if (refused != 0 && explains_itself) return {};
+  if (refused != 0) {
+    const Rank peer = plan_->lowered.sources[i].peer;
+    return Error{ErrorCode::System,
+                 fmt::format("the memory of rank {} cannot be read: {} (WREATH_SINGLE_COPY_BYTES=0 does without)", peer,
+                             std::system_category().message(refused)),
+                 peer};
+  }
+  landings_[i].target = place;
+  store_release(landings_[i].sequence, source.next);
+  return {};
+}
+
+}  // namespace wreath

@@ -1,0 +1,95 @@
+// An operation's lanes as blocks of a device: a grid of the lanes that are not over is launched, ends when they are or
+// when nothing moves for a while, and is launched again when something may. So blocks keep their place only while they
+// use it, and whatever the host must do between (memory to register, another grid's turn) finds its moment.
+//
+// What blocks read and write of an operation is in one piece of pinned memory: steps, ends of FIFOs, lanes. The ends
+// are copies; the links' own are as the last grid left them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/block/run_lanes.hpp"
+#include "src/communicator/operation.hpp"
+#include "src/device/block_ledger.hpp"
+#include "src/device/library_device.hpp"
+#include "src/executor/host.hpp"
+
+namespace wreath {
+
+// For the driver alone. One operation after the other.
+class LaneGrid {
+ public:
+  // A stream of its own. No message has more than `slot_bytes`. `ring` is called, on any thread, when run() should be:
+  // it outlives this.
+  static Result<std::unique_ptr<LaneGrid>> create(LibraryDevice& device, std::size_t slot_bytes,
+                                                  std::function<void()> ring);
+  ~LaneGrid();
+
+  // Begins what `lanes` was started with, all resident. `launch`: of that start; its Input and Output are the device's.
+  Status start(LaneScheduler& lanes, const Launch& launch);
+  // Launches and collects; never waits. Done: no block runs, and the lanes are over in `lanes`, too. Failed: see
+  // lanes.failed_lane(). An error is the device's, or of memory.
+  Result<Advance> run();
+  // Ends the grid that runs, without an end of its lanes. True once no block runs.
+  bool stop();
+  // Blocks of the device that run at once.
+  int capacity() const { return capacity_; }
+  bool in_flight() const { return ended_ != nullptr; }
+  // As the last grid left it.
+  std::optional<Rank> waiting_for() const { return waiting_for_; }
+
+ private:
+  template <typename Image>
+  void write(Image& image);
+  Status make_image();
+  Status make_places();
+  Status make_bounces();
+  Status refresh_regions();
+  bool moved();
+  std::uint64_t seen() const;
+  Result<Advance> take_off();
+  Status land();
+  Status pull();
+  Status pull_message(std::size_t i, const RecvFifo& source, const SlotHeader& slot);
+
+  LaneGrid(LibraryDevice& device, std::size_t slot_bytes, std::function<void()> ring);
+
+  LibraryDevice& device_;
+  std::size_t slot_bytes_;
+  std::function<void()> ring_;
+  BlockLedger& ledger_;
+  std::unique_ptr<Stream> stream_;
+  int capacity_ = 0;
+  int threads_ = 0;
+  DeviceMemory image_;    // pinned
+  DeviceMemory places_;   // of Scratch and Partial
+  DeviceMemory bounces_;  // pinned: a slot for each source that is read through the kernel
+
+  LaneScheduler* lanes_ = nullptr;
+  Plan* plan_ = nullptr;
+  Launch launch_;
+  LaneRun run_{};
+  std::size_t turn_ = 0;                      // of lanes that want a block
+  std::vector<std::uint16_t> flying_;         // lanes of the grid, by block
+  std::shared_ptr<std::atomic<bool>> ended_;  // null: none is launched
+  // In the image.
+  SendFifo* sends_ = nullptr;
+  RecvFifo* recvs_ = nullptr;
+  Landing* landings_ = nullptr;
+  RegionView* views_ = nullptr;  // kMaximumRegions for each of tables_
+  Counter* stop_ = nullptr;
+
+  std::vector<const RegionView*> tables_;  // the links' own
+  std::uint32_t moved_ = 0;                // of all blocks, when run() looked last
+  bool moved_in_flight_ = true;
+  std::uint64_t seen_ = 0;
+  std::optional<Rank> waiting_for_;
+};
+
+}  // namespace wreath

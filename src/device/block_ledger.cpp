@@ -1,0 +1,49 @@
+// First come, first served.
+#include "src/device/block_ledger.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace wreath {
+
+BlockLedger& BlockLedger::of(const Device& device) {
+  struct Ledgers {
+    std::mutex mutex;
+    std::map<const Device*, BlockLedger> of;
+  };
+  static auto* const all = new Ledgers;  // NOLINT(cppcoreguidelines-*): devices live as long as the process
+  const std::lock_guard lock(all->mutex);
+  return all->of[&device];
+}
+
+int BlockLedger::take(const Ring& who, int wanted, int capacity) {
+  const std::lock_guard lock(mutex_);
+  const int blocks = std::min(wanted, capacity);
+  const bool first = line_.empty() || line_.front() == &who;
+  if (first && blocks <= capacity - taken_) {
+    if (!line_.empty()) line_.pop_front();
+    taken_ += blocks;
+    return blocks;
+  }
+  if (std::find(line_.begin(), line_.end(), &who) == line_.end()) line_.push_back(&who);
+  return 0;
+}
+
+void BlockLedger::give_back(int blocks) {
+  const std::lock_guard lock(mutex_);
+  taken_ -= blocks;
+  if (!line_.empty()) (*line_.front())();
+}
+
+void BlockLedger::leave(const Ring& who) {
+  const std::lock_guard lock(mutex_);
+  std::erase(line_, &who);
+  if (!line_.empty()) (*line_.front())();
+}
+
+bool BlockLedger::crowded() const {
+  const std::lock_guard lock(mutex_);
+  return !line_.empty();
+}
+
+}  // namespace wreath
