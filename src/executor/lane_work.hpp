@@ -146,7 +146,7 @@ class LaneWork {
       const std::byte*& data = sources.data[place_of(static_cast<int>(i), sources.operands)];
       const Advance found = find({sources.from.first + i, 1}, header, {signature, bytes}, data);
       if (found != Advance::Advanced) return found;
-      sources.in_peers += in_peer(header) ? 1 : 0;
+      sources.in_peers += Processor::kPulledBytes > 0 && in_peer(header) ? 1 : 0;
     }
     return Advance::Advanced;
   }
