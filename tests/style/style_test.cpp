@@ -44,8 +44,7 @@ const std::vector<Layer>& layers() {
       {"src/topology/", {"wreath/", "src/base/", "src/topology/"}},
       {"src/tuner/", {"wreath/", "src/base/", "src/schedule/"}},
       {"src/executor/", {"wreath/", "src/base/", "src/fifo/", "src/schedule/", "kernels/kernels.hpp"}},
-      {"src/communicator/",
-       {"wreath/", "src/", "kernels/kernels.hpp", "kernels/cpu/straight/straight.hpp", "kernels/block/"}},
+      {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp", "kernels/cpu/straight/", "kernels/block/"}},
       {"bindings/", {"wreath/"}},
       {"bindings/c/", {"wreath/", "bindings/c/"}},
       // NCCL's variables stand in the library's own table of settings.
