@@ -1,6 +1,7 @@
 // The same templates that nvcc compiles, with a block of host threads.
 #include "kernels/block/kernels.hpp"
 
+#include "kernels/block/low_latency.hpp"
 #include "kernels/block/run_lanes.hpp"
 #include "kernels/cuda/image.hpp"
 #include "src/device/host_block.hpp"
@@ -8,16 +9,26 @@
 namespace wreath {
 namespace {
 
+static_assert(sizeof(LowLatencyShared) <= sizeof(BlockShared));
 static_assert(sizeof(BlockShared) <= sizeof(HostBlockShared::memory));
 
 void run_lanes_on_host(HostBlock& block, const void* arguments) {
   run_lanes(block, *static_cast<const LaneRun*>(arguments));
 }
 
+void run_low_latency_on_host(HostBlock& block, const void* arguments) {
+  run_low_latency(block, *static_cast<const LowLatencyRun*>(arguments));
+}
+
 }  // namespace
 
 const Kernel& run_lanes_kernel() noexcept {
   static const Kernel kernel{"wreath_run_lanes", cuda_image(), &run_lanes_on_host};
+  return kernel;
+}
+
+const Kernel& run_low_latency_kernel() noexcept {
+  static const Kernel kernel{"wreath_run_low_latency", cuda_image(), &run_low_latency_on_host};
   return kernel;
 }
 

@@ -42,6 +42,25 @@ struct BlockWork {
   std::size_t units;  // Copy: bytes; Combine: elements
 };
 
+// body(T{}), T being the dtype's.
+template <typename Body>
+WREATH_HOST_DEVICE inline void for_dtype(DataType dtype, const Body& body) {
+  switch (dtype) {
+    case DataType::Int8: return body(std::int8_t{});
+    case DataType::Uint8: return body(std::uint8_t{});
+    case DataType::Int32: return body(std::int32_t{});
+    case DataType::Uint32: return body(std::uint32_t{});
+    case DataType::Int64: return body(std::int64_t{});
+    case DataType::Uint64: return body(std::uint64_t{});
+    case DataType::Float16: return body(Float16{});
+    case DataType::Float32: return body(float{});
+    case DataType::Float64: return body(double{});
+    case DataType::BFloat16: return body(BFloat16{});
+    case DataType::Float8E4M3: return body(Float8E4M3{});
+    case DataType::Float8E5M2: return body(Float8E5M2{});
+  }
+}
+
 // Accumulators of N neighbouring elements.
 template <typename A, int N>
 struct Pack {
@@ -78,6 +97,76 @@ WREATH_HOST_DEVICE inline void store(std::byte* target, std::size_t index, const
   for (unsigned i = 0; i < kWords; ++i) reinterpret_cast<Access*>(target)[index * kWords + i] = words[i];
 }
 
+template <ReduceOp kOp, typename A, int N>
+WREATH_HOST_DEVICE inline Pack<A, N> merge(const Pack<A, N>& a, const Pack<A, N>& b) {
+  Pack<A, N> both;
+  WREATH_UNROLL
+  for (int i = 0; i < N; ++i) both.value[i] = combine_pair(kOp, a.value[i], b.value[i]);
+  return both;
+}
+
+template <typename A, int N>
+WREATH_HOST_DEVICE inline Pack<A, N> merge(ReduceOp op, const Pack<A, N>& a, const Pack<A, N>& b) {
+  switch (op) {
+    case ReduceOp::Prod: return merge<ReduceOp::Prod>(a, b);
+    case ReduceOp::Min: return merge<ReduceOp::Min>(a, b);
+    case ReduceOp::Max: return merge<ReduceOp::Max>(a, b);
+    default: return merge<ReduceOp::Sum>(a, b);
+  }
+}
+
+// The canonical tree over read(0), ..., read(k - 1), called in this order, as a binary counter over its leaves: after
+// leaf i, as many results merge as i + 1 has trailing zeros. kStack: 1 + log2 of the largest k.
+template <typename Combined, unsigned kStack, typename Read>
+WREATH_HOST_DEVICE inline Combined canonical_tree(ReduceOp op, int k, const Read& read) {
+  const int leaves = static_cast<int>(std::bit_floor(static_cast<unsigned>(k)));
+  const int paired = k - leaves;
+  Combined stack[kStack] = {};
+  int depth = 0;
+  int next = 0;
+  Combined result{};
+  for (int leaf = 0; leaf < leaves; ++leaf) {
+    result = read(next++);
+    if (leaf < paired) result = merge(op, result, read(next++));
+    for (int done = leaf + 1; done % 2 == 0; done /= 2) result = merge(op, stack[--depth], result);
+    stack[depth++] = result;
+  }
+  return result;
+}
+
+template <typename T, int N>
+WREATH_HOST_DEVICE inline Pack<Accumulator<T>, N> widen_input(const Arithmetic& arithmetic, const Pack<T, N>& data) {
+  using A = Accumulator<T>;
+  const bool premultiplies = arithmetic.reduction.op == ReduceOp::PremultipliedSum;
+  const A factor = factor_in<A>(arithmetic.reduction);
+  Pack<A, N> wide;
+  WREATH_UNROLL
+  for (int i = 0; i < N; ++i) {
+    wide.value[i] = widen(data.value[i]);
+    if (premultiplies) wide.value[i] = multiply(wide.value[i], factor);
+  }
+  return wide;
+}
+
+template <typename T, int N>
+WREATH_HOST_DEVICE inline Pack<T, N> finish_sum(const Arithmetic& arithmetic, const Pack<Accumulator<T>, N>& sum) {
+  const bool divides = arithmetic.reduction.op == ReduceOp::Avg;
+  Pack<T, N> finished;
+  WREATH_UNROLL
+  for (int i = 0; i < N; ++i) {
+    finished.value[i] = narrow<T>(divides ? divide(sum.value[i], arithmetic.ranks) : sum.value[i]);
+  }
+  return finished;
+}
+
+template <typename A, int N>
+WREATH_HOST_DEVICE inline Pack<A, N> canonical_pack(const Pack<A, N>& wide) {
+  Pack<A, N> partial;
+  WREATH_UNROLL
+  for (int i = 0; i < N; ++i) partial.value[i] = canonical(wide.value[i]);
+  return partial;
+}
+
 // The combination of one pack of N elements: kernels.hpp's rules. K > 0 fixes it, one or two; K = 0
 // takes it at run time, up to 511.
 template <typename T, int N, int K>
@@ -100,67 +189,19 @@ class PackCombiner {
 
  private:
   WREATH_HOST_DEVICE void finish(std::size_t index, const Pack<A, N>& result) const {
-    if (work_.target_form == Form::Partial) {
-      Pack<A, N> partial;
-      WREATH_UNROLL
-      for (int i = 0; i < N; ++i) partial.value[i] = canonical(result.value[i]);
-      return store(work_.target, index, partial);
-    }
-    const bool divides = arithmetic_.reduction.op == ReduceOp::Avg;
-    Pack<T, N> finished;
-    WREATH_UNROLL
-    for (int i = 0; i < N; ++i) {
-      finished.value[i] = narrow<T>(divides ? divide(result.value[i], arithmetic_.ranks) : result.value[i]);
-    }
-    store(work_.target, index, finished);
+    if (work_.target_form == Form::Partial) return store(work_.target, index, canonical_pack(result));
+    store(work_.target, index, finish_sum<T>(arithmetic_, result));
   }
 
   WREATH_HOST_DEVICE Pack<A, N> read(int source, std::size_t index) const {
     const Form form = source == work_.operands.own ? work_.operands.own_form : work_.operands.messages;
     if (form == Form::Partial) return load<A, N>(work_.sources[source], index);
-    const Pack<T, N> data = load<T, N>(work_.sources[source], index);
-    const bool premultiplies = arithmetic_.reduction.op == ReduceOp::PremultipliedSum;
-    const A factor = factor_in<A>(arithmetic_.reduction);
-    Pack<A, N> wide;
-    WREATH_UNROLL
-    for (int i = 0; i < N; ++i) {
-      wide.value[i] = widen(data.value[i]);
-      if (premultiplies) wide.value[i] = multiply(wide.value[i], factor);
-    }
-    return wide;
+    return widen_input(arithmetic_, load<T, N>(work_.sources[source], index));
   }
 
-  WREATH_HOST_DEVICE Pack<A, N> pair(const Pack<A, N>& a, const Pack<A, N>& b) const {
-    switch (arithmetic_.reduction.op) {
-      case ReduceOp::Prod: return pair<ReduceOp::Prod>(a, b);
-      case ReduceOp::Min: return pair<ReduceOp::Min>(a, b);
-      case ReduceOp::Max: return pair<ReduceOp::Max>(a, b);
-      default: return pair<ReduceOp::Sum>(a, b);
-    }
-  }
-  template <ReduceOp kOp>
-  WREATH_HOST_DEVICE static Pack<A, N> pair(const Pack<A, N>& a, const Pack<A, N>& b) {
-    Pack<A, N> both;
-    WREATH_UNROLL
-    for (int i = 0; i < N; ++i) both.value[i] = combine_pair(kOp, a.value[i], b.value[i]);
-    return both;
-  }
-
-  // The canonical tree as a binary counter over its leaves: after leaf i, as many results merge as i + 1 has
-  // trailing zeros.
   WREATH_HOST_DEVICE Pack<A, N> tree(std::size_t index) const {
-    const int k = K > 0 ? K : work_.k;
-    const int leaves = static_cast<int>(std::bit_floor(static_cast<unsigned>(k)));
-    const int paired = k - leaves;
-    Pack<A, N> stack[K > 0 ? 1 : 9];
-    int depth = 0;
-    for (int leaf = 0; leaf < leaves; ++leaf) {
-      Pack<A, N> result =
-          leaf < paired ? pair(read(2 * leaf, index), read(2 * leaf + 1, index)) : read(leaf + paired, index);
-      for (int done = leaf + 1; done % 2 == 0; done /= 2) result = pair(stack[--depth], result);
-      stack[depth++] = result;
-    }
-    return stack[0];
+    return canonical_tree<Pack<A, N>, (K > 0 ? 1 : 9)>(arithmetic_.reduction.op, K > 0 ? K : work_.k,
+                                                       [&](int source) { return read(source, index); });
   }
 
   const Arithmetic& arithmetic_;

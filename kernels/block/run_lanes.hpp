@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/block/patience.hpp"
 #include "kernels/block/primitives.hpp"
 #include "kernels/kernels.hpp"
 #include "src/executor/try_step.hpp"
@@ -22,8 +23,7 @@ namespace wreath {
 // run at once, since lanes wait for each other. A lane that is neither done nor at fault gave up: *stop was not zero,
 // nothing moved for stall_ns (0: never), in any lane where `moved` tells, or look_limit looks in a row found nothing to
 // do (0: any number). A grid of the same `lanes` goes on where they stopped; with look_limit = 1 none ever waits, and
-// grids need not run at once. Of
-// `arithmetic`, combine is not used.
+// grids need not run at once. Of `arithmetic`, combine is not used.
 struct LaneRun {
   Arithmetic arithmetic;
   OperationState operation;
@@ -50,20 +50,7 @@ WREATH_NOINLINE WREATH_HOST_DEVICE void combine_elements(const Block& block, con
 
 template <typename Block>
 WREATH_HOST_DEVICE inline void combine(const Block& block, const Arithmetic& of, const BlockWork& work) {
-  switch (of.dtype) {
-    case DataType::Int8: return combine_elements<std::int8_t>(block, of, work);
-    case DataType::Uint8: return combine_elements<std::uint8_t>(block, of, work);
-    case DataType::Int32: return combine_elements<std::int32_t>(block, of, work);
-    case DataType::Uint32: return combine_elements<std::uint32_t>(block, of, work);
-    case DataType::Int64: return combine_elements<std::int64_t>(block, of, work);
-    case DataType::Uint64: return combine_elements<std::uint64_t>(block, of, work);
-    case DataType::Float16: return combine_elements<Float16>(block, of, work);
-    case DataType::Float32: return combine_elements<float>(block, of, work);
-    case DataType::Float64: return combine_elements<double>(block, of, work);
-    case DataType::BFloat16: return combine_elements<BFloat16>(block, of, work);
-    case DataType::Float8E4M3: return combine_elements<Float8E4M3>(block, of, work);
-    case DataType::Float8E5M2: return combine_elements<Float8E5M2>(block, of, work);
-  }
+  for_dtype(of.dtype, [&](auto element) { combine_elements<decltype(element)>(block, of, work); });
 }
 
 template <typename Block>
@@ -121,58 +108,11 @@ class BlockProcessor {
   BlockShared& shared_;
 };
 
-// Whether to go on waiting. Looks at the clock only now and then.
-template <typename Block>
-class Patience {
- public:
-  WREATH_HOST_DEVICE Patience(Block& block, const LaneRun& run) : block_(block), run_(run) {}
-  WREATH_HOST_DEVICE void moved() {
-    waits_ = 0;
-    if (run_.moved != nullptr) store_relaxed(run_.moved[block_.block()].value, ++own_);
-  }
-  WREATH_HOST_DEVICE bool wait() {
-    if (waits_ + 1 == run_.look_limit) return false;
-    constexpr std::uint32_t kLooks = 64;
-    if (run_.stall_ns != 0 && waits_ % kLooks == 0) {
-      const std::uint64_t now = block_.clock_ns();
-      if (waits_ == 0) begin(now);
-      if (now - since_ns_ > run_.stall_ns && !others_moved(now)) return false;
-    }
-    ++waits_;
-    block_.pause();
-    return true;
-  }
-  WREATH_HOST_DEVICE bool stopped() const { return load_relaxed(*run_.stop) != 0; }
-
- private:
-  WREATH_HOST_DEVICE void begin(std::uint64_t now) {
-    since_ns_ = now;
-    seen_ = all_moved();
-  }
-  WREATH_HOST_DEVICE bool others_moved(std::uint64_t now) {
-    const std::uint32_t before = seen_;
-    begin(now);
-    return seen_ != before;
-  }
-  WREATH_HOST_DEVICE std::uint32_t all_moved() const {
-    std::uint32_t all = 0;
-    for (std::uint32_t i = 0; i < run_.blocks; ++i) all += load_relaxed(run_.moved[i].value);
-    return all;
-  }
-
-  Block& block_;
-  const LaneRun& run_;
-  std::uint32_t own_ = 0;
-  std::uint32_t seen_ = 0;  // all_moved() at since_ns_
-  std::uint32_t waits_ = 0;
-  std::uint64_t since_ns_ = 0;
-};
-
 // Runs the lane's steps. False: gave up, or it failed.
 template <typename Block>
 WREATH_HOST_DEVICE inline bool lead(const LaneRun& run, LaneState& lane, BlockProcessor<Block>& processor,
                                     Patience<Block>& patience) {
-  while (!patience.stopped()) {
+  for (;;) {
     switch (try_step(run.operation, lane, processor)) {
       case Advance::Failed: return false;
       case Advance::Done: return true;
@@ -181,7 +121,6 @@ WREATH_HOST_DEVICE inline bool lead(const LaneRun& run, LaneState& lane, BlockPr
         if (!patience.wait()) return false;
     }
   }
-  return false;
 }
 
 // Until nobody reads what the lane sent by reference: the caller may change it afterwards.
@@ -192,7 +131,7 @@ WREATH_HOST_DEVICE inline bool await_readers(const LaneRun& run, const LaneState
     const Step& step = run.operation.steps[i];
     for (std::uint32_t out = step.out_first; out < step.out_first + std::uint32_t{step.out_count}; ++out) {
       while (!drained(*run.operation.targets[out])) {
-        if (patience.stopped() || !patience.wait()) return false;
+        if (!patience.wait()) return false;
       }
     }
   }
@@ -215,7 +154,7 @@ WREATH_HOST_DEVICE inline void run_lanes(Block& block, const LaneRun& run) {
   BlockShared& shared = *reinterpret_cast<BlockShared*>(block.shared_memory());
   if (block.thread() == 0) {
     BlockProcessor<Block> processor(block, run.arithmetic, shared);
-    Patience<Block> patience(block, run);
+    Patience<Block> patience(block, {run.stop, run.stall_ns, run.look_limit, run.moved, run.blocks});
     LaneState lane = run.lanes[block.block()];
     run_lane(run, lane, processor, patience);
     run.lanes[block.block()] = lane;

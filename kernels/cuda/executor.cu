@@ -1,7 +1,8 @@
-// The executor's kernel: a block per lane.
+// The kernels: the executor, a block per lane, and all_reduces by the protocol LL.
 #include <cstdint>
 
 #include "kernels/block/kernels.hpp"
+#include "kernels/block/low_latency.hpp"
 #include "kernels/block/run_lanes.hpp"
 
 namespace wreath {
@@ -37,4 +38,11 @@ extern "C" __global__ void __launch_bounds__(wreath::kBlockThreads)
   __shared__ alignas(16) unsigned char shared[sizeof(wreath::BlockShared)];
   wreath::CudaBlock block(reinterpret_cast<std::byte*>(shared));
   wreath::run_lanes(block, run);
+}
+
+extern "C" __global__ void __launch_bounds__(wreath::kBlockThreads)
+    wreath_run_low_latency(const __grid_constant__ wreath::LowLatencyRun run) {
+  __shared__ alignas(16) unsigned char shared[sizeof(wreath::LowLatencyShared)];
+  wreath::CudaBlock block(reinterpret_cast<std::byte*>(shared));
+  wreath::run_low_latency(block, run);
 }

@@ -1,0 +1,33 @@
+// Words that carry data and their own flag: read and written whole, in no order with anything else.
+#pragma once
+
+#include <cstdint>
+
+#include "src/base/memory_order.hpp"
+
+namespace wreath {
+
+// 4 bytes of data below, the flag above. Aligned to 8 bytes.
+using FlaggedWord = std::uint64_t;
+
+WREATH_HOST_DEVICE constexpr FlaggedWord flagged(std::uint32_t data, std::uint32_t flag) {
+  return (FlaggedWord{flag} << 32) | data;
+}
+WREATH_HOST_DEVICE constexpr std::uint32_t flag_of(FlaggedWord word) { return static_cast<std::uint32_t>(word >> 32); }
+WREATH_HOST_DEVICE constexpr std::uint32_t data_of(FlaggedWord word) { return static_cast<std::uint32_t>(word); }
+
+}  // namespace wreath
+
+#if defined(__CUDA_ARCH__)
+namespace wreath {
+__device__ inline void store_word(FlaggedWord& place, FlaggedWord word) {
+  cuda::atomic_ref<FlaggedWord, cuda::thread_scope_system>(place).store(word, cuda::memory_order_relaxed);
+}
+}  // namespace wreath
+#else
+namespace wreath {
+WREATH_HOST_DEVICE inline void store_word(FlaggedWord& place, FlaggedWord word) {
+  std::atomic_ref<FlaggedWord>(place).store(word, std::memory_order_relaxed);
+}
+}  // namespace wreath
+#endif

@@ -1,0 +1,345 @@
+// All_reduce by the protocol LL (low_latency_area.hpp), straight: one_shot, where each rank sums all ranks' inputs, and
+// two_shot, where it sums its part of the vector and takes the others' sums. Threads go on by themselves: who needs a
+// word waits for that word. `Block` as in run_lanes.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/arithmetic.hpp"
+#include "kernels/block/low_latency_area.hpp"
+#include "kernels/block/patience.hpp"
+#include "kernels/block/primitives.hpp"
+#include "kernels/kernels.hpp"
+
+namespace wreath {
+
+enum class LowLatencyOutcome : std::uint32_t {
+  Done = 1,
+  GaveUp = 2,  // *stop was not zero, or nothing came for stall_ns
+  Differs = 3  // a peer made another call: one of another signature
+};
+
+// One call of one rank, for low_latency_blocks() blocks. All pointers are reachable from the device; input and output
+// are aligned to elements, and may be equal, nothing else overlaps. Sums are those of the canonical tree over all
+// ranks. A call that does not end with Done leaves the areas unusable. Of `arithmetic` all but combine is used, and
+// `ranks` is their number, 2 to kMaximumFanIn.
+struct LowLatencyRun {
+  Arithmetic arithmetic;
+  const std::byte* input;
+  std::byte* output;
+  std::uint64_t elements;
+  std::byte* own;                 // this rank's area
+  const std::byte* const* areas;  // by rank, as this one maps them; its own is not read
+  LowLatencyOutcome* outcomes;    // by block, written at its end
+  const std::uint32_t* stop;
+  std::uint64_t stall_ns;   // 0: never
+  std::uint32_t signature;  // of the call
+  std::uint32_t rank;
+  bool two_shot;
+};
+
+// What the threads of a block share.
+struct LowLatencyShared {
+  std::uint32_t call;     // the block's number of this call
+  std::uint32_t outcome;  // not zero: some thread ended the call early
+};
+
+// One thread's view of a call. T: the elements in memory. M: as they travel to be summed, T, or of premultiplied sums
+// the accumulator's. A pack is as many elements as fit two words as M, and is handled by one thread at once.
+template <typename T, typename M, typename Block>
+class LowLatencyThread {
+ public:
+  WREATH_HOST_DEVICE LowLatencyThread(Block& block, const LowLatencyRun& run, LowLatencyShared& shared)
+      : block_(block),
+        run_(run),
+        shared_(shared),
+        patience_(block, {run.stop, run.stall_ns, 0}),
+        ranks_(static_cast<std::uint32_t>(run.arithmetic.ranks)) {
+    const std::uint64_t packs = (run.elements + kElements - 1) / kElements;
+    const auto blocks = static_cast<std::uint64_t>(low_latency_blocks(run.elements, sizeof(M)));
+    first_ = packs * block.block() / blocks;
+    packs_ = packs * (block.block() + 1) / blocks - first_;
+    const auto bits = reinterpret_cast<std::uint64_t>(run.input) | reinterpret_cast<std::uint64_t>(run.output);
+    aligned_ = bits % (kElements * sizeof(T)) == 0;
+  }
+
+  WREATH_HOST_DEVICE void run() {
+    std::uint32_t& counter = *reinterpret_cast<std::uint32_t*>(run_.own + block_.block() * Layout::kBlockBytes);
+    if (block_.thread() == 0) {
+      shared_.call = counter % kCalls;
+      shared_.outcome = 0;
+    }
+    block_.barrier();
+    call_ = shared_.call;
+    if (call_ % kClearedEvery < 2) clear();
+    publish_inputs();
+    const bool hears = block_.thread() == block_.threads() - 1;  // a small call has no other work for it
+    if (hears) hear_all();
+    if (run_.two_shot) {
+      sum_part();
+      take_sums();
+    } else {
+      sum_all();
+    }
+    block_.barrier();
+    if (block_.thread() != 0) return;
+    counter = (call_ + 1) % kCalls;
+    const std::uint32_t early = shared_.outcome;
+    run_.outcomes[block_.block()] = early == 0 ? LowLatencyOutcome::Done : static_cast<LowLatencyOutcome>(early);
+  }
+
+ private:
+  using A = Accumulator<T>;
+  using Layout = LowLatencyLayout;
+  static constexpr std::uint64_t kElements = kPackDataBytes / sizeof(M);
+  static constexpr int kN = static_cast<int>(kElements);
+  static constexpr std::uint32_t kCalls = 1U << 31;
+  static constexpr std::uint32_t kClearedEvery = 1U << 30;
+  static constexpr std::uint32_t kAhead = 8;  // ranks whose words are on their way at once
+
+  struct Words {
+    FlaggedWord word[2];
+  };
+  struct Range {
+    std::uint64_t first;
+    std::uint64_t end;
+  };
+
+  // ---- places ----
+
+  WREATH_HOST_DEVICE std::size_t buffer() const {
+    return block_.block() * Layout::kBlockBytes + Layout::kBuffer + call_ % 2 * Layout::kBufferBytes;
+  }
+  WREATH_HOST_DEVICE std::size_t place_of_input(std::uint64_t pack) const {
+    return buffer() + Layout::kInputs + pack * Layout::kPackBytes;
+  }
+  // `pack`: of the sums of its rank.
+  WREATH_HOST_DEVICE std::size_t place_of_sum(std::uint64_t pack) const {
+    return buffer() + Layout::kSums + pack * Layout::kPackBytes;
+  }
+  // The block's packs that rank r sums.
+  WREATH_HOST_DEVICE Range part(std::uint32_t r) const { return {packs_ * r / ranks_, packs_ * (r + 1) / ranks_}; }
+  // This thread's first pack from `first` on. A pack is the same thread's wherever it is read and written, so that
+  // input and output may be one.
+  WREATH_HOST_DEVICE std::uint64_t own_from(std::uint64_t first) const {
+    const std::uint64_t threads = block_.threads();
+    return first + (block_.thread() + threads - first % threads) % threads;
+  }
+
+  // ---- words ----
+
+  WREATH_HOST_DEVICE std::uint32_t flag() const { return call_ | kCalls; }
+  WREATH_HOST_DEVICE FlaggedWord& own_word(std::size_t place) const {
+    return *reinterpret_cast<FlaggedWord*>(run_.own + place);
+  }
+  WREATH_HOST_DEVICE FlaggedWord peers_word(std::uint32_t rank, std::size_t place) const {
+    return load_relaxed(*reinterpret_cast<const FlaggedWord*>(run_.areas[rank] + place));
+  }
+  WREATH_HOST_DEVICE Words peers_words(std::uint32_t rank, std::size_t place) const {
+    return {{peers_word(rank, place), peers_word(rank, place + sizeof(FlaggedWord))}};
+  }
+  WREATH_HOST_DEVICE bool here(FlaggedWord word) const { return flag_of(word) == flag(); }
+
+  template <typename X>
+  WREATH_HOST_DEVICE void publish(std::size_t place, const Pack<X, kN>& pack) const {
+    std::uint32_t data[2] = {};
+    std::memcpy(data, &pack, sizeof(pack));
+    store_word(own_word(place), flagged(data[0], flag()));
+    if (sizeof(pack) > sizeof(std::uint32_t)) {
+      store_word(own_word(place + sizeof(FlaggedWord)), flagged(data[1], flag()));
+    }
+  }
+  template <typename X>
+  WREATH_HOST_DEVICE Pack<X, kN> unpack(const Words& words) const {
+    const std::uint32_t data[2] = {data_of(words.word[0]), data_of(words.word[1])};
+    Pack<X, kN> pack;
+    std::memcpy(&pack, data, sizeof(pack));
+    return pack;
+  }
+  // The pack once it is there, `words` being what was there when it was last looked at. Nobody's if the call is over.
+  template <typename X>
+  WREATH_HOST_DEVICE Pack<X, kN> await(std::uint32_t rank, std::size_t place, Words words) {
+    constexpr bool kBoth = sizeof(Pack<X, kN>) > sizeof(std::uint32_t);
+    while (!here(words.word[0]) || (kBoth && !here(words.word[1]))) {
+      if (!go_on()) break;
+      words = peers_words(rank, place);
+    }
+    patience_.moved();
+    return unpack<X>(words);
+  }
+
+  WREATH_HOST_DEVICE bool go_on() {
+    if (over_ || load_relaxed(shared_.outcome) != 0) over_ = true;
+    if (!over_ && !patience_.wait()) give_up();
+    return !over_;
+  }
+  WREATH_HOST_DEVICE void give_up(LowLatencyOutcome outcome = LowLatencyOutcome::GaveUp) {
+    over_ = true;
+    if (load_relaxed(shared_.outcome) == 0) store_release(shared_.outcome, static_cast<std::uint32_t>(outcome));
+  }
+
+  // ---- the user's memory ----
+
+  WREATH_HOST_DEVICE std::uint64_t elements_of(std::uint64_t pack) const {
+    const std::uint64_t left = run_.elements - (first_ + pack) * kElements;
+    return left < kElements ? left : kElements;
+  }
+  WREATH_HOST_DEVICE Pack<T, kN> input(std::uint64_t pack) const {
+    if (aligned_ && elements_of(pack) == kElements) return load<T, kN>(run_.input, first_ + pack);
+    Pack<T, kN> data{};
+    for (std::uint64_t i = 0; i < elements_of(pack); ++i) {
+      data.value[i] = load<T, 1>(run_.input, (first_ + pack) * kElements + i).value[0];
+    }
+    return data;
+  }
+  WREATH_HOST_DEVICE void output(std::uint64_t pack, const Pack<T, kN>& data) const {
+    if (aligned_ && elements_of(pack) == kElements) return store(run_.output, first_ + pack, data);
+    for (std::uint64_t i = 0; i < elements_of(pack); ++i) {
+      store(run_.output, (first_ + pack) * kElements + i, Pack<T, 1>{{data.value[i]}});
+    }
+  }
+
+  // ---- the call ----
+
+  WREATH_HOST_DEVICE void clear() {
+    for (std::size_t at = block_.thread() * sizeof(FlaggedWord); at < Layout::kBufferBytes;
+         at += block_.threads() * sizeof(FlaggedWord)) {
+      store_word(own_word(buffer() + at), 0);
+    }
+    block_.barrier();
+  }
+
+  WREATH_HOST_DEVICE void publish_inputs() const {
+    if (block_.thread() == 0) store_word(own_word(buffer() + Layout::kHeader), flagged(run_.signature, flag()));
+    for (std::uint64_t pack = own_from(0); pack < packs_; pack += block_.threads()) {
+      if constexpr (std::is_same_v<M, A>) {
+        publish(place_of_input(pack), multiplied(pack));
+      } else {
+        publish(place_of_input(pack), input(pack));
+      }
+    }
+  }
+  WREATH_HOST_DEVICE Pack<A, kN> multiplied(std::uint64_t pack) const {
+    const Pack<A, kN> wide = widen_input(run_.arithmetic, input(pack));
+    return run_.arithmetic.reduction.op == ReduceOp::PremultipliedSum ? canonical_pack(wide) : wide;
+  }
+
+  // Until every peer has begun this call: its header says which.
+  WREATH_HOST_DEVICE void hear_all() {
+    for (std::uint32_t r = 0; r < ranks_; ++r) {
+      if (r == run_.rank) continue;
+      const std::size_t place = buffer() + Layout::kHeader;
+      FlaggedWord header = peers_word(r, place);
+      for (; !here(header); header = peers_word(r, place)) {
+        if (!go_on()) return;
+      }
+      patience_.moved();
+      if (data_of(header) != run_.signature) return give_up(LowLatencyOutcome::Differs);
+    }
+  }
+
+  WREATH_HOST_DEVICE Pack<A, kN> wide(const Pack<M, kN>& message) const {
+    if constexpr (std::is_same_v<M, A>) {
+      return message;
+    } else {
+      return widen_input(run_.arithmetic, message);
+    }
+  }
+
+  // Of all ranks' inputs; kAhead ranks' words are loaded before the first is waited for.
+  WREATH_HOST_DEVICE Pack<T, kN> sum(std::uint64_t pack) {
+    const std::size_t place = place_of_input(pack);
+    Words ahead[kAhead];
+    const auto read = [&](int source) {
+      const auto rank = static_cast<std::uint32_t>(source);
+      if (rank % kAhead == 0) look_ahead(rank, ahead, [&](std::uint32_t) { return place; });
+      if (rank == run_.rank) return multiplied(pack);
+      return wide(await<M>(rank, place, ahead[rank % kAhead]));
+    };
+    const Pack<A, kN> total =
+        canonical_tree<Pack<A, kN>, 9>(run_.arithmetic.reduction.op, static_cast<int>(ranks_), read);
+    return finish_sum<T>(run_.arithmetic, total);
+  }
+
+  template <typename PlaceOf>
+  WREATH_HOST_DEVICE void look_ahead(std::uint32_t first, Words* ahead, const PlaceOf& place_of) const {
+    WREATH_UNROLL
+    for (std::uint32_t i = 0; i < kAhead; ++i) {
+      const std::uint32_t r = first + i;
+      if (r < ranks_ && r != run_.rank) ahead[i] = peers_words(r, place_of(r));
+    }
+  }
+
+  WREATH_HOST_DEVICE void sum_all() {
+    for (std::uint64_t pack = own_from(0); pack < packs_ && !over_; pack += block_.threads()) {
+      const Pack<T, kN> result = sum(pack);
+      if (!over_) output(pack, result);
+    }
+  }
+
+  WREATH_HOST_DEVICE void sum_part() {
+    const Range mine = part(run_.rank);
+    for (std::uint64_t pack = own_from(mine.first); pack < mine.end && !over_; pack += block_.threads()) {
+      const Pack<T, kN> result = sum(pack);
+      if (over_) return;
+      publish(place_of_sum(pack - mine.first), result);
+      output(pack, result);
+    }
+  }
+
+  // The n-th pack of this thread in each part, then the next: their words are on their way at once.
+  WREATH_HOST_DEVICE void take_sums() {
+    const std::uint64_t longest = packs_ / ranks_ + 1;
+    for (std::uint64_t n = 0; n * block_.threads() < longest && !over_; ++n) {
+      for (std::uint32_t first = 0; first < ranks_ && !over_; first += kAhead) take_sums_of(first, n);
+    }
+  }
+
+  WREATH_HOST_DEVICE void take_sums_of(std::uint32_t first, std::uint64_t n) {
+    const auto pack_of = [&](std::uint32_t r) { return own_from(part(r).first) + n * block_.threads(); };
+    const auto place_of = [&](std::uint32_t r) {
+      const std::uint64_t pack = pack_of(r);
+      return place_of_sum(pack < part(r).end ? pack - part(r).first : 0);
+    };
+    Words ahead[kAhead];
+    look_ahead(first, ahead, place_of);
+    for (std::uint32_t r = first; r < ranks_ && r < first + kAhead && !over_; ++r) {
+      if (r == run_.rank || pack_of(r) >= part(r).end) continue;
+      const Pack<T, kN> result = await<T>(r, place_of(r), ahead[r - first]);
+      if (!over_) output(pack_of(r), result);
+    }
+  }
+
+  Block& block_;
+  const LowLatencyRun& run_;
+  LowLatencyShared& shared_;
+  Patience<Block> patience_;
+  std::uint32_t ranks_;
+  std::uint32_t call_ = 0;
+  std::uint64_t first_ = 0;  // pack of the block
+  std::uint64_t packs_ = 0;
+  bool aligned_ = false;
+  bool over_ = false;  // ended early
+};
+
+template <typename T, typename Block>
+WREATH_NOINLINE WREATH_HOST_DEVICE void run_low_latency_of(Block& block, const LowLatencyRun& run) {
+  LowLatencyShared& shared = *reinterpret_cast<LowLatencyShared*>(block.shared_memory());
+  if constexpr (!std::is_same_v<T, Accumulator<T>>) {
+    if (run.arithmetic.reduction.op == ReduceOp::PremultipliedSum) {
+      return LowLatencyThread<T, Accumulator<T>, Block>(block, run, shared).run();
+    }
+  }
+  LowLatencyThread<T, T, Block>(block, run, shared).run();
+}
+
+// What each thread of the grid does.
+template <typename Block>
+WREATH_HOST_DEVICE inline void run_low_latency(Block& block, const LowLatencyRun& run) {
+  for_dtype(run.arithmetic.dtype, [&](auto element) { run_low_latency_of<decltype(element)>(block, run); });
+}
+
+}  // namespace wreath
