@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "include/wreath/fifo.hpp"
+#include "wreath/fifo.hpp"
 #include "src/base/memory_order.hpp"
 
 namespace wreath {
