@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "wreath/fifo.hpp"
 #include "src/base/memory_order.hpp"
+#include "wreath/fifo.hpp"
 
 namespace wreath {
 
