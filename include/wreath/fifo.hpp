@@ -59,6 +59,14 @@ struct Landing {
   std::uint32_t bytes = 0;
 };
 
+// A message of kPeerAddress that the host reads for blocks of a device, when one asks for it: `sequence` is then
+// `wanted`.
+struct PulledMessage {
+  std::uint32_t wanted = 0;
+  std::uint32_t sequence = 0;  // of the message at `data`
+  const std::byte* data = nullptr;
+};
+
 // A counter or flag alone in its cache line.
 struct alignas(64) Counter {
   std::uint32_t value = 0;
@@ -98,7 +106,7 @@ struct RecvFifo {
   Landing* landing = nullptr;              // null: no pump
   const Counter* owner_aborted = nullptr;  // the producer's; null where slots are never references
   const ProcessMemory* process = nullptr;  // the producer's; null: its memory cannot be read
-  const Landing* pulled = nullptr;         // of blocks of a device: where the host puts messages of kPeerAddress
+  PulledMessage* pulled = nullptr;         // of blocks of a device: what is read for them
   std::uint32_t next = 0;
   std::uint32_t slot_count = 0;
   std::uint16_t lane = 0;

@@ -166,8 +166,8 @@ Status LaneGrid::make_image() {
     RecvFifo& recv = recvs_[i] = *plan_->sources[i];
     const auto table = std::find(tables_.begin(), tables_.end(), recv.regions) - tables_.begin();
     if (recv.regions != nullptr) recv.regions = views_ + table * static_cast<std::ptrdiff_t>(kMaximumRegions);
-    landings_[i].sequence = recv.next - 1;
-    recv.pulled = recv.process == nullptr ? nullptr : &landings_[i];
+    pulled_[i].wanted = pulled_[i].sequence = recv.next - 1;
+    recv.pulled = recv.process == nullptr ? nullptr : &pulled_[i];
     recv.process = nullptr;
     recv.landing = nullptr;
     const_cast<RecvFifo**>(run_.operation.sources)[i] = &recv;
@@ -187,7 +187,7 @@ void LaneGrid::write(Image& image) {
   run_.moved = image.template put<Counter>(nullptr, lowered.lanes.size());
   sends_ = image.template put<SendFifo>(nullptr, plan_->targets.size());
   recvs_ = image.template put<RecvFifo>(nullptr, plan_->sources.size());
-  landings_ = image.template put<Landing>(nullptr, plan_->sources.size());
+  pulled_ = image.template put<PulledMessage>(nullptr, plan_->sources.size());
   views_ = image.template put<RegionView>(nullptr, tables_.size() * kMaximumRegions);
   state.targets = image.template put<SendFifo*>(nullptr, plan_->targets.size());
   state.sources = image.template put<RecvFifo*>(nullptr, plan_->sources.size());
@@ -247,9 +247,10 @@ bool LaneGrid::moved() {
 
 Result<Advance> LaneGrid::run() {
   if (in_flight()) {
-    WREATH_TRY(pull());
+    const bool ended = ended_->load(std::memory_order_acquire);
+    WREATH_TRY(pull());  // all that was asked for, where the grid has ended
     const bool advanced = moved();
-    if (!ended_->load(std::memory_order_acquire)) return advanced ? Advance::Advanced : Advance::Blocked;
+    if (!ended) return advanced ? Advance::Advanced : Advance::Blocked;
     WREATH_TRY(land());
     if (lanes_->failed_lane() != nullptr) return Advance::Failed;
   }
@@ -320,11 +321,10 @@ Status LaneGrid::pull() {
   for (std::size_t i = 0; i < plan_->sources.size(); ++i) {
     if (recvs_[i].pulled == nullptr) continue;
     RecvFifo source = *plan_->sources[i];
-    source.next = load_acquire(source.consumed->value);
-    if (landings_[i].sequence == source.next) continue;
-    const SlotHeader* const slot = peek(source);
-    if (slot == nullptr || !in_peer(*slot)) continue;
-    if (slot->bytes <= slot_bytes_) WREATH_TRY(pull_message(i, source, *slot));  // a longer one is a fault
+    source.next = load_acquire(pulled_[i].wanted);
+    if (pulled_[i].sequence == source.next) continue;
+    const SlotHeader& slot = *peek(source);
+    if (slot.bytes <= slot_bytes_) WREATH_TRY(pull_message(i, source, slot));  // a longer one is a fault
   }
   return {};
 }
@@ -343,8 +343,9 @@ Status LaneGrid::pull_message(std::size_t i, const RecvFifo& source, const SlotH
                              std::system_category().message(refused)),
                  peer};
   }
-  landings_[i].target = place;
-  store_release(landings_[i].sequence, source.next);
+  pulled_[i].data = place;
+  store_release(pulled_[i].sequence, source.next);
+  moved_in_flight_ = true;
   return {};
 }
 

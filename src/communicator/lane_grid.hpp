@@ -81,7 +81,7 @@ class LaneGrid {
   // In the image.
   SendFifo* sends_ = nullptr;
   RecvFifo* recvs_ = nullptr;
-  Landing* landings_ = nullptr;
+  PulledMessage* pulled_ = nullptr;
   RegionView* views_ = nullptr;  // kMaximumRegions for each of tables_
   Counter* stop_ = nullptr;
 

@@ -56,7 +56,9 @@ class StepRunner : private LaneWork<Processor> {
   WREATH_HOST_DEVICE Ends from() const { return {step_.in_first, step_.in_count}; }
   WREATH_HOST_DEVICE Ends to() const { return {step_.out_first, step_.out_count}; }
   WREATH_HOST_DEVICE bool sends() const { return step_.out_count > 0; }
-  WREATH_HOST_DEVICE bool streams() const { return operation_.streams_output && step_.target_buffer == Buffer::Output; }
+  WREATH_HOST_DEVICE bool streams() const {
+    return Processor::kStreams && operation_.streams_output && step_.target_buffer == Buffer::Output;
+  }
   WREATH_HOST_DEVICE bool reduces() const { return step_.op != StepOp::Recv && step_.op != StepOp::RecvSend; }
 
   WREATH_HOST_DEVICE ElementRange range(const Side& side, std::uint32_t i) const {

@@ -108,11 +108,13 @@ WREATH_HOST_DEVICE inline bool in_peer(const SlotHeader& slot) {
   return (slot.flags & kSlotInline) == 0 && slot.region == kPeerAddress;
 }
 
-// The same for blocks of a device, which cannot read it: the host does, and says so by the landing's sequence.
+// The same for blocks of a device, which cannot read it. Who waits has not consumed: the slot stays while the host
+// reads.
 template <typename Recv>
 WREATH_HOST_DEVICE inline Located locate_pulled(const Recv& fifo) {
-  if (load_acquire(fifo.pulled->sequence) != fifo.next) return {Locating::Unmapped, nullptr};
-  return {Locating::Found, fifo.pulled->target};
+  if (load_acquire(fifo.pulled->sequence) == fifo.next) return {Locating::Found, fifo.pulled->data};
+  store_release(fifo.pulled->wanted, fifo.next);
+  return {Locating::Unmapped, nullptr};
 }
 
 // Where the data of a peeked slot is in this process, checked against the region's size.
