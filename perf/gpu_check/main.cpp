@@ -179,13 +179,12 @@ std::string missing_gpu() {
   return first ? "" : first.error().message;
 }
 
-int run(Options options) {
+int run(Options options, int stop) {
   if (options.parts.empty()) {
     for (const Part& part : parts()) options.parts.emplace_back(part.name);
   }
   std::ofstream json(options.json);
   if (!json) return fail(2, fmt::format("--json {}: cannot be written", options.json));
-  const int stop = stop_descriptor();
   options.sanitizer = find_sanitizer(options.sanitizer);
   const Logs logs(options.logs);
   const GpuMachine machine = this_machine(options);
@@ -243,8 +242,9 @@ int main_of(int argc, char** argv) {
     return 0;
   }
   if (options.programs.empty()) options.programs = own_folder();
+  const int stop = stop_descriptor();  // before CUDA's threads, which would take the signals
   if (const std::string missing = missing_gpu(); !missing.empty()) return fail(kNotHere, "no GPU here: " + missing);
-  return run(std::move(options));
+  return run(std::move(options), stop);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/support/processes.hpp"
 #include "tests/support/surroundings.hpp"
 #include "tests/unit/commands/command.hpp"
 
@@ -124,6 +125,7 @@ TEST(GpuCheck, SkipsSanitizersThatAreNotHereAndRunsThoseThatAre) {
 
 // With nothing of this machine but its C library: no variables, and no libraries from anywhere else.
 TEST(GpuCheck, RunsOutOfABundle) {
+  if (testing_support::kSanitized) GTEST_SKIP() << "a sanitizer's programs are too large: run it in the preset dev";
   const test::Folder folder;
   const std::string bundle = folder.path() + "/bundle";
   const Outcome made = run_line(WREATH_SOURCE_DIR "/perf/gpu_check/bundle " WREATH_BINARY_DIR " " + bundle);
