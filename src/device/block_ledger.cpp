@@ -23,6 +23,7 @@ int BlockLedger::take(const Ring& who, int wanted, int capacity) {
   if (first && blocks <= capacity - taken_) {
     if (!line_.empty()) line_.pop_front();
     taken_ += blocks;
+    if (!line_.empty() && taken_ < capacity) (*line_.front())();
     return blocks;
   }
   if (std::find(line_.begin(), line_.end(), &who) == line_.end()) line_.push_back(&who);

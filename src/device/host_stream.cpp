@@ -166,7 +166,7 @@ void HostStream::work() {
 Status HostStream::copy(void* target, const void* source, std::size_t bytes) {
   if (bytes == 0) return {};
   WREATH_TRY(check_copy(device_, target, source, bytes));
-  return run([this, target, source, bytes] { return device_.copy(target, source, bytes); });
+  return run([&device = device_, target, source, bytes] { return device.copy(target, source, bytes); });
 }
 
 Status HostStream::run(std::function<Status()> work) {

@@ -54,6 +54,22 @@ TEST_P(Captures, RunNothingUntilALaunchAndThenAllOfItInOrder) {
   EXPECT_EQ(seen, (std::vector<int>{1, 2, 3, -1, 4}));
 }
 
+TEST_P(Captures, OutliveTheStreamThatMadeThem) {
+  const DeviceMemory memory = device().allocate(sizeof(int)).value();
+  int source = 7;
+  int target = 0;
+  auto captured = make_stream();
+  captured->begin_capture().value();
+  captured->copy(memory.data(), &source, sizeof source).value();
+  captured->copy(&target, memory.data(), sizeof target).value();
+  const auto graph = captured->end_capture().value();
+  captured.reset();
+  const auto stream = make_stream();
+  graph->launch(*stream).value();
+  stream->synchronize().value();
+  EXPECT_EQ(target, 7);
+}
+
 // Branches wait for each other, so that they run at once; the launching stream goes on when all are over.
 TEST_P(Captures, ForkAndJoinStreams) {
   std::unique_ptr<Graph> graph;
