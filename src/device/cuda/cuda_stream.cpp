@@ -117,8 +117,14 @@ CudaStream::CudaStream(Device& device, const CudaContext& context, CudaHandle ha
     : device_(device), context_(context), handle_(handle), host_(std::move(host)) {}
 
 CudaStream::~CudaStream() {
+  const CapturePart in = part_.open();
   invalidate("one of its streams was destroyed");
   const CurrentContext current(context_);
+  if (in.capture != nullptr && in.at == 0) {  // a stream that captures cannot be waited for
+    CudaHandle graph = nullptr;
+    context_.driver.stream_end_capture(handle_, &graph);
+    if (graph != nullptr) context_.driver.graph_destroy(graph);
+  }
   const Status over = context_.check(context_.driver.stream_synchronize(handle_), "cuStreamSynchronize");
   context_.driver.stream_destroy(handle_);
   if (over) return;

@@ -84,6 +84,8 @@ inline CudaResult asked_for(const char* function) {
   return all.lost.load();
 }
 
+inline constexpr CudaResult kCaptureUnsupported = 900;
+
 // What streams that capture were given, in one order. Whether all were joined, the library checks itself.
 struct FakeGraph {
   struct Item {
@@ -103,6 +105,7 @@ class FakeStream {
  public:
   FakeStream() : thread_([this] { work(); }) {}
   ~FakeStream() {
+    if (capture != nullptr) std::erase(capture->joined, this);
     {
       const std::lock_guard lock(mutex_);
       stop_ = true;
@@ -124,6 +127,7 @@ class FakeStream {
     return items_.empty() && !busy_ ? kCudaSuccess : kCudaNotReady;
   }
   CudaResult synchronize() {
+    if (capture != nullptr) return kCaptureUnsupported;
     std::unique_lock lock(mutex_);
     while (machine().lost == 0 && (!items_.empty() || busy_)) changed_.wait_for(lock, std::chrono::milliseconds(1));
     return machine().lost;
