@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/support/processes.hpp"
+#include "wreath/device.hpp"
 #include "wreath/memory.hpp"
 
 namespace wreath::testing_support {
@@ -12,11 +13,15 @@ namespace {
 constexpr int kRanks = 3;
 constexpr float kPattern = 1e30f;
 
-// Input and output of a rank, from wreath::allocate or not.
+// Input and output of a rank: ordinary memory, wreath::allocate's, or the host device's.
 class Buffers {
  public:
-  Buffers(std::size_t count, bool allocated) {
-    if (allocated) {
+  Buffers(std::size_t count, const std::string& memory) {
+    if (memory == "device") {
+      for (DeviceMemory& each : device_) each = host_device().allocate(count * sizeof(float)).value();
+      input = {reinterpret_cast<float*>(device_[0].data()), count};
+      output = {reinterpret_cast<float*>(device_[1].data()), count};
+    } else if (memory == "allocated") {
       memory_[0] = allocate(count * sizeof(float)).value();
       memory_[1] = allocate(count * sizeof(float)).value();
       input = memory_[0].as<float>().first(count);
@@ -29,15 +34,17 @@ class Buffers {
     }
   }
   void fill(float in, float out) {
-    std::fill(input.begin(), input.end(), in);
-    std::fill(output.begin(), output.end(), out);
+    fill(input, in);
+    fill(output, out);
   }
   // Of ordinary memory: large blocks leave the process at once.
   void free() {
     for (std::vector<float>& vector : vectors_) std::vector<float>().swap(vector);
     input = output = {};
   }
-  static bool all(std::span<const float> values, float expected) {
+  static bool all(std::span<const float> buffer, float expected) {
+    std::vector<float> values(buffer.size());
+    EXPECT_TRUE(host_device().copy(values.data(), buffer.data(), buffer.size_bytes()));
     return std::all_of(values.begin(), values.end(), [&](float value) { return value == expected; });
   }
 
@@ -45,6 +52,12 @@ class Buffers {
   std::span<float> output;
 
  private:
+  static void fill(std::span<float> buffer, float value) {
+    const std::vector<float> values(buffer.size(), value);
+    EXPECT_TRUE(host_device().copy(buffer.data(), values.data(), buffer.size_bytes()));
+  }
+
+  DeviceMemory device_[2];
   Memory memory_[2];
   std::vector<float> vectors_[2];
 };
@@ -77,7 +90,7 @@ WREATH_ROLE(aborting) {
   for (std::int64_t i = 0; i < child.number("rounds"); ++i) {
     auto communicator = child.create();
     if (!communicator) return child.failed(communicator.error());
-    Buffers buffers(count, child.number("allocated") != 0);
+    Buffers buffers(count, child.text("memory"));
     buffers.fill(static_cast<float>(child.rank() + 1), 0);
     std::atomic<int> calls{0};
     std::atomic<int> wrong{0};
@@ -103,7 +116,7 @@ struct Case {
   std::string name;
   std::string transport;
   std::size_t count;
-  bool allocated = false;
+  std::string memory = "ordinary";
   bool single_copy = false;  // peers read ordinary memory where it is
   bool freed = false;        // after the abort
 };
@@ -144,7 +157,7 @@ TEST_P(StoppedPeer, NeitherWritesNorReadsBuffersAfterAnAbort) {
   Job job("aborting", kRanks,
           {{"transport", shape.transport},
            {"count", std::to_string(shape.count)},
-           {"allocated", shape.allocated ? "1" : "0"},
+           {"memory", shape.memory},
            {"freed", shape.freed ? "1" : "0"},
            {"rounds", std::to_string(count)}},
           {{"WREATH_SINGLE_COPY_BYTES", shape.single_copy ? "1" : "0"}});
@@ -157,16 +170,15 @@ TEST_P(StoppedPeer, NeitherWritesNorReadsBuffersAfterAnAbort) {
     EXPECT_EQ(job[rank].join(20'000 * kSlower), 0) << job.logs();
 }
 
-INSTANTIATE_TEST_SUITE_P(Abort, StoppedPeer,
-                         ::testing::Values(Case{"small_shm", "shm", 16, false}, Case{"small_tcp", "tcp", 16, false},
-                                           Case{"medium_shm", "shm", 64 << 10, false},
-                                           Case{"large_shm", "shm", 2 << 20, false},
-                                           Case{"single_copy_shm", "shm", 2 << 20, false, true},
-                                           Case{"single_copy_freed_shm", "shm", 2 << 20, false, true, true},
-                                           Case{"large_tcp", "tcp", 2 << 20, false},
-                                           Case{"allocated_shm", "shm", 2 << 20, true},
-                                           Case{"allocated_tcp", "tcp", 2 << 20, true}),
-                         [](const auto& shape) { return shape.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Abort, StoppedPeer,
+    ::testing::Values(Case{"small_shm", "shm", 16}, Case{"small_tcp", "tcp", 16}, Case{"medium_shm", "shm", 64 << 10},
+                      Case{"large_shm", "shm", 2 << 20}, Case{"single_copy_shm", "shm", 2 << 20, "ordinary", true},
+                      Case{"single_copy_freed_shm", "shm", 2 << 20, "ordinary", true, true},
+                      Case{"large_tcp", "tcp", 2 << 20}, Case{"allocated_shm", "shm", 2 << 20, "allocated"},
+                      Case{"allocated_tcp", "tcp", 2 << 20, "allocated"}, Case{"device_shm", "shm", 2 << 20, "device"},
+                      Case{"device_tcp", "tcp", 2 << 20, "device"}, Case{"device_small_shm", "shm", 16, "device"}),
+    [](const auto& shape) { return shape.param.name; });
 
 // The same with ranks that are threads, whose buffers peers read by address.
 TEST(Abort, OfARankThatIsAThreadLeavesItsBuffersAlone) {
@@ -179,7 +191,7 @@ TEST(Abort, OfARankThatIsAThreadLeavesItsBuffersAlone) {
     std::vector<std::atomic<int>> calls(kRanks);
     std::atomic<int> wrong{0};
     for (int rank = 0; rank < kRanks; ++rank) {
-      buffers.push_back(std::make_unique<Buffers>(1 << 20, false));
+      buffers.push_back(std::make_unique<Buffers>(1 << 20, "ordinary"));
       buffers.back()->fill(static_cast<float>(rank + 1), 0);
     }
     for (std::size_t rank = 0; rank < kRanks; ++rank) {

@@ -3,6 +3,7 @@
 
 #include "tests/support/processes.hpp"
 #include "tests/support/resources.hpp"
+#include "wreath/device.hpp"
 #include "wreath/recording.hpp"
 
 namespace wreath::testing_support {
@@ -14,9 +15,13 @@ constexpr int kRanks = 4;
 WREATH_ROLE(loop) {
   auto communicator = child.create();
   if (!communicator) return child.failed(communicator.error());
-  std::vector<float> buffer(static_cast<std::size_t>(child.number("bytes")) / sizeof(float));
+  const auto bytes = static_cast<std::size_t>(child.number("bytes"));
+  std::vector<float> ordinary(bytes / sizeof(float));
+  const DeviceMemory device = host_device().allocate(bytes).value();
+  const std::span<float> on_device(reinterpret_cast<float*>(device.data()), ordinary.size());
+  const std::span<float> buffer = child.number("device") != 0 ? on_device : std::span<float>(ordinary);
   for (std::int64_t round = 0;; ++round) {
-    if (const Status status = communicator->all_reduce(std::span<float>(buffer)); !status) {
+    if (const Status status = communicator->all_reduce(buffer); !status) {
       const int code = child.failed(status.error());
       child.report("transport " + communicator->transport_to((child.rank() + 1) % child.ranks()));
       return code;
@@ -29,13 +34,16 @@ struct Shape {
   std::string transport;
   std::int64_t bytes;
   std::string single_copy_bytes = "0";
+  bool device = false;
 };
 
 // Kills `victim` and checks what the others say.
 void kill_one(const Shape& shape, int victim, int delay_us) {
   const std::set<std::string> before = left_on_host();
-  Job job("loop", kRanks, {{"transport", shape.transport}, {"bytes", std::to_string(shape.bytes)}},
-          {{"WREATH_SINGLE_COPY_BYTES", shape.single_copy_bytes}});
+  Job job(
+      "loop", kRanks,
+      {{"transport", shape.transport}, {"bytes", std::to_string(shape.bytes)}, {"device", shape.device ? "1" : "0"}},
+      {{"WREATH_SINGLE_COPY_BYTES", shape.single_copy_bytes}});
   ASSERT_TRUE(job.share_id());
   ASSERT_TRUE(job.all_report("running", 30'000 * kSlower)) << job.logs();
   std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
@@ -81,6 +89,13 @@ void kill_many(const Shape& shape) {
 TEST(Death, OverShmIsNamedByAllSurvivorsWithinASecond) { kill_many({"shm", 8 << 20}); }
 TEST(Death, WhilePeersReadItsMemoryIsNamedByAllSurvivorsWithinASecond) { kill_many({"shm", 8 << 20, "1"}); }
 TEST(Death, OverTcpIsNamedByAllSurvivorsWithinASecond) { kill_many({"tcp", 8 << 20}); }
+TEST(Death, InCallsOnADevicesMemoryIsNamedByAllSurvivorsWithinASecond) { kill_many({"shm", 8 << 20, "0", true}); }
+TEST(Death, InCallsOnADevicesMemoryOverTcpIsNamedByAllSurvivorsWithinASecond) {
+  kill_many({"tcp", 1 << 20, "0", true});
+}
+TEST(Death, WhileItsMemoryIsReadForADeviceIsNamedByAllSurvivorsWithinASecond) {
+  kill_many({"shm", 8 << 20, "1", true});
+}
 TEST(Death, InSmallMessagesIsNamedByAllSurvivorsWithinASecond) { kill_many({"shm", 64}); }
 TEST(Death, OfSmallMessagesOverTcpIsNamedByAllSurvivorsWithinASecond) { kill_many({"tcp", 64}); }
 
