@@ -1,7 +1,8 @@
-// The kernels: the executor, a block per lane, and all_reduces by the protocol LL.
+// The kernels: the executor, a block per lane, all_reduces by the protocol LL, and layers of a transformer.
 #include <cstdint>
 
 #include "kernels/block/kernels.hpp"
+#include "kernels/block/layers.hpp"
 #include "kernels/block/low_latency.hpp"
 #include "kernels/block/run_lanes.hpp"
 
@@ -46,3 +47,18 @@ extern "C" __global__ void __launch_bounds__(wreath::kBlockThreads)
   wreath::CudaBlock block(reinterpret_cast<std::byte*>(shared));
   wreath::run_low_latency(block, run);
 }
+
+// The kernel wreath_NAME: run_NAME() of layers.hpp.
+#define WREATH_LAYER_KERNEL(name, Run)                                                                             \
+  extern "C" __global__ void __launch_bounds__(wreath::kMostLayerThreads)                                          \
+      wreath_##name(const __grid_constant__ wreath::Run run) {                                                     \
+    __shared__ alignas(16) unsigned char shared[sizeof(wreath::LayerShared)];                                      \
+    wreath::CudaBlock block(reinterpret_cast<std::byte*>(shared));                                                 \
+    wreath::run_##name(block, run);                                                                                \
+  }
+WREATH_LAYER_KERNEL(layer_norm, LayerNormRun)
+WREATH_LAYER_KERNEL(layer_norm_backward, LayerNormRun)
+WREATH_LAYER_KERNEL(layer_norm_backward_weights, LayerNormRun)
+WREATH_LAYER_KERNEL(gelu, GeluRun)
+WREATH_LAYER_KERNEL(cross_entropy, CrossEntropyRun)
+WREATH_LAYER_KERNEL(adamw, AdamWRun)

@@ -33,7 +33,7 @@ const std::vector<Layer>& layers() {
       {"kernels/cuda/", {"wreath/", "kernels/", "src/executor/", "src/fifo/", "src/schedule/", "src/base/"}},
       {"kernels/block/",
        {"wreath/", "kernels/", "src/executor/", "src/fifo/", "src/schedule/", "src/base/", "src/device/kernel.hpp",
-        "src/device/host_block.hpp"}},
+        "src/device/host_block.hpp", "training/optimizer/adamw_factors.hpp"}},
       {"src/base/", {"wreath/"}},
       {"src/fifo/", {"wreath/", "src/base/"}},
       {"src/fifo/device_", {"wreath/", "src/base/", "src/fifo/", "src/device/library_device.hpp"}},
