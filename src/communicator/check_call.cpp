@@ -98,6 +98,13 @@ class Extent {
     return invalid(fmt::format("{} = null with counts[{}] = {}", name(), full, counts[full]));
   }
 
+  Status check_inside() const {
+    const Range all = hull();
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    const CallBuffer buffer{name(), reinterpret_cast<const void*>(all.first)};
+    return all.empty() ? Status() : wreath::check_inside(buffer, all.end - all.first);
+  }
+
   // Blocks that are written must lie apart.
   Status check_apart() const {
     if (table_ == nullptr || table_->displacements.empty()) return {};
@@ -265,7 +272,8 @@ bool uses_output(Collective collective, Rank root, Rank me) noexcept {
 Status check_call(const Call& call, bool varying, Place place) {
   WREATH_TRY(check_words(call, place));
   WREATH_TRY(check_call_memory({"input", call.input}, {"output", call.output}, call.stream));
-  if (plainly_right(call, varying)) return {};
+  const bool on_host = device_of(call.input) == nullptr && device_of(call.output) == nullptr;
+  if (on_host && plainly_right(call, varying)) return {};
   if (varying) WREATH_TRY(check_tables(call, place));
   const Extent input(call, Buffer::Input, place);
   const Extent output(call, Buffer::Output, place);
@@ -275,6 +283,8 @@ Status check_call(const Call& call, bool varying, Place place) {
   WREATH_TRY(output.check_size());
   if (reads) WREATH_TRY(input.check_null());
   if (writes) WREATH_TRY(output.check_null());
+  if (reads && !on_host) WREATH_TRY(input.check_inside());
+  if (writes && !on_host) WREATH_TRY(output.check_inside());
   if (writes) WREATH_TRY(output.check_apart());
   return reads && writes ? check_overlap(call, input, output) : Status();
 }

@@ -25,7 +25,9 @@ Status check_message(Direction direction, const StreamedMessage& streamed, const
   if (message.count > 0 && message.data == nullptr) {
     return invalid(fmt::format("{} = null with count = {}", sends ? "input" : "output", message.count));
   }
-  WREATH_TRY(check_call_memory({sends ? "input" : "output", message.data}, {}, stream));
+  const CallBuffer buffer{sends ? "input" : "output", message.data};
+  WREATH_TRY(check_call_memory(buffer, {}, stream));
+  WREATH_TRY(check_inside(buffer, message.bytes()));
   if (message.peer == engine.rank() && GroupCalls::open() == nullptr) {
     return Error{ErrorCode::InvalidUsage,
                  fmt::format("{} = {}, the own rank: messages to oneself need a Group with both send and recv",

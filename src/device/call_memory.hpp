@@ -21,5 +21,7 @@ struct CallBuffer {
 // InvalidArgument, naming buffers and devices, for memory of another device than the other buffer's or the stream's
 // (null: none), or of one that does not start.
 Status check_call_memory(const CallBuffer& buffer, const CallBuffer& other, const Stream* stream);
+// InvalidArgument where `bytes` of a buffer in memory of a device go beyond its allocation.
+Status check_inside(const CallBuffer& buffer, std::size_t bytes);
 
 }  // namespace wreath

@@ -10,14 +10,18 @@
 namespace wreath {
 namespace {
 
+Status check_end(std::string_view what, const PointerFacts& facts, const void* data, std::size_t bytes) {
+  const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - facts.begin);
+  if (offset <= facts.bytes && bytes <= facts.bytes - offset) return {};
+  return Error{ErrorCode::InvalidArgument, fmt::format("{} of {} bytes at {}, where {} bytes are left of its {}", what,
+                                                       bytes, data, facts.bytes - offset, facts.bytes)};
+}
+
 Status check_range(const Device& device, const void* data, std::size_t bytes) {
   WREATH_TRY(check_reaches(device, data));
   const PointerFacts facts = facts_of(data);
-  if (facts.kind == MemoryKind::Host) return {};
-  const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - facts.begin);
-  if (offset <= facts.bytes && bytes <= facts.bytes - offset) return {};
-  return Error{ErrorCode::InvalidArgument, fmt::format("{}: copy of {} bytes at {}, where {} bytes are left of its {}",
-                                                       device.name(), bytes, data, facts.bytes - offset, facts.bytes)};
+  return facts.kind == MemoryKind::Host ? Status()
+                                        : check_end(fmt::format("{}: copy", device.name()), facts, data, bytes);
 }
 
 }  // namespace
@@ -60,6 +64,12 @@ Status check_call_memory(const CallBuffer& buffer, const CallBuffer& other, cons
   if (devices[0] == nullptr || devices[1] == nullptr || devices[0] == devices[1]) return {};
   return refused(fmt::format("{} = {} is memory of {}, {} = {} of {}", buffer.name, buffer.data, devices[0]->name(),
                              other.name, other.data, devices[1]->name()));
+}
+
+Status check_inside(const CallBuffer& buffer, std::size_t bytes) {
+  const PointerFacts facts = facts_of(buffer.data);
+  if (facts.kind != MemoryKind::Device || facts.begin == nullptr) return {};
+  return check_end(fmt::format("{} in memory of {}", buffer.name, facts.device->name()), facts, buffer.data, bytes);
 }
 
 Status check_copy(const Device& device, const void* target, const void* source, std::size_t bytes) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/local_ranks.hpp"
@@ -56,6 +57,25 @@ TEST_P(CallsByBlocks, SumWhatAllRanksHave) {
       EXPECT_EQ(read(device(), output), std::vector<float>(kCount, 3));
     }
   });
+}
+
+TEST_P(CallsByBlocks, RefuseBuffersThatEndBehindTheirAllocation) {
+  using Try = Status (*)(Communicator&, float*);
+  const std::pair<const char*, Try> tries[] = {
+      {"input", [](Communicator& all, float* from) { return all.all_reduce(from, from, kCount, DataType::Float32); }},
+      {"output",
+       [](Communicator& all, float* from) { return all.broadcast(from, from, kCount, DataType::Float32, 1); }},
+      {"input", [](Communicator& all, float* from) { return all.send(from, kCount, DataType::Float32, 1); }},
+      {"output", [](Communicator& all, float* from) { return all.recv(from, kCount, DataType::Float32, 1); }}};
+  for (const auto& [buffer, call] : tries) {
+    LocalRanks ranks(2, options());
+    const DeviceMemory memory = device().allocate(kBytes).value();
+    const Status refused = call(ranks.communicators().front(), reinterpret_cast<float*>(memory.data()) + kCount / 2);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::InvalidArgument);
+    const std::string text = std::string(buffer) + " in memory of host of " + std::to_string(kBytes) + " bytes at ";
+    EXPECT_NE(refused.error().message.find(text), std::string::npos) << refused.error().message;
+  }
 }
 
 std::string name_of(const testing::TestParamInfo<Place>& info) {
