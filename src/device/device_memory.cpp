@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "src/base/memfd.hpp"
+#include "src/device/call_memory.hpp"
 
 namespace wreath {
 namespace {
@@ -51,6 +52,7 @@ std::byte* keep(std::byte* data, Entry entry) {
   entry.allocation = ++all.made;
   all.entries[data] = std::move(entry);
   all.count.store(all.entries.size(), std::memory_order_relaxed);
+  may_have_device_memory.store(true, std::memory_order_relaxed);
   return data;
 }
 

@@ -40,12 +40,12 @@ Status check_reaches(const Device& device, const void* data) {
                            facts.device == nullptr ? "which does not start" : facts.device->name())};
 }
 
-LibraryDevice* device_of(const void* data) {
+LibraryDevice* find_device_of(const void* data) {
   const PointerFacts facts = facts_of(data);
   return facts.kind == MemoryKind::Device ? static_cast<LibraryDevice*>(facts.device) : nullptr;
 }
 
-Status check_call_memory(const CallBuffer& buffer, const CallBuffer& other, const Stream* stream) {
+Status compare_call_memory(const CallBuffer& buffer, const CallBuffer& other, const Stream* stream) {
   const auto refused = [](std::string text) { return Error{ErrorCode::InvalidArgument, std::move(text), -1}; };
   const Device* devices[] = {nullptr, nullptr};
   const CallBuffer* const buffers[] = {&buffer, &other};

@@ -5,6 +5,8 @@
 
 #include <atomic>
 
+#include "src/device/call_memory.hpp"
+
 namespace wreath {
 namespace {
 
@@ -15,6 +17,7 @@ using Opened = Result<std::unique_ptr<CudaPlatform>>;
 const Opened* open_for_good() {
   auto* const opened = new Opened(CudaPlatform::open("libcuda.so.1"));  // NOLINT(cppcoreguidelines-owning-memory)
   if (*opened) {
+    may_have_device_memory.store(true, std::memory_order_relaxed);
     the_opened.store((*opened)->get(), std::memory_order_release);
   }
   return opened;
