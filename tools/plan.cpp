@@ -236,6 +236,7 @@ void add_explain(CLI::App& plan, PlanArguments& arguments) {
   command_line::one_of(explain->add_option("--transport", arguments.transport, transport), {"shm", "tcp"})
       ->capture_default_str();
   explain->add_option("--tuning", arguments.tuning, "a file of `wreath tune`, or none (default: this machine's)")
+      ->envname("WREATH_TUNING")
       ->type_name("FILE");
   explain->add_flag("--any-order", arguments.any_order, "sums in any order, as with WREATH_REPRODUCIBLE=0");
   explain->add_flag("--json", arguments.json, "print JSON");

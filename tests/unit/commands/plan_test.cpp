@@ -74,6 +74,12 @@ TEST(PlanCommand, RefusesWhatItCannotExplain) {
   EXPECT_NE(run_command("plan explain all_reduce 1M --tuning no/such/file").exit_code, 0);
 }
 
+TEST(PlanCommand, ExplainsWithTheTuningThatCommunicatorsTake) {
+  const Outcome refused = run_command("plan explain all_reduce 1M", "WREATH_TUNING=no/such/file ");
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_NE(refused.text.find("no/such/file"), std::string::npos) << refused.text;
+}
+
 // Proving nothing is no proof.
 TEST(PlanCommand, RefusesToProveNothing) {
   expect_refused("plan verify all_reduce --algorithm two_shot --ranks 300", "nothing to prove");
