@@ -59,7 +59,7 @@ struct Landing {
   std::uint32_t bytes = 0;
 };
 
-// A message of kPeerAddress that the host reads for blocks of a device, when one asks for it: `sequence` is then
+// A message that the host reads for blocks of a device, which do not reach it, when one asks for it: `sequence` is then
 // `wanted`.
 struct PulledMessage {
   std::uint32_t wanted = 0;
@@ -106,7 +106,8 @@ struct RecvFifo {
   Landing* landing = nullptr;              // null: no pump
   const Counter* owner_aborted = nullptr;  // the producer's; null where slots are never references
   const ProcessMemory* process = nullptr;  // the producer's; null: its memory cannot be read
-  PulledMessage* pulled = nullptr;         // of blocks of a device: what is read for them
+  PulledMessage* pulled = nullptr;         // of blocks of a device: what is read for them, all of kPeerAddress
+  bool pulls_local = false;                // ... and of kLocalAddress
   std::uint32_t next = 0;
   std::uint32_t slot_count = 0;
   std::uint16_t lane = 0;

@@ -37,9 +37,9 @@ class RegionTable {
   }
 
   std::shared_ptr<Region> add(std::uint64_t id, std::byte* base, std::size_t bytes, Fd descriptor) {
-    std::shared_ptr<Region> region(new Region(id, base, bytes, std::move(descriptor)));
+    std::shared_ptr<Region> region(new Region(id, base, bytes, std::move(descriptor), true));
     const std::lock_guard lock(mutex_);
-    by_id_[id] = region;
+    insert(region);
     return region;
   }
 
@@ -53,9 +53,9 @@ class RegionTable {
     }
     Result<std::byte*> base = map();
     if (!base) return base.error();
-    std::shared_ptr<Region> region(new Region(id, *base, bytes, Fd()));
+    std::shared_ptr<Region> region(new Region(id, *base, bytes, Fd(), false));
     region->set_doorbell(std::move(doorbell));
-    by_id_[id] = region;
+    insert(region);
     return region;
   }
 
@@ -65,11 +65,33 @@ class RegionTable {
     return found == by_id_.end() ? nullptr : found->second.lock();
   }
 
-  // Only an entry that died: the id may have been mapped anew meanwhile.
-  void forget(std::uint64_t id) {
+  std::shared_ptr<Region> find_at(const std::byte* data) {
+    std::shared_ptr<Region> region;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto above = by_address_.upper_bound(data);
+      if (above != by_address_.begin()) region = std::prev(above)->second.lock();
+    }
+    const bool holds = region != nullptr && static_cast<std::size_t>(data - region->data()) < region->bytes();
+    return holds ? region : nullptr;
+  }
+
+  // The region's memory is at `base` from now on, where no other region is.
+  void move(Region& region, std::byte* base) {
+    const std::lock_guard lock(mutex_);
+    auto entry = by_address_.extract(region.base_);
+    region.base_ = base;
+    entry.key() = base;
+    by_address_.insert(std::move(entry));
+  }
+
+  // Only entries that died: the id may have been mapped anew meanwhile, or other memory at the address.
+  void forget(std::uint64_t id, const std::byte* base) {
     const std::lock_guard lock(mutex_);
     const auto found = by_id_.find(id);
     if (found != by_id_.end() && found->second.expired()) by_id_.erase(found);
+    const auto at = by_address_.find(base);
+    if (at != by_address_.end() && at->second.expired()) by_address_.erase(at);
   }
 
   void keep_user_memory(std::shared_ptr<Region> region) {
@@ -107,15 +129,23 @@ class RegionTable {
   }
 
  private:
+  void insert(const std::shared_ptr<Region>& region) { by_id_[region->id()] = by_address_[region->data()] = region; }
+
   std::mutex mutex_;  // held while a peer's memory is mapped, which takes long when it is large
   std::unordered_map<std::uint64_t, std::weak_ptr<Region>> by_id_;
+  std::map<const std::byte*, std::weak_ptr<Region>> by_address_;
   std::mutex user_mutex_;
   std::map<const std::byte*, std::shared_ptr<Region>> user_memory_;
   std::atomic<std::size_t> user_count_{0};
 };
 
-Region::Region(std::uint64_t id, std::byte* base, std::size_t bytes, Fd descriptor)
-    : id_(id), base_(base), bytes_(bytes), descriptor_(std::move(descriptor)), process_(::getpid()) {}
+Region::Region(std::uint64_t id, std::byte* base, std::size_t bytes, Fd descriptor, bool writable)
+    : id_(id),
+      base_(base),
+      bytes_(bytes),
+      descriptor_(std::move(descriptor)),
+      process_(::getpid()),
+      writable_(writable) {}
 
 void Region::discard() {
   if (!descriptor_ || process_ != ::getpid()) return;
@@ -123,7 +153,7 @@ void Region::discard() {
 }
 
 Region::~Region() {
-  RegionTable::get().forget(id_);
+  RegionTable::get().forget(id_, base_);
   if (!borrowed_) ::munmap(base_, bytes_);
 }
 
@@ -164,6 +194,10 @@ std::shared_ptr<Region> Region::hold(std::uint64_t id, std::byte* base, std::siz
 
 std::shared_ptr<Region> Region::find(std::uint64_t id) { return RegionTable::get().find(id); }
 
+std::shared_ptr<Region> Region::find_at(const void* data) {
+  return RegionTable::get().find_at(static_cast<const std::byte*>(data));
+}
+
 Result<std::shared_ptr<Region>> Region::take_over(std::byte* data, std::size_t bytes) {
   Result<std::shared_ptr<Region>> made = create(bytes, true, "shareable memory (wreath::register_memory)");
   if (!made) return made.error();
@@ -172,7 +206,7 @@ Result<std::shared_ptr<Region>> Region::take_over(std::byte* data, std::size_t b
   if (::mremap(region.base_, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, data) == MAP_FAILED) {
     return memory_refused("shareable memory (wreath::register_memory)", bytes, "mremap", errno);
   }
-  region.base_ = data;
+  RegionTable::get().move(region, data);
   region.borrowed_ = true;
   return made;
 }

@@ -38,6 +38,8 @@ class Region {
                                       std::unique_ptr<RegionOwner> owner);
   // The living region of this process; null where there is none.
   static std::shared_ptr<Region> find(std::uint64_t id);
+  // The living region of this process that holds the byte at `data`; null where there is none.
+  static std::shared_ptr<Region> find_at(const void* data);
 
   // The caller's private pages [data, data + bytes), replaced in place by a region with their contents. Whole pages.
   // System when refused: nothing has changed then.
@@ -54,6 +56,7 @@ class Region {
   std::size_t bytes() const { return bytes_; }
   // Writable only by who created it.
   std::byte* data() const { return base_; }
+  bool is_writable() const { return writable_; }
   // Of what was made by hold().
   RegionOwner* owner() const { return owner_.get(); }
   // The memory's descriptor, -1 where it is not shareable or mapped from a peer.
@@ -68,7 +71,7 @@ class Region {
   int doorbell() const { return doorbell_.get(); }
 
  private:
-  Region(std::uint64_t id, std::byte* base, std::size_t bytes, Fd descriptor);
+  Region(std::uint64_t id, std::byte* base, std::size_t bytes, Fd descriptor, bool writable);
   friend class RegionTable;
   std::uint64_t id_;
   std::byte* base_;
@@ -76,6 +79,7 @@ class Region {
   Fd descriptor_;
   Fd doorbell_;
   pid_t process_;
+  bool writable_;
   bool borrowed_ = false;  // the addresses are somebody else's
   std::unique_ptr<RegionOwner> owner_;
 };

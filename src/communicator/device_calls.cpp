@@ -71,14 +71,25 @@ Status Engine::stage(Call& call, StagedBuffers& staged) const {
   return {};
 }
 
+Result<std::unique_ptr<LaneGrid>> Engine::make_grid(LibraryDevice& device) {
+  auto grid = LaneGrid::create(device, shape_.slot_bytes, [this] {
+    ring();
+    progress_->kick();
+  });
+  if (!grid) return grid;
+  for (Rank peer = 0; peer < ranks(); ++peer) {
+    if (peer == rank()) continue;
+    WREATH_TRY((*grid)->let_in(links_->link(peer)->send_fifo(0)));
+    WREATH_TRY((*grid)->let_in(links_->link(peer)->recv_fifo(0)));
+  }
+  return grid;
+}
+
 // Null: its blocks cannot run lanes, which is said once.
 LaneGrid* Engine::grid_of(LibraryDevice& device) {
   const auto [place, made] = grids_.try_emplace(&device);
   if (made) {
-    auto grid = LaneGrid::create(device, shape_.slot_bytes, [this] {
-      ring();
-      progress_->kick();
-    });
+    auto grid = make_grid(device);
     if (grid) {
       place->second = *std::move(grid);
       log_info("calls on memory of {} are run by its blocks, of which {} run at once", device.name(),

@@ -170,6 +170,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Status start_small(const Operation& operation);
   CallMemory memory_of(const Operation& operation) const;
   void choose_executor(Operation& operation);
+  Result<std::unique_ptr<LaneGrid>> make_grid(LibraryDevice& device);
   LaneGrid* grid_of(LibraryDevice& device);
   Status stage(Call& call, StagedBuffers& staged) const;
   Status stage(Launch& launch);

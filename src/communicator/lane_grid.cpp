@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -78,9 +79,6 @@ LaneGrid::LaneGrid(LibraryDevice& device, std::size_t slot_bytes, std::function<
 
 Result<std::unique_ptr<LaneGrid>> LaneGrid::create(LibraryDevice& device, std::size_t slot_bytes,
                                                    std::function<void()> ring) {
-  if (&device != &host_device()) {
-    return Error{ErrorCode::Unavailable, "the FIFOs' memory is not registered with CUDA devices yet"};
-  }
   std::unique_ptr<LaneGrid> grid(new LaneGrid(device, slot_bytes, std::move(ring)));
   grid->threads_ = &device == &host_device() ? kHostThreads : kBlockThreads;
   auto capacity = device.resident_blocks(run_lanes_kernel(), grid->threads_);
@@ -98,6 +96,38 @@ LaneGrid::~LaneGrid() {
   ledger_.leave(ring_);
 }
 
+// The host device's blocks are threads of this process.
+Status LaneGrid::let_in(const void* data) {
+  if (data == nullptr || &device_ == &host_device()) return {};
+  const auto* const at = static_cast<const std::byte*>(data);
+  const auto above = let_in_.upper_bound(at);
+  if (above != let_in_.begin()) {
+    const Region& known = *std::prev(above)->second.region;
+    if (static_cast<std::size_t>(at - known.data()) < known.bytes()) return {};
+  }
+  std::shared_ptr<Region> region = Region::find_at(data);
+  if (region == nullptr) {
+    return Error{ErrorCode::Unavailable, fmt::format("{} was to read memory of the host that is no region's", data)};
+  }
+  auto entry = device_.let_in(region->data(), region->bytes(), region->is_writable());
+  if (!entry) return entry.error();
+  std::byte* const base = region->data();
+  let_in_[base] = {std::move(region), *std::move(entry)};
+  return {};
+}
+
+Status LaneGrid::let_in(const SendFifo& send) {
+  WREATH_TRY(let_in(static_cast<const void*>(send.slots)));
+  WREATH_TRY(let_in(static_cast<const void*>(send.consumed)));
+  return let_in(static_cast<const void*>(send.staging));
+}
+
+Status LaneGrid::let_in(const RecvFifo& recv) {
+  WREATH_TRY(let_in(static_cast<const void*>(recv.slots)));
+  WREATH_TRY(let_in(static_cast<const void*>(recv.consumed)));
+  return let_in(static_cast<const void*>(recv.owner_aborted));
+}
+
 Status LaneGrid::start(LaneScheduler& lanes, const Launch& launch) {
   lanes_ = &lanes;
   plan_ = launch.plan;
@@ -113,6 +143,8 @@ Status LaneGrid::start(LaneScheduler& lanes, const Launch& launch) {
     const bool known = std::find(tables_.begin(), tables_.end(), source->regions) != tables_.end();
     if (source->regions != nullptr && !known) tables_.push_back(source->regions);
   }
+  for (const SendFifo* target : plan_->targets) WREATH_TRY(let_in(*target));
+  for (const RecvFifo* source : plan_->sources) WREATH_TRY(let_in(*source));
   WREATH_TRY(make_places());
   WREATH_TRY(make_bounces());
   return make_image();
@@ -129,16 +161,22 @@ Status LaneGrid::make_places() {
     places_ = *std::move(memory);
   }
   std::byte* const first = device_.address_in_kernels(places_.data());
-  run_.operation.buffers[static_cast<int>(Buffer::Scratch)] = first;
-  run_.operation.buffers[static_cast<int>(Buffer::Partial)] = first + scratch;
+  run_.operation.buffers[static_cast<int>(Buffer::Scratch)] = scratch == 0 ? nullptr : first;
+  run_.operation.buffers[static_cast<int>(Buffer::Partial)] = partial == 0 ? nullptr : first + scratch;
   return {};
 }
 
-// Where messages are put that blocks cannot read.
+// Whether messages may come that blocks cannot read: in the sender's process, or in memory that a pump took somewhere.
+bool LaneGrid::pulls(const RecvFifo& source) const {
+  return source.process != nullptr || (source.regions == nullptr && &device_ != &host_device());
+}
+
+// Where they are put.
 Status LaneGrid::make_bounces() {
-  const auto pulls = [](const RecvFifo* source) { return source->process != nullptr; };
+  const auto is_pulled_from = [this](const RecvFifo* source) { return pulls(*source); };
   const std::size_t bytes = plan_->sources.size() * slot_bytes_;
-  if (bytes <= bounces_.size() || std::none_of(plan_->sources.begin(), plan_->sources.end(), pulls)) return {};
+  if (bytes <= bounces_.size()) return {};
+  if (std::none_of(plan_->sources.begin(), plan_->sources.end(), is_pulled_from)) return {};
   bounces_ = DeviceMemory();
   auto memory = device_.allocate(bytes, MemoryUse::Pinned);
   if (!memory) return memory.error();
@@ -167,7 +205,8 @@ Status LaneGrid::make_image() {
     const auto table = std::find(tables_.begin(), tables_.end(), recv.regions) - tables_.begin();
     if (recv.regions != nullptr) recv.regions = views_ + table * static_cast<std::ptrdiff_t>(kMaximumRegions);
     pulled_[i].wanted = pulled_[i].sequence = recv.next - 1;
-    recv.pulled = recv.process == nullptr ? nullptr : &pulled_[i];
+    recv.pulled = pulls(recv) ? &pulled_[i] : nullptr;
+    recv.pulls_local = &device_ != &host_device();
     recv.process = nullptr;
     recv.landing = nullptr;
     const_cast<RecvFifo**>(run_.operation.sources)[i] = &recv;
@@ -215,6 +254,7 @@ Status LaneGrid::refresh_regions() {
       RegionView& known = views_[table * kMaximumRegions + index];
       const std::byte* const base = load_acquire(tables_[table][index].base);
       if (known.base == base) continue;
+      WREATH_TRY(let_in(static_cast<const void*>(base)));
       known = {base, tables_[table][index].bytes};
     }
   }
@@ -333,11 +373,12 @@ Status LaneGrid::pull_message(std::size_t i, const RecvFifo& source, const SlotH
   std::byte* const place = bounces_.data() + i * slot_bytes_;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* const data = reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset));
-  const int refused = read_peer(*source.process, place, data, slot.bytes);
-  const bool explains_itself = refused == ESRCH || !read_is_valid(*source.owner_aborted);
-  if (refused != 0 && explains_itself) return {};
-  if (refused != 0) {
+  if (slot.region == kLocalAddress) {
+    std::memcpy(place, data, slot.bytes);
+  } else if (const int refused = read_peer(*source.process, place, data, slot.bytes); refused != 0) {
+    const bool explains_itself = refused == ESRCH || !read_is_valid(*source.owner_aborted);
     const Rank peer = plan_->lowered.sources[i].peer;
+    if (explains_itself) return {};
     return Error{ErrorCode::System,
                  fmt::format("the memory of rank {} cannot be read: {} (WREATH_SINGLE_COPY_BYTES=0 does without)", peer,
                              std::system_category().message(refused)),

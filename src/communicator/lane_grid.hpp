@@ -10,11 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "kernels/block/run_lanes.hpp"
+#include "src/base/region.hpp"
 #include "src/communicator/operation.hpp"
 #include "src/device/block_ledger.hpp"
 #include "src/device/library_device.hpp"
@@ -30,6 +32,11 @@ class LaneGrid {
   static Result<std::unique_ptr<LaneGrid>> create(LibraryDevice& device, std::size_t slot_bytes,
                                                   std::function<void()> ring);
   ~LaneGrid();
+
+  // Lets blocks use the memory that ends of FIFOs lie in. Unavailable where the device cannot. Needed once for an end
+  // before a plan with it is started; start() does it for those that are new.
+  Status let_in(const SendFifo& send);
+  Status let_in(const RecvFifo& recv);
 
   // Begins what `lanes` was started with, all resident. `launch`: of that start; its Input and Output are the device's.
   Status start(LaneScheduler& lanes, const Launch& launch);
@@ -49,8 +56,10 @@ class LaneGrid {
   void write(Image& image);
   Status make_image();
   Status make_places();
+  bool pulls(const RecvFifo& source) const;
   Status make_bounces();
   Status refresh_regions();
+  Status let_in(const void* data);
   bool moved();
   std::uint64_t seen() const;
   Result<Advance> take_off();
@@ -60,6 +69,12 @@ class LaneGrid {
 
   LaneGrid(LibraryDevice& device, std::size_t slot_bytes, std::function<void()> ring);
 
+  // Memory of the host that blocks use. The region outlives its registration.
+  struct HostMemory {
+    std::shared_ptr<Region> region;
+    std::shared_ptr<const void> entry;
+  };
+
   LibraryDevice& device_;
   std::size_t slot_bytes_;
   std::function<void()> ring_;
@@ -67,9 +82,10 @@ class LaneGrid {
   std::unique_ptr<Stream> stream_;
   int capacity_ = 0;
   int threads_ = 0;
-  DeviceMemory image_;    // pinned
-  DeviceMemory places_;   // of Scratch and Partial
-  DeviceMemory bounces_;  // pinned: a slot for each source that is read through the kernel
+  std::map<const std::byte*, HostMemory> let_in_;  // by where it begins; none where blocks use all of the host's
+  DeviceMemory image_;                             // pinned
+  DeviceMemory places_;                            // of Scratch and Partial
+  DeviceMemory bounces_;                           // pinned: a slot for each source that is read through the kernel
 
   LaneScheduler* lanes_ = nullptr;
   Plan* plan_ = nullptr;

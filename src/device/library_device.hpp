@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "src/base/fd.hpp"
 #include "src/device/kernel.hpp"
@@ -64,6 +65,9 @@ class LibraryDevice : public Device {
   virtual Status let_use(const void* data, LibraryDevice& reader) = 0;
   // The address by which kernels of this device reach its memory at `data`.
   virtual std::byte* address_in_kernels(const std::byte* data) const = 0;
+  // Lets kernels of this device use whole pages of the host's memory, mapped by this process, at their own addresses
+  // while what it returns lives. Unavailable where the device cannot.
+  virtual Result<std::shared_ptr<const void>> let_in(std::byte* data, std::size_t bytes, bool writable) = 0;
   // Stores one aligned word, which kernels may be looking at, of memory by its address in kernels. Done on return;
   // copies before it are seen by who sees it.
   virtual Status store(std::uint32_t& word, std::uint32_t value) = 0;

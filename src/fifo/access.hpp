@@ -108,8 +108,13 @@ WREATH_HOST_DEVICE inline bool in_peer(const SlotHeader& slot) {
   return (slot.flags & kSlotInline) == 0 && slot.region == kPeerAddress;
 }
 
-// The same for blocks of a device, which cannot read it. Who waits has not consumed: the slot stays while the host
-// reads.
+// Whether blocks leave it to the host to read the data.
+template <typename Recv>
+WREATH_HOST_DEVICE inline bool is_pulled(const Recv& fifo, const SlotHeader& slot) {
+  return in_peer(slot) || (fifo.pulls_local && (slot.flags & kSlotInline) == 0 && slot.region == kLocalAddress);
+}
+
+// Who waits has not consumed: the slot stays while the host reads.
 template <typename Recv>
 WREATH_HOST_DEVICE inline Located locate_pulled(const Recv& fifo) {
   if (load_acquire(fifo.pulled->sequence) == fifo.next) return {Locating::Found, fifo.pulled->data};
@@ -123,7 +128,7 @@ WREATH_HOST_DEVICE inline Located locate(const RecvFifo& fifo, const SlotHeader&
     if (slot.bytes > sizeof slot.data) return {Locating::Invalid, nullptr};
     return {Locating::Found, slot.data};
   }
-  if (in_peer(slot) && fifo.pulled != nullptr) return locate_pulled(fifo);
+  if (fifo.pulled != nullptr && is_pulled(fifo, slot)) return locate_pulled(fifo);
   if (slot.region == kLocalAddress || (in_peer(slot) && fifo.process != nullptr)) {
     const Locating where = slot.region == kLocalAddress ? Locating::Found : Locating::InPeer;
     // NOLINTNEXTLINE(performance-no-int-to-ptr)

@@ -2,40 +2,55 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <new>
+#include <string_view>
 
+#include "src/base/region.hpp"
 #include "wreath/fifo.hpp"
 #include "wreath/result.hpp"
 #include "wreath/transport.hpp"
 
 namespace wreath {
 
-// Memory for messages, absent until allocated. Pages that are not used cost nothing.
-class LocalStaging {
+// Whole pages of this process, absent until allocated; those that are not used cost nothing. Region::find_at finds
+// them, so that devices can be let in.
+class LocalMemory {
  public:
-  // Does nothing when it is there. System when memory is refused.
-  Status allocate(std::size_t bytes);
-  std::byte* data() const { return data_.get(); }
+  // Zero-filled. Does nothing when it is there. System when memory is refused; `what` is for the message.
+  Status allocate(std::size_t bytes, std::string_view what = "staging");
+  std::byte* data() const { return region_ == nullptr ? nullptr : region_->data(); }
 
  private:
-  static constexpr std::align_val_t kAlignment{4096};
-  struct Free {
-    void operator()(std::byte* data) const { ::operator delete[](data, kAlignment); }
-  };
-  std::unique_ptr<std::byte[], Free> data_;
+  std::shared_ptr<Region> region_;
 };
 
 // Of a FIFO whose every slot may hold a message of any size.
 constexpr std::size_t staging_bytes(const FifoShape& shape) { return std::size_t{shape.slot_count} * shape.slot_bytes; }
 
-// slot_count headers, none of which looks published.
-std::unique_ptr<SlotHeader[]> make_local_slots(const FifoShape& shape);
+// What the executor and the pump share of a link's lanes: slots, none of which looks published, and counters.
+class LocalFifos {
+ public:
+  struct Lane {
+    SlotHeader* send_slots = nullptr;
+    Counter* send_consumed = nullptr;
+    SlotHeader* recv_slots = nullptr;
+    Counter* recv_consumed = nullptr;
+  };
+  // Of FIFOs in both directions, as many lanes of each. Throws std::bad_alloc.
+  LocalFifos(const FifoShape& send, const FifoShape& recv);
+  Lane lane(std::uint16_t number) const;
+
+ private:
+  std::size_t send_slots_;
+  std::size_t recv_slots_;
+  LocalMemory memory_;
+};
 
 // The executor's end of an outgoing FIFO over `slots`; the pump counts in `consumed`.
 SendFifo local_send_fifo(const FifoShape& shape, std::uint16_t lane, SlotHeader* slots, Counter& consumed);
 // Names `staging` in it, once allocated.
-void set_staging(SendFifo& fifo, const LocalStaging& staging);
+void set_staging(SendFifo& fifo, const LocalMemory& staging);
 // The executor's end of an incoming FIFO over `slots`, which counts in `consumed`.
 RecvFifo local_recv_fifo(const FifoShape& shape, std::uint16_t lane, const SlotHeader* slots, Counter& consumed);
 

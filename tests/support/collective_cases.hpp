@@ -43,8 +43,8 @@ struct Placement {
   std::size_t input_offset = 0;  // bytes after a line
   std::size_t output_offset = 0;
   bool in_place = false;
-  bool shared = false;  // memory that peers map
-  bool device = false;  // else: memory of the host device
+  bool shared = false;       // memory that peers map
+  Device* device = nullptr;  // whose memory it is; null: ordinary memory
 };
 
 // A block of one buffer of one rank: where it is, and whose elements it holds (source kAllRanks: the combination).
@@ -118,10 +118,11 @@ class Room {
  public:
   static constexpr std::size_t kMargin = 64;
   static constexpr std::byte kUntouched{0x5A};
-  Room(std::size_t bytes, std::size_t offset, const Placement& placement) : bytes_(bytes + 2 * kMargin) {
+  Room(std::size_t bytes, std::size_t offset, const Placement& placement)
+      : bytes_(bytes + 2 * kMargin), its_(placement.device == nullptr ? host_device() : *placement.device) {
     const std::size_t total = bytes_ + offset + kMargin;
     const bool shared = placement.shared;
-    if (placement.device && !shared) device_ = host_device().allocate(total).value();
+    if (placement.device != nullptr && !shared) device_ = placement.device->allocate(total).value();
     if (shared) {
       memory_ = allocate(total).value();
     } else {
@@ -138,14 +139,15 @@ class Room {
   std::byte* in_call(std::byte* at) const { return device_.data() == nullptr ? at : device_.data() + (at - start_); }
   // Image to device, and back.
   void upload() const {
-    if (device_.data() != nullptr) host_device().copy(device_.data(), start_, device_.size()).value();
+    if (device_.data() != nullptr) its_.copy(device_.data(), start_, device_.size()).value();
   }
   void download() const {
-    if (device_.data() != nullptr) host_device().copy(start_, device_.data(), device_.size()).value();
+    if (device_.data() != nullptr) its_.copy(start_, device_.data(), device_.size()).value();
   }
 
  private:
   std::size_t bytes_;
+  Device& its_;
   DeviceMemory device_;
   std::byte* start_ = nullptr;
   std::vector<std::byte> plain_;

@@ -125,11 +125,15 @@ class DataStore {
 
 // Ranks differ in alignment, memory kind and place; every fourth call is in place on all ranks, every fourth on none;
 // of a rank's calls every seventh is on memory that peers map, every fifth on a device's, half of those in a stream.
-inline Placement placement_of(Rank rank, std::size_t number) {
+// `device` null: the host device. Of another one's: all buffers but those that peers map and, in every third call,
+// those of even ranks.
+inline Placement placement_of(Rank rank, std::size_t number, Device* device) {
   const auto mine = static_cast<std::size_t>(rank);
   const bool in_place = number % 4 == 0 || (number % 4 > 1 && (mine + number) % 3 == 0);
+  const bool on_device = device == nullptr ? (mine + number) % 5 == 1 : number % 3 != 2 || mine % 2 != 0;
+  if (device == nullptr) device = &host_device();
   return {(3 * mine + number) % 5, (mine + 2 * number) % 7, in_place, (mine + number) % 7 == 0,
-          (mine + number) % 5 == 1};
+          on_device ? device : nullptr};
 }
 
 // A case, and the row that will serve it: its order decides what data can be exact.
@@ -140,19 +144,19 @@ struct MatrixCase {
 
 // Runs all cases one after the other on all ranks; every byte of every buffer must be right.
 inline void expect_right(LocalRanks& ranks, const std::vector<MatrixCase>& cases, DataStore& store,
-                         const std::string& way) {
+                         const std::string& way, Device* device = nullptr) {
   for (const MatrixCase& each : cases) store.get(each.work, each.order);
   std::vector<const CollectiveData*> data;
   for (const MatrixCase& each : cases) data.push_back(&store.get(each.work, each.order));
   std::atomic<int> shown = 0;
   ranks.run([&](Communicator& communicator) {
-    const std::unique_ptr<Stream> stream = host_device().make_stream().value();
+    const std::unique_ptr<Stream> stream = (device == nullptr ? host_device() : *device).make_stream().value();
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const CollectiveCase& work = cases[i].work;
-      const Placement placement = placement_of(communicator.rank(), i);
+      const Placement placement = placement_of(communicator.rank(), i, device);
       const CollectiveRun run(work, *data[i], communicator.rank(), placement);
       Call call = run.call();
-      if (placement.device && i % 2 == 0) call.stream = stream.get();
+      if (placement.device != nullptr && i % 2 == 0) call.stream = stream.get();
       const Status status = communicator.run(call);
       if (!status) {
         ADD_FAILURE() << way << ": " << work.text() << ": " << status.error().message;

@@ -21,7 +21,9 @@ struct FakeCuda {
   void (*set_kernel)(const char* name, FakeKernel kernel, std::size_t bytes);
   // What cuDeviceGetAttribute says of all devices.
   void (*set_attribute)(int attribute, int value);
-  // Memory, mappings, streams and events that were made and not yet freed.
+  // What its kernels may do with the byte at `data`: 0 nothing, 1 read it, 2 also write it.
+  int (*reaches)(const void* data);
+  // Memory, mappings, registrations, streams and events that were made and not yet freed.
   int (*alive)();
   // The real driver opens no handle in the process that exported it; the test of a handle needs it in one process.
   void (*other_process)(int is);
@@ -38,6 +40,7 @@ struct FakeCuda {
     set("fake_cuda_lose", fake.lose);
     set("fake_cuda_set_kernel", fake.set_kernel);
     set("fake_cuda_set_attribute", fake.set_attribute);
+    set("fake_cuda_reaches", fake.reaches);
     set("fake_cuda_alive", fake.alive);
     set("fake_cuda_other_process", fake.other_process);
     ::dlclose(library);

@@ -26,13 +26,13 @@ FaultyLink::FaultyLink(std::unique_ptr<Link> inner, const FifoShape& shape, Rank
       self_(self),
       peer_(peer),
       faults_(rates, self, peer),
+      fifos_(shape, shape),
       lanes_(std::make_unique<Lane[]>(shape.lanes)) {
   for (std::uint16_t i = 0; i < shape.lanes; ++i) {
     Lane& lane = lanes_[i];
-    lane.send_slots = make_local_slots(shape);
-    lane.recv_slots = make_local_slots(shape);
-    lane.send = local_send_fifo(shape, i, lane.send_slots.get(), lane.send_consumed);
-    lane.recv = local_recv_fifo(shape, i, lane.recv_slots.get(), lane.recv_consumed);
+    lane.shared = fifos_.lane(i);
+    lane.send = local_send_fifo(shape, i, lane.shared.send_slots, *lane.shared.send_consumed);
+    lane.recv = local_recv_fifo(shape, i, lane.shared.recv_slots, *lane.shared.recv_consumed);
     lane.received = shape.first_sequence;
   }
 }
@@ -81,8 +81,8 @@ bool FaultyLink::held(Lane& lane) {
 Result<std::size_t> FaultyLink::forward(Lane& lane) {
   std::size_t moved = 0;
   SendFifo& inner = inner_->send_fifo(lane.send.lane);
-  while (lane.send_consumed.value != lane.send.next) {
-    const SlotHeader& from = lane.send_slots[lane.send_consumed.value & (shape_.slot_count - 1)];
+  while (lane.shared.send_consumed->value != lane.send.next) {
+    const SlotHeader& from = lane.shared.send_slots[lane.shared.send_consumed->value & (shape_.slot_count - 1)];
     if (held(lane) || !has_credit(inner)) return moved;
     lane.drawn = false;
     if (lane.fault == LinkFault::Close) {
@@ -99,7 +99,7 @@ Result<std::size_t> FaultyLink::forward(Lane& lane) {
       publish(inner);
       moved += bytes + 1;
     }
-    store_release(lane.send_consumed.value, lane.send_consumed.value + 1);
+    store_release(lane.shared.send_consumed->value, lane.shared.send_consumed->value + 1);
   }
   return moved;
 }
@@ -107,7 +107,7 @@ Result<std::size_t> FaultyLink::forward(Lane& lane) {
 Result<std::size_t> FaultyLink::deliver(Lane& lane) {
   std::size_t moved = 0;
   RecvFifo& inner = inner_->recv_fifo(lane.send.lane);
-  while (lane.received - lane.recv_consumed.value < shape_.slot_count) {
+  while (lane.received - lane.shared.recv_consumed->value < shape_.slot_count) {
     const SlotHeader* from = peek(inner);
     if (from == nullptr) return moved;
     const Located data = locate(inner, *from);
@@ -118,7 +118,7 @@ Result<std::size_t> FaultyLink::deliver(Lane& lane) {
     const std::uint32_t place = lane.received & (shape_.slot_count - 1);
     std::byte* target = lane.recv_staging.data() + std::size_t{place} * shape_.slot_bytes;
     std::memcpy(target, data.data, from->bytes);
-    SlotHeader& to = lane.recv_slots[place];
+    SlotHeader& to = lane.shared.recv_slots[place];
     to.epoch = from->epoch;
     to.lane = from->lane;
     to.signature = from->signature;
@@ -137,7 +137,7 @@ std::size_t FaultyLink::in_flight() const {
   std::size_t bytes = inner_->in_flight();
   for (const std::uint16_t number : used_) {
     const Lane& lane = lanes_[number];
-    bytes += lane.send.next - lane.send_consumed.value;
+    bytes += lane.send.next - lane.shared.send_consumed->value;
   }
   return bytes;
 }

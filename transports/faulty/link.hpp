@@ -33,12 +33,9 @@ class FaultyLink final : public Link {
 
  private:
   struct Lane {
-    std::unique_ptr<SlotHeader[]> send_slots;
-    std::unique_ptr<SlotHeader[]> recv_slots;
-    Counter send_consumed;
-    Counter recv_consumed;
-    LocalStaging send_staging;
-    LocalStaging recv_staging;
+    LocalFifos::Lane shared;
+    LocalMemory send_staging;
+    LocalMemory recv_staging;
     SendFifo send;
     RecvFifo recv;
     std::uint32_t received = 0;
@@ -56,6 +53,7 @@ class FaultyLink final : public Link {
   Rank self_;
   Rank peer_;
   FaultSource faults_;
+  LocalFifos fifos_;
   std::unique_ptr<Lane[]> lanes_;
   std::vector<std::uint16_t> used_;
   std::optional<Error> broken_;

@@ -14,19 +14,18 @@ FifoShape incoming(FifoShape shape) {
   return shape;
 }
 
-std::unique_ptr<TcpLane> make_lane(const FifoShape& shape, std::uint16_t number) {
+std::unique_ptr<TcpLane> make_lane(const FifoShape& shape, const LocalFifos& fifos, std::uint16_t number) {
   auto lane = std::make_unique<TcpLane>(shape);
-  lane->send_slots = make_local_slots(shape);
-  lane->recv_slots = make_local_slots(incoming(shape));
-  lane->send = local_send_fifo(shape, number, lane->send_slots.get(), lane->send_consumed);
-  lane->recv = local_recv_fifo(incoming(shape), number, lane->recv_slots.get(), lane->recv_consumed);
+  lane->shared = fifos.lane(number);
+  lane->send = local_send_fifo(shape, number, lane->shared.send_slots, *lane->shared.send_consumed);
+  lane->recv = local_recv_fifo(incoming(shape), number, lane->shared.recv_slots, *lane->shared.recv_consumed);
   lane->recv.landing = &lane->landing;
   return lane;
 }
 
 // The next message to send if it is published, room or not.
 const SlotHeader* published(const TcpLane& lane) {
-  const SlotHeader* slot = &lane.send_slots[lane.sent.end() & (lane.send.slot_count - 1)];
+  const SlotHeader* slot = &lane.shared.send_slots[lane.sent.end() & (lane.send.slot_count - 1)];
   return load_acquire(slot->sequence) == lane.sent.end() ? slot : nullptr;
 }
 
@@ -42,10 +41,10 @@ bool TcpLane::starved() const {
   return slot != nullptr && !sent.has_room(slot->bytes);
 }
 
-std::uint32_t TcpLane::consumed() const { return load_acquire(recv_consumed.value); }
+std::uint32_t TcpLane::consumed() const { return load_acquire(shared.recv_consumed->value); }
 
-TcpLanes::TcpLanes(const FifoShape& shape) : shape_(shape) {
-  for (std::uint16_t i = 0; i < shape.lanes; ++i) lanes_.push_back(make_lane(shape, i));
+TcpLanes::TcpLanes(const FifoShape& shape) : shape_(shape), fifos_(shape, incoming(shape)) {
+  for (std::uint16_t i = 0; i < shape.lanes; ++i) lanes_.push_back(make_lane(shape, fifos_, i));
   used_.reserve(shape.lanes);
 }
 

@@ -16,19 +16,17 @@ namespace wreath {
 
 // One lane: `send` and `recv` are the executor's ends; the pump is the other end of both.
 struct TcpLane {
-  std::unique_ptr<SlotHeader[]> send_slots;
-  Counter send_consumed;  // messages the kernel has accepted: their memory may be used again
-  LocalStaging send_staging;
+  LocalFifos::Lane shared;  // send_consumed: messages the kernel has accepted: their memory may be used again
+  LocalMemory send_staging;
   SendFifo send;
   TcpWindow sent;  // from what the peer has reported to the next message to hand to the kernel
 
-  std::unique_ptr<SlotHeader[]> recv_slots;
-  Counter recv_consumed;
-  LocalStaging small_staging;  // a place for each message of the window
-  LocalStaging large_staging;
+  LocalMemory small_staging;  // a place for each message of the window
+  LocalMemory large_staging;
   Landing landing;
   RecvFifo recv;
-  TcpWindow received;  // from what the peer has been told of recv_consumed to the next message expected from the wire
+  TcpWindow
+      received;  // from what the peer has been told of shared.recv_consumed to the next message expected from the wire
   bool used = false;
 
   explicit TcpLane(const FifoShape& shape) : sent(shape), received(shape) {}
@@ -55,6 +53,7 @@ class TcpLanes {
 
  private:
   FifoShape shape_;
+  LocalFifos fifos_;
   std::vector<std::unique_ptr<TcpLane>> lanes_;
   std::vector<TcpLane*> used_;
 };

@@ -82,8 +82,8 @@ Result<std::size_t> TcpLink::progress(bool expecting) {
 std::size_t TcpLink::in_flight() const {
   std::size_t bytes = 0;
   for (const TcpLane* lane : lanes_.used()) {
-    for (std::uint32_t sequence = lane->send_consumed.value; sequence != lane->send.next; ++sequence) {
-      bytes += kWireHeaderBytes + lane->send_slots[sequence & (lane->send.slot_count - 1)].bytes;
+    for (std::uint32_t sequence = lane->shared.send_consumed->value; sequence != lane->send.next; ++sequence) {
+      bytes += kWireHeaderBytes + lane->shared.send_slots[sequence & (lane->send.slot_count - 1)].bytes;
     }
   }
   return bytes;

@@ -203,7 +203,7 @@ void TcpReceiver::finish_message() {
   skip_ = extent(header_).tail;
   if (target_ == nullptr) return;
   TcpLane& lane = lanes_[header_.lane];
-  SlotHeader& slot = lane.recv_slots[header_.sequence & (lane.recv.slot_count - 1)];
+  SlotHeader& slot = lane.shared.recv_slots[header_.sequence & (lane.recv.slot_count - 1)];
   slot.epoch = header_.epoch;
   slot.lane = header_.lane;
   slot.signature = header_.signature;

@@ -208,7 +208,7 @@ void TcpSender::accepted(std::size_t bytes) {
   }
   while (first_frame_ < end_frame_ && frames_[first_frame_].end <= sent_bytes_) {
     const Frame& frame = frames_[first_frame_++];
-    store_release(frame.lane->send_consumed.value, frame.sequence + 1);
+    store_release(frame.lane->shared.send_consumed->value, frame.sequence + 1);
   }
 }
 

@@ -23,6 +23,7 @@ inline constexpr CudaResult kCudaInvalidHandle = 400;
 inline constexpr CudaResult kCudaNotFound = 500;
 inline constexpr CudaResult kCudaNotReady = 600;
 inline constexpr CudaResult kCudaPeerAccessAlreadyEnabled = 704;
+inline constexpr CudaResult kCudaAlreadyRegistered = 712;
 inline constexpr CudaResult kCudaLaunchFailed = 719;
 inline constexpr CudaResult kCudaNotSupported = 801;
 
@@ -30,7 +31,9 @@ inline constexpr CudaResult kCudaNotSupported = 801;
 inline constexpr int kCudaMultiprocessors = 16;
 inline constexpr int kCudaComputeMajor = 75;
 inline constexpr int kCudaComputeMinor = 76;
+inline constexpr int kCudaSameHostAddress = 91;
 inline constexpr int kCudaDescriptorsSupported = 103;
+inline constexpr int kCudaReadOnlyHostMemory = 113;
 inline constexpr int kCudaRdmaFlushOptions = 117;
 inline constexpr int kCudaRdmaOrder = 118;
 inline constexpr int kCudaDmaBufSupported = 124;
@@ -52,6 +55,9 @@ inline constexpr unsigned kCudaMemoryDevice = 2;
 // Flags.
 inline constexpr unsigned kCudaHostPortable = 1;
 inline constexpr unsigned kCudaHostDeviceMap = 2;
+inline constexpr unsigned kCudaRegisterPortable = 1;
+inline constexpr unsigned kCudaRegisterDeviceMap = 2;
+inline constexpr unsigned kCudaRegisterReadOnly = 8;
 inline constexpr unsigned kCudaStreamNonBlocking = 1;
 inline constexpr unsigned kCudaEventDisableTiming = 2;
 inline constexpr unsigned kCudaIpcLazyPeerAccess = 1;

@@ -29,6 +29,7 @@ class CudaDevice final : public LibraryDevice {
   Status reaches(const EndpointDevice& other) const override;
   Status let_use(const void* data, LibraryDevice& reader) override;
   std::byte* address_in_kernels(const std::byte* data) const override { return const_cast<std::byte*>(data); }
+  Result<std::shared_ptr<const void>> let_in(std::byte* data, std::size_t bytes, bool writable) override;
   Result<DmaBuf> dma_buf(const std::byte* begin) override;
   Status flush_adapter_writes() override;
   Status store(std::uint32_t& word, std::uint32_t value) override;

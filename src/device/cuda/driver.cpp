@@ -58,6 +58,8 @@ void find_memory(Finder& find, CudaFunctions& functions) {
   find("cuMemFree", functions.mem_free);
   find("cuMemHostAlloc", functions.mem_host_alloc);
   find("cuMemFreeHost", functions.mem_free_host);
+  find("cuMemHostRegister", functions.mem_host_register);
+  find("cuMemHostUnregister", functions.mem_host_unregister);
   find("cuPointerGetAttributes", functions.pointer_get_attributes);
   find("cuMemcpyAsync", functions.memcpy_async);
   find("cuMemsetD8Async", functions.memset_d8_async);

@@ -36,6 +36,8 @@ struct CudaFunctions {
   CudaResult (*mem_free)(CudaAddress);
   CudaResult (*mem_host_alloc)(void**, std::size_t bytes, unsigned flags);
   CudaResult (*mem_free_host)(void*);
+  CudaResult (*mem_host_register)(void*, std::size_t bytes, unsigned flags);
+  CudaResult (*mem_host_unregister)(void*);
   CudaResult (*pointer_get_attributes)(unsigned count, int* attributes, void** data, CudaAddress);
   CudaResult (*memcpy_async)(CudaAddress target, CudaAddress source, std::size_t bytes, CudaHandle stream);
   CudaResult (*memset_d8_async)(CudaAddress, unsigned char value, std::size_t bytes, CudaHandle stream);

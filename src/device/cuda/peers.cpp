@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "src/device/cuda/cuda_device.hpp"
+#include "src/device/cuda/host_memory.hpp"
 #include "src/topology/nvml.hpp"
 
 namespace wreath {
@@ -82,6 +83,18 @@ Status CudaDevice::let_use(const void* data, LibraryDevice& reader) {
       with_context(other->context_, [&] { return driver.ctx_enable_peer_access(context_.handle, 0); });
   if (enabled == kCudaPeerAccessAlreadyEnabled) return {};
   return other->context_.check(enabled, "cuCtxEnablePeerAccess");
+}
+
+Result<std::shared_ptr<const void>> CudaDevice::let_in(std::byte* data, std::size_t bytes, bool writable) {
+  if (!has(kCudaSameHostAddress)) {
+    return Error{ErrorCode::Unavailable,
+                 fmt::format("{} does not reach memory of the host at the host's addresses", context_.name)};
+  }
+  if (!writable && !has(kCudaReadOnlyHostMemory)) {
+    return Error{ErrorCode::Unavailable,
+                 fmt::format("{} cannot be let in to memory that this process only reads", context_.name)};
+  }
+  return register_host_memory(context_, data, bytes, writable);
 }
 
 Status CudaDevice::store(std::uint32_t& word, std::uint32_t value) {

@@ -23,7 +23,7 @@ constexpr int kDevices = 2;
 constexpr std::size_t kDeviceBytes = std::size_t{1} << 30;
 constexpr std::size_t kGrain = 65'536;
 
-enum class Origin { Device, Pinned, Mapped, Ipc };
+enum class Origin { Device, Pinned, Mapped, Ipc, Registered, RegisteredReadOnly };
 
 struct Range {
   Origin origin;
@@ -53,8 +53,9 @@ struct Machine {
   CudaAllocation next_allocation = 1;
   std::uint64_t next_range = 0;
   std::map<std::string, FakeFunction> kernels;
-  std::map<std::string, std::pair<int, int>> failures;   // by function: result, times
-  std::map<int, int> attributes = {{117, 1}, {124, 1}};  // of devices, beside what cuDeviceGetAttribute says itself
+  std::map<std::string, std::pair<int, int>> failures;  // by function: result, times
+  std::map<int, int> attributes = {
+      {91, 1}, {113, 1}, {117, 1}, {124, 1}};  // of devices, beside what cuDeviceGetAttribute says itself
   std::atomic<int> lost{0};
   std::atomic<int> alive{0};
   bool other_process = false;

@@ -21,9 +21,14 @@ const std::pair<const std::uintptr_t, Range>* find(std::uintptr_t address) {
   return address - found.first < found.second.bytes ? &found : nullptr;
 }
 
+bool in_host(const Range& range) {
+  return range.origin == Origin::Pinned || range.origin == Origin::Registered ||
+         range.origin == Origin::RegisteredReadOnly;
+}
+
 std::size_t used() {
   std::size_t bytes = 0;
-  for (const auto& [address, range] : machine().ranges) bytes += range.origin == Origin::Pinned ? 0 : range.bytes;
+  for (const auto& [address, range] : machine().ranges) bytes += in_host(range) ? 0 : range.bytes;
   for (const auto& [handle, allocation] : machine().allocations) bytes += allocation.bytes;
   return bytes;
 }
@@ -72,6 +77,11 @@ void fake_cuda_set_kernel(const char* name, void (*kernel)(unsigned, unsigned, v
   machine().kernels[name] = {kernel, bytes};
 }
 void fake_cuda_set_attribute(int attribute, int value) { machine().attributes[attribute] = value; }
+int fake_cuda_reaches(const void* data) {
+  const std::lock_guard lock(machine().mutex);
+  const auto* const found = find(reinterpret_cast<std::uintptr_t>(data));
+  return found == nullptr ? 0 : found->second.origin == Origin::RegisteredReadOnly ? 1 : 2;
+}
 int fake_cuda_alive() { return machine().alive; }
 void fake_cuda_other_process(int is) { machine().other_process = is != 0; }
 
@@ -168,11 +178,32 @@ CudaResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
 CudaResult cuMemFreeHost(void* memory) {
   return current.empty() ? kCudaInvalidContext : free_range(reinterpret_cast<std::uintptr_t>(memory), Origin::Pinned);
 }
+CudaResult cuMemHostRegister(void* memory, std::size_t bytes, unsigned flags) {
+  if (current.empty()) return kCudaInvalidContext;
+  if (const CudaResult result = asked_for("cuMemHostRegister"); result != kCudaSuccess) return result;
+  const std::lock_guard lock(machine().mutex);
+  const auto first = reinterpret_cast<std::uintptr_t>(memory);
+  const auto next = machine().ranges.lower_bound(first);
+  const bool overlaps = next != machine().ranges.end() && next->first < first + bytes;
+  if (overlaps || find(first) != nullptr) return kCudaAlreadyRegistered;
+  if (first % 4096 != 0 || bytes % 4096 != 0) return kCudaInvalidValue;
+  const Origin origin = (flags & kCudaRegisterReadOnly) == 0 ? Origin::Registered : Origin::RegisteredReadOnly;
+  return keep(memory, {origin, bytes, current_device(), 0}), kCudaSuccess;
+}
+CudaResult cuMemHostUnregister(void* memory) {
+  if (current.empty()) return kCudaInvalidContext;
+  const std::lock_guard lock(machine().mutex);
+  const auto found = machine().ranges.find(reinterpret_cast<std::uintptr_t>(memory));
+  if (found == machine().ranges.end() || !in_host(found->second)) return kCudaInvalidValue;
+  machine().ranges.erase(found);
+  --machine().alive;
+  return kCudaSuccess;
+}
 CudaResult cuPointerGetAttributes(unsigned count, int* attributes, void** data, CudaAddress address) {
   const std::lock_guard lock(machine().mutex);
   const auto* const found = find(address);
   for (unsigned i = 0; i < count; ++i) {
-    const bool pinned = found != nullptr && found->second.origin == Origin::Pinned;
+    const bool pinned = found != nullptr && in_host(found->second);
     switch (attributes[i]) {
       case kCudaMemoryType:
         *static_cast<unsigned*>(data[i]) = found == nullptr ? 0 : pinned ? kCudaMemoryHost : kCudaMemoryDevice;

@@ -25,11 +25,14 @@ static_assert(kCudaInvalidHandle == CUDA_ERROR_INVALID_HANDLE);
 static_assert(kCudaNotFound == CUDA_ERROR_NOT_FOUND);
 static_assert(kCudaNotReady == CUDA_ERROR_NOT_READY);
 static_assert(kCudaPeerAccessAlreadyEnabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+static_assert(kCudaAlreadyRegistered == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
 static_assert(kCudaLaunchFailed == CUDA_ERROR_LAUNCH_FAILED);
 static_assert(kCudaNotSupported == CUDA_ERROR_NOT_SUPPORTED);
 static_assert(kCudaMultiprocessors == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(kCudaComputeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 static_assert(kCudaComputeMinor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+static_assert(kCudaSameHostAddress == CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
+static_assert(kCudaReadOnlyHostMemory == CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED);
 static_assert(kCudaDescriptorsSupported == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 static_assert(kCudaRdmaFlushOptions == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS);
 static_assert(kCudaRdmaOrder == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING);
@@ -49,6 +52,9 @@ static_assert(kCudaMemoryHost == CU_MEMORYTYPE_HOST);
 static_assert(kCudaMemoryDevice == CU_MEMORYTYPE_DEVICE);
 static_assert(kCudaHostPortable == CU_MEMHOSTALLOC_PORTABLE);
 static_assert(kCudaHostDeviceMap == CU_MEMHOSTALLOC_DEVICEMAP);
+static_assert(kCudaRegisterPortable == CU_MEMHOSTREGISTER_PORTABLE);
+static_assert(kCudaRegisterDeviceMap == CU_MEMHOSTREGISTER_DEVICEMAP);
+static_assert(kCudaRegisterReadOnly == CU_MEMHOSTREGISTER_READ_ONLY);
 static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kCudaEventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(kCudaIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
@@ -106,6 +112,8 @@ SAME(mem_alloc, PFN_cuMemAlloc_v3020);
 SAME(mem_free, PFN_cuMemFree_v3020);
 SAME(mem_host_alloc, PFN_cuMemHostAlloc_v2020);
 SAME(mem_free_host, PFN_cuMemFreeHost_v2000);
+SAME(mem_host_register, PFN_cuMemHostRegister_v6050);
+SAME(mem_host_unregister, PFN_cuMemHostUnregister_v4000);
 SAME(pointer_get_attributes, PFN_cuPointerGetAttributes_v7000);
 SAME(memcpy_async, PFN_cuMemcpyAsync_v4000);
 SAME(memset_d8_async, PFN_cuMemsetD8Async_v3020);
@@ -153,7 +161,7 @@ SAME(occupancy_max_active_blocks_per_multiprocessor, PFN_cuOccupancyMaxActiveBlo
 SAME(launch_kernel, PFN_cuLaunchKernel_v4000);
 #undef SAME
 
-constexpr int kChecked = 67;
+constexpr int kChecked = 69;
 
 // What is declared in driver.hpp and not checked here would show.
 TEST(CudaAbi, IsCudaHeadersOwn) { EXPECT_EQ(sizeof(CudaFunctions), kChecked * sizeof(void*)); }

@@ -1,6 +1,7 @@
 // A CUDA device where things go wrong, over the driver that stands for libcuda.so.1.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -125,6 +126,56 @@ TEST_F(FakeDevice, FreesWhatWasMadeBeforeAStepThatFails) {
   }
   fake_.fail("cuMemExportToShareableHandle", kCudaOutOfMemory, 1);
   EXPECT_FALSE(device_->export_memory(memory.data()));
+}
+
+// A page of the host's memory, for kernels.
+struct HostPage {
+  alignas(4096) std::array<std::byte, 8192> bytes{};
+};
+
+TEST_F(FakeDevice, IsLetInToMemoryOfTheHostUntilNobodyNeedsIt) {
+  const auto page = std::make_unique<HostPage>();
+  std::byte* const data = page->bytes.data();
+  EXPECT_EQ(fake_.reaches(data), 0);
+  auto first = device_->let_in(data, 4096, true).value();
+  auto second = CudaPlatform::opened()->device(1).value()->let_in(data, 4096, true).value();
+  const auto read_only = device_->let_in(data + 4096, 4096, false).value();
+  EXPECT_EQ(fake_.reaches(data + 4095), 2);
+  EXPECT_EQ(fake_.reaches(data + 4096), 1);
+  first.reset();
+  EXPECT_EQ(fake_.reaches(data), 2);
+  second.reset();
+  EXPECT_EQ(fake_.reaches(data), 0);
+}
+
+TEST_F(FakeDevice, LeavesToTheProgramWhatItHasRegisteredItself) {
+  const auto page = std::make_unique<HostPage>();
+  std::byte* const data = page->bytes.data();
+  const auto driver = CudaDriver::load().value();
+  CudaHandle context = nullptr;
+  ASSERT_EQ(driver->device_primary_ctx_retain(&context, 0), kCudaSuccess);
+  driver->ctx_push_current(context);
+  ASSERT_EQ(driver->mem_host_register(data, 4096, kCudaRegisterPortable), kCudaSuccess);
+  device_->let_in(data, 4096, true).value();
+  EXPECT_EQ(fake_.reaches(data), 2);
+  EXPECT_EQ(driver->mem_host_unregister(data), kCudaSuccess);
+  driver->ctx_pop_current(&context);
+}
+
+TEST_F(FakeDevice, SaysWhyItIsNotLetIn) {
+  const auto page = std::make_unique<HostPage>();
+  std::byte* const data = page->bytes.data();
+  fake_.fail("cuMemHostRegister", kCudaOutOfMemory, 1);
+  EXPECT_EQ(device_->let_in(data, 4096, true).error().message,
+            "cuda:0: cuMemHostRegister: CUDA_ERROR_OUT_OF_MEMORY: out of memory");
+  fake_.set_attribute(kCudaReadOnlyHostMemory, 0);
+  EXPECT_EQ(device_->let_in(data, 4096, false).error().message,
+            "cuda:0 cannot be let in to memory that this process only reads");
+  fake_.set_attribute(kCudaReadOnlyHostMemory, 1);
+  fake_.set_attribute(kCudaSameHostAddress, 0);
+  EXPECT_EQ(device_->let_in(data, 4096, true).error().code, ErrorCode::Unavailable);
+  fake_.set_attribute(kCudaSameHostAddress, 1);
+  EXPECT_TRUE(device_->let_in(data, 4096, true));
 }
 
 TEST_F(FakeDevice, ExportsOrdinaryMemoryByAHandle) {

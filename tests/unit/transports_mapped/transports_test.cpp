@@ -162,6 +162,28 @@ class ForeignMemory : public testing::Test {
   }
 };
 
+TEST(Regions, AreFoundByTheAddressesTheyHold) {
+  auto own = Region::create(8192, false, "a test's memory").value();
+  std::byte* const data = own->data();
+  EXPECT_EQ(Region::find_at(data), own);
+  EXPECT_EQ(Region::find_at(data + 8191), own);
+  EXPECT_NE(Region::find_at(data + 8192), own);
+  EXPECT_TRUE(own->is_writable());
+  own.reset();
+  EXPECT_EQ(Region::find_at(data), nullptr);
+}
+
+TEST(Regions, OfUsersArePutWhereTheirMemoryWas) {
+  void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  auto region = Region::take_over(static_cast<std::byte*>(page), 4096).value();
+  EXPECT_EQ(Region::find_at(page), region);
+  region->give_back();
+  region.reset();
+  EXPECT_EQ(Region::find_at(page), nullptr);
+  ::munmap(page, 4096);
+}
+
 TEST_F(ForeignMemory, MustBeSealed) {
   EXPECT_THAT(error_of(memory(8192, 0), 8192).message, testing::HasSubstr("not sealed"));
   EXPECT_THAT(error_of(memory(8192, F_SEAL_GROW), 8192).message, testing::HasSubstr("not sealed"));

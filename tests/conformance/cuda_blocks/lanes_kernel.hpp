@@ -1,0 +1,22 @@
+// The executor's kernel for the driver that stands for CUDA's: blocks of host threads, which first look whether a GPU
+// would reach what they are given.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/support/fake_cuda.hpp"
+
+namespace wreath::test {
+
+// Gives it to the driver. False: the driver of this process is another one.
+bool install_lanes_kernel();
+
+// Grids that ran since it was asked last, and what in their arguments a GPU would not have reached.
+struct LanesSeen {
+  int grids = 0;
+  std::vector<std::string> unreachable;
+};
+LanesSeen take_lanes_seen();
+
+}  // namespace wreath::test

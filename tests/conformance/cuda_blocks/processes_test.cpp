@@ -1,0 +1,63 @@
+// Ranks as processes: what a peer shares is mapped to be read only, and a GPU is let in to it as such.
+#include "tests/support/processes.hpp"
+
+#include <fmt/format.h>
+
+#include "src/device/cuda/abi.hpp"
+#include "tests/conformance/cuda_blocks/lanes_kernel.hpp"
+#include "wreath/device.hpp"
+
+namespace wreath::testing_support {
+namespace {
+
+constexpr std::size_t kCount = 200'000;
+constexpr std::size_t kBytes = kCount * sizeof(float);
+
+// Sums on memory of a CUDA device; says how many grids ran, and what they were given that they do not reach.
+WREATH_ROLE(sum) {
+  if (!test::install_lanes_kernel()) return 2;
+  if (child.number("read_only") == 0) test::FakeCuda::find().set_attribute(kCudaReadOnlyHostMemory, 0);
+  const int before = test::FakeCuda::find().alive();
+  {
+    auto communicator = child.create();
+    if (!communicator) return child.failed(communicator.error());
+    Device& device = *cuda_device(0).value();
+    const DeviceMemory memory = device.allocate(kBytes).value();
+    auto* const on_device = reinterpret_cast<float*>(memory.data());
+    std::vector<float> values(kCount);
+    for (int round = 1; round <= 3; ++round) {
+      std::fill(values.begin(), values.end(), static_cast<float>(round * (child.rank() + 1)));
+      device.copy(on_device, values.data(), kBytes).value();
+      const Status status = communicator->all_reduce(std::span(on_device, kCount));
+      if (!status) return child.failed(status.error());
+      device.copy(values.data(), on_device, kBytes).value();
+      if (values != std::vector<float>(kCount, static_cast<float>(3 * round))) return 4;
+    }
+  }
+  const test::LanesSeen seen = test::take_lanes_seen();
+  child.report(fmt::format("grids {} unreachable {} left {}", seen.grids > 0 ? "some" : "none", seen.unreachable.size(),
+                           test::FakeCuda::find().alive() - before - 1));
+  return 0;
+}
+
+void expect_sums(const std::string& transport, bool read_only, const std::string& grids) {
+  Job job("sum", 2, {{"transport", transport}, {"read_only", read_only ? "1" : "0"}});
+  ASSERT_TRUE(job.share_id());
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(job[rank].join(60'000 * kSlower), 0) << job.logs();
+    EXPECT_EQ(job[rank].lines().back(), "grids " + grids + " unreachable 0 left 0") << job.logs();
+  }
+}
+
+TEST(CudasBlocks, ReachWhatOtherProcessesShare) {
+  expect_sums("shm", true, "some");
+  expect_sums("tcp", true, "some");
+}
+
+TEST(CudasBlocks, AreNotUsedWhereTheyWouldNot) {
+  expect_sums("shm", false, "none");
+  expect_sums("tcp", false, "some");
+}
+
+}  // namespace
+}  // namespace wreath::testing_support

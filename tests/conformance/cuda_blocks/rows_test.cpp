@@ -1,0 +1,60 @@
+// Calls on memory of a CUDA device, run by its kernel: every row over every transport, mixed with ranks whose memory is
+// the host's. Over the driver that stands for CUDA's; ranks are threads.
+#include "tests/conformance/cuda_blocks/lanes_kernel.hpp"
+#include "tests/support/collective_matrix.hpp"
+
+namespace wreath::test {
+namespace {
+
+class ByCudasBlocks : public testing::TestWithParam<Way> {
+ protected:
+  void SetUp() override {
+    if (!install_lanes_kernel()) GTEST_SKIP() << "needs the driver that stands for CUDA's: run it by ctest";
+    take_lanes_seen();
+  }
+  static Device& device() { return *cuda_device(0).value(); }
+};
+
+std::vector<MatrixCase> cases_of(const Way& way, int ranks) {
+  std::vector<MatrixCase> cases;
+  for (const Algorithm* row : rows_of(way, ranks)) {
+    for (const DataType dtype : {DataType::Float32, DataType::BFloat16, DataType::Float8E4M3}) {
+      for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg}) {
+        if (op != ReduceOp::Sum && !reduces(row->collective)) continue;
+        for (const std::size_t count : {std::size_t{1}, std::size_t{37}, std::size_t{15'000}}) {
+          const auto root = has_root(row->collective) ? static_cast<Rank>(cases.size()) % ranks : 0;
+          cases.push_back({{row->collective, dtype, op, ranks, root, count, {}, false}, row->order});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+TEST_P(ByCudasBlocks, RightResultsInMemoryThatTheyReach) {
+  static DataStore store;
+  for (const int n : rank_counts({2, 3})) {
+    const std::vector<MatrixCase> cases = cases_of(GetParam(), n);
+    if (cases.empty()) continue;
+    CommunicatorOptions options = options_of(GetParam());
+    options.tile_bytes = 8192;
+    LocalRanks ranks(n, options);
+    expect_right(ranks, cases, store, text_of(GetParam()), &device());
+  }
+  const LanesSeen seen = take_lanes_seen();
+  EXPECT_GT(seen.grids, 0);
+  EXPECT_EQ(seen.unreachable, std::vector<std::string>());
+}
+
+std::vector<Way> ways() {
+  std::vector<Way> ways;
+  for (const Way& way : all_ways()) {
+    const bool barrier = way.algorithm == "dissemination";
+    if (!way.straight && !way.algorithm.empty() && !barrier) ways.push_back(way);
+  }
+  return ways;
+}
+INSTANTIATE_TEST_SUITE_P(Ways, ByCudasBlocks, testing::ValuesIn(ways()), test_name);
+
+}  // namespace
+}  // namespace wreath::test
