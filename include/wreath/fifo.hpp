@@ -19,9 +19,9 @@ struct alignas(64) SlotHeader {
   std::uint32_t signature;  // hash of the call; differs: the ranks disagree
   std::uint32_t bytes;      // of data
   std::uint32_t flags;      // SlotFlag bits
-  std::uint32_t region;     // index in the producer's region table, or kLocalAddress or kPeerAddress
+  std::uint32_t region;     // index in the producer's region table, or one of the addresses below
   std::uint64_t offset;     // into the region; with these two the address itself
-  std::byte data[32];       // of the message itself, with kSlotInline
+  std::byte data[32];       // of the message itself, with kSlotInline; with kDeviceAddress the device
 };
 static_assert(sizeof(SlotHeader) == 64);
 
@@ -35,6 +35,10 @@ inline constexpr std::uint32_t kLocalAddress = 0;
 
 // The data is at an address of the producer's process, which the consumer reads through the kernel (RecvFifo::process).
 inline constexpr std::uint32_t kPeerAddress = 0xFFFFFFFF;
+
+// The data is in memory of a device that this process uses, at the address by which its kernels reach it. Between ranks
+// of one process.
+inline constexpr std::uint32_t kDeviceAddress = 0xFFFFFFFE;
 
 // A process whose memory this one reads through the kernel. What was read counts only if the token was found with it:
 // else the process is gone, and another one has its number.
@@ -92,6 +96,7 @@ struct SendFifo {
   std::uint16_t lane = 0;
   bool by_reference = false;         // the reader reaches any memory of this process: no staging
   bool single_copy = false;          // ... through the kernel: kPeerAddress
+  bool same_process = false;         // ... in a device's memory: kDeviceAddress
   std::byte* staging = nullptr;      // slot_count x slot_bytes; null until the first use
   std::uint32_t staging_region = 0;  // how a header names `staging`
   std::uint64_t staging_offset = 0;
@@ -106,8 +111,10 @@ struct RecvFifo {
   Landing* landing = nullptr;              // null: no pump
   const Counter* owner_aborted = nullptr;  // the producer's; null where slots are never references
   const ProcessMemory* process = nullptr;  // the producer's; null: its memory cannot be read
-  PulledMessage* pulled = nullptr;         // of blocks of a device: what is read for them, all of kPeerAddress
-  bool pulls_local = false;                // ... and of kLocalAddress
+  PulledMessage* pulled = nullptr;         // of blocks of a device: what is read for them, as all of kPeerAddress is
+  std::uint64_t device = 0;                // ... the one whose kDeviceAddress they read themselves
+  bool pulls_local = false;                // ... whether what is at kLocalAddress is read for them, too
+  bool same_process = false;               // the producer's is this one
   std::uint32_t next = 0;
   std::uint32_t slot_count = 0;
   std::uint16_t lane = 0;

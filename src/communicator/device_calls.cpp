@@ -115,7 +115,8 @@ void Engine::choose_executor(Operation& operation) {
 
 // Starts the lanes of an operation where its memory is.
 Status Engine::start_lanes(Operation& operation, Launch& launch) {
-  const HostProcessor processor{launch.arithmetic, copy_kernels()};
+  HostProcessor processor{launch.arithmetic, copy_kernels()};
+  processor.read_device = &read_device;
   flying_ = operation.memory.by_blocks ? grids_.at(operation.memory.device).get() : nullptr;
   if (flying_ == nullptr) {
     if (!operation.own && operation.memory.on_device) WREATH_TRY(stage(launch));

@@ -123,7 +123,8 @@ Status Engine::prepare_own(int ranks_of_host) {
   const auto stream_bytes = streamed_bytes(ranks_of_host);
   if (!stream_bytes) return stream_bytes.error();
   stream_bytes_ = *stream_bytes;
-  auto links = Links::create(membership_, shape_, options_, single_copy_.possible() && lanes_.prepare_to_pull());
+  const bool pulls = lanes_.prepare_to_pull();
+  auto links = Links::create(membership_, shape_, options_, single_copy_.possible() && pulls);
   if (!links) return links.error();
   links_ = std::move(*links);
   auto recorder = FlightRecorder::create(rank(), ranks(), membership_.communicator);

@@ -24,6 +24,8 @@ constexpr int kHostThreads = 2;                   // of a block of the host devi
 constexpr std::uint64_t kTurnNs = 2'000'000;      // of a grid where nothing moves
 constexpr std::uint64_t kCrowdedTurnNs = 50'000;  // ... while others wait for its blocks
 constexpr std::size_t kImageAlignment = 64;
+constexpr std::size_t kReferenceBytes = std::size_t{16}
+                                        << 10;  // smaller messages are staged: their sender need not wait
 
 // Finds room for arrays one after the other, and copies them there; at null it only counts.
 class Image {
@@ -51,6 +53,9 @@ class Image {
   std::size_t bytes_ = 0;
 };
 
+// As slots name it.
+std::uint64_t number_of(const LibraryDevice& device) { return reinterpret_cast<std::uintptr_t>(&device); }
+
 // The blocks of a grid that was launched, until it has ended or was dropped.
 class Flight {
  public:
@@ -73,6 +78,12 @@ class Flight {
 };
 
 }  // namespace
+
+int read_device(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes) {
+  auto& its =
+      *reinterpret_cast<LibraryDevice*>(static_cast<std::uintptr_t>(device));  // NOLINT(performance-no-int-to-ptr)
+  return its.copy_in_kernels(target, source, bytes) ? 0 : EFAULT;
+}
 
 LaneGrid::LaneGrid(LibraryDevice& device, std::size_t slot_bytes, std::function<void()> ring)
     : device_(device), slot_bytes_(slot_bytes), ring_(std::move(ring)), ledger_(BlockLedger::of(device)) {}
@@ -134,8 +145,8 @@ Status LaneGrid::start(LaneScheduler& lanes, const Launch& launch) {
   launch_ = launch;
   run_.arithmetic = launch.arithmetic;
   run_.operation = lanes.state();
-  run_.operation.device_memory = true;
-  run_.operation.single_copy_bytes = 0;
+  run_.operation.device = number_of(device_);
+  run_.operation.single_copy_bytes = launch.sends_only ? 0 : kReferenceBytes;
   moved_in_flight_ = true;
   waiting_for_.reset();
   tables_.clear();
@@ -146,7 +157,7 @@ Status LaneGrid::start(LaneScheduler& lanes, const Launch& launch) {
   for (const SendFifo* target : plan_->targets) WREATH_TRY(let_in(*target));
   for (const RecvFifo* source : plan_->sources) WREATH_TRY(let_in(*source));
   WREATH_TRY(make_places());
-  WREATH_TRY(make_bounces());
+  bounces_.resize(std::max(bounces_.size(), plan_->sources.size()));
   return make_image();
 }
 
@@ -163,24 +174,6 @@ Status LaneGrid::make_places() {
   std::byte* const first = device_.address_in_kernels(places_.data());
   run_.operation.buffers[static_cast<int>(Buffer::Scratch)] = scratch == 0 ? nullptr : first;
   run_.operation.buffers[static_cast<int>(Buffer::Partial)] = partial == 0 ? nullptr : first + scratch;
-  return {};
-}
-
-// Whether messages may come that blocks cannot read: in the sender's process, or in memory that a pump took somewhere.
-bool LaneGrid::pulls(const RecvFifo& source) const {
-  return source.process != nullptr || (source.regions == nullptr && &device_ != &host_device());
-}
-
-// Where they are put.
-Status LaneGrid::make_bounces() {
-  const auto is_pulled_from = [this](const RecvFifo* source) { return pulls(*source); };
-  const std::size_t bytes = plan_->sources.size() * slot_bytes_;
-  if (bytes <= bounces_.size()) return {};
-  if (std::none_of(plan_->sources.begin(), plan_->sources.end(), is_pulled_from)) return {};
-  bounces_ = DeviceMemory();
-  auto memory = device_.allocate(bytes, MemoryUse::Pinned);
-  if (!memory) return memory.error();
-  bounces_ = *std::move(memory);
   return {};
 }
 
@@ -205,7 +198,8 @@ Status LaneGrid::make_image() {
     const auto table = std::find(tables_.begin(), tables_.end(), recv.regions) - tables_.begin();
     if (recv.regions != nullptr) recv.regions = views_ + table * static_cast<std::ptrdiff_t>(kMaximumRegions);
     pulled_[i].wanted = pulled_[i].sequence = recv.next - 1;
-    recv.pulled = pulls(recv) ? &pulled_[i] : nullptr;
+    recv.pulled = &pulled_[i];
+    recv.device = number_of(device_);
     recv.pulls_local = &device_ != &host_device();
     recv.process = nullptr;
     recv.landing = nullptr;
@@ -356,10 +350,9 @@ bool LaneGrid::stop() {
   return true;
 }
 
-// Messages that lie in their senders' processes: into memory that blocks reach.
+// Messages that blocks do not reach: into memory that they do.
 Status LaneGrid::pull() {
   for (std::size_t i = 0; i < plan_->sources.size(); ++i) {
-    if (recvs_[i].pulled == nullptr) continue;
     RecvFifo source = *plan_->sources[i];
     source.next = load_acquire(pulled_[i].wanted);
     if (pulled_[i].sequence == source.next) continue;
@@ -369,22 +362,32 @@ Status LaneGrid::pull() {
   return {};
 }
 
-Status LaneGrid::pull_message(std::size_t i, const RecvFifo& source, const SlotHeader& slot) {
-  std::byte* const place = bounces_.data() + i * slot_bytes_;
+// 0, or why the data of a message cannot be read; ESRCH: its owner is gone, which explains itself.
+int LaneGrid::read(std::byte* target, const RecvFifo& source, const SlotHeader& slot) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* const data = reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset));
-  if (slot.region == kLocalAddress) {
-    std::memcpy(place, data, slot.bytes);
-  } else if (const int refused = read_peer(*source.process, place, data, slot.bytes); refused != 0) {
-    const bool explains_itself = refused == ESRCH || !read_is_valid(*source.owner_aborted);
+  if (slot.region == kLocalAddress) return std::memcpy(target, data, slot.bytes), 0;
+  const int refused = slot.region == kDeviceAddress ? read_device(device_of(slot), target, data, slot.bytes)
+                                                    : read_peer(*source.process, target, data, slot.bytes);
+  return refused != 0 && !read_is_valid(*source.owner_aborted) ? ESRCH : refused;
+}
+
+Status LaneGrid::pull_message(std::size_t i, const RecvFifo& source, const SlotHeader& slot) {
+  if (bounces_[i].data() == nullptr) {
+    auto memory = device_.allocate(slot_bytes_, MemoryUse::Pinned);
+    if (!memory) return memory.error();
+    bounces_[i] = *std::move(memory);
+  }
+  const int refused = read(bounces_[i].data(), source, slot);
+  if (refused == ESRCH) return {};
+  if (refused != 0) {
     const Rank peer = plan_->lowered.sources[i].peer;
-    if (explains_itself) return {};
     return Error{ErrorCode::System,
                  fmt::format("the memory of rank {} cannot be read: {} (WREATH_SINGLE_COPY_BYTES=0 does without)", peer,
                              std::system_category().message(refused)),
                  peer};
   }
-  pulled_[i].data = place;
+  pulled_[i].data = bounces_[i].data();
   store_release(pulled_[i].sequence, source.next);
   moved_in_flight_ = true;
   return {};

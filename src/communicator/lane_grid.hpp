@@ -24,6 +24,9 @@
 
 namespace wreath {
 
+// HostProcessor::read_device, of messages that a LaneGrid has sent.
+int read_device(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes);
+
 // For the driver alone. One operation after the other.
 class LaneGrid {
  public:
@@ -56,8 +59,6 @@ class LaneGrid {
   void write(Image& image);
   Status make_image();
   Status make_places();
-  bool pulls(const RecvFifo& source) const;
-  Status make_bounces();
   Status refresh_regions();
   Status let_in(const void* data);
   bool moved();
@@ -65,6 +66,7 @@ class LaneGrid {
   Result<Advance> take_off();
   Status land();
   Status pull();
+  static int read(std::byte* target, const RecvFifo& source, const SlotHeader& slot);
   Status pull_message(std::size_t i, const RecvFifo& source, const SlotHeader& slot);
 
   LaneGrid(LibraryDevice& device, std::size_t slot_bytes, std::function<void()> ring);
@@ -85,7 +87,7 @@ class LaneGrid {
   std::map<const std::byte*, HostMemory> let_in_;  // by where it begins; none where blocks use all of the host's
   DeviceMemory image_;                             // pinned
   DeviceMemory places_;                            // of Scratch and Partial
-  DeviceMemory bounces_;                           // pinned: a slot for each source that is read through the kernel
+  std::vector<DeviceMemory> bounces_;              // pinned, a slot for each source that needed one
 
   LaneScheduler* lanes_ = nullptr;
   Plan* plan_ = nullptr;

@@ -14,6 +14,7 @@
 
 #include "src/base/memfd.hpp"
 #include "src/device/call_memory.hpp"
+#include "src/device/memory_in_use.hpp"
 
 namespace wreath {
 namespace {
@@ -27,7 +28,8 @@ struct Entry {
 
 struct Table {
   std::mutex mutex;
-  std::map<const std::byte*, Entry> entries;  // by the address that users hold
+  std::map<const std::byte*, Entry> entries;           // by the address that users hold
+  std::map<const std::byte*, std::size_t> in_kernels;  // bytes, by the address that kernels use
   std::atomic<std::size_t> count{0};
   std::uint64_t made = 0;
 };
@@ -50,6 +52,7 @@ std::byte* keep(std::byte* data, Entry entry) {
   Table& all = table();
   const std::lock_guard lock(all.mutex);
   entry.allocation = ++all.made;
+  all.in_kernels[entry.reachable] = entry.bytes;
   all.entries[data] = std::move(entry);
   all.count.store(all.entries.size(), std::memory_order_relaxed);
   may_have_device_memory.store(true, std::memory_order_relaxed);
@@ -117,8 +120,10 @@ void unmap_device_memory(std::byte* data) {
     if (found == all.entries.end()) return;
     entry = std::move(found->second);
     all.entries.erase(found);
+    all.in_kernels.erase(entry.reachable);
     all.count.store(all.entries.size(), std::memory_order_relaxed);
   }
+  await_memory_in_use();
   ::munmap(entry.reachable, entry.bytes);
   if (data != entry.reachable) ::munmap(data, entry.bytes);
 }
@@ -151,6 +156,16 @@ std::byte* reachable(const void* data, std::size_t bytes) noexcept {
     if (bytes <= entry.bytes - offset) found = entry.reachable + offset;
   });
   return found;
+}
+
+bool is_in_kernels(const void* data, std::size_t bytes) noexcept {
+  const auto* first = static_cast<const std::byte*>(data);
+  const std::lock_guard lock(table().mutex);
+  const auto above = table().in_kernels.upper_bound(first);
+  if (above == table().in_kernels.begin()) return false;
+  const auto& [base, size] = *std::prev(above);
+  const auto offset = static_cast<std::size_t>(first - base);
+  return offset <= size && bytes <= size - offset;
 }
 
 PointerFacts host_facts_of(const void* data) noexcept {

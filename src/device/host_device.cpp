@@ -15,6 +15,7 @@
 #include "src/device/host_block.hpp"
 #include "src/device/host_stream.hpp"
 #include "src/device/library_device.hpp"
+#include "src/device/memory_in_use.hpp"
 
 namespace wreath {
 namespace {
@@ -35,6 +36,7 @@ Status run_grid(const Kernel& kernel, const Grid& grid, const std::byte* argumen
   };
   // Threads that wait for others which cannot be started would wait for ever: they begin together.
   std::atomic<int> go{0};
+  const MemoryInUse in_use;
   const auto begin = [&](int block, int thread) {
     go.wait(0);
     if (go.load() > 0) run(block, thread);
@@ -100,6 +102,11 @@ class HostDevice final : public LibraryDevice {
   Status store(std::uint32_t& word, std::uint32_t value) override { return store_release(word, value), Status(); }
   Status store(const std::byte*& word, const std::byte* value) override { return store_release(word, value), Status(); }
   Status copy_in_kernels(void* target, const void* source, std::size_t bytes) override {
+    const MemoryInUse in_use;
+    if (!is_in_kernels(target, bytes) && !is_in_kernels(source, bytes)) {
+      return Error{ErrorCode::InvalidArgument,
+                   fmt::format("host device: neither {} nor {} is in its memory", target, source)};
+    }
     return std::memcpy(target, source, bytes), Status();
   }
 

@@ -27,6 +27,8 @@ struct HostProcessor {
   CopyKernels copies{};
   std::byte* pulled = nullptr;
   SlotFill slot_fill{};
+  // 0, or an errno value. Of devices as slots name them.
+  int (*read_device)(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes) = nullptr;
 
   void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k, Operands operands,
                std::size_t elements) const {
@@ -46,6 +48,9 @@ struct HostProcessor {
   void end_stream() const { copies.end_stream(); }
   int pull(const ProcessMemory& process, std::byte* target, const std::byte* source, std::size_t bytes) const {
     return read_peer(process, target, source, bytes);
+  }
+  int pull(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes) const {
+    return read_device(device, target, source, bytes);
   }
 };
 
@@ -90,7 +95,7 @@ class LaneScheduler {
  public:
   static constexpr std::size_t kAllResident = ~std::size_t{0};
 
-  // Needed, once, before messages may come that lie in their senders' processes. False: there is no memory for it.
+  // Needed, once, before messages may come that are fetched. False: there is no memory for it.
   bool prepare_to_pull();
 
   // Starts all lanes of `plan`; `state` as begin_operation() has it. At any time only the `resident` lowest-numbered

@@ -9,11 +9,12 @@
 //   kStreams          whether it has stream(), which copies past the caches: of OperationState::streams_output
 //   kBlockBytes       where a target and a slot are written, they are in blocks of so many bytes, which stay near
 //   kCombinesInSlots  a combination straight into a slot costs no more than filling it afterwards
-//   kPulledBytes      0: no message lies in its sender's process (kPeerAddress). Else, of memory at `pulled`: messages
+//   kPulledBytes      0: all messages are where they are read. Else, of memory at `pulled`: messages
 //                     that are combined are read there first, in blocks of at most kPulledBlockBytes
 //   std::byte* pulled
 //   int pull(const ProcessMemory& process, std::byte* target, const std::byte* source, std::size_t bytes)   see
 //   read_peer
+//   int pull(std::uint64_t device, ...)   the same out of a device's memory
 #pragma once
 
 #include <cstddef>
@@ -53,8 +54,8 @@ class LaneWork {
     Ends from;
     int k;
     Operands operands;
-    bool plain;    // one source, and only its bytes are wanted
-    int in_peers;  // messages that lie in their senders' processes
+    bool plain;   // one source, and only its bytes are wanted
+    int fetched;  // messages that host code does not reach
     Form target_form;
     bool target_dead;  // nothing reads the target but the slot that is filled with it
     bool streams;      // the target is written past the caches
@@ -140,20 +141,20 @@ class LaneWork {
 
   // The data of messages that have arrived, each `bytes` long; of the own memory a place is kept free.
   WREATH_HOST_DEVICE Advance locate_all(std::uint32_t signature, std::uint64_t bytes, Sources& sources) {
-    sources.in_peers = 0;
+    sources.fetched = 0;
     for (std::uint32_t i = 0; i < sources.from.count; ++i) {
       const SlotHeader& header = *peek(in(sources.from, i));
       const std::byte*& data = sources.data[place_of(static_cast<int>(i), sources.operands)];
       const Advance found = find({sources.from.first + i, 1}, header, {signature, bytes}, data);
       if (found != Advance::Advanced) return found;
-      sources.in_peers += Processor::kPulledBytes > 0 && in_peer(header) ? 1 : 0;
+      sources.fetched += Processor::kPulledBytes > 0 && is_fetched(header) ? 1 : 0;
     }
     return Advance::Advanced;
   }
 
   // `to`, and `slot` if there is one, = sum or copy of the sources.
   WREATH_HOST_DEVICE Advance make(const Piece& to, Sources& sources, std::byte* slot) {
-    if (sources.in_peers > 0) return pull_and_move(to, sources, slot);
+    if (sources.fetched > 0) return pull_and_move(to, sources, slot);
     move(to, sources, slot);
     return Advance::Advanced;
   }
@@ -180,10 +181,12 @@ class LaneWork {
   WREATH_HOST_DEVICE bool by_reference(const Ends& to, Buffer buffer, std::uint64_t bytes) const {
     if (is_private(buffer) || multiplied_when_sent(buffer)) return false;
     if (operation_.region[static_cast<int>(buffer)] != 0) return true;
-    if (operation_.device_memory) return false;
     const bool single_copy = operation_.single_copy_bytes > 0 && bytes >= operation_.single_copy_bytes;
     for (std::uint32_t i = 0; i < to.count; ++i) {
-      if (!out(to, i).by_reference && !(single_copy && out(to, i).single_copy)) return false;
+      const SendFifo& fifo = out(to, i);
+      const bool read_there = single_copy && (operation_.device == 0 ? fifo.single_copy : fifo.same_process);
+      const bool local = fifo.by_reference && operation_.device == 0;
+      if (!local && !read_there) return false;
     }
     return true;
   }
@@ -221,9 +224,10 @@ class LaneWork {
                                             const Piece& piece) {
     const int index = static_cast<int>(buffer);
     const std::uint32_t region = operation_.region[index];
-    const MessageName name =
-        region == 0 ? MessageName{kPeerAddress, reinterpret_cast<std::uint64_t>(piece.data), kSlotReference}
-                    : MessageName{region, operation_.region_offset[index] + piece.offset, kSlotReference};
+    const MessageName name = region == 0
+                                 ? MessageName{operation_.device == 0 ? kPeerAddress : kDeviceAddress,
+                                               reinterpret_cast<std::uint64_t>(piece.data), kSlotReference}
+                                 : MessageName{region, operation_.region_offset[index] + piece.offset, kSlotReference};
     lane_.referenced = true;
     publish_all(to, signature, {piece.data, piece.bytes}, name);
   }
@@ -250,8 +254,10 @@ class LaneWork {
     if (header.signature != expected.signature) return fail(Fault::Signature, from, 0);
     if (header.bytes != expected.bytes) return fail(Fault::Bytes, from, 0);
     const Located located = locate(in(from, 0), header);
-    const bool pullable = located.state != Locating::InPeer || Processor::kPulledBytes > 0;
+    const bool pullable = located.state != Locating::Fetched || Processor::kPulledBytes > 0;
     if (located.state == Locating::Invalid || !pullable) return fail(Fault::Region, from, 0);
+    // Memory of a device that its owner has freed must not even be looked at.
+    if (header.region == kDeviceAddress && torn(from, 0)) return fail(Fault::OwnerAborted, from, 0);
     data = located.data;
     return located.state == Locating::Unmapped ? Advance::Blocked : Advance::Advanced;
   }
@@ -303,7 +309,7 @@ class LaneWork {
 
   // Elements of a block of a message, all of which have room at `pulled`.
   WREATH_HOST_DEVICE std::uint64_t elements_pulled(const Sources& sources) const {
-    const std::uint64_t share = Processor::kPulledBytes / static_cast<std::uint64_t>(sources.in_peers);
+    const std::uint64_t share = Processor::kPulledBytes / static_cast<std::uint64_t>(sources.fetched);
     const std::uint64_t bytes = share < Processor::kPulledBlockBytes ? share : Processor::kPulledBlockBytes;
     return bytes / bytes_of(sources.operands.messages) / kPulledElements * kPulledElements;
   }
@@ -314,7 +320,7 @@ class LaneWork {
     near.k = sources.k;
     near.operands = sources.operands;
     near.plain = false;
-    near.in_peers = 0;
+    near.fetched = 0;
     near.target_form = sources.target_form;
     near.target_dead = sources.target_dead;
     near.streams = sources.streams;
@@ -324,7 +330,7 @@ class LaneWork {
     std::byte* place = processor_.pulled;
     for (std::uint32_t i = 0; i < sources.from.count; ++i) {
       const int at = place_of(static_cast<int>(i), sources.operands);
-      if (!in_peer(*peek(in(sources.from, i)))) continue;
+      if (!is_fetched(*peek(in(sources.from, i)))) continue;
       if (!pull(sources.from, i, place, {sources.data[at], bytes})) return false;
       near.data[at] = place;
       place += stride;
@@ -333,9 +339,12 @@ class LaneWork {
     return true;
   }
 
-  // target = `source`, in the process of the sender of message i. False: failed.
+  // target = `source`, of message i, which is fetched. False: failed.
   WREATH_HOST_DEVICE bool pull(const Ends& from, std::uint32_t i, std::byte* target, const Span& source) {
-    lane_.fault_errno = processor_.pull(*in(from, i).process, target, source.data, source.bytes);
+    const SlotHeader& slot = *peek(in(from, i));
+    lane_.fault_errno = slot.region == kDeviceAddress
+                            ? processor_.pull(device_of(slot), target, source.data, source.bytes)
+                            : processor_.pull(*in(from, i).process, target, source.data, source.bytes);
     if (lane_.fault_errno == 0) return true;
     fail(torn(from, i) ? Fault::OwnerAborted : Fault::Unreadable, from, i);
     return false;
@@ -417,6 +426,7 @@ class LaneWork {
       slot.flags = fifo.by_reference ? 0 : name.flags;
       slot.region = fifo.by_reference ? kLocalAddress : name.region;
       slot.offset = fifo.by_reference ? reinterpret_cast<std::uint64_t>(message.data) : name.offset;
+      if (slot.region == kDeviceAddress) set_device(slot, operation_.device);
       publish(fifo);
     }
     lane_.sent_bytes += to.count * message.bytes;

@@ -94,24 +94,33 @@ WREATH_HOST_DEVICE inline bool read_is_valid(const Counter& senders_aborted) {
 
 enum class Locating : std::uint8_t {
   Found,
-  InPeer,    // `data` is an address of the producer's process: to be read through fifo.process
+  Fetched,   // host code does not reach `data`: it is read through fifo.process, or by the device
   Unmapped,  // its region was not announced yet: stay blocked
   Invalid,   // the header names memory outside its region, or no region at all: fail the communicator
 };
 struct Located {
   Locating state;
-  const std::byte* data;  // null unless Found or InPeer
+  const std::byte* data;  // null unless Found or Fetched
 };
 
-// Whether the data is at an address of the producer's process.
-WREATH_HOST_DEVICE inline bool in_peer(const SlotHeader& slot) {
-  return (slot.flags & kSlotInline) == 0 && slot.region == kPeerAddress;
+// Which device a slot of kDeviceAddress names.
+WREATH_HOST_DEVICE inline std::uint64_t device_of(const SlotHeader& slot) {
+  return *reinterpret_cast<const std::uint64_t*>(slot.data);
+}
+WREATH_HOST_DEVICE inline void set_device(SlotHeader& slot, std::uint64_t device) {
+  *reinterpret_cast<std::uint64_t*>(slot.data) = device;
+}
+
+// Whether host code does not reach the data, and fetches it.
+WREATH_HOST_DEVICE inline bool is_fetched(const SlotHeader& slot) {
+  return (slot.flags & kSlotInline) == 0 && (slot.region == kPeerAddress || slot.region == kDeviceAddress);
 }
 
 // Whether blocks leave it to the host to read the data.
 template <typename Recv>
 WREATH_HOST_DEVICE inline bool is_pulled(const Recv& fifo, const SlotHeader& slot) {
-  return in_peer(slot) || (fifo.pulls_local && (slot.flags & kSlotInline) == 0 && slot.region == kLocalAddress);
+  if (slot.region == kDeviceAddress) return device_of(slot) != fifo.device;
+  return slot.region == kPeerAddress || (slot.region == kLocalAddress && fifo.pulls_local);
 }
 
 // Who waits has not consumed: the slot stays while the host reads.
@@ -128,9 +137,12 @@ WREATH_HOST_DEVICE inline Located locate(const RecvFifo& fifo, const SlotHeader&
     if (slot.bytes > sizeof slot.data) return {Locating::Invalid, nullptr};
     return {Locating::Found, slot.data};
   }
-  if (fifo.pulled != nullptr && is_pulled(fifo, slot)) return locate_pulled(fifo);
-  if (slot.region == kLocalAddress || (in_peer(slot) && fifo.process != nullptr)) {
-    const Locating where = slot.region == kLocalAddress ? Locating::Found : Locating::InPeer;
+  const bool by_blocks = fifo.pulled != nullptr;
+  if (slot.region == kDeviceAddress && !fifo.same_process) return {Locating::Invalid, nullptr};
+  if (slot.region == kPeerAddress && !by_blocks && fifo.process == nullptr) return {Locating::Invalid, nullptr};
+  if (by_blocks && is_pulled(fifo, slot)) return locate_pulled(fifo);
+  if (slot.region == kLocalAddress || is_fetched(slot)) {
+    const Locating where = is_fetched(slot) && !by_blocks ? Locating::Fetched : Locating::Found;
     // NOLINTNEXTLINE(performance-no-int-to-ptr)
     return {where, reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset))};
   }

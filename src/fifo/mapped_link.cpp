@@ -47,11 +47,13 @@ Status check_announced(Rank peer, std::uint32_t index, bool known) {
       peer};
 }
 
-Result<std::unique_ptr<Link>> MappedLink::connect(OwnSegment& own, Rank peer, Offer theirs, bool single_copy) {
+Result<std::unique_ptr<Link>> MappedLink::connect(OwnSegment& own, Rank peer, Offer theirs, const PeerReach& reach) {
   Result<PeerSegment> segment = PeerSegment::open(own, peer, std::move(theirs));
   if (!segment) return segment.error();
   std::unique_ptr<MappedLink> link(new MappedLink(own, peer, *std::move(segment)));
-  if (single_copy) link->try_to_read();
+  if (reach.single_copy) link->try_to_read();
+  for (SendFifo& send : link->send_) send.same_process = reach.same_process;
+  for (RecvFifo& recv : link->recv_) recv.same_process = reach.same_process;
   return std::unique_ptr<Link>(std::move(link));
 }
 

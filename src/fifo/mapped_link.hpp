@@ -19,11 +19,16 @@ RecvFifo recv_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, s
 // Mismatch for an index that no peer may announce, or that is `known`.
 Status check_announced(Rank peer, std::uint32_t index, bool known);
 
+// How the peer's memory is reached beside what it maps.
+struct PeerReach {
+  bool single_copy = false;   // try whether this process reads the peer's memory, and tell the peer
+  bool same_process = false;  // the peer's is this one
+};
+
 class MappedLink final : public Link {
  public:
-  // Links `own` to `peer`, whose segment `theirs` offers. `own` outlives the link. `single_copy`: tries whether this
-  // process reads the peer's memory, and tells the peer.
-  static Result<std::unique_ptr<Link>> connect(OwnSegment& own, Rank peer, Offer theirs, bool single_copy = false);
+  // Links `own` to `peer`, whose segment `theirs` offers. `own` outlives the link.
+  static Result<std::unique_ptr<Link>> connect(OwnSegment& own, Rank peer, Offer theirs, const PeerReach& reach = {});
 
   SendFifo& send_fifo(std::uint16_t lane) override { return send_[lane]; }
   RecvFifo& recv_fifo(std::uint16_t lane) override { return recv_[lane]; }

@@ -35,7 +35,7 @@ class MappedTransport final : public Transport {
 
   Result<std::unique_ptr<Link>> connect(const Endpoint& peer, Offer theirs) override {
     WREATH_TRY(reachable(self_, peer));
-    return MappedLink::connect(segment_, peer.rank, std::move(theirs), single_copy_);
+    return MappedLink::connect(segment_, peer.rank, std::move(theirs), {single_copy_, reach_.same_process});
   }
 
  private:

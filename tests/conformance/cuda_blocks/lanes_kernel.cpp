@@ -1,6 +1,7 @@
 // Looks at the ends of FIFOs that the lanes' steps name.
 #include "tests/conformance/cuda_blocks/lanes_kernel.hpp"
 
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -79,13 +80,17 @@ void run_grid(unsigned blocks, unsigned, void** parameters) {
   look(run, blocks);
   std::vector<std::unique_ptr<HostBlockShared>> shared;
   for (unsigned block = 0; block < blocks; ++block) shared.push_back(std::make_unique<HostBlockShared>(kThreads));
-  std::vector<std::jthread> threads;
-  for (unsigned i = 0; i < blocks * kThreads; ++i) {
-    threads.emplace_back([&, i] {
-      HostBlock block(*shared[i / kThreads], i / kThreads, i % kThreads, kThreads);
-      run_lanes_kernel().host(block, &run);
-    });
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned i = 0; i < blocks * kThreads; ++i) {
+      threads.emplace_back([&, i] {
+        HostBlock block(*shared[i / kThreads], i / kThreads, i % kThreads, kThreads);
+        run_lanes_kernel().host(block, &run);
+      });
+    }
   }
+  const std::lock_guard lock(seen().mutex);
+  for (unsigned block = 0; block < blocks; ++block) seen().of.references += run.lanes[block].referenced ? 1 : 0;
 }
 
 }  // namespace

@@ -15,13 +15,13 @@ class ByCudasBlocks : public testing::TestWithParam<Way> {
   static Device& device() { return *cuda_device(0).value(); }
 };
 
-std::vector<MatrixCase> cases_of(const Way& way, int ranks) {
+std::vector<MatrixCase> cases_of(const Way& way, int ranks, const std::vector<std::size_t>& counts) {
   std::vector<MatrixCase> cases;
   for (const Algorithm* row : rows_of(way, ranks)) {
     for (const DataType dtype : {DataType::Float32, DataType::BFloat16, DataType::Float8E4M3}) {
       for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg}) {
         if (op != ReduceOp::Sum && !reduces(row->collective)) continue;
-        for (const std::size_t count : {std::size_t{1}, std::size_t{37}, std::size_t{15'000}}) {
+        for (const std::size_t count : counts) {
           const auto root = has_root(row->collective) ? static_cast<Rank>(cases.size()) % ranks : 0;
           cases.push_back({{row->collective, dtype, op, ranks, root, count, {}, false}, row->order});
         }
@@ -34,7 +34,7 @@ std::vector<MatrixCase> cases_of(const Way& way, int ranks) {
 TEST_P(ByCudasBlocks, RightResultsInMemoryThatTheyReach) {
   static DataStore store;
   for (const int n : rank_counts({2, 3})) {
-    const std::vector<MatrixCase> cases = cases_of(GetParam(), n);
+    const std::vector<MatrixCase> cases = cases_of(GetParam(), n, {1, 37, 15'000});
     if (cases.empty()) continue;
     CommunicatorOptions options = options_of(GetParam());
     options.tile_bytes = 8192;
@@ -44,6 +44,23 @@ TEST_P(ByCudasBlocks, RightResultsInMemoryThatTheyReach) {
   const LanesSeen seen = take_lanes_seen();
   EXPECT_GT(seen.grids, 0);
   EXPECT_EQ(seen.unreachable, std::vector<std::string>());
+}
+
+// Ranks of one process read each other's memory on the device; those whose memory is the host's read copies.
+TEST_P(ByCudasBlocks, LargeMessagesAreReadWhereTheyAre) {
+  static DataStore store;
+  for (const int n : rank_counts({2, 3})) {
+    const std::vector<MatrixCase> cases = cases_of(GetParam(), n, {120'000});
+    if (cases.empty()) continue;
+    CommunicatorOptions options = options_of(GetParam());
+    options.tile_bytes = 65'536;
+    LocalRanks ranks(n, options);
+    expect_right(ranks, cases, store, text_of(GetParam()), &device());
+  }
+  const LanesSeen seen = take_lanes_seen();
+  EXPECT_EQ(seen.unreachable, std::vector<std::string>());
+  const bool stages = GetParam().algorithm == "one_shot";  // its results may go where its inputs were
+  EXPECT_EQ(seen.references > 0, GetParam().transport == "inproc" && !stages);
 }
 
 std::vector<Way> ways() {

@@ -121,7 +121,7 @@ class World {
       if (static_cast<int>(peer) == rank) continue;
       Offer offer = std::move(ranks_[peer]->segment->offer(rank, false)).value();
       own.links[peer] = std::move(MappedLink::connect(*own.segment, static_cast<Rank>(peer), std::move(offer),
-                                                      shape_.single_copy_bytes > 0))
+                                                      {shape_.single_copy_bytes > 0}))
                             .value();
     }
   }

@@ -60,7 +60,7 @@ std::array<std::optional<Status>, 2> linked(std::array<bool, 2> single_copy) {
   for (Rank rank : {0, 1}) offers[rank] = std::move(segments[rank]->offer(1 - rank, false)).value();
   for (Rank rank : {0, 1}) {
     links[rank] = std::move(MappedLink::connect(*segments[rank], 1 - rank, std::move(offers[1 - rank]),
-                                                single_copy[static_cast<std::size_t>(rank)]))
+                                                {single_copy[static_cast<std::size_t>(rank)]}))
                       .value();
   }
   for (Rank rank : {0, 1}) {

@@ -1,0 +1,46 @@
+// The turns of those that live, in order.
+#include "src/device/memory_in_use.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <set>
+
+namespace wreath {
+namespace {
+
+struct Users {
+  std::mutex mutex;
+  std::condition_variable gone;
+  std::set<std::uint64_t> turns;
+  std::uint64_t next = 0;
+};
+
+// Reachable until the process ends: destructors of late objects still use it.
+Users& users() {
+  static Users* const instance = new Users;  // NOLINT(cppcoreguidelines-*): never deleted
+  return *instance;
+}
+
+}  // namespace
+
+MemoryInUse::MemoryInUse() {
+  const std::lock_guard lock(users().mutex);
+  turn_ = users().next++;
+  users().turns.insert(turn_);
+}
+
+MemoryInUse::~MemoryInUse() {
+  {
+    const std::lock_guard lock(users().mutex);
+    users().turns.erase(turn_);
+  }
+  users().gone.notify_all();
+}
+
+void await_memory_in_use() {
+  std::unique_lock lock(users().mutex);
+  const std::uint64_t now = users().next;
+  users().gone.wait(lock, [&] { return users().turns.empty() || *users().turns.begin() >= now; });
+}
+
+}  // namespace wreath
