@@ -32,6 +32,11 @@ std::uint64_t most_in_a_process(const Membership& membership) {
   return most;
 }
 
+bool all_use_gpus(const Membership& membership) {
+  return std::all_of(membership.members.begin(), membership.members.end(),
+                     [](const Member& member) { return member.endpoint.device.kind == EndpointDevice::Kind::Cuda; });
+}
+
 std::string text_of(const Operation& operation) {
   if (operation.own) return operation.own->describe();
   const Call& call = operation.call;
@@ -103,9 +108,9 @@ Status Engine::link(std::uint16_t epoch) {
     links_->segment().let_sleepers_fence();
     progress_->want_fences();
   }
-  tuning_ = {ranks(),        facts->all_mapped,   options_.reproducible, options_.algorithm,
-             options_.lanes, options_.tile_bytes, shape_.slot_bytes,     options_.measured,
-             facts->crowded};
+  tuning_ = {ranks(),        facts->all_mapped,        options_.reproducible, options_.algorithm,
+             options_.lanes, options_.tile_bytes,      shape_.slot_bytes,     options_.measured,
+             facts->crowded, all_use_gpus(membership_)};
   WREATH_TRY(check_tuning(tuning_));
   prepare_small();
   sleeping_.resize(static_cast<std::size_t>(ranks()));

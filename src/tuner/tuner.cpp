@@ -69,6 +69,14 @@ bool serves_small(const TunerContext& context, const Query& query, const Algorit
   return row != nullptr && row->name == straight && small_bytes(context, query) <= most;
 }
 
+// A lane is a block of a GPU, which has 100 and more: as many as have something to do, and a FIFO. The rules' rows have
+// up to 3 lanes for each share of the data, others up to 4, of 15. Not measured yet.
+int lanes_of_gpus(const Query& query, bool by_rule) {
+  constexpr std::size_t kLaneBytes = std::size_t{512} << 10;
+  const std::size_t most = by_rule ? 5 : 3;
+  return static_cast<int>(std::clamp<std::size_t>(query.bytes / kLaneBytes, 1, most));
+}
+
 }  // namespace
 
 TunerContext plain_context(int ranks, bool all_mapped, bool reproducible) {
@@ -96,7 +104,9 @@ Choice choose(const TunerContext& context, const Query& query) {
   const MeasuredRule* measured = measured_rule(context, query);
   Choice choice;
   choice.algorithm = measured != nullptr ? measured->algorithm : row_of(context, query, rule.algorithm);
-  choice.data_lanes = context.data_lanes > 0 ? context.data_lanes : 1;
+  const bool by_rule = measured == nullptr && named_row(context, query) == nullptr;
+  if (context.gpus) choice.data_lanes = lanes_of_gpus(query, by_rule);
+  if (context.data_lanes > 0) choice.data_lanes = context.data_lanes;
   std::size_t tile = measured != nullptr && measured->tile_bytes > 0 ? measured->tile_bytes : rule.tile_bytes;
   if (context.tile_bytes > 0) tile = context.tile_bytes;
   choice.tile_bytes = std::min(tile, context.slot_bytes);

@@ -23,6 +23,7 @@ struct TunerContext {
   std::size_t slot_bytes = 0;   // the largest tile
   MeasuredRules measured = {};  // before the library's own rules
   bool crowded = false;         // some host has fewer cores than ranks
+  bool gpus = false;            // every rank uses a GPU
 };
 
 inline constexpr std::size_t kLargestTile = std::size_t{512} << 10;  // of communicators that have the room

@@ -1,6 +1,7 @@
 // Looks at the ends of FIFOs that the lanes' steps name.
 #include "tests/conformance/cuda_blocks/lanes_kernel.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -57,6 +58,7 @@ void look(const LaneRun& run, unsigned blocks) {
   const OperationState& operation = run.operation;
   const std::lock_guard lock(seen().mutex);
   ++seen().of.grids;
+  seen().of.blocks = std::max(seen().of.blocks, blocks);
   for (std::byte* const buffer : operation.buffers) expect(buffer, Reads, "a buffer");
   expect(operation.steps, Reads, "steps");
   expect(operation.several, Reads, "lists of parts");

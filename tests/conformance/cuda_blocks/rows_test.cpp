@@ -63,6 +63,27 @@ TEST_P(ByCudasBlocks, LargeMessagesAreReadWhereTheyAre) {
   EXPECT_EQ(seen.references > 0, GetParam().transport == "inproc" && !stages);
 }
 
+TEST(RanksWithGpus, HaveSeveralBlocksForALargeCall) {
+  ASSERT_TRUE(install_lanes_kernel());
+  take_lanes_seen();
+  constexpr std::size_t kCount = 2'000'000;
+  CommunicatorOptions options;
+  options.device = "cuda:0";
+  Device& device = *cuda_device(0).value();
+  LocalRanks ranks(3, options);
+  ranks.run([&](Communicator& communicator) {
+    std::vector<float> values(kCount, static_cast<float>(communicator.rank() + 1));
+    const DeviceMemory memory = device.allocate(kCount * sizeof(float)).value();
+    device.copy(memory.data(), values.data(), kCount * sizeof(float)).value();
+    communicator.all_reduce(std::span(reinterpret_cast<float*>(memory.data()), kCount)).value();
+    device.copy(values.data(), memory.data(), kCount * sizeof(float)).value();
+    EXPECT_EQ(values, std::vector<float>(kCount, 6));
+  });
+  const LanesSeen seen = take_lanes_seen();
+  EXPECT_EQ(seen.unreachable, std::vector<std::string>());
+  EXPECT_EQ(seen.blocks, 15u);
+}
+
 std::vector<Way> ways() {
   std::vector<Way> ways;
   for (const Way& way : all_ways()) {

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <vector>
 
+#include "src/schedule/lower.hpp"
 #include "wreath/transport.hpp"
 
 namespace wreath {
@@ -132,6 +135,29 @@ TEST(Tuner, SaysWhyThereIsNoRow) {
   EXPECT_EQ(error.code, ErrorCode::Unavailable);
   EXPECT_NE(error.message.find("all_to_all_v serves 3 ranks"), std::string::npos) << error.message;
   EXPECT_EQ(describe(Choice{}), "none");
+}
+
+// A block of a GPU runs a lane: large calls have many, and never more than there are FIFOs, whatever the row.
+TEST(Tuner, GivesGpusLanesThatHaveFifos) {
+  constexpr std::size_t kFifos = 15;
+  std::set<std::string> names = {""};
+  for (const Algorithm& row : algorithms()) names.emplace(row.name);
+  for (const int ranks : {1, 2, 3, 8, 17}) {
+    for (const std::string& name : names) {
+      TunerContext gpus = context(ranks, ranks != 3);
+      gpus.algorithm = name;
+      gpus.gpus = true;
+      for (const Collective collective : collectives()) {
+        for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 20, std::size_t{1} << 28, kUnknownBytes}) {
+          const Choice choice = choose(gpus, {collective, bytes});
+          if (choice.small) continue;
+          EXPECT_EQ(choice.data_lanes > 1, bytes >= 1U << 20) << name << " of " << wreath::name(collective);
+          const Schedule schedule = choice.algorithm->build({choice.algorithm->collective, ranks, 0}, 0);
+          EXPECT_LE(lower(schedule, 0, choice.data_lanes).value().lanes.size(), kFifos) << choice.algorithm->name;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
