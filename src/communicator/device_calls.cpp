@@ -1,6 +1,7 @@
 // Calls on memory of a device: by its blocks, or on copies in pinned memory.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -71,6 +72,15 @@ Status Engine::stage(Call& call, StagedBuffers& staged) const {
   return {};
 }
 
+// Whether ranks in other processes use it.
+bool Engine::is_shared_with_processes(const LibraryDevice& device) const {
+  const auto& members = membership_.members;
+  const std::uint64_t own = members[static_cast<std::size_t>(rank())].endpoint.process;
+  return std::any_of(members.begin(), members.end(), [&](const Member& member) {
+    return member.endpoint.process != own && member.endpoint.device == device.identity();
+  });
+}
+
 Result<std::unique_ptr<LaneGrid>> Engine::make_grid(LibraryDevice& device) {
   auto grid = LaneGrid::create(device, shape_.slot_bytes, [this] {
     ring();
@@ -81,6 +91,11 @@ Result<std::unique_ptr<LaneGrid>> Engine::make_grid(LibraryDevice& device) {
     if (peer == rank()) continue;
     WREATH_TRY((*grid)->let_in(links_->link(peer)->send_fifo(0)));
     WREATH_TRY((*grid)->let_in(links_->link(peer)->recv_fifo(0)));
+  }
+  if (!device.runs_processes_at_once() && is_shared_with_processes(device)) {
+    (*grid)->set_paced();
+    log_info("processes take turns on {}: its kernels end instead of waiting (with MPS they would run at once)",
+             device.name());
   }
   return grid;
 }

@@ -170,6 +170,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Status start_small(const Operation& operation);
   CallMemory memory_of(const Operation& operation) const;
   void choose_executor(Operation& operation);
+  bool is_shared_with_processes(const LibraryDevice& device) const;
   Result<std::unique_ptr<LaneGrid>> make_grid(LibraryDevice& device);
   LaneGrid* grid_of(LibraryDevice& device);
   Status stage(Call& call, StagedBuffers& staged) const;

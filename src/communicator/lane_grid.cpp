@@ -182,28 +182,32 @@ Status LaneGrid::make_image() {
   write(counted);
   if (image_.size() < counted.bytes()) {
     image_ = DeviceMemory();
+    in_device_ = DeviceMemory();
     auto memory = device_.allocate(2 * counted.bytes(), MemoryUse::Pinned);
     if (!memory) return memory.error();
+    auto in_device = device_.allocate(memory->size());
+    if (!in_device) return in_device.error();
     image_ = *std::move(memory);
+    in_device_ = *std::move(in_device);
   }
   Image image(image_.data());
   write(image);
   for (std::size_t i = 0; i < plan_->targets.size(); ++i) {
     sends_[i] = *plan_->targets[i];
     sends_[i].single_copy = false;
-    const_cast<SendFifo**>(run_.operation.targets)[i] = &sends_[i];
+    targets_[i] = in_kernels(&sends_[i]);
   }
   for (std::size_t i = 0; i < plan_->sources.size(); ++i) {
     RecvFifo& recv = recvs_[i] = *plan_->sources[i];
     const auto table = std::find(tables_.begin(), tables_.end(), recv.regions) - tables_.begin();
-    if (recv.regions != nullptr) recv.regions = views_ + table * static_cast<std::ptrdiff_t>(kMaximumRegions);
+    if (recv.regions != nullptr) recv.regions = in_kernels(views_) + table * std::ptrdiff_t{kMaximumRegions};
     pulled_[i].wanted = pulled_[i].sequence = recv.next - 1;
     recv.pulled = &pulled_[i];
     recv.device = number_of(device_);
     recv.pulls_local = &device_ != &host_device();
     recv.process = nullptr;
     recv.landing = nullptr;
-    const_cast<RecvFifo**>(run_.operation.sources)[i] = &recv;
+    sources_[i] = in_kernels(&recv);
   }
   return {};
 }
@@ -214,31 +218,47 @@ void LaneGrid::write(Image& image) {
   const Lowered& lowered = plan_->lowered;
   OperationState& state = run_.operation;
   const OperationState& host = lanes_->state();
+  const std::size_t sends = plan_->targets.size();
+  const std::size_t recvs = plan_->sources.size();
   stop_ = image.template put<Counter>(nullptr, 1);
   run_.stop = reinterpret_cast<const std::uint32_t*>(stop_);
-  run_.lanes = image.template put<LaneState>(nullptr, lowered.lanes.size());
   run_.moved = image.template put<Counter>(nullptr, lowered.lanes.size());
-  sends_ = image.template put<SendFifo>(nullptr, plan_->targets.size());
-  recvs_ = image.template put<RecvFifo>(nullptr, plan_->sources.size());
-  pulled_ = image.template put<PulledMessage>(nullptr, plan_->sources.size());
+  pulled_ = image.template put<PulledMessage>(nullptr, recvs);
+  parts_.own = image.bytes();
+  lane_states_ = image.template put<LaneState>(nullptr, lowered.lanes.size());
+  run_.lanes = in_kernels(lane_states_);
+  sends_ = image.template put<SendFifo>(nullptr, sends);
+  recvs_ = image.template put<RecvFifo>(nullptr, recvs);
+  parts_.constant = image.bytes();
   views_ = image.template put<RegionView>(nullptr, tables_.size() * kMaximumRegions);
-  state.targets = image.template put<SendFifo*>(nullptr, plan_->targets.size());
-  state.sources = image.template put<RecvFifo*>(nullptr, plan_->sources.size());
-  state.steps = image.put(lowered.steps.data(), lowered.steps.size());
-  state.several = image.put(lowered.several.data(), lowered.several.size());
+  state.targets = in_kernels(targets_ = image.template put<SendFifo*>(nullptr, sends));
+  state.sources = in_kernels(sources_ = image.template put<RecvFifo*>(nullptr, recvs));
+  state.steps = in_kernels(image.put(lowered.steps.data(), lowered.steps.size()));
+  state.several = in_kernels(image.put(lowered.several.data(), lowered.several.size()));
   const auto put_table = [&](Buffer buffer, const PartTable& from, PartTable& to) {
     if (from.counts == nullptr) return;
     const std::size_t parts = launch_.table_parts[static_cast<std::size_t>(buffer)];
-    to.counts = image.put(from.counts, parts);
-    to.offsets = image.put(from.offsets, parts);
+    to.counts = in_kernels(image.put(from.counts, parts));
+    to.offsets = in_kernels(image.put(from.offsets, parts));
   };
   put_table(Buffer::Input, host.geometry.input, state.geometry.input);
   put_table(Buffer::Output, host.geometry.output, state.geometry.output);
   const auto put_signatures = [&](Buffer buffer, const std::uint32_t* from, const std::uint32_t*& to) {
-    if (from != nullptr) to = image.put(from, launch_.table_parts[static_cast<std::size_t>(buffer)]);
+    if (from != nullptr) to = in_kernels(image.put(from, launch_.table_parts[static_cast<std::size_t>(buffer)]));
   };
   put_signatures(Buffer::Input, host.input_signatures, state.input_signatures);
   put_signatures(Buffer::Output, host.output_signatures, state.output_signatures);
+  parts_.end = image.bytes();
+}
+
+// [from, to) of the image to the device's memory.
+Status LaneGrid::bring(std::size_t from, std::size_t to) {
+  return stream_->copy(in_device_.data() + from, image_.data() + from, to - from);
+}
+
+// ... and back.
+Status LaneGrid::fetch(std::size_t from, std::size_t to) {
+  return stream_->copy(image_.data() + from, in_device_.data() + from, to - from);
 }
 
 // What peers have announced since, for the next grid.
@@ -308,7 +328,7 @@ Result<Advance> LaneGrid::take_off() {
   flying_.resize(static_cast<std::size_t>(blocks));
   for (std::size_t block = 0; block < flying_.size(); ++block) {
     flying_[block] = waiting[turn_++ % waiting.size()];  // those that find no place come first the next time
-    run_.lanes[block] = lanes_->lane(flying_[block]);
+    lane_states_[block] = lanes_->lane(flying_[block]);
     run_.moved[block].value = 0;
   }
   moved_ = 0;
@@ -316,7 +336,9 @@ Result<Advance> LaneGrid::take_off() {
   stop_->value = 0;
   run_.blocks = static_cast<std::uint32_t>(blocks);
   run_.stall_ns = ledger_.crowded() ? kCrowdedTurnNs : kTurnNs;
+  WREATH_TRY(bring(parts_.own, parts_.end));
   WREATH_TRY(device_.launch(*stream_, run_lanes_kernel(), {blocks, threads_, &run_, sizeof run_}));
+  WREATH_TRY(fetch(parts_.own, parts_.constant));
   ended_ = flight->ended();
   const Status last = stream_->run([flight = std::move(flight)] { return Status(); });
   if (last) return Advance::Advanced;
@@ -336,7 +358,7 @@ Status LaneGrid::land() {
     plan_->targets[i]->credits = sends_[i].credits;
   }
   for (std::size_t i = 0; i < plan_->sources.size(); ++i) plan_->sources[i]->next = recvs_[i].next;
-  lanes_->adopt({run_.lanes, flying_.size()});
+  lanes_->adopt({lane_states_, flying_.size()});
   const FifoEnd* const end = lanes_->waiting_for();
   waiting_for_ = end == nullptr ? std::nullopt : std::optional(end->peer);
   return {};

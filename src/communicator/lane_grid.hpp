@@ -2,8 +2,10 @@
 // when nothing moves for a while, and is launched again when something may. So blocks keep their place only while they
 // use it, and whatever the host must do between (memory to register, another grid's turn) finds its moment.
 //
-// What blocks read and write of an operation is in one piece of pinned memory: steps, ends of FIFOs, lanes. The ends
-// are copies; the links' own are as the last grid left them.
+// What blocks read and write of an operation (steps, ends of FIFOs, lanes) is one image, made in pinned memory and
+// copied to the device's before each grid, since blocks look at it all the time; what they change is copied back after
+// it. Only the few words that the host looks at meanwhile stay in pinned memory. The ends of FIFOs are copies; the
+// links' own are as the last grid left them.
 #pragma once
 
 #include <atomic>
@@ -41,6 +43,10 @@ class LaneGrid {
   Status let_in(const SendFifo& send);
   Status let_in(const RecvFifo& recv);
 
+  // From now on no block waits: a grid ends where it would, and is launched again when something has come. For
+  // processes that use a device in turns.
+  void set_paced() { run_.look_limit = 1; }
+
   // Begins what `lanes` was started with, all resident. `launch`: of that start; its Input and Output are the device's.
   Status start(LaneScheduler& lanes, const Launch& launch);
   // Launches and collects; never waits. Done: no block runs, and the lanes are over in `lanes`, too. Failed: see
@@ -57,6 +63,15 @@ class LaneGrid {
  private:
   template <typename Image>
   void write(Image& image);
+  // Of a place in the image: the address at which blocks find it in their own memory.
+  template <typename T>
+  T* in_kernels(T* at) const {
+    if (at == nullptr) return nullptr;
+    const auto offset = reinterpret_cast<const std::byte*>(at) - image_.data();
+    return reinterpret_cast<T*>(device_.address_in_kernels(in_device_.data()) + offset);
+  }
+  Status bring(std::size_t from, std::size_t to);
+  Status fetch(std::size_t from, std::size_t to);
   Status make_image();
   Status make_places();
   Status refresh_regions();
@@ -87,6 +102,7 @@ class LaneGrid {
   std::map<const std::byte*, HostMemory> let_in_;  // by where it begins; none where blocks use all of the host's
   DeviceMemory image_;                             // pinned
   DeviceMemory places_;                            // of Scratch and Partial
+  DeviceMemory in_device_;                         // the image but what the host and blocks share while blocks run
   std::vector<DeviceMemory> bounces_;              // pinned, a slot for each source that needed one
 
   LaneScheduler* lanes_ = nullptr;
@@ -96,9 +112,18 @@ class LaneGrid {
   std::size_t turn_ = 0;                      // of lanes that want a block
   std::vector<std::uint16_t> flying_;         // lanes of the grid, by block
   std::shared_ptr<std::atomic<bool>> ended_;  // null: none is launched
-  // In the image.
+  // In the image. First what is shared; then what blocks change, and what they only read.
+  struct Parts {
+    std::size_t own = 0;
+    std::size_t constant = 0;
+    std::size_t end = 0;
+  };
+  Parts parts_;
+  LaneState* lane_states_ = nullptr;  // by block
   SendFifo* sends_ = nullptr;
   RecvFifo* recvs_ = nullptr;
+  SendFifo** targets_ = nullptr;
+  RecvFifo** sources_ = nullptr;
   PulledMessage* pulled_ = nullptr;
   RegionView* views_ = nullptr;  // kMaximumRegions for each of tables_
   Counter* stop_ = nullptr;

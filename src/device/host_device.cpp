@@ -117,6 +117,7 @@ class HostDevice final : public LibraryDevice {
   }
   Status flush_adapter_writes() override { return {}; }
 
+  bool runs_processes_at_once() const override { return true; }
   Result<int> resident_blocks(const Kernel&, int threads) override {
     if (threads < 1) return Error{ErrorCode::InvalidArgument, fmt::format("host device: threads = {}", threads)};
     return kMostThreads / threads;

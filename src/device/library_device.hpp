@@ -80,6 +80,9 @@ class LibraryDevice : public Device {
   // What network adapters have written to this device's memory is seen by its kernels and copies that begin, or look,
   // afterwards. Nothing where the hardware orders such writes.
   virtual Status flush_adapter_writes() = 0;
+  // Whether kernels of several processes run at once. Else they take turns, and one that waits for another's keeps it
+  // waiting.
+  virtual bool runs_processes_at_once() const = 0;
   // How many blocks of `threads` threads can run at once; a grid whose blocks wait for each other has no more.
   virtual Result<int> resident_blocks(const Kernel& kernel, int threads) = 0;
   // Adds it to `stream`, which is this device's. `arguments` is copied. Unavailable where the build has no code of the

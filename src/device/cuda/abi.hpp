@@ -37,6 +37,7 @@ inline constexpr int kCudaReadOnlyHostMemory = 113;
 inline constexpr int kCudaRdmaFlushOptions = 117;
 inline constexpr int kCudaRdmaOrder = 118;
 inline constexpr int kCudaDmaBufSupported = 124;
+inline constexpr int kCudaMpsEnabled = 133;
 
 // Their values.
 inline constexpr int kCudaRdmaFlushByHost = 1;

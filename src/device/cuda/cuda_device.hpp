@@ -35,6 +35,7 @@ class CudaDevice final : public LibraryDevice {
   Status store(std::uint32_t& word, std::uint32_t value) override;
   Status store(const std::byte*& word, const std::byte* value) override;
   Status copy_in_kernels(void* target, const void* source, std::size_t bytes) override;
+  bool runs_processes_at_once() const override { return has(kCudaMpsEnabled); }
   Result<int> resident_blocks(const Kernel& kernel, int threads) override;
   Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) override;
 

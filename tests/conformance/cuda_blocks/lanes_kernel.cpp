@@ -27,7 +27,7 @@ Seen& seen() {
   return instance;
 }
 
-enum Access : int { Reads = 1, Writes = 2 };
+enum Access : int { Reads = 1, Writes = 2, Owns = 3 };
 
 // With seen().mutex held.
 void expect(const void* data, Access access, const char* what) {
@@ -36,14 +36,14 @@ void expect(const void* data, Access access, const char* what) {
 }
 
 void expect(const SendFifo& fifo) {
-  expect(&fifo, Writes, "a sending end");
+  expect(&fifo, Owns, "a sending end");
   expect(fifo.slots, Writes, "slots");
   expect(fifo.consumed, Reads, "a peer's counter");
   expect(fifo.staging, Writes, "staging");
 }
 
 void expect(const RecvFifo& fifo) {
-  expect(&fifo, Writes, "a receiving end");
+  expect(&fifo, Owns, "a receiving end");
   expect(fifo.slots, Reads, "a peer's slots");
   expect(fifo.consumed, Writes, "the counter");
   expect(fifo.owner_aborted, Reads, "the peer's abort flag");
@@ -58,9 +58,10 @@ void look(const LaneRun& run, unsigned blocks) {
   const OperationState& operation = run.operation;
   const std::lock_guard lock(seen().mutex);
   ++seen().of.grids;
+  seen().of.waiting_grids += run.look_limit == 0 ? 1 : 0;
   seen().of.blocks = std::max(seen().of.blocks, blocks);
   for (std::byte* const buffer : operation.buffers) expect(buffer, Reads, "a buffer");
-  expect(operation.steps, Reads, "steps");
+  expect(operation.steps, Owns, "steps");
   expect(operation.several, Reads, "lists of parts");
   expect(operation.geometry.input.counts, Reads, "counts");
   expect(operation.geometry.output.offsets, Reads, "offsets");
@@ -68,7 +69,7 @@ void look(const LaneRun& run, unsigned blocks) {
   expect(run.moved, Writes, "the count of moves");
   for (unsigned block = 0; block < blocks; ++block) {
     const LaneState& lane = run.lanes[block];
-    expect(&lane, Writes, "a lane");
+    expect(&lane, Owns, "a lane");
     for (std::uint32_t i = lane.first; i < lane.end; ++i) {
       const Step& step = operation.steps[i];
       for (unsigned out = 0; out < step.out_count; ++out) expect(*operation.targets[step.out_first + out]);

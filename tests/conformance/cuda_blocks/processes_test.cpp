@@ -16,6 +16,7 @@ constexpr std::size_t kBytes = kCount * sizeof(float);
 // Sums on memory of a CUDA device; says how many grids ran, and what they were given that they do not reach.
 WREATH_ROLE(sum) {
   if (!test::install_lanes_kernel()) return 2;
+  test::FakeCuda::find().set_attribute(kCudaMpsEnabled, static_cast<int>(child.number("at_once")));
   if (child.number("read_only") == 0) test::FakeCuda::find().set_attribute(kCudaReadOnlyHostMemory, 0);
   const int before = test::FakeCuda::find().alive();
   {
@@ -35,6 +36,7 @@ WREATH_ROLE(sum) {
     }
   }
   const test::LanesSeen seen = test::take_lanes_seen();
+  child.report(seen.waiting_grids > 0 ? "waits" : "ends");
   child.report(fmt::format("grids {} unreachable {} left {}", seen.grids > 0 ? "some" : "none", seen.unreachable.size(),
                            test::FakeCuda::find().alive() - before - 1));
   return 0;
@@ -57,6 +59,20 @@ TEST(CudasBlocks, ReachWhatOtherProcessesShare) {
 TEST(CudasBlocks, AreNotUsedWhereTheyWouldNot) {
   expect_sums("shm", false, "none");
   expect_sums("tcp", false, "some");
+}
+
+// Both use cuda:0. A kernel that waits would keep the other's from running.
+TEST(CudasBlocks, DoNotWaitWhereProcessesTakeTurns) {
+  for (const bool at_once : {false, true}) {
+    Job job("sum", 2, {{"transport", "shm"}, {"read_only", "1"}, {"at_once", at_once ? "1" : "0"}},
+            {{"WREATH_DEVICE", "cuda:0"}});
+    ASSERT_TRUE(job.share_id());
+    for (int rank : {0, 1}) {
+      EXPECT_EQ(job[rank].join(60'000 * kSlower), 0) << job.logs();
+      const auto lines = job[rank].lines();
+      EXPECT_EQ(lines[lines.size() - 2], at_once ? "waits" : "ends") << job.logs();
+    }
+  }
 }
 
 }  // namespace

@@ -80,7 +80,8 @@ void fake_cuda_set_attribute(int attribute, int value) { machine().attributes[at
 int fake_cuda_reaches(const void* data) {
   const std::lock_guard lock(machine().mutex);
   const auto* const found = find(reinterpret_cast<std::uintptr_t>(data));
-  return found == nullptr ? 0 : found->second.origin == Origin::RegisteredReadOnly ? 1 : 2;
+  if (found == nullptr) return 0;
+  return found->second.origin == Origin::RegisteredReadOnly ? 1 : in_host(found->second) ? 2 : 3;
 }
 int fake_cuda_alive() { return machine().alive; }
 void fake_cuda_other_process(int is) { machine().other_process = is != 0; }
