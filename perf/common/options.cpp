@@ -211,7 +211,9 @@ void add_memory(CLI::App& app, Options& o) {
                                       MemoryPlace::HostDevice};
   const std::string help =
       "host: ordinary memory; shared: memory that peers map; device: of a GPU, and pinned: the host's that a GPU "
-      "reaches, both in streams; host-device: as device, of the device made of host threads (host)";
+      "reaches, both in streams; host-device: as device, of the device made of host threads (device where there is a "
+      "GPU, but host "
+      "with -I, --rewrite and --limits; else host)";
   add(app, "--memory", help, "PLACE", [&o](const std::string& text) {
     const auto found =
         std::find_if(kPlaces.begin(), kPlaces.end(), [&](MemoryPlace place) { return name(place) == text; });
@@ -312,6 +314,12 @@ void check_repeats(const CLI::App& app, Options& o) {
   if (o.repeats > 1 && o.per_iteration) refuse("--repeats", std::to_string(o.repeats), "not together with -I");
 }
 
+// Without --memory: a GPU's where there is one, but for what is measured on the host's alone.
+void choose_memory(const CLI::App& app, Options& o) {
+  const bool on_host = o.per_iteration || o.rewrite || o.limits;
+  if (app.count("--memory") == 0 && !on_host && has_gpu()) o.memory = MemoryPlace::Device;
+}
+
 // Rules between flags about devices.
 void check_streams(Options& o) {
   const std::string place(name(o.memory));
@@ -357,6 +365,7 @@ void check_together(const CLI::App& app, const CollectiveRow& row, Options& o) {
     refuse("-K", std::to_string(o.per_iteration_skip), fmt::format("leaves none of -n {} calls", o.iterations));
   }
   check_repeats(app, o);
+  choose_memory(app, o);
   check_streams(o);
   if (const std::string_view none = why_no_limit(row, o); o.limits && !none.empty()) {
     throw CLI::ValidationError(fmt::format("--limits: {}", none));

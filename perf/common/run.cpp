@@ -294,7 +294,11 @@ int run_peer(Member& member, std::string_view transport, const std::vector<std::
                                 command.front())});
   }
   const CollectiveRow& row = row_of(command.front());
-  const auto parsed = parse_options(row, command);
+  std::vector<std::string> on_host = command;
+  if (std::find(command.begin(), command.end(), "--memory") == command.end()) {
+    on_host.insert(on_host.end(), {"--memory", "host"});
+  }
+  const auto parsed = parse_options(row, on_host);
   if (const Stop* what = std::get_if<Stop>(&parsed)) return stop(*what);
   const Options& options = std::get<Options>(parsed);
   if (streams(options.memory)) return stop({2, "wreath: error: --memory: only host and shared in a comparison\n"});

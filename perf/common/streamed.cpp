@@ -12,6 +12,11 @@ std::string_view name(MemoryPlace place) {
 
 bool streams(MemoryPlace place) { return place != MemoryPlace::Host && place != MemoryPlace::Shared; }
 
+bool has_gpu() {
+  const auto devices = cuda_devices();
+  return devices && *devices > 0;
+}
+
 Result<Device*> device_of(MemoryPlace place, int rank) {
   if (!streams(place)) return static_cast<Device*>(nullptr);
   if (place == MemoryPlace::HostDevice) return &host_device();

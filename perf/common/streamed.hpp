@@ -24,6 +24,8 @@ enum class MemoryPlace : std::uint8_t {
 std::string_view name(MemoryPlace place);
 // Whether calls on it run in streams.
 bool streams(MemoryPlace place);
+// Whether there is a CUDA device.
+bool has_gpu();
 // The device of rank `rank`: CUDA's in turn. Null: none. Unavailable without CUDA; says what does without.
 Result<Device*> device_of(MemoryPlace place, int rank);
 

@@ -41,12 +41,13 @@ std::vector<std::string> flags_of(const RunOptions& options, const std::vector<s
                                   const std::string& json) {
   std::vector<std::string> texts;
   for (const std::size_t size : sizes) texts.push_back(format_size(size));
-  std::vector<std::string> flags{"--sizes", fmt::format("{}", fmt::join(texts, ",")),
-                                 "--time",  fmt::format("{:g}", options.time_ms),
-                                 "--place", "out",
-                                 "-a",      "3",
-                                 "-w",      "5",
-                                 "--json",  json};
+  std::vector<std::string> flags{"--sizes",  fmt::format("{}", fmt::join(texts, ",")),
+                                 "--time",   fmt::format("{:g}", options.time_ms),
+                                 "--place",  "out",
+                                 "-a",       "3",
+                                 "-w",       "5",
+                                 "--memory", "host",
+                                 "--json",   json};
   if (options.rewrite) flags.emplace_back("--rewrite");
   return flags;
 }

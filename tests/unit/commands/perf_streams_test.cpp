@@ -75,6 +75,13 @@ TEST(PerfInStreams, NeedsADeviceAndSaysWhatDoesWithout) {
   EXPECT_THAT(none.text, HasSubstr("host-device is the device made of host threads"));
 }
 
+TEST(PerfInStreams, MeasuresAGpuWhereThereIsOneAndNothingElseWasAskedFor) {
+  expect_right(measure("", kFakeCuda), "device", true);
+  expect_right(measure("", kFakeCuda + std::string("FAKE_CUDA_NO_DEVICE=1 ")), "host", true);
+  expect_right(measure("--memory host", kFakeCuda), "host", true);
+  expect_right(measure("--rewrite", kFakeCuda), "host", true);
+}
+
 TEST(PerfInStreams, RefusesWhatDoesNotGoTogether) {
   const auto refused = [](const std::string& arguments, const std::string& words) {
     const Outcome outcome = run_program("all_reduce_perf " + arguments);
