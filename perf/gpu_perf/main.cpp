@@ -105,7 +105,7 @@ int main_of(int argc, char** argv) {
   command_line::add_number(app, "--calls", options.setup.calls, {1, 100'000'000}, "of the part mixed")
       ->capture_default_str();
   app.add_flag("--quick", options.quick, "small sizes and few calls: that it works, not how fast");
-  app.add_option("--json", options.json, "the numbers, as JSON")->type_name("FILE");
+  app.add_option("--json", options.json, "the numbers, as JSON")->type_name("FILE")->check(check_output_file);
   app.footer(
       "Times are of events in the streams. One device: what links devices is not measured.\n"
       "exit: 0 ok, 1 wrong results or an error, 2 usage, 77 there is no such device here");

@@ -26,8 +26,7 @@ class CapturedCall final : public GraphWork {
   Status check() override {
     const auto engine = engine_.lock();
     if (engine == nullptr || engine->leaving()) {
-      return Error{ErrorCode::InvalidUsage,
-                   fmt::format("launch: the communicator of a captured {} was destroyed", text()), -1};
+      return destroyed();
     }
     if (kept_.generation != fork_generation()) return inherited();
     if (!CallGuard(&engine->gate()).entered()) {
@@ -38,7 +37,9 @@ class CapturedCall final : public GraphWork {
 
   std::function<Status()> begin() override {
     const auto engine = engine_.lock();
-    if (engine == nullptr) return nullptr;  // destroyed by another thread since check()
+    if (engine == nullptr) {  // since check(), by another thread
+      return [error = destroyed()] { return Status(error); };
+    }
     const CallGuard guard(&engine->gate());
     if (!guard.entered()) engine->fail(ErrorCode::InvalidUsage, engine->rank(), std::string(kTwoAtOnce));
     return engine->begin_replay(text_.empty() ? engine->prepare(kept_.call)
@@ -46,6 +47,10 @@ class CapturedCall final : public GraphWork {
   }
 
  private:
+  Error destroyed() const {
+    return {ErrorCode::InvalidUsage, fmt::format("launch: the communicator of a captured {} was destroyed", text()),
+            -1};
+  }
   std::string text() const {
     return text_.empty() ? std::string(name(kept_.call.collective, kept_.call.varying())) : text_;
   }

@@ -2,6 +2,7 @@
 // (test conformance_device_fake_cuda), on a CUDA device.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,41 +23,64 @@ struct Place {
 
 std::vector<Place> places() {
   std::vector<Place> all;
-  for (const char* transport : {"inproc", "shm", "tcp"}) all.push_back({"host", transport});
+  for (const char* device : {"host", "cuda"}) {
+    for (const char* transport : {"inproc", "shm", "tcp"}) all.push_back({device, transport});
+  }
   return all;
 }
 
 class CallsByBlocks : public testing::TestWithParam<Place> {
  protected:
-  static Device& device() { return host_device(); }
+  void SetUp() override {
+    const bool cuda = std::string(GetParam().device) == "cuda";
+    if (cuda && !cuda_devices()) GTEST_SKIP() << "no CUDA device: run it as ctest -R conformance_device_fake_cuda";
+    device_ = cuda ? cuda_device(0).value() : &host_device();
+  }
+  Device& device() const { return *device_; }
   static CommunicatorOptions options() {
     CommunicatorOptions options;
     options.transports = {GetParam().transport};
     return options;
   }
+
+ private:
+  Device* device_ = nullptr;
 };
 
-std::vector<float> read(Device& device, const DeviceMemory& memory) {
-  std::vector<float> values(memory.size() / sizeof(float));
-  device.copy(values.data(), memory.data(), memory.size()).value();
-  return values;
+// Sums `count` elements over two ranks, each with memory of `devices`; null: ordinary memory.
+void expect_sums(const CommunicatorOptions& options, const std::array<Device*, 2>& devices, std::size_t count) {
+  LocalRanks ranks(2, options);
+  ranks.run([&](Communicator& communicator) {
+    Device* const device = devices[static_cast<std::size_t>(communicator.rank())];
+    const std::size_t bytes = count * sizeof(float);
+    std::vector<float> source(count, static_cast<float>(communicator.rank() + 1));
+    std::vector<float> target(count);
+    const float* input = source.data();
+    float* output = target.data();
+    DeviceMemory memory[2];
+    if (device != nullptr) {
+      for (DeviceMemory& each : memory) each = device->allocate(bytes).value();
+      input = reinterpret_cast<const float*>(memory[0].data());
+      output = reinterpret_cast<float*>(memory[1].data());
+      device->copy(memory[0].data(), source.data(), bytes).value();
+    }
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      communicator.all_reduce(input, output, count, DataType::Float32).value();
+      if (device != nullptr) device->copy(target.data(), output, bytes).value();
+      EXPECT_EQ(target, std::vector<float>(count, 3));
+    }
+  });
 }
 
 TEST_P(CallsByBlocks, SumWhatAllRanksHave) {
-  LocalRanks ranks(2, options());
-  ranks.run([&](Communicator& communicator) {
-    const std::vector<float> source(kCount, static_cast<float>(communicator.rank() + 1));
-    const DeviceMemory input = device().allocate(kBytes).value();
-    const DeviceMemory output = device().allocate(kBytes).value();
-    device().copy(input.data(), source.data(), kBytes).value();
-    for (int repeat = 0; repeat < 3; ++repeat) {
-      communicator
-          .all_reduce(reinterpret_cast<const float*>(input.data()), reinterpret_cast<float*>(output.data()), kCount,
-                      DataType::Float32)
-          .value();
-      EXPECT_EQ(read(device(), output), std::vector<float>(kCount, 3));
-    }
-  });
+  for (const std::size_t count : {kCount, 40 * kCount}) expect_sums(options(), {&device(), &device()}, count);
+}
+
+TEST_P(CallsByBlocks, SumWithARankWhoseMemoryIsTheHosts) {
+  for (const std::size_t count : {kCount, 40 * kCount}) {
+    expect_sums(options(), {&device(), nullptr}, count);
+    expect_sums(options(), {nullptr, &device()}, count);
+  }
 }
 
 TEST_P(CallsByBlocks, RefuseBuffersThatEndBehindTheirAllocation) {
@@ -73,7 +97,8 @@ TEST_P(CallsByBlocks, RefuseBuffersThatEndBehindTheirAllocation) {
     const Status refused = call(ranks.communicators().front(), reinterpret_cast<float*>(memory.data()) + kCount / 2);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, ErrorCode::InvalidArgument);
-    const std::string text = std::string(buffer) + " in memory of host of " + std::to_string(kBytes) + " bytes at ";
+    const std::string text = std::string(buffer) + " in memory of " + std::string(device().name()) + " of " +
+                             std::to_string(kBytes) + " bytes at ";
     EXPECT_NE(refused.error().message.find(text), std::string::npos) << refused.error().message;
   }
 }

@@ -153,6 +153,7 @@ TEST(GpuPerf, RunsAllItsPartsOnTheHostDevice) {
 TEST(GpuPerf, RefusesADeviceThatIsNone) {
   EXPECT_EQ(run_program("gpu_perf --device gpu").exit_code, 2);
   EXPECT_EQ(run_program("gpu_perf --device cuda:7", kFakeCuda).exit_code, 2);
+  EXPECT_EQ(run_program("gpu_perf --device host --quick --json /nonexistent/numbers.json").exit_code, 2);
   EXPECT_EQ(run_program("gpu_perf", kFakeCuda + std::string("FAKE_CUDA_NO_DEVICE=1 ")).exit_code, 77);
 }
 
