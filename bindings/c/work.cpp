@@ -29,6 +29,18 @@ Error not_allocated(const void* data) {
   return {ErrorCode::InvalidArgument, text.str(), -1};
 }
 
+// The device of `data`, or the current one.
+Result<Device*> cuda_device_of(const void* data) {
+  const auto devices = cuda_devices();
+  if (!devices) return devices.error();
+  Device* const device = data == nullptr ? current_cuda_device() : device_of_memory(data);
+  if (device != nullptr) return device;
+  if (data == nullptr) return cuda_device(0);
+  std::ostringstream text;
+  text << "data = " << data << ": not memory of a CUDA device";
+  return Error{ErrorCode::InvalidArgument, text.str(), -1};
+}
+
 }  // namespace
 
 extern "C" {
@@ -93,6 +105,15 @@ int wreath_free(void* data) {
     const std::lock_guard lock(all.mutex);
     if (all.memory.erase(data) == 0) return not_allocated(data);
     return {};
+  });
+}
+
+int wreath_await_cuda(const void* data, void* stream) {
+  return guarded([&]() -> Status {
+    const auto device = cuda_device_of(data);
+    if (!device) return device.error();
+    const auto theirs = use_cuda_stream(**device, stream);
+    return theirs ? (*theirs)->synchronize() : Status(theirs.error());
   });
 }
 }

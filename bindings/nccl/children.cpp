@@ -15,7 +15,7 @@ constexpr std::int64_t kShrinkMs = 60'000;
 
 // The place where a child will be; without a config it is as its parent.
 Result<std::shared_ptr<Member>> make_child(const Member& parent, const ncclConfig_t* config) {
-  Member::Identity identity{-1, 0, parent.device(), parent.blocking(), parent.name()};
+  Member::Identity identity{-1, 0, parent.device(), parent.blocking(), parent.name(), parent.cuda()};
   if (config != nullptr) {
     const auto wanted = read_config(config);
     if (!wanted) return wanted.error();

@@ -55,10 +55,22 @@ Status check_buffers(const Request& request, const Uses& uses) {
   return {};
 }
 
+// Calls on a device's memory, or with a stream, are of that stream. Host memory with a null stream: done on return.
+Status choose_stream(Request& request, const Arguments& arguments) {
+  Call& call = request.call;
+  Device* device = device_of_memory(call.input);
+  if (device == nullptr) device = device_of_memory(call.output);
+  if (device == nullptr && arguments.stream == nullptr) return {};
+  if (device == nullptr) device = request.member->cuda();
+  if (device == nullptr) return invalid("stream is not null, but this rank has no CUDA device");
+  const auto stream = request.member->stream(*device, arguments.stream);
+  if (!stream) return stream.error();
+  call.stream = *stream;
+  return {};
+}
+
 Status fill(Request& request, const Arguments& arguments) {
   Call& call = request.call;
-  if (arguments.stream != nullptr)
-    return invalid("stream is not null: this library takes host memory and a null stream");
   const auto dtype = dtype_of(arguments.datatype);
   if (!dtype) return invalid("datatype = " + std::to_string(arguments.datatype));
   call.dtype = *dtype;
@@ -77,7 +89,7 @@ Status fill(Request& request, const Arguments& arguments) {
   WREATH_TRY(check_buffers(request, uses));
   if (!uses.input) call.input = nullptr;
   if (!uses.output) call.output = nullptr;
-  return {};
+  return choose_stream(request, arguments);
 }
 
 ncclResult_t run(const Arguments& arguments, Request::Kind kind, Collective collective) noexcept {

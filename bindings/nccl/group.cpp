@@ -113,10 +113,11 @@ Result<Work> start(Communicator& communicator, const Request& request) {
   const Call& call = request.call;
   switch (request.kind) {
     case Request::Kind::Collective: return communicator.start(call);
-    case Request::Kind::Send: return communicator.send_async(call.input, call.count, call.dtype, call.root);
+    case Request::Kind::Send:
+      return communicator.send_async(call.input, call.count, call.dtype, call.root, call.stream);
     case Request::Kind::Receive: break;
   }
-  return communicator.recv_async(call.output, call.count, call.dtype, call.root);
+  return communicator.recv_async(call.output, call.count, call.dtype, call.root, call.stream);
 }
 
 // All members' calls, begun together; `uses` holds their communicators.
@@ -145,10 +146,15 @@ ncclResult_t run_requests(const std::vector<Request>& requests) {
   const bool blocking = requests.front().member->blocking();
   if (std::any_of(requests.begin(), requests.end(), [&](const Request& r) { return r.member->blocking() != blocking; }))
     return refuse(ncclInvalidUsage, "ncclGroupEnd: a group over blocking and non-blocking communicators");
+  const bool in_streams = requests.front().call.stream != nullptr;
+  if (std::any_of(requests.begin(), requests.end(),
+                  [&](const Request& r) { return (r.call.stream != nullptr) != in_streams; }))
+    return refuse(ncclInvalidUsage, "ncclGroupEnd: a group of calls on host memory alone and of calls in streams");
   std::vector<Use> uses;
   uses.reserve(requests.size());
   Result<Work> work = launch(requests, uses);
   if (!work) return note_all(uses, work.error());
+  if (in_streams) return ncclSuccess;
   if (blocking) return note_all(uses, work->wait());
   const auto shared = std::make_shared<Work>(std::move(*work));
   for (const Use& use : uses) use->keep(shared);
@@ -158,6 +164,10 @@ ncclResult_t run_requests(const std::vector<Request>& requests) {
 ncclResult_t run_alone(const Request& request) {
   const Use use(request.member);
   if (use.entered() != ncclSuccess) return use.entered();
+  if (request.call.stream != nullptr) {
+    const Result<Work> queued = start(use->communicator(), request);
+    return use->note(queued ? Status() : Status(queued.error()));
+  }
   if (use->blocking()) return use->note(run_now(use->communicator(), request));
   Result<Work> work = start(use->communicator(), request);
   if (!work) return use->note(work.error());

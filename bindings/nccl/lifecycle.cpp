@@ -13,6 +13,9 @@
 namespace wreath::nccl {
 namespace {
 
+// As an option of communicators; empty: their own choice.
+std::string device_text(const Device* device) { return device == nullptr ? "" : std::string(device->name()); }
+
 ncclResult_t refuse_error(const Error& error, const char* function) {
   return refused(refuse(code_of(error, -1), std::string(function) + ": " + error.message));
 }
@@ -33,12 +36,16 @@ ncclResult_t init(const char* function, ncclComm_t* comm, Member::Identity ident
   if (const ncclResult_t applied = apply_settings(); applied != ncclSuccess) return refused(applied);
   identity.blocking = wanted->blocking;
   identity.name = wanted->name;
+  identity.cuda = current_cuda_device();
+  identity.device = number_of(identity.cuda);
   UniqueId own;
   std::memcpy(own.bytes.data(), id->internal, sizeof id->internal);
   const auto member = std::make_shared<Member>(std::move(identity));
   *comm = members().add(member);
-  const auto join = [member, own] {
-    return member->joined(Communicator::create(own, member->rank(), member->ranks(), {}, member->interrupt()));
+  const auto join = [member, own] {  // maybe on a thread where another device is current
+    CommunicatorOptions options;
+    options.device = device_text(member->cuda());
+    return member->joined(Communicator::create(own, member->rank(), member->ranks(), options, member->interrupt()));
   };
   return submit(Job{member, comm, nullptr, member->blocking(), join});
 }
@@ -59,11 +66,22 @@ ncclResult_t init_all(ncclComm_t* comm, int ranks, const int* devices) {
   if (ranks < 1) return bad_argument(kName, "ndev = " + std::to_string(ranks));
   if (const Status checked = check_devices(devices, ranks); !checked) return refuse_error(checked.error(), kName);
   if (const ncclResult_t applied = apply_settings(); applied != ncclSuccess) return applied;
-  auto made = Communicator::create_local(ranks);
+  std::vector<Device*> cuda(static_cast<std::size_t>(ranks), nullptr);
+  const bool uses_cuda = current_cuda_device() != nullptr;
+  for (int rank = 0; uses_cuda && rank < ranks; ++rank) {
+    const auto device = cuda_device(devices == nullptr ? rank : devices[rank]);
+    if (!device) return refuse_error(device.error(), kName);
+    cuda[static_cast<std::size_t>(rank)] = *device;
+  }
+  CommunicatorOptions options;
+  for (const Device* const each : cuda) {
+    if (each != nullptr) options.device += (options.device.empty() ? "" : ",") + device_text(each);
+  }
+  auto made = Communicator::create_local(ranks, options);
   if (!made) return refuse_error(made.error(), kName);
   for (int rank = 0; rank < ranks; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
-    Member::Identity identity{rank, ranks, devices == nullptr ? rank : devices[index], true, {}};
+    Member::Identity identity{rank, ranks, devices == nullptr ? rank : devices[index], true, {}, cuda[index]};
     const auto member = std::make_shared<Member>(std::move(identity));
     static_cast<void>(member->joined(std::move((*made)[index])));
     comm[index] = members().add(member);

@@ -100,6 +100,26 @@ ncclResult_t Member::asynchronous() {
   return result_ != ncclSuccess ? result_ : busy ? ncclInProgress : ncclSuccess;
 }
 
+Result<Stream*> Member::stream(Device& device, void* handle) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Stream>& kept = streams_[{&device, handle}];
+  if (kept == nullptr) {
+    auto stream = use_cuda_stream(device, handle);
+    if (!stream) return stream.error();
+    kept = *std::move(stream);
+  }
+  return kept.get();
+}
+
+int number_of(const Device* device) {
+  const Result<int> devices = device == nullptr ? Result<int>(0) : cuda_devices();
+  for (int number = 0; devices && number < *devices; ++number) {
+    const auto found = cuda_device(number);
+    if (found && *found == device) return number;
+  }
+  return -1;
+}
+
 // ---- of a non-blocking communicator ----
 
 bool Member::works_are_over() {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "bindings/nccl/nccl.h"
@@ -43,7 +45,8 @@ class Member {
     int ranks = 0;
     int device = -1;
     bool blocking = true;
-    std::string name;  // of the program's config, for messages
+    std::string name;        // of the program's config, for messages
+    Device* cuda = nullptr;  // null: this rank has no CUDA device
   };
 
   explicit Member(Identity identity) : identity_(std::move(identity)), rank_(identity_.rank), ranks_(identity_.ranks) {}
@@ -94,6 +97,10 @@ class Member {
 
   Operators& operators() { return operators_; }
 
+  Device* cuda() const { return identity_.cuda; }
+  // The program's stream, of `device`; null: that device's default stream. Kept until the member's end.
+  Result<Stream*> stream(Device& device, void* handle);
+
  private:
   bool works_are_over();
   void join_helpers();
@@ -117,6 +124,7 @@ class Member {
   std::string text_;  // of the first error
   std::vector<std::shared_ptr<Work>> works_;
   std::vector<std::thread> helpers_;
+  std::map<std::pair<Device*, void*>, std::unique_ptr<Stream>> streams_;
   Communicator communicator_;
 };
 
@@ -140,6 +148,9 @@ class Use {
   std::shared_ptr<Member> member_;
   ncclResult_t entered_;
 };
+
+// The number of CUDA's `device`; -1: it is null.
+int number_of(const Device* device);
 
 // The handles that are out. A handle is its member's address, and never followed.
 class Members {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "bindings/nccl/errors.hpp"
+#include "wreath/device.hpp"
 #include "wreath/memory.hpp"
 
 namespace wreath::nccl {
@@ -49,10 +50,19 @@ class Memories {
 
   std::mutex mutex_;
   std::map<const void*, Memory> allocations_;
+  std::map<const void*, DeviceMemory> on_devices_;
   std::map<const void*, std::unique_ptr<Handle>> handles_;
 };
 
 Result<void*> Memories::allocate(std::size_t bytes) {
+  if (Device* const device = current_cuda_device()) {
+    auto made = device->allocate(bytes);
+    if (!made) return made.error();
+    const std::lock_guard lock(mutex_);
+    void* const data = made->data();
+    on_devices_.emplace(data, std::move(*made));
+    return data;
+  }
   auto made = wreath::allocate(bytes);
   if (!made) return made.error();
   const std::lock_guard lock(mutex_);
@@ -63,10 +73,12 @@ Result<void*> Memories::allocate(std::size_t bytes) {
 
 bool Memories::release(void* data) {
   const std::lock_guard lock(mutex_);
-  return allocations_.erase(data) == 1;
+  return allocations_.erase(data) == 1 || on_devices_.erase(data) == 1;
 }
 
+// A device's memory needs nothing: its blocks find it.
 Result<std::shared_ptr<Registered>> Memories::registered(const Range& range) {
+  if (device_of_memory(range.data) != nullptr) return std::make_shared<Registered>(Registered{range, {}});
   for (const auto& [key, handle] : handles_) {
     if (handle->registered->range.holds(range)) return handle->registered;
   }

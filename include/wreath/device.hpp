@@ -145,4 +145,16 @@ Result<int> cuda_devices();
 // device does not start, InvalidArgument where there is no such number.
 Result<Device*> cuda_device(int number);
 
+// The CUDA device that is current in this thread; null: none, or this process has not loaded CUDA.
+Device* current_cuda_device();
+
+// The program's own stream of a CUDA device (a cudaStream_t or CUstream; null: the default stream), for calls of this
+// library. The stream stays the program's, and may go before what this returns. While the program itself captures it
+// into a graph, what it is given here is InvalidUsage. InvalidArgument where `device` is no CUDA device.
+Result<std::unique_ptr<Stream>> use_cuda_stream(Device& device, void* stream);
+
+// The device whose memory `data` is in, which the host does not reach; null: memory of the host, pinned and managed,
+// too. Of devices that this process has used.
+Device* device_of_memory(const void* data);
+
 }  // namespace wreath

@@ -104,9 +104,6 @@ void tell_release(const std::byte* begin);
 // Whose memory it is, of all devices that this process has used. Any thread.
 PointerFacts facts_of(const void* data);
 
-// The CUDA device that is current in this thread; null where there is none, or this process uses no CUDA.
-Device* current_cuda_device();
-
 // InvalidArgument, naming both devices, where `data` is memory of another one that `device` does not reach.
 Status check_reaches(const Device& device, const void* data);
 

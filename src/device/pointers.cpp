@@ -45,6 +45,8 @@ LibraryDevice* find_device_of(const void* data) {
   return facts.kind == MemoryKind::Device ? static_cast<LibraryDevice*>(facts.device) : nullptr;
 }
 
+Device* device_of_memory(const void* data) { return device_of(data); }
+
 Status compare_call_memory(const CallBuffer& buffer, const CallBuffer& other, const Stream* stream) {
   const auto refused = [](std::string text) { return Error{ErrorCode::InvalidArgument, std::move(text), -1}; };
   const Device* devices[] = {nullptr, nullptr};

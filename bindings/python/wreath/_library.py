@@ -129,6 +129,7 @@ CHECKED = {
     "group_end": (HANDLE, POINTER(HANDLE)),
     "allocate": (c_size_t, POINTER(c_void_p)),
     "free": (c_void_p,),
+    "await_cuda": (c_void_p, c_void_p),
 }
 
 # Name: what it returns, what it takes.

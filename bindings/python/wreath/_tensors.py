@@ -3,7 +3,8 @@
 import ctypes
 import sys
 
-from wreath._library import InvalidArgument, Unavailable
+from wreath import _library
+from wreath._library import Error, InvalidArgument
 
 # DLPack's device types.
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
@@ -79,8 +80,16 @@ def has_cuda_interface(obj):
     return hasattr(obj, "__cuda_array_interface__")
 
 
-def _refuse_device(name, where):
-    raise Unavailable(f"{name}: its memory is {where}, and this build has no GPU transport: copy it to the host")
+# CUDA's streams that have no handle of their own.
+_LEGACY, _PER_THREAD = 1, 2
+
+
+def _await_device(name, where, address, stream):
+    """Until what the producer's stream holds is over: calls begin at once. `address` None: CUDA moves the memory itself."""
+    try:
+        _library.call("await_cuda", address, None if stream == _LEGACY else stream)
+    except Error as refusal:
+        raise type(refusal)(f"{name}: its memory is {where}: {refusal}") from None
 
 
 def _count(shape, name):
@@ -110,7 +119,7 @@ def _hold_contiguous(shape, strides, unit, name):
 
 def _capsule(obj, device, name):
     """What its __dlpack__ gives, asked as newer and as older packages know it."""
-    stream = {"stream": 1} if device in (CUDA, CUDA_MANAGED) else {}  # 1: CUDA's legacy default stream
+    stream = {"stream": _LEGACY} if device in (CUDA, CUDA_MANAGED) else {}
     wrong = None
     for words in ({"max_version": NEWEST, "copy": False}, {"max_version": NEWEST}, {}):
         try:
@@ -170,10 +179,11 @@ def read_dlpack(obj, name, writable):
         raise InvalidArgument(f"{name}: the {type(obj).__name__} gives a copy of its memory, where nothing can be written for it")
     if count > 0 and not tensor.data:
         raise InvalidArgument(f"{name}: its DLPack tensor has {count} elements and no memory")
-    if kind in (CUDA, CUDA_MANAGED):
-        _refuse_device(name, f"on CUDA device {number}")
+    address = (tensor.data or 0) + tensor.byte_offset
+    if kind in (CUDA, CUDA_MANAGED) and count > 0:
+        _await_device(name, f"on CUDA device {number}", address if kind == CUDA else None, _LEGACY)
     # The capsule is not marked as used: it frees the tensor at its own end.
-    return (tensor.data or 0) + tensor.byte_offset, count, dtype, (obj, capsule)
+    return address, count, dtype, (obj, capsule)
 
 
 # ---- CUDA's array interface ----
@@ -211,5 +221,8 @@ def read_cuda_interface(obj, name, writable):
     if count > 0 and address == 0:
         raise InvalidArgument(f"{name}: an array of {count} elements and no memory")
     if count > 0:
-        _refuse_device(name, f"CUDA's, at {address:#x}")
+        stream = interface.get("stream")
+        if stream is not None and (not isinstance(stream, int) or stream < _LEGACY):
+            raise InvalidArgument(f"{name}: stream {stream!r} of its __cuda_array_interface__ is none")
+        _await_device(name, f"CUDA's, at {address:#x}", address, stream)
     return address, count, dtype, obj

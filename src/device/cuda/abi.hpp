@@ -64,6 +64,7 @@ inline constexpr unsigned kCudaEventDisableTiming = 2;
 inline constexpr unsigned kCudaIpcLazyPeerAccess = 1;
 inline constexpr unsigned kCudaWaitGreaterOrEqual = 0;
 inline constexpr int kCudaCaptureRelaxed = 2;
+inline constexpr int kCudaNotCapturing = 0;
 inline constexpr unsigned kCudaWriteInOrder = 0;
 inline constexpr int kCudaDescriptorHandle = 1;
 inline constexpr int kCudaPinnedAllocation = 1;

@@ -55,6 +55,12 @@ Result<std::unique_ptr<Stream>> CudaDevice::make_stream() {
   return std::unique_ptr<Stream>(*std::move(stream));
 }
 
+Result<std::unique_ptr<Stream>> CudaDevice::use_stream(CudaHandle handle) {
+  auto stream = CudaStream::use(*this, context_, handle);
+  if (!stream) return stream.error();
+  return std::unique_ptr<Stream>(*std::move(stream));
+}
+
 Result<std::unique_ptr<Event>> CudaDevice::make_event(EventUse use) {
   auto event = CudaEvent::make(context_, use);
   if (!event) return event.error();

@@ -19,6 +19,7 @@ class CudaDevice final : public LibraryDevice {
 
   std::string_view name() const override { return context_.name; }
   Result<std::unique_ptr<Stream>> make_stream() override;
+  Result<std::unique_ptr<Stream>> use_stream(CudaHandle handle);
   using Device::make_event;
   Result<std::unique_ptr<Event>> make_event(EventUse use) override;
   Status copy(void* target, const void* source, std::size_t bytes) override;

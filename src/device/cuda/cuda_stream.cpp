@@ -112,11 +112,32 @@ Result<std::unique_ptr<CudaStream>> CudaStream::make(Device& device, const CudaC
   return std::unique_ptr<CudaStream>(new CudaStream(device, context, handle, *std::move(host)));
 }
 
+Result<std::unique_ptr<CudaStream>> CudaStream::use(Device& device, const CudaContext& context, CudaHandle handle) {
+  auto host = CudaHostWork::make(context, CudaHostWork::Of::Stream);
+  if (!host) return host.error();
+  auto last = CudaEvent::make(context, EventUse::Order);
+  if (!last) return last.error();
+  std::unique_ptr<CudaStream> stream(new CudaStream(device, context, handle, *std::move(host)));
+  stream->last_ = *std::move(last);
+  return stream;
+}
+
 CudaStream::CudaStream(Device& device, const CudaContext& context, CudaHandle handle,
                        std::shared_ptr<CudaHostWork> host)
     : device_(device), context_(context), handle_(handle), host_(std::move(host)) {}
 
+// Of a stream of others, which may be gone. What it still holds keeps what it needs.
+void CudaStream::leave() {
+  constexpr std::int64_t kPatienceMs = 100;
+  const Status over = last_->synchronize(kPatienceMs);
+  if (!over) CudaHostWork::keep(std::move(host_));
+}
+
 CudaStream::~CudaStream() {
+  if (last_ != nullptr) {
+    leave();
+    return;
+  }
   const CapturePart in = part_.open();
   invalidate("one of its streams was destroyed");
   const CurrentContext current(context_);
@@ -131,6 +152,18 @@ CudaStream::~CudaStream() {
   host_->fail(over.error(), true);
   host_->stop();
   CudaHostWork::keep(std::move(host_));
+}
+
+// A graph of the program's own would not run our work anew with each launch.
+Status CudaStream::check_foreign_capture() const {
+  if (last_ == nullptr) return {};
+  int status = kCudaNotCapturing;
+  WREATH_TRY(
+      context_.check(with_context(context_, [&] { return context_.driver.stream_is_capturing(handle_, &status); }),
+                     "cuStreamIsCapturing"));
+  if (status == kCudaNotCapturing) return {};
+  return Error{ErrorCode::InvalidUsage,
+               fmt::format("{}: the stream is captured into a graph that is not of this library", context_.name), -1};
 }
 
 template <typename Enqueue>
@@ -148,6 +181,7 @@ Status CudaStream::add(std::string_view call, Enqueue enqueue) {
 Status CudaStream::copy(void* target, const void* source, std::size_t bytes) {
   if (bytes == 0) return {};
   WREATH_TRY(check_copy(device_, target, source, bytes));
+  WREATH_TRY(check_foreign_capture());
   return add("cuMemcpyAsync", [&] {
     return context_.driver.memcpy_async(reinterpret_cast<CudaAddress>(target), reinterpret_cast<CudaAddress>(source),
                                         bytes, handle_);
@@ -157,6 +191,7 @@ Status CudaStream::copy(void* target, const void* source, std::size_t bytes) {
 Status CudaStream::run(std::function<Status()> work) {
   if (!work) return Error{ErrorCode::InvalidArgument, fmt::format("{}: stream: work = null", context_.name), -1};
   if (capturing()) return capture(same_work(std::move(work)));
+  WREATH_TRY(check_foreign_capture());
   const auto turn = host_->turn();
   if (const auto failure = host_->failure()) return *failure;
   const auto number = host_->add(std::move(work));
@@ -177,6 +212,9 @@ Status CudaStream::run(std::function<Status()> work) {
                                                    }),
                                       "cuStreamWaitValue32");
   if (!waits) host_->fail(waits.error(), false);  // the work itself is taken
+  if (last_ != nullptr) {
+    with_context(context_, [&] { return context_.driver.event_record(last_->handle(), handle_); });
+  }
   return {};
 }
 

@@ -38,6 +38,8 @@ class CudaStream final : public LibraryStream {
  public:
   // `context` lives as long as the device, which does as long as the process.
   static Result<std::unique_ptr<CudaStream>> make(Device& device, const CudaContext& context);
+  // Over a stream that stays its maker's, and may go first.
+  static Result<std::unique_ptr<CudaStream>> use(Device& device, const CudaContext& context, CudaHandle handle);
   ~CudaStream() override;
   Device& device() const override { return device_; }
   Status copy(void* target, const void* source, std::size_t bytes) override;
@@ -65,12 +67,15 @@ class CudaStream final : public LibraryStream {
  private:
   CudaStream(Device& device, const CudaContext& context, CudaHandle handle, std::shared_ptr<CudaHostWork> host);
   Status join(const CapturePart& point);
+  Status check_foreign_capture() const;
+  void leave();
 
   Device& device_;
   const CudaContext& context_;
   CudaHandle handle_;
   std::shared_ptr<CudaHostWork> host_;
   CaptureMembership part_;
+  std::unique_ptr<CudaEvent> last_;  // of a stream of others: behind the last work of the host
 };
 
 }  // namespace wreath

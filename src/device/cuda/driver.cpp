@@ -90,6 +90,7 @@ void find_streams(Finder& find, CudaFunctions& functions) {
   find("cuStreamQuery", functions.stream_query);
   find("cuStreamSynchronize", functions.stream_synchronize);
   find("cuStreamWaitEvent", functions.stream_wait_event);
+  find("cuStreamIsCapturing", functions.stream_is_capturing);
   find("cuStreamWaitValue32", functions.stream_wait_value32);
   find("cuStreamWriteValue32", functions.stream_write_value32);
   find("cuStreamWriteValue64", functions.stream_write_value64);

@@ -65,6 +65,7 @@ struct CudaFunctions {
   CudaResult (*stream_destroy)(CudaHandle);
   CudaResult (*stream_query)(CudaHandle);
   CudaResult (*stream_synchronize)(CudaHandle);
+  CudaResult (*stream_is_capturing)(CudaHandle, int* status);
   CudaResult (*stream_wait_event)(CudaHandle stream, CudaHandle event, unsigned flags);
   CudaResult (*stream_wait_value32)(CudaHandle stream, CudaAddress, std::uint32_t value, unsigned flags);
   CudaResult (*stream_write_value32)(CudaHandle stream, CudaAddress, std::uint32_t value, unsigned flags);

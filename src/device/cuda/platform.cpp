@@ -81,6 +81,12 @@ Device* current_cuda_device() {
   return platform ? (*platform)->current() : nullptr;
 }
 
+Result<std::unique_ptr<Stream>> use_cuda_stream(Device& device, void* stream) {
+  auto* const cuda = dynamic_cast<CudaDevice*>(&device);
+  if (cuda != nullptr) return cuda->use_stream(stream);
+  return Error{ErrorCode::InvalidArgument, fmt::format("use_cuda_stream: {} is no CUDA device", device.name()), -1};
+}
+
 Result<int> cuda_devices() {
   const auto& platform = CudaPlatform::get();
   if (!platform) return platform.error();

@@ -126,11 +126,9 @@ class DLPack(unittest.TestCase):
         self.assertEqual(list(output), [2])
 
     def test_devices(self):
-        words = "array: its memory is on CUDA device 3, and this build has no GPU transport"
-        for kind in (_tensors.CUDA, _tensors.CUDA_MANAGED):
-            tensor = Tensor([1], device=(kind, 3))
-            self.refused(words, tensor, wreath.Unavailable)
-            self.assertEqual(tensor.words[0]["stream"], 1)
+        tensor = Tensor([1], device=(_tensors.CUDA, 3))  # no CUDA here, or no memory of its
+        self.refused("array: its memory is on CUDA device 3: ", tensor, (wreath.Unavailable, wreath.InvalidArgument))
+        self.assertEqual(tensor.words[0]["stream"], 1)
         self.refused("array: its memory is on a device of DLPack's type 10", Tensor([1], device=(10, 0)))
         self.refused("array: its __dlpack_device__ gives 'cpu'", Tensor([1], device="cpu"))
 
@@ -192,13 +190,14 @@ class CudaInterface(unittest.TestCase):
             reads()
         self.assertIn(words, str(caught.exception))
 
-    def test_device_memory_is_checked_and_then_refused(self):
-        words = "array: its memory is CUDA's, at 0x1000, and this build has no GPU transport"
+    def test_memory_of_no_device_is_checked_and_then_refused(self):
+        words = "array: its memory is CUDA's, at 0x1000: "
+        kinds = (wreath.Unavailable, wreath.InvalidArgument)  # no CUDA here, or no memory of its
         for fields in ({}, {"strides": (12, 4)}, {"typestr": "|u1"}, {"typestr": "<i8", "strides": (24, 8)}):
-            self.refused(words, self.read(**fields), wreath.Unavailable)
-        self.refused(words, self.read(False, data=(4096, True)), wreath.Unavailable)
+            self.refused(words, self.read(**fields), kinds)
+        self.refused(words, self.read(False, data=(4096, True)), kinds)
         owner = type("Array", (), {"__cuda_array_interface__": {"shape": (2,), "typestr": "<f4", "data": (4096, False)}})()
-        with self.assertRaises(wreath.Unavailable):
+        with self.assertRaises(kinds):
             double(owner)
 
     def test_nothing_needs_no_device(self):
@@ -209,6 +208,8 @@ class CudaInterface(unittest.TestCase):
         self.refused("(shape (2, 3), strides (4, 8)) is not contiguous", self.read(strides=(4, 8)))
         self.refused("2 dimensions and 1 strides", self.read(strides=(4,)))
         self.refused("an array with a mask", self.read(mask=object()))
+        for stream in (0, -1, "a"):
+            self.refused(f"array: stream {stream!r} of its __cuda_array_interface__ is none", self.read(stream=stream))
         self.refused("an array of 6 elements and no memory", self.read(data=(0, False)))
         self.refused("has a negative extent", self.read(shape=(-2, 3)))
         for typestr in (">f4", "<c8", "<V2", "|b1", "<f3", "", "f", 7, "<i", "|f4"):

@@ -169,6 +169,9 @@ class FakeStream {
   std::thread thread_;
 };
 
-inline FakeStream& stream_of(CudaHandle handle) { return *static_cast<FakeStream*>(handle); }
+inline FakeStream& stream_of(CudaHandle handle) {
+  static auto* const usual = new FakeStream;
+  return handle == nullptr ? *usual : *static_cast<FakeStream*>(handle);
+}
 
 }  // namespace wreath::test

@@ -104,6 +104,10 @@ CudaResult cuStreamWaitEvent(CudaHandle stream, CudaHandle event, unsigned) {
   if (point) stream_of(stream).add([point] { wait_until([&] { return point->reached.load(); }); });
   return kCudaSuccess;
 }
+CudaResult cuStreamIsCapturing(CudaHandle stream, int* status) {
+  *status = stream_of(stream).capture == nullptr ? 0 : 1;
+  return asked_for("cuStreamIsCapturing");
+}
 CudaResult cuStreamWaitValue32(CudaHandle stream, CudaAddress address, std::uint32_t value, unsigned flags) {
   if (const CudaResult result = asked_for("cuStreamWaitValue32"); result != kCudaSuccess) return result;
   if (flags != kCudaWaitGreaterOrEqual) return kCudaInvalidValue;

@@ -63,6 +63,7 @@ static_assert(kCudaEventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(kCudaIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 static_assert(kCudaWaitGreaterOrEqual == CU_STREAM_WAIT_VALUE_GEQ);
 static_assert(kCudaCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
+static_assert(kCudaNotCapturing == CU_STREAM_CAPTURE_STATUS_NONE);
 static_assert(kCudaWriteInOrder == CU_STREAM_WRITE_VALUE_DEFAULT);
 static_assert(sizeof(CudaUuid) == sizeof(CUuuid));
 static_assert(kCudaDescriptorHandle == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
@@ -141,6 +142,7 @@ SAME(stream_destroy, PFN_cuStreamDestroy_v4000);
 SAME(stream_query, PFN_cuStreamQuery_v2000);
 SAME(stream_synchronize, PFN_cuStreamSynchronize_v2000);
 SAME(stream_wait_event, PFN_cuStreamWaitEvent_v3020);
+SAME(stream_is_capturing, PFN_cuStreamIsCapturing_v10000);
 SAME(stream_wait_value32, PFN_cuStreamWaitValue32_v11070);
 SAME(stream_write_value32, PFN_cuStreamWriteValue32_v11070);
 SAME(stream_write_value64, PFN_cuStreamWriteValue64_v11070);
@@ -164,7 +166,7 @@ SAME(occupancy_max_active_blocks_per_multiprocessor, PFN_cuOccupancyMaxActiveBlo
 SAME(launch_kernel, PFN_cuLaunchKernel_v4000);
 #undef SAME
 
-constexpr int kChecked = 69;
+constexpr int kChecked = 70;
 
 // What is declared in driver.hpp and not checked here would show.
 TEST(CudaAbi, IsCudaHeadersOwn) { EXPECT_EQ(sizeof(CudaFunctions), kChecked * sizeof(void*)); }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "src/device/cuda/driver.hpp"
 #include "src/device/cuda/platform.hpp"
@@ -254,6 +255,78 @@ TEST_F(FakeDevice, EndsWaitsWhenItIsLost) {
   EXPECT_FALSE(device_->allocate(64));
   EXPECT_FALSE(device_->make_stream());
   ++alive_;  // the word of a lost stream stays: the driver may still look at it
+}
+
+// A stream that the program made with the driver.
+class ForeignStream : public FakeDevice {
+ protected:
+  void SetUp() override {
+    FakeDevice::SetUp();
+    if (!fake_) return;
+    driver_ = CudaDriver::load().value();
+    CudaHandle context = nullptr;
+    ASSERT_EQ(driver_->device_primary_ctx_retain(&context, 0), kCudaSuccess);
+    driver_->ctx_push_current(context);
+    ASSERT_EQ(driver_->stream_create(&handle_, kCudaStreamNonBlocking), kCudaSuccess);
+  }
+  void TearDown() override {
+    if (driver_ != nullptr) {
+      if (handle_ != nullptr) driver_->stream_destroy(handle_);
+      CudaHandle context = nullptr;
+      driver_->ctx_pop_current(&context);
+    }
+    FakeDevice::TearDown();
+  }
+
+  std::unique_ptr<CudaDriver> driver_;
+  CudaHandle handle_ = nullptr;
+};
+
+TEST_F(ForeignStream, RunsWorkInItsTurn) {
+  const DeviceMemory memory = device_->allocate(4).value();
+  const auto address = reinterpret_cast<CudaAddress>(memory.data());
+  int before = 1;
+  int seen = 0;
+  driver_->memcpy_async(address, reinterpret_cast<CudaAddress>(&before), sizeof before, handle_);
+  const auto stream = use_cuda_stream(*device_, handle_).value();
+  stream->run([&] { return device_->copy(&seen, memory.data(), sizeof seen); }).value();
+  int after = 0;
+  driver_->memcpy_async(reinterpret_cast<CudaAddress>(&after), reinterpret_cast<CudaAddress>(&seen), sizeof after,
+                        handle_);
+  EXPECT_EQ(driver_->stream_synchronize(handle_), kCudaSuccess);
+  EXPECT_EQ(after, 1);
+}
+
+TEST_F(ForeignStream, MayGoFirst) {
+  auto stream = use_cuda_stream(*device_, handle_).value();
+  std::atomic<int> ran{0};
+  stream->run([&] { return ++ran, Status(); }).value();
+  driver_->stream_synchronize(handle_);
+  driver_->stream_destroy(std::exchange(handle_, nullptr));
+  stream.reset();
+  EXPECT_EQ(ran, 1);
+}
+
+TEST_F(ForeignStream, IsNotUsedWhileTheProgramCapturesIt) {
+  const auto stream = use_cuda_stream(*device_, handle_).value();
+  ASSERT_EQ(driver_->stream_begin_capture(handle_, kCudaCaptureRelaxed), kCudaSuccess);
+  const Status refused = stream->run([] { return Status(); });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::InvalidUsage);
+  EXPECT_EQ(refused.error().message, "cuda:0: the stream is captured into a graph that is not of this library");
+  CudaHandle graph = nullptr;
+  ASSERT_EQ(driver_->stream_end_capture(handle_, &graph), kCudaSuccess);
+  driver_->graph_destroy(graph);
+  EXPECT_TRUE(stream->run([] { return Status(); }));
+}
+
+TEST_F(ForeignStream, MayBeTheDefaultOne) {
+  const auto stream = use_cuda_stream(*device_, nullptr).value();
+  std::atomic<int> ran{0};
+  stream->run([&] { return ++ran, Status(); }).value();
+  stream->synchronize().value();
+  EXPECT_EQ(ran, 1);
+  EXPECT_EQ(use_cuda_stream(host_device(), nullptr).error().code, ErrorCode::InvalidArgument);
 }
 
 struct Parameters {

@@ -1,0 +1,220 @@
+// libnccl.so.2 on memory and in streams of CUDA devices, by nothing but nccl.h and the driver: over the driver that
+// stands for libcuda.so.1, or a real one.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kCount = 50'000;
+constexpr std::size_t kBytes = kCount * sizeof(float);
+
+using Address = unsigned long long;
+
+// The functions of the driver that a program calls, as cuda.h declares them.
+struct Driver {
+  int (*init)(unsigned);
+  int (*device_get_count)(int*);
+  int (*retain)(void** context, int device);
+  int (*set_current)(void* context);
+  int (*pop_current)(void** context);
+  int (*allocate)(Address*, std::size_t bytes);
+  int (*free)(Address);
+  int (*stream_create)(void** stream, unsigned flags);
+  int (*stream_destroy)(void* stream);
+  int (*stream_synchronize)(void* stream);
+  int (*copy)(Address target, Address source, std::size_t bytes, void* stream);
+};
+
+// Loads it; false where there is none with two devices.
+bool load(Driver& driver) {
+  void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
+  if (library == nullptr) return false;
+  using Find = int (*)(const char*, void**, int, std::uint64_t, int*);
+  const auto find = reinterpret_cast<Find>(::dlsym(library, "cuGetProcAddress_v2"));
+  bool all = find != nullptr;
+  const auto set = [&](const char* name, auto& function) {
+    void* found = nullptr;
+    int status = 0;
+    all = all && find(name, &found, 12'000, 0, &status) == 0;
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
+  };
+  set("cuInit", driver.init);
+  set("cuDeviceGetCount", driver.device_get_count);
+  set("cuDevicePrimaryCtxRetain", driver.retain);
+  set("cuCtxPushCurrent", driver.set_current);
+  set("cuCtxPopCurrent", driver.pop_current);
+  set("cuMemAlloc", driver.allocate);
+  set("cuMemFree", driver.free);
+  set("cuStreamCreate", driver.stream_create);
+  set("cuStreamDestroy", driver.stream_destroy);
+  set("cuStreamSynchronize", driver.stream_synchronize);
+  set("cuMemcpyAsync", driver.copy);
+  int devices = 0;
+  return all && driver.init(0) == 0 && driver.device_get_count(&devices) == 0 && devices >= 2;
+}
+
+class NcclOnDevices : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!load(driver_)) GTEST_SKIP() << "no two CUDA devices: run it as ctest -R bindings_nccl_device";
+    // As a program's first call of the CUDA runtime does.
+    ASSERT_EQ(driver_.retain(&contexts_[0], 0), 0);
+    ASSERT_EQ(driver_.retain(&contexts_[1], 1), 0);
+    ASSERT_EQ(driver_.set_current(contexts_[0]), 0);
+  }
+  void TearDown() override {
+    void* context = nullptr;
+    if (contexts_[0] != nullptr) driver_.pop_current(&context);
+  }
+
+  // What one rank has on its device.
+  struct Side {
+    void* stream = nullptr;
+    Address input = 0;
+    Address output = 0;
+    std::vector<float> host = std::vector<float>(kCount);
+  };
+  void on_device(int device, const std::function<void()>& body) const {
+    void* context = nullptr;
+    ASSERT_EQ(driver_.set_current(contexts_[device]), 0);
+    body();
+    driver_.pop_current(&context);
+  }
+  Side make(int device) const {
+    Side side;
+    on_device(device, [&] {
+      EXPECT_EQ(driver_.stream_create(&side.stream, 1), 0);
+      EXPECT_EQ(driver_.allocate(&side.input, kBytes), 0);
+      EXPECT_EQ(driver_.allocate(&side.output, kBytes), 0);
+    });
+    return side;
+  }
+  void destroy(const Side& side, int device) const {
+    on_device(device, [&] {
+      driver_.stream_destroy(side.stream);
+      driver_.free(side.input);
+      driver_.free(side.output);
+    });
+  }
+  void copy(Address target, Address source, const Side& side, int device) const {
+    on_device(device, [&] { EXPECT_EQ(driver_.copy(target, source, kBytes, side.stream), 0); });
+  }
+  static Address address(const std::vector<float>& values) { return reinterpret_cast<Address>(values.data()); }
+
+  Driver driver_{};
+  void* contexts_[2] = {};
+};
+
+TEST_F(NcclOnDevices, CallsReturnAtOnceAndRunInTheirStreams) {
+  ncclComm_t comm[2];
+  ASSERT_EQ(ncclCommInitAll(comm, 2, nullptr), ncclSuccess) << ncclGetLastError(nullptr);
+  Side sides[2] = {make(0), make(1)};
+  for (int device : {0, 1}) {
+    int told = -1;
+    EXPECT_EQ(ncclCommCuDevice(comm[device], &told), ncclSuccess);
+    EXPECT_EQ(told, device);
+    Side& side = sides[device];
+    side.host.assign(kCount, static_cast<float>(device + 1));
+    copy(side.input, address(side.host), side, device);
+  }
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    for (int i : {0, 1}) {
+      EXPECT_EQ(ncclAllReduce(reinterpret_cast<void*>(sides[i].input), reinterpret_cast<void*>(sides[i].output), kCount,
+                              ncclFloat, ncclSum, comm[i], static_cast<cudaStream_t>(sides[i].stream)),
+                ncclSuccess)
+          << ncclGetLastError(comm[i]);
+    }
+    ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  }
+  for (int i : {0, 1}) {
+    copy(address(sides[i].host), sides[i].output, sides[i], i);
+    EXPECT_EQ(driver_.stream_synchronize(sides[i].stream), 0);
+    EXPECT_EQ(sides[i].host, std::vector<float>(kCount, 3.0F));
+    ncclResult_t error = ncclInternalError;
+    EXPECT_EQ(ncclCommGetAsyncError(comm[i], &error), ncclSuccess);
+    EXPECT_EQ(error, ncclSuccess);
+    destroy(sides[i], i);
+    EXPECT_EQ(ncclCommDestroy(comm[i]), ncclSuccess);
+  }
+}
+
+TEST_F(NcclOnDevices, ThreadsOfOneDeviceMeetAndExchangeMessages) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  const auto rank = [&](int me) {
+    on_device(0, [&] {
+      ncclComm_t comm = nullptr;
+      ASSERT_EQ(ncclCommInitRank(&comm, 2, id, me), ncclSuccess) << ncclGetLastError(nullptr);
+      int told = -1;
+      EXPECT_EQ(ncclCommCuDevice(comm, &told), ncclSuccess);
+      EXPECT_EQ(told, 0);
+      Side side = make(0);
+      side.host.assign(kCount, static_cast<float>(me + 1));
+      copy(side.input, address(side.host), side, 0);
+      const auto stream = static_cast<cudaStream_t>(side.stream);
+      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+      EXPECT_EQ(ncclSend(reinterpret_cast<void*>(side.input), kCount, ncclFloat, 1 - me, comm, stream), ncclSuccess);
+      EXPECT_EQ(ncclRecv(reinterpret_cast<void*>(side.output), kCount, ncclFloat, 1 - me, comm, stream), ncclSuccess);
+      EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(comm);
+      copy(address(side.host), side.output, side, 0);
+      EXPECT_EQ(driver_.stream_synchronize(side.stream), 0);
+      EXPECT_EQ(side.host, std::vector<float>(kCount, static_cast<float>(2 - me)));
+      destroy(side, 0);  // before the communicator, as programs may
+      EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+    });
+  };
+  std::thread other(rank, 1);
+  rank(0);
+  other.join();
+}
+
+TEST_F(NcclOnDevices, MemoryIsTheCurrentDevicesAndTheDefaultStreamWillDo) {
+  void* memory = nullptr;
+  ASSERT_EQ(ncclMemAlloc(&memory, kBytes), ncclSuccess);
+  ncclComm_t comm = nullptr;
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ASSERT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess);
+  void* handle = nullptr;
+  EXPECT_EQ(ncclCommRegister(comm, memory, kBytes, &handle), ncclSuccess) << ncclGetLastError(comm);
+  const std::vector<float> source(kCount, 7.0F);
+  std::vector<float> target(kCount);
+  const auto on = reinterpret_cast<Address>(memory);
+  EXPECT_EQ(driver_.copy(on, address(source), kBytes, nullptr), 0);
+  EXPECT_EQ(ncclAllReduce(memory, memory, kCount, ncclFloat, ncclSum, comm, nullptr), ncclSuccess)
+      << ncclGetLastError(comm);
+  EXPECT_EQ(driver_.copy(address(target), on, kBytes, nullptr), 0);
+  EXPECT_EQ(driver_.stream_synchronize(nullptr), 0);
+  EXPECT_EQ(target, source);
+  EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
+}
+
+TEST_F(NcclOnDevices, RefusesWhatCannotBeInOneGroup) {
+  ncclComm_t comm[2];
+  ASSERT_EQ(ncclCommInitAll(comm, 2, nullptr), ncclSuccess);
+  const Side side = make(0);
+  float value = 1;
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclAllReduce(reinterpret_cast<void*>(side.input), reinterpret_cast<void*>(side.output), 1, ncclFloat,
+                          ncclSum, comm[0], static_cast<cudaStream_t>(side.stream)),
+            ncclSuccess);
+  EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comm[1], nullptr), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+  EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("calls on host memory alone and of calls in streams"),
+            std::string::npos);
+  destroy(side, 0);
+  for (const ncclComm_t each : comm) EXPECT_EQ(ncclCommDestroy(each), ncclSuccess);
+}
+
+}  // namespace
