@@ -16,6 +16,8 @@ constexpr std::array kParts{
     Part{"streams", "calls in streams and graphs", "conformance_device_test", "", "", false},
     Part{"executor", "every row of the registry on blocks of threads", "conformance_block_executor_test", "", "",
          false},
+    Part{"nccl", "a program of NCCL's interface on the device's memory and in its streams", "nccl_device_test", "", "",
+         false},
     Part{"copy", "copies within the device's memory", "gpu_perf", "--parts copy", "", true},
     Part{"all_reduce", "2, 4 and 8 ranks, 8 bytes to 256 MiB, beside the copies", "gpu_perf", "--parts all_reduce", "",
          true},
