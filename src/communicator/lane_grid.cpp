@@ -24,8 +24,7 @@ constexpr int kHostThreads = 2;                   // of a block of the host devi
 constexpr std::uint64_t kTurnNs = 2'000'000;      // of a grid where nothing moves
 constexpr std::uint64_t kCrowdedTurnNs = 50'000;  // ... while others wait for its blocks
 constexpr std::size_t kImageAlignment = 64;
-constexpr std::size_t kReferenceBytes = std::size_t{16}
-                                        << 10;  // smaller messages are staged: their sender need not wait
+constexpr std::size_t kReferenceBytes = 16'384;  // smaller messages are staged: their sender need not wait
 
 // Finds room for arrays one after the other, and copies them there; at null it only counts.
 class Image {
