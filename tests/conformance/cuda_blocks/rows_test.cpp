@@ -15,10 +15,11 @@ class ByCudasBlocks : public testing::TestWithParam<Way> {
   static Device& device() { return *cuda_device(0).value(); }
 };
 
-std::vector<MatrixCase> cases_of(const Way& way, int ranks, const std::vector<std::size_t>& counts) {
+std::vector<MatrixCase> cases_of(const Way& way, int ranks, const std::vector<DataType>& dtypes,
+                                 const std::vector<std::size_t>& counts) {
   std::vector<MatrixCase> cases;
   for (const Algorithm* row : rows_of(way, ranks)) {
-    for (const DataType dtype : {DataType::Float32, DataType::BFloat16, DataType::Float8E4M3}) {
+    for (const DataType dtype : dtypes) {
       for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg}) {
         if (op != ReduceOp::Sum && !reduces(row->collective)) continue;
         for (const std::size_t count : counts) {
@@ -34,7 +35,7 @@ std::vector<MatrixCase> cases_of(const Way& way, int ranks, const std::vector<st
 TEST_P(ByCudasBlocks, RightResultsInMemoryThatTheyReach) {
   static DataStore store;
   for (const int n : rank_counts({2, 3})) {
-    const std::vector<MatrixCase> cases = cases_of(GetParam(), n, {1, 37, 15'000});
+    const std::vector<MatrixCase> cases = cases_of(GetParam(), n, {DataType::Float32, DataType::BFloat16}, {1, 15'000});
     if (cases.empty()) continue;
     CommunicatorOptions options = options_of(GetParam());
     options.tile_bytes = 8192;
@@ -50,7 +51,7 @@ TEST_P(ByCudasBlocks, RightResultsInMemoryThatTheyReach) {
 TEST_P(ByCudasBlocks, LargeMessagesAreReadWhereTheyAre) {
   static DataStore store;
   for (const int n : rank_counts({2, 3})) {
-    const std::vector<MatrixCase> cases = cases_of(GetParam(), n, {120'000});
+    const std::vector<MatrixCase> cases = cases_of(GetParam(), n, {DataType::Float32}, {120'000});
     if (cases.empty()) continue;
     CommunicatorOptions options = options_of(GetParam());
     options.tile_bytes = 65'536;
