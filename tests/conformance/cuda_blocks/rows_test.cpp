@@ -51,7 +51,7 @@ TEST_P(ByCudasBlocks, RightResultsInMemoryThatTheyReach) {
 TEST_P(ByCudasBlocks, LargeMessagesAreReadWhereTheyAre) {
   static DataStore store;
   for (const int n : rank_counts({2, 3})) {
-    const std::vector<MatrixCase> cases = cases_of(GetParam(), n, {DataType::Float32}, {120'000});
+    const std::vector<MatrixCase> cases = cases_of(GetParam(), n, {DataType::Float32}, {120'000, 60'000, 90'000});
     if (cases.empty()) continue;
     CommunicatorOptions options = options_of(GetParam());
     options.tile_bytes = 65'536;
