@@ -1,5 +1,7 @@
 // Calls on memory of a CUDA device, run by its kernel: every row over every transport, mixed with ranks whose memory is
 // the host's. Over the driver that stands for CUDA's; ranks are threads.
+#include <array>
+
 #include "tests/conformance/cuda_blocks/lanes_kernel.hpp"
 #include "tests/support/collective_matrix.hpp"
 
@@ -15,11 +17,13 @@ class ByCudasBlocks : public testing::TestWithParam<Way> {
   static Device& device() { return *cuda_device(0).value(); }
 };
 
-std::vector<MatrixCase> cases_of(const Way& way, int ranks, const std::vector<DataType>& dtypes,
-                                 const std::vector<std::size_t>& counts) {
+// Buffers lie anywhere, and blocks sum what is aligned to elements: of a byte they all are.
+constexpr std::array kTypes = {DataType::BFloat16, DataType::Float8E4M3};
+
+std::vector<MatrixCase> cases_of(const Way& way, int ranks, const std::vector<std::size_t>& counts) {
   std::vector<MatrixCase> cases;
   for (const Algorithm* row : rows_of(way, ranks)) {
-    for (const DataType dtype : dtypes) {
+    for (const DataType dtype : kTypes) {
       for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg}) {
         if (op != ReduceOp::Sum && !reduces(row->collective)) continue;
         for (const std::size_t count : counts) {
@@ -35,7 +39,7 @@ std::vector<MatrixCase> cases_of(const Way& way, int ranks, const std::vector<Da
 TEST_P(ByCudasBlocks, RightResultsInMemoryThatTheyReach) {
   static DataStore store;
   for (const int n : rank_counts({2, 3})) {
-    const std::vector<MatrixCase> cases = cases_of(GetParam(), n, {DataType::Float32, DataType::BFloat16}, {1, 15'000});
+    const std::vector<MatrixCase> cases = cases_of(GetParam(), n, {1, 15'000});
     if (cases.empty()) continue;
     CommunicatorOptions options = options_of(GetParam());
     options.tile_bytes = 8192;
@@ -51,7 +55,7 @@ TEST_P(ByCudasBlocks, RightResultsInMemoryThatTheyReach) {
 TEST_P(ByCudasBlocks, LargeMessagesAreReadWhereTheyAre) {
   static DataStore store;
   for (const int n : rank_counts({2, 3})) {
-    const std::vector<MatrixCase> cases = cases_of(GetParam(), n, {DataType::Float32}, {120'000, 60'000, 90'000});
+    const std::vector<MatrixCase> cases = cases_of(GetParam(), n, {120'000});
     if (cases.empty()) continue;
     CommunicatorOptions options = options_of(GetParam());
     options.tile_bytes = 65'536;
@@ -60,8 +64,10 @@ TEST_P(ByCudasBlocks, LargeMessagesAreReadWhereTheyAre) {
   }
   const LanesSeen seen = take_lanes_seen();
   EXPECT_EQ(seen.unreachable, std::vector<std::string>());
-  const bool stages = GetParam().algorithm == "one_shot";  // its results may go where its inputs were
-  EXPECT_EQ(seen.references > 0, GetParam().transport == "inproc" && !stages);
+  const bool may = GetParam().transport == "inproc";
+  const bool must = may && GetParam().algorithm == "direct";  // others stage what may be overwritten
+  EXPECT_TRUE(may || seen.references == 0);
+  EXPECT_TRUE(!must || seen.references > 0);
 }
 
 TEST(RanksWithGpus, HaveSeveralBlocksForALargeCall) {
