@@ -2,7 +2,7 @@
 #include "kernels/block/kernels.hpp"
 
 #include "kernels/block/low_latency.hpp"
-#include "kernels/block/run_lanes.hpp"
+#include "kernels/block/run_straight.hpp"
 #include "kernels/cuda/image.hpp"
 #include "src/device/host_block.hpp"
 
@@ -16,6 +16,10 @@ void run_lanes_on_host(HostBlock& block, const void* arguments) {
   run_lanes(block, *static_cast<const LaneRun*>(arguments));
 }
 
+void run_straight_on_host(HostBlock& block, const void* arguments) {
+  run_straight(block, *static_cast<const LaneRun*>(arguments));
+}
+
 void run_low_latency_on_host(HostBlock& block, const void* arguments) {
   run_low_latency(block, *static_cast<const LowLatencyRun*>(arguments));
 }
@@ -24,6 +28,11 @@ void run_low_latency_on_host(HostBlock& block, const void* arguments) {
 
 const Kernel& run_lanes_kernel() noexcept {
   static const Kernel kernel{"wreath_run_lanes", cuda_image(), &run_lanes_on_host};
+  return kernel;
+}
+
+const Kernel& run_straight_kernel() noexcept {
+  static const Kernel kernel{"wreath_run_straight", cuda_image(), &run_straight_on_host};
   return kernel;
 }
 

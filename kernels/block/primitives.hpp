@@ -14,13 +14,11 @@
 
 #if defined(__CUDACC__)
 #define WREATH_UNROLL _Pragma("unroll")
-#define WREATH_NOINLINE __noinline__
 namespace wreath {
 using Word16 = uint4;
 }
 #else
 #define WREATH_UNROLL
-#define WREATH_NOINLINE
 namespace wreath {
 struct __attribute__((may_alias, aligned(16))) Word16 {
   std::uint64_t half[2];

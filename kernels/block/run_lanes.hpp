@@ -13,6 +13,7 @@
 #include "kernels/block/patience.hpp"
 #include "kernels/block/primitives.hpp"
 #include "kernels/kernels.hpp"
+#include "src/executor/straight.hpp"
 #include "src/executor/try_step.hpp"
 
 namespace wreath {
@@ -33,6 +34,7 @@ struct LaneRun {
   std::uint32_t look_limit;
   Counter* moved = nullptr;  // of each block: what it has done so far, for the host and the other blocks; null: untold
   std::uint32_t blocks = 0;  // of `moved`
+  StraightPlace straight{};  // of run_straight()
 };
 
 // What the threads of a block share.
@@ -70,6 +72,7 @@ class BlockProcessor {
   static constexpr std::size_t kBlockBytes = 1U << 20;  // a tile at once: each piece of work costs two barriers
   static constexpr bool kStreams = false;
   static constexpr bool kCombinesInSlots = true;
+  static constexpr bool kTraces = false;
   static constexpr std::size_t kPulledBytes = 0;
 
   WREATH_HOST_DEVICE BlockProcessor(Block& block, const Arithmetic& arithmetic, BlockShared& shared)
@@ -93,7 +96,7 @@ class BlockProcessor {
   }
 
  private:
-  WREATH_HOST_DEVICE void run(const BlockWork& work) {
+  WREATH_NOINLINE WREATH_HOST_DEVICE void run(const BlockWork& work) {
     // The sources' list is in the leader's own memory: the block gets a copy.
     for (int i = 0; i < work.k; ++i) shared_.sources[i] = work.sources[i];
     shared_.work = work;
@@ -108,12 +111,11 @@ class BlockProcessor {
   BlockShared& shared_;
 };
 
-// Runs the lane's steps. False: gave up, or it failed.
-template <typename Block>
-WREATH_HOST_DEVICE inline bool lead(const LaneRun& run, LaneState& lane, BlockProcessor<Block>& processor,
-                                    Patience<Block>& patience) {
+// Runs the lane to its last step by advance(), which does what try_step does. False: gave up, or it failed.
+template <typename Block, typename AdvanceLane>
+WREATH_HOST_DEVICE inline bool lead(Patience<Block>& patience, const AdvanceLane& advance) {
   for (;;) {
-    switch (try_step(run.operation, lane, processor)) {
+    switch (advance()) {
       case Advance::Failed: return false;
       case Advance::Done: return true;
       case Advance::Advanced: patience.moved(); break;
@@ -139,24 +141,24 @@ WREATH_HOST_DEVICE inline bool await_readers(const LaneRun& run, const LaneState
 }
 
 // The lane to its end, from wherever an earlier grid left it: at lane.end only readers are missing.
-template <typename Block>
-WREATH_HOST_DEVICE inline void run_lane(const LaneRun& run, LaneState& lane, BlockProcessor<Block>& processor,
-                                        Patience<Block>& patience) {
+template <typename Block, typename AdvanceLane>
+WREATH_HOST_DEVICE inline void run_lane(const LaneRun& run, LaneState& lane, Patience<Block>& patience,
+                                        const AdvanceLane& advance) {
   if (lane.done || lane.fault != Fault::None) return;
-  if (lane.step < lane.end && !lead(run, lane, processor, patience)) return;
+  if (lane.step < lane.end && !lead(patience, advance)) return;
   lane.step = lane.end;
   lane.done = !lane.referenced || await_readers(run, lane, patience);
 }
 
-// What each thread of the grid does.
-template <typename Block>
-WREATH_HOST_DEVICE inline void run_lanes(Block& block, const LaneRun& run) {
+// What each thread of the grid does, where advance(lane, processor) does what try_step does.
+template <typename Block, typename AdvanceLane>
+WREATH_HOST_DEVICE inline void run_lanes_by(Block& block, const LaneRun& run, const AdvanceLane& advance) {
   BlockShared& shared = *reinterpret_cast<BlockShared*>(block.shared_memory());
   if (block.thread() == 0) {
     BlockProcessor<Block> processor(block, run.arithmetic, shared);
     Patience<Block> patience(block, {run.stop, run.stall_ns, run.look_limit, run.moved, run.blocks});
     LaneState lane = run.lanes[block.block()];
-    run_lane(run, lane, processor, patience);
+    run_lane(run, lane, patience, [&] { return advance(lane, processor); });
     run.lanes[block.block()] = lane;
     return processor.stop();
   }
@@ -164,6 +166,14 @@ WREATH_HOST_DEVICE inline void run_lanes(Block& block, const LaneRun& run) {
     do_work(block, run.arithmetic, shared.work);
     block.barrier();
   }
+}
+
+// By the lanes' steps.
+template <typename Block>
+WREATH_HOST_DEVICE inline void run_lanes(Block& block, const LaneRun& run) {
+  run_lanes_by(block, run, [&](LaneState& lane, BlockProcessor<Block>& processor) {
+    return try_step(run.operation, lane, processor);
+  });
 }
 
 }  // namespace wreath

@@ -1,10 +1,11 @@
-// The kernels: the executor, a block per lane, all_reduces by the protocol LL, and layers of a transformer.
+// The kernels: the executor, a block per lane, the same by loops written by hand, all_reduces by the protocol LL, and
+// layers of a transformer.
 #include <cstdint>
 
 #include "kernels/block/kernels.hpp"
 #include "kernels/block/layers.hpp"
 #include "kernels/block/low_latency.hpp"
-#include "kernels/block/run_lanes.hpp"
+#include "kernels/block/run_straight.hpp"
 
 namespace wreath {
 namespace {
@@ -42,6 +43,13 @@ extern "C" __global__ void __launch_bounds__(wreath::kBlockThreads)
 }
 
 extern "C" __global__ void __launch_bounds__(wreath::kBlockThreads)
+    wreath_run_straight(const __grid_constant__ wreath::LaneRun run) {
+  __shared__ alignas(16) unsigned char shared[sizeof(wreath::BlockShared)];
+  wreath::CudaBlock block(reinterpret_cast<std::byte*>(shared));
+  wreath::run_straight(block, run);
+}
+
+extern "C" __global__ void __launch_bounds__(wreath::kBlockThreads)
     wreath_run_low_latency(const __grid_constant__ wreath::LowLatencyRun run) {
   __shared__ alignas(16) unsigned char shared[sizeof(wreath::LowLatencyShared)];
   wreath::CudaBlock block(reinterpret_cast<std::byte*>(shared));
@@ -49,12 +57,12 @@ extern "C" __global__ void __launch_bounds__(wreath::kBlockThreads)
 }
 
 // The kernel wreath_NAME: run_NAME() of layers.hpp.
-#define WREATH_LAYER_KERNEL(name, Run)                                                                             \
-  extern "C" __global__ void __launch_bounds__(wreath::kMostLayerThreads)                                          \
-      wreath_##name(const __grid_constant__ wreath::Run run) {                                                     \
-    __shared__ alignas(16) unsigned char shared[sizeof(wreath::LayerShared)];                                      \
-    wreath::CudaBlock block(reinterpret_cast<std::byte*>(shared));                                                 \
-    wreath::run_##name(block, run);                                                                                \
+#define WREATH_LAYER_KERNEL(name, Run)                                        \
+  extern "C" __global__ void __launch_bounds__(wreath::kMostLayerThreads)     \
+      wreath_##name(const __grid_constant__ wreath::Run run) {                \
+    __shared__ alignas(16) unsigned char shared[sizeof(wreath::LayerShared)]; \
+    wreath::CudaBlock block(reinterpret_cast<std::byte*>(shared));            \
+    wreath::run_##name(block, run);                                           \
   }
 WREATH_LAYER_KERNEL(layer_norm, LayerNormRun)
 WREATH_LAYER_KERNEL(layer_norm_backward, LayerNormRun)

@@ -21,6 +21,8 @@ constexpr std::array kParts{
     Part{"copy", "copies within the device's memory", "gpu_perf", "--parts copy", "", true},
     Part{"all_reduce", "2, 4 and 8 ranks, 8 bytes to 256 MiB, beside the copies", "gpu_perf", "--parts all_reduce", "",
          true},
+    Part{"executors", "the executor beside kernels written by hand, one tile to 256 MiB", "gpu_perf",
+         "--parts executors", "", true},
     Part{"graph", "a graph of 100 small all_reduces, and of nothing", "gpu_perf", "--parts graph", "", true},
     Part{"bits", "results are the CPU's, bit for bit", "gpu_perf", "--parts bits", "", true},
     Part{"mixed", "10,000 collectives on 8 ranks, in 4 streams each", "gpu_perf", "--parts mixed", "", true},

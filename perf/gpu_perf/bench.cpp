@@ -1,9 +1,12 @@
 // Ranks as threads, with streams of one device.
 #include "perf/gpu_perf/bench.hpp"
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <thread>
+
+#include "perf/common/streamed.hpp"
 
 namespace wreath::perf {
 
@@ -31,8 +34,7 @@ Call OnStream::call(Collective collective, DataType dtype, std::size_t count) co
   return call;
 }
 
-Result<std::vector<Communicator>> make_ranks(const GpuSetup& setup, int ranks) {
-  CommunicatorOptions options;
+Result<std::vector<Communicator>> make_ranks(const GpuSetup& setup, int ranks, CommunicatorOptions options) {
   options.device = setup.device->name();
   return Communicator::create_local(ranks, options);
 }
@@ -53,6 +55,30 @@ Status on_ranks(std::vector<Communicator>& ranks, const RankBody& body) {
     }
   }
   return first ? Status(*first) : Status();
+}
+
+Result<double> call_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const CallShape& shape) {
+  std::atomic<std::int64_t> slowest = 0;
+  const Status done = on_ranks(ranks, [&](Communicator& communicator) -> Status {
+    const auto own = OnStream::make(setup, shape.input_bytes, shape.output_bytes);
+    if (!own) return own.error();
+    const Call call = own->call(shape.collective, DataType::Float32, shape.count);
+    const auto calls = [&](int times) -> Status {
+      for (int i = 0; i < times; ++i) WREATH_TRY(communicator.start(call));
+      return {};
+    };
+    WREATH_TRY(calls(2));
+    WREATH_TRY(own->stream->synchronize());
+    WREATH_TRY(communicator.barrier());
+    const auto taken = time_on(*own->stream, [&] { return calls(setup.iterations); });
+    if (!taken) return taken.error();
+    std::int64_t most = slowest;
+    while (*taken > most && !slowest.compare_exchange_weak(most, *taken)) {
+    }
+    return {};
+  });
+  if (!done) return done.error();
+  return static_cast<double>(slowest) / setup.iterations;
 }
 
 }  // namespace wreath::perf

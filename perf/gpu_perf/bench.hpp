@@ -33,14 +33,25 @@ struct OnStream {
   std::unique_ptr<Stream> stream;  // ends first: it may hold work on them
 };
 
-// As many communicators of this process, on the setup's device.
-Result<std::vector<Communicator>> make_ranks(const GpuSetup& setup, int ranks);
+// As many communicators of this process, on the setup's device, with the other options as given.
+Result<std::vector<Communicator>> make_ranks(const GpuSetup& setup, int ranks, CommunicatorOptions options = {});
 
 using RankBody = std::function<Status(Communicator&)>;
 
 // Runs `body` on a thread for each rank; the first error. A rank that fails aborts its communicator, so that no other
 // waits for it.
 Status on_ranks(std::vector<Communicator>& ranks, const RankBody& body);
+
+// A call on float32 elements; `count` as in Call.
+struct CallShape {
+  Collective collective;
+  std::size_t count;
+  std::size_t input_bytes;
+  std::size_t output_bytes;
+};
+
+// Of one such call of `ranks`, the slowest rank's average of setup.iterations, by events in its stream.
+Result<double> call_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const CallShape& shape);
 
 // What a part measured or proved. Wrong: the results were not right, and why was printed.
 struct PartReport {
@@ -52,6 +63,8 @@ struct PartReport {
 Result<PartReport> measure_copies(const GpuSetup& setup);
 // all_reduce by ranks and sizes, beside the copies of the same bytes that two_shot moves.
 Result<PartReport> measure_all_reduce(const GpuSetup& setup);
+// The same schedules by their steps and by the kernels written by hand, in turns, at one tile and at the largest sizes.
+Result<PartReport> measure_executors(const GpuSetup& setup);
 // A graph of 100 small all_reduces, a branch for each rank, and one of as many branches with next to nothing.
 Result<PartReport> measure_graph(const GpuSetup& setup);
 // Sums on the device against sums of the same inputs on the CPU.

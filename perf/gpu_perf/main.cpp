@@ -23,8 +23,11 @@ struct GpuPart {
   std::string_view name;
   Result<PartReport> (*run)(const GpuSetup&);
 };
-constexpr std::array kParts{GpuPart{"copy", measure_copies}, GpuPart{"all_reduce", measure_all_reduce},
-                            GpuPart{"graph", measure_graph}, GpuPart{"bits", prove_bits},
+constexpr std::array kParts{GpuPart{"copy", measure_copies},
+                            GpuPart{"all_reduce", measure_all_reduce},
+                            GpuPart{"executors", measure_executors},
+                            GpuPart{"graph", measure_graph},
+                            GpuPart{"bits", prove_bits},
                             GpuPart{"mixed", prove_mixed}};
 
 struct Options {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 
 #include "perf/common/streamed.hpp"
 #include "perf/gpu_perf/bench.hpp"
@@ -39,30 +38,7 @@ Result<double> copy_ns(const GpuSetup& setup, std::size_t bytes) {
   return static_cast<double>(*taken) / setup.iterations;
 }
 
-// Of one call, the slowest rank's average.
-Result<double> all_reduce_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, std::size_t bytes) {
-  std::atomic<std::int64_t> slowest = 0;
-  const Status done = on_ranks(ranks, [&](Communicator& communicator) -> Status {
-    const auto own = OnStream::make(setup, bytes, bytes);
-    if (!own) return own.error();
-    const Call call = own->call(Collective::AllReduce, DataType::Float32, bytes / sizeof(float));
-    const auto calls = [&](int times) -> Status {
-      for (int i = 0; i < times; ++i) WREATH_TRY(communicator.start(call));
-      return {};
-    };
-    WREATH_TRY(calls(2));
-    WREATH_TRY(own->stream->synchronize());
-    WREATH_TRY(communicator.barrier());
-    const auto taken = time_on(*own->stream, [&] { return calls(setup.iterations); });
-    if (!taken) return taken.error();
-    std::int64_t most = slowest;
-    while (*taken > most && !slowest.compare_exchange_weak(most, *taken)) {
-    }
-    return {};
-  });
-  if (!done) return done.error();
-  return static_cast<double>(slowest) / setup.iterations;
-}
+CallShape all_reduce_of(std::size_t bytes) { return {Collective::AllReduce, bytes / sizeof(float), bytes, bytes}; }
 
 // `origin` captures `branch(i)` for each of `branches`, which fork from it and join it.
 Result<std::unique_ptr<Graph>> capture(Stream& origin, std::vector<OnStream>& branches,
@@ -141,7 +117,7 @@ Result<PartReport> measure_all_reduce(const GpuSetup& setup) {
     auto ranks = make_ranks(setup, n);
     if (!ranks) return ranks.error();
     for (const std::size_t bytes : sizes_to(setup.most_bytes)) {
-      const auto ns = all_reduce_ns(setup, *ranks, bytes);
+      const auto ns = call_ns(setup, *ranks, all_reduce_of(bytes));
       if (!ns) return ns.error();
       const double moved = gb_per_s(2.0 * n * static_cast<double>(bytes), *ns);
       fmt::print("all_reduce  {:>10}  {:>10.2f} us  {:>8.2f} GB/s  {:>5.1f}% of the copies, {} ranks\n",

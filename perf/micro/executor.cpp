@@ -1,11 +1,11 @@
-// The executor beside loops written by hand (kernels/cpu/straight): the same algorithms of two ranks over the same
+// The executor beside loops written by hand (kernels/straight): the same algorithms of two ranks over the same
 // FIFOs with the same kernels, a thread each on a core of its own. The difference is the price of schedules as data.
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/straight/straight.hpp"
 #include "kernels/kernels.hpp"
+#include "kernels/straight/straight.hpp"
 #include "perf/limits/machine.hpp"
 #include "perf/limits/team.hpp"
 #include "perf/micro/buffers.hpp"

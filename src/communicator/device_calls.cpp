@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/straight/straight.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/check_call.hpp"
@@ -135,6 +136,7 @@ Status Engine::start_lanes(Operation& operation, Launch& launch) {
   flying_ = operation.memory.by_blocks ? grids_.at(operation.memory.device).get() : nullptr;
   if (flying_ == nullptr) {
     if (!operation.own && operation.memory.on_device) WREATH_TRY(stage(launch));
+    lanes_.set_straight({straight_loop(launch.straight.row), launch.straight.ranks, launch.straight.me});
     lanes_.start(*launch.plan, launch.state, processor, launch.resident);
     return {};
   }
@@ -144,7 +146,6 @@ Status Engine::start_lanes(Operation& operation, Launch& launch) {
       if (data != nullptr) data = operation.memory.device->address_in_kernels(data);
     }
   }
-  lanes_.set_straight({});
   lanes_.start(*launch.plan, launch.state, processor);
   return flying_->start(lanes_, launch);
 }

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "kernels/cpu/straight/straight.hpp"
+#include "kernels/straight/straight.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
@@ -97,10 +97,9 @@ Result<Launch> Engine::launch_of(Operation& operation) {
                            operation.choice.tile_bytes, operation.choice.algorithm->name, kTooManyTiles - 1)};
 }
 
-// Null: by steps.
-StraightLoop Engine::loop_of(Collective collective, const Choice& choice) const {
-  if (!straight_ || choice.small) return nullptr;
-  return find_straight(collective, choice.algorithm == nullptr ? "" : choice.algorithm->name);
+StraightRow Engine::loop_of(Collective collective, const Choice& choice) const {
+  if (!straight_ || choice.small) return StraightRow::None;
+  return straight_row(collective, choice.algorithm == nullptr ? "" : choice.algorithm->name);
 }
 
 Status Engine::start_small(const Operation& operation) {
@@ -126,11 +125,11 @@ Result<bool> Engine::start_operation(Operation& operation) {
   auto launch = launch_of(operation);
   if (!launch) return launch.error();
   const Collective collective = operation.own ? Collective::Exchange : operation.call.collective;
+  launch->straight = {loop_of(collective, operation.choice), ranks(), rank()};
   launch->state.single_copy_bytes = single_copy_.message_bytes({collective, launch->bytes, launch->sends_only});
   if (!operation.own && !plans_->enter(*launch->plan)) return false;
   operation.started = true;
   if (trace_ != nullptr) trace_->begin_call(recorder_.find(operation.record).value_or(CallRecord{}), now_ns());
-  lanes_.set_straight({loop_of(collective, operation.choice), ranks(), rank()});
   WREATH_TRY(start_lanes(operation, *launch));
   WREATH_TRY(links_->announce(*control_));
   recorder_.running(operation.record);

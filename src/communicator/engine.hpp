@@ -181,7 +181,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Advance spin_small();
   std::uint64_t run_pair(Exchange& exchange);
   Result<Launch> launch_of(Operation& operation);
-  StraightLoop loop_of(Collective collective, const Choice& choice) const;
+  StraightRow loop_of(Collective collective, const Choice& choice) const;
   Launch bind(const Operation& operation, Plan& plan);
   void measure_buffers(Launch& launch, const Call& call, std::uint32_t parts);
   Advance advance(Operation& operation);

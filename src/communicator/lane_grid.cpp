@@ -91,9 +91,11 @@ Result<std::unique_ptr<LaneGrid>> LaneGrid::create(LibraryDevice& device, std::s
                                                    std::function<void()> ring) {
   std::unique_ptr<LaneGrid> grid(new LaneGrid(device, slot_bytes, std::move(ring)));
   grid->threads_ = &device == &host_device() ? kHostThreads : kBlockThreads;
-  auto capacity = device.resident_blocks(run_lanes_kernel(), grid->threads_);
-  if (!capacity) return capacity.error();
-  grid->capacity_ = *capacity;
+  for (const Kernel* kernel : {&run_lanes_kernel(), &run_straight_kernel()}) {
+    auto capacity = device.resident_blocks(*kernel, grid->threads_);
+    if (!capacity) return capacity.error();
+    grid->capacity_ = kernel == &run_lanes_kernel() ? *capacity : std::min(grid->capacity_, *capacity);
+  }
   auto stream = device.make_stream();
   if (!stream) return stream.error();
   grid->stream_ = *std::move(stream);
@@ -144,6 +146,7 @@ Status LaneGrid::start(LaneScheduler& lanes, const Launch& launch) {
   launch_ = launch;
   run_.arithmetic = launch.arithmetic;
   run_.operation = lanes.state();
+  run_.straight = launch.straight;
   run_.operation.device = number_of(device_);
   run_.operation.single_copy_bytes = launch.sends_only ? 0 : kReferenceBytes;
   moved_in_flight_ = true;
@@ -314,6 +317,10 @@ Result<Advance> LaneGrid::run() {
   return take_off();
 }
 
+const Kernel& LaneGrid::kernel() const {
+  return run_.straight.row == StraightRow::None ? run_lanes_kernel() : run_straight_kernel();
+}
+
 // Advanced: launched.
 Result<Advance> LaneGrid::take_off() {
   const std::span<const std::uint16_t> waiting = lanes_->running();
@@ -336,7 +343,7 @@ Result<Advance> LaneGrid::take_off() {
   run_.blocks = static_cast<std::uint32_t>(blocks);
   run_.stall_ns = ledger_.crowded() ? kCrowdedTurnNs : kTurnNs;
   WREATH_TRY(bring(parts_.own, parts_.end));
-  WREATH_TRY(device_.launch(*stream_, run_lanes_kernel(), {blocks, threads_, &run_, sizeof run_}));
+  WREATH_TRY(device_.launch(*stream_, kernel(), {blocks, threads_, &run_, sizeof run_}));
   WREATH_TRY(fetch(parts_.own, parts_.constant));
   ended_ = flight->ended();
   const Status last = stream_->run([flight = std::move(flight)] { return Status(); });

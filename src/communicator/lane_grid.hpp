@@ -70,6 +70,7 @@ class LaneGrid {
     const auto offset = reinterpret_cast<const std::byte*>(at) - image_.data();
     return reinterpret_cast<T*>(device_.address_in_kernels(in_device_.data()) + offset);
   }
+  const Kernel& kernel() const;
   Status bring(std::size_t from, std::size_t to);
   Status fetch(std::size_t from, std::size_t to);
   Status make_image();

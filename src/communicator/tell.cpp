@@ -23,7 +23,7 @@ void Engine::tell_start(int ranks_of_host) const {
 }
 
 std::string Engine::plan_text(const Query& query, const Choice& choice) const {
-  return describe(choice) + (loop_of(query.collective, choice) == nullptr ? "" : " executor=straight");
+  return describe(choice) + (loop_of(query.collective, choice) == StraightRow::None ? "" : " executor=straight");
 }
 
 // Each choice once: calls of different sizes take turns in many programs.

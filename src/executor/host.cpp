@@ -76,6 +76,7 @@ LaneState begin_lane(const Plan& plan, const OperationState& state, std::size_t 
   lane.first = lane.step = lowered.first_step;
   lane.end = lowered.first_step + lowered.step_count;
   lane.data_lane = lowered.data_lane;
+  lane.number = lowered.number;
   lane.local = lowered.local;
   lane.done = lowered.step_count == 0 || state.geometry.tiles == 0;
   return lane;
@@ -117,7 +118,7 @@ void LaneScheduler::end_lane(std::size_t place) {
 
 Advance LaneScheduler::advance(LaneState& lane) {
   if (straight_.loop != nullptr) {
-    return straight_.loop({state_, lane, processor_, trace_, number(lane), straight_.ranks, straight_.me});
+    return straight_.loop({state_, lane, processor_, trace_, straight_.ranks, straight_.me});
   }
   return trace_ == nullptr ? try_step(state_, lane, processor_) : advance_traced(lane);
 }
@@ -126,7 +127,7 @@ Advance LaneScheduler::advance_traced(LaneState& lane) {
   StepEvent event{};
   event.step = lane.step - lane.first;
   event.tile = lane.tile;
-  event.lane = number(lane);
+  event.lane = lane.number;
   event.op = state_.steps[lane.step].op;
   const bool empty = StepRunner<HostProcessor>(state_, lane, processor_).elements() == 0;
   event.begin_ns = now_ns();

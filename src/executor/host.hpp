@@ -19,6 +19,7 @@ namespace wreath {
 struct HostProcessor {
   static constexpr std::size_t kBlockBytes = 8192;  // stays in L1 between two kernels
   static constexpr bool kStreams = true;
+  static constexpr bool kTraces = true;
   static constexpr bool kCombinesInSlots = false;  // it would fetch the lines that the slot's reader holds
   static constexpr std::size_t kPulledBytes = 1U << 20;
   static constexpr std::size_t kPulledBlockBytes = 128U << 10;  // stays in L2 until it is combined
@@ -137,7 +138,6 @@ class LaneScheduler {
   bool advance_local();
   Advance advance(LaneState& lane);
   Advance advance_traced(LaneState& lane);
-  std::uint16_t number(const LaneState& lane) const { return plan_->lowered.lanes[lane.index].number; }
   bool drained() const;
 
   Plan* plan_ = nullptr;

@@ -1,5 +1,5 @@
 // What a lane does with messages, whoever decides which and when: the part of the executor that steps (try_step.hpp)
-// and loops written by hand (kernels/cpu/straight) share. Nothing here waits. The Processor moves the bytes:
+// and loops written by hand (kernels/straight) share. Nothing here waits. The Processor moves the bytes:
 //   void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k, Operands operands,
 //                std::size_t elements)                                                      see Arithmetic
 //   void copy(std::byte* target, const std::byte* source, std::size_t bytes)
@@ -9,6 +9,7 @@
 //   kStreams          whether it has stream(), which copies past the caches: of OperationState::streams_output
 //   kBlockBytes       where a target and a slot are written, they are in blocks of so many bytes, which stay near
 //   kCombinesInSlots  a combination straight into a slot costs no more than filling it afterwards
+//   kTraces           whether loops written by hand keep what they do, where there is a trace
 //   kPulledBytes      0: all messages are where they are read. Else, of memory at `pulled`: messages
 //                     that are combined are read there first, in blocks of at most kPulledBlockBytes
 //   std::byte* pulled

@@ -27,6 +27,7 @@ struct LaneState {
   std::uint64_t elements = kNotBegun;  // of the present step in this tile, all chunks together
   std::uint16_t index = 0;             // among the rank's lanes: whose places in Scratch and Partial are its own
   std::uint16_t data_lane = 0;
+  std::uint16_t number = 0;   // that its messages carry
   std::uint16_t arrived = 0;  // messages of the present step that are known to be here
   bool received = false;      // the receiving half of a fused step is done
   bool referenced = false;    // sent user memory by reference: end only when it was read

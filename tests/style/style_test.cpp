@@ -29,7 +29,7 @@ const std::vector<Layer>& layers() {
        {"wreath/", "transports/transports.hpp", "src/base/", "src/fifo/", "src/device/library_device.hpp"}},
       {"transports/registry.cpp", {"wreath/", "transports/"}},
       {"kernels/", {"wreath/", "kernels/", "src/base/"}},
-      {"kernels/cpu/straight/", {"wreath/", "kernels/", "src/executor/", "src/fifo/", "src/schedule/", "src/base/"}},
+      {"kernels/straight/", {"wreath/", "kernels/", "src/executor/", "src/fifo/", "src/schedule/", "src/base/"}},
       {"kernels/cuda/", {"wreath/", "kernels/", "src/executor/", "src/fifo/", "src/schedule/", "src/base/"}},
       {"kernels/block/",
        {"wreath/", "kernels/", "src/executor/", "src/fifo/", "src/schedule/", "src/base/", "src/device/kernel.hpp",
@@ -44,7 +44,7 @@ const std::vector<Layer>& layers() {
       {"src/topology/", {"wreath/", "src/base/", "src/topology/"}},
       {"src/tuner/", {"wreath/", "src/base/", "src/schedule/"}},
       {"src/executor/", {"wreath/", "src/base/", "src/fifo/", "src/schedule/", "kernels/kernels.hpp"}},
-      {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp", "kernels/cpu/straight/", "kernels/block/"}},
+      {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp", "kernels/straight/", "kernels/block/"}},
       {"bindings/", {"wreath/"}},
       {"bindings/c/", {"wreath/", "bindings/c/"}},
       // NCCL's variables stand in the library's own table of settings.

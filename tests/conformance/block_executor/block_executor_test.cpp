@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "kernels/straight/straight.hpp"
 #include "tests/unit/executor/grids.hpp"
 #include "tests/unit/executor/world.hpp"
 
@@ -16,12 +17,15 @@ struct Waits {
   std::uint64_t stall_ns = 0;
 };
 
-// Starts the grids of the first `ranks` ranks, each in a stream of its own, and waits for their ends.
-std::vector<RankGrid> run_grids(World& world, const std::vector<RankCall>& calls, int threads, const Waits& waits) {
+// Starts the grids of the first ranks, each in a stream of its own, and waits for their ends. By their steps, or by
+// `loop`.
+std::vector<RankGrid> run_grids(World& world, const std::vector<RankCall>& calls, int threads, const Waits& waits,
+                                StraightRow loop = StraightRow::None) {
   std::vector<RankGrid> grids(calls.size());
   for (std::size_t rank = 0; rank < calls.size(); ++rank) {
     grids[rank].stream = host_device().make_stream().value();
     grids[rank].run.stop = waits.stop;
+    grids[rank].run.straight = {loop, world.ranks(), static_cast<Rank>(rank)};
     grids[rank].run.stall_ns = waits.stall_ns;
     launch(grids[rank], world.plan(rank), calls[rank], threads);
   }
@@ -29,23 +33,47 @@ std::vector<RankGrid> run_grids(World& world, const std::vector<RankCall>& calls
   return grids;
 }
 
-// A row, and where its FIFOs lie: in memory of the host, or, linked by cuda_ipc, of the device.
-using Row = std::tuple<Algorithm, FifoMemory>;
+// By what lanes are advanced.
+enum class By : std::uint8_t { Steps, Loop };
+
+// A row, where its FIFOs lie (in memory of the host, or, linked by cuda_ipc, of the device), and what runs it.
+using Row = std::tuple<Algorithm, FifoMemory, By>;
+
+StraightRow loop_of(const Row& row) {
+  const auto& [algorithm, fifos, by] = row;
+  return by == By::Steps ? StraightRow::None : straight_row(algorithm.collective, algorithm.name);
+}
+
+std::vector<Algorithm> rows_with_loops() {
+  std::vector<Algorithm> rows;
+  for (const Algorithm& row : algorithms()) {
+    if ((row.traits & kWrittenByHand) != 0) rows.push_back(row);
+  }
+  return rows;
+}
+
 class Blocks : public testing::TestWithParam<Row> {};
 
 std::string name_of(const testing::TestParamInfo<Row>& info) {
-  const auto& [algorithm, fifos] = info.param;
+  const auto& [algorithm, fifos, by] = info.param;
   return std::string(name(algorithm.collective)) + "_" + std::string(algorithm.name) +
-         (fifos == FifoMemory::Device ? "_cuda_ipc" : "");
+         (fifos == FifoMemory::Device ? "_cuda_ipc" : "") + (by == By::Loop ? "_straight" : "");
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Blocks,
                          testing::Combine(testing::ValuesIn(algorithms()),
-                                          testing::Values(FifoMemory::Host, FifoMemory::Device)),
+                                          testing::Values(FifoMemory::Host, FifoMemory::Device),
+                                          testing::Values(By::Steps)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(RowsWithLoops, Blocks,
+                         testing::Combine(testing::ValuesIn(rows_with_loops()),
+                                          testing::Values(FifoMemory::Host, FifoMemory::Device),
+                                          testing::Values(By::Loop)),
                          name_of);
 
 // Two operations back to back over FIFOs of two slots.
 TEST_P(Blocks, DoWhatTheCollectivePromises) {
-  const auto& [algorithm, fifos] = GetParam();
+  const auto& [algorithm, fifos, by] = GetParam();
+  ASSERT_EQ(loop_of(GetParam()) == StraightRow::None, by == By::Steps);
   LibraryDevice* const device = fifos == FifoMemory::Device ? &host() : nullptr;
   std::mt19937_64 random(21);
   const std::uint32_t stop = 0;
@@ -57,7 +85,8 @@ TEST_P(Blocks, DoWhatTheCollectivePromises) {
       World world(programs, {.slots = 2, .first_sequence = 0xFFFFFFFDU, .device = device});
       for (const int threads : {3, 1}) {
         Job job(algorithm, problem, programs[0], shape, random);
-        ASSERT_EQ(unfinished(run_grids(world, job.calls(), threads, {&stop})), "") << ranks << " ranks";
+        ASSERT_EQ(unfinished(run_grids(world, job.calls(), threads, {&stop}, loop_of(GetParam()))), "")
+            << ranks << " ranks";
         ASSERT_EQ(job.wrong(), "") << ranks << " ranks, " << threads << " threads, " << name(shape.dtype);
       }
     }
@@ -65,7 +94,8 @@ TEST_P(Blocks, DoWhatTheCollectivePromises) {
 }
 
 // Grids of one rank after the other, none of which waits, until all are done.
-std::vector<RankGrid> run_grids_in_turns(World& world, const std::vector<RankCall>& calls, int threads) {
+std::vector<RankGrid> run_grids_in_turns(World& world, const std::vector<RankCall>& calls, int threads,
+                                         StraightRow loop) {
   static constexpr std::uint32_t kStop = 0;
   constexpr int kMostRounds = 10'000;
   std::vector<RankGrid> grids(calls.size());
@@ -76,6 +106,7 @@ std::vector<RankGrid> run_grids_in_turns(World& world, const std::vector<RankCal
         grid.stream = host_device().make_stream().value();
         grid.run.stop = &kStop;
         grid.run.look_limit = 1;
+        grid.run.straight = {loop, world.ranks(), static_cast<Rank>(rank)};
         launch(grid, world.plan(rank), calls[rank], threads);
       } else {
         launch_lanes(grid, threads);
@@ -88,7 +119,8 @@ std::vector<RankGrid> run_grids_in_turns(World& world, const std::vector<RankCal
 
 // As ranks do that share a device in turns.
 TEST_P(Blocks, GoOnWhereAnEarlierGridStopped) {
-  const auto& [algorithm, fifos] = GetParam();
+  const auto& [algorithm, fifos, by] = GetParam();
+  ASSERT_EQ(loop_of(GetParam()) == StraightRow::None, by == By::Steps);
   LibraryDevice* const device = fifos == FifoMemory::Device ? &host() : nullptr;
   std::mt19937_64 random(24);
   const int ranks = 3;
@@ -98,7 +130,7 @@ TEST_P(Blocks, GoOnWhereAnEarlierGridStopped) {
     const std::vector<Lowered> programs = lower_ranks(algorithm, problem, 2);
     World world(programs, {.slots = 2, .first_sequence = 0xFFFFFFFDU, .device = device});
     Job job(algorithm, problem, programs[0], shape, random);
-    ASSERT_EQ(unfinished(run_grids_in_turns(world, job.calls(), 2)), "");
+    ASSERT_EQ(unfinished(run_grids_in_turns(world, job.calls(), 2, loop_of(GetParam()))), "");
     ASSERT_EQ(job.wrong(), "") << name(shape.dtype);
   }
 }

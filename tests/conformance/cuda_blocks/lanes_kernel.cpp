@@ -58,6 +58,7 @@ void look(const LaneRun& run, unsigned blocks) {
   const OperationState& operation = run.operation;
   const std::lock_guard lock(seen().mutex);
   ++seen().of.grids;
+  seen().of.straight_grids += run.straight.row == StraightRow::None ? 0 : 1;
   seen().of.waiting_grids += run.look_limit == 0 ? 1 : 0;
   seen().of.blocks = std::max(seen().of.blocks, blocks);
   for (std::byte* const buffer : operation.buffers) expect(buffer, Reads, "a buffer");
@@ -78,6 +79,10 @@ void look(const LaneRun& run, unsigned blocks) {
   }
 }
 
+const Kernel& kernel_of(const LaneRun& run) {
+  return run.straight.row == StraightRow::None ? run_lanes_kernel() : run_straight_kernel();
+}
+
 void run_grid(unsigned blocks, unsigned, void** parameters) {
   const auto& run = *static_cast<const LaneRun*>(parameters[0]);
   look(run, blocks);
@@ -88,7 +93,7 @@ void run_grid(unsigned blocks, unsigned, void** parameters) {
     for (unsigned i = 0; i < blocks * kThreads; ++i) {
       threads.emplace_back([&, i] {
         HostBlock block(*shared[i / kThreads], i / kThreads, i % kThreads, kThreads);
-        run_lanes_kernel().host(block, &run);
+        kernel_of(run).host(block, &run);
       });
     }
   }
@@ -102,7 +107,9 @@ bool install_lanes_kernel() {
   static_cast<void>(cuda_devices());
   seen().fake = FakeCuda::find();
   if (!seen().fake) return false;
-  seen().fake.set_kernel(run_lanes_kernel().name, &run_grid, sizeof(LaneRun));
+  for (const Kernel* kernel : {&run_lanes_kernel(), &run_straight_kernel()}) {
+    seen().fake.set_kernel(kernel->name, &run_grid, sizeof(LaneRun));
+  }
   return true;
 }
 

@@ -48,6 +48,7 @@ TEST_P(ByCudasBlocks, RightResultsInMemoryThatTheyReach) {
   }
   const LanesSeen seen = take_lanes_seen();
   EXPECT_GT(seen.grids, 0);
+  EXPECT_EQ(seen.straight_grids, GetParam().straight ? seen.grids : 0);
   EXPECT_EQ(seen.unreachable, std::vector<std::string>());
 }
 
@@ -95,7 +96,7 @@ std::vector<Way> ways() {
   std::vector<Way> ways;
   for (const Way& way : all_ways()) {
     const bool barrier = way.algorithm == "dissemination";
-    if (!way.straight && !way.algorithm.empty() && !barrier) ways.push_back(way);
+    if (!way.algorithm.empty() && !barrier) ways.push_back(way);
   }
   return ways;
 }

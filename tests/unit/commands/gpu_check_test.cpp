@@ -145,7 +145,8 @@ TEST(GpuPerf, RunsAllItsPartsOnTheHostDevice) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
   const nlohmann::json json = json_in(file);
   ASSERT_FALSE(json.is_discarded());
-  for (const char* part : {"copy", "all_reduce", "graph", "bits"}) EXPECT_FALSE(json[part].empty()) << part;
+  for (const char* part : {"copy", "all_reduce", "executors", "graph", "bits"})
+    EXPECT_FALSE(json[part].empty()) << part;
   EXPECT_EQ(json["mixed"]["wrong"], 0);
   EXPECT_EQ(json["mixed"]["calls"], 100);
 }

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/cpu/straight/straight.hpp"
+#include "kernels/straight/straight.hpp"
 #include "src/communicator/exchange_log.hpp"
 #include "src/executor/linked_ranks.hpp"
 #include "tests/support/lane_trace.hpp"

@@ -26,7 +26,11 @@ inline LibraryDevice& host() { return static_cast<LibraryDevice&>(host_device())
 inline void launch_lanes(RankGrid& grid, int threads) {
   const int blocks = static_cast<int>(grid.lanes.size());
   if (blocks == 0) return;
-  host().launch(*grid.stream, run_lanes_kernel(), {blocks, threads, &grid.run, sizeof grid.run}).value();
+  const bool steps = grid.run.straight.row == StraightRow::None;
+  host()
+      .launch(*grid.stream, steps ? run_lanes_kernel() : run_straight_kernel(),
+              {blocks, threads, &grid.run, sizeof grid.run})
+      .value();
 }
 
 inline void launch(RankGrid& grid, Plan& plan, const RankCall& call, int threads) {

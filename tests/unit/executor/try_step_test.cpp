@@ -1,7 +1,7 @@
 // The real executor in one thread: every algorithm in random turns, against what its collective promises.
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/straight/straight.hpp"
+#include "kernels/straight/straight.hpp"
 #include "src/schedule/lower.hpp"
 #include "tests/support/lane_trace.hpp"
 #include "tests/unit/executor/counting_kernels.hpp"

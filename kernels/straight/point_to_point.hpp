@@ -1,12 +1,15 @@
 // Sends and receives by hand: a lane has the messages to or from one peer, one after the other. Which those are is what
 // its steps say, for no algorithm does.
-#include "kernels/cpu/straight/loops.hpp"
-#include "kernels/cpu/straight/primitives.hpp"
+#pragma once
+
+#include "kernels/straight/strand.hpp"
 
 namespace wreath {
 
-Advance straight_point_to_point(const StraightTurn& turn) {
-  Strand lane(turn);
+template <typename Processor>
+WREATH_HOST_DEVICE inline Advance straight_point_to_point(const StraightTurn<Processor>& turn) {
+  using Words = Strand<Processor>;
+  Words lane(turn);
   const Step& message = turn.operation.steps[turn.lane.step];
   const Geometry& geometry = turn.operation.geometry;
   const std::uint32_t sent = message.source_part;
@@ -14,15 +17,15 @@ Advance straight_point_to_point(const StraightTurn& turn) {
   switch (message.op) {
     case StepOp::Send:
       return lane.tile_of_message(geometry.input.part(sent).count, [&] {
-        return lane.send({message.out_first, 1}, Strand::input(sent));
+        return lane.send({message.out_first, 1}, Words::input(sent));
       });
     case StepOp::Recv:
       return lane.tile_of_message(geometry.output.part(received).count, [&] {
-        return lane.recv({message.in_first, 1}, Strand::output(received));
+        return lane.recv({message.in_first, 1}, Words::output(received));
       });
     default:  // what the rank sends itself
       return lane.tile_of_message(geometry.input.part(sent).count,
-                                  [&] { return lane.copy(Strand::input(sent), Strand::output(received)); });
+                                  [&] { return lane.copy(Words::input(sent), Words::output(received)); });
   }
 }
 
