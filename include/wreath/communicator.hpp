@@ -29,8 +29,8 @@ struct Timeouts {
 inline constexpr std::size_t kAutomaticBytes = ~std::size_t{0};
 
 // Everything has a working default. Fields that shape schedules (algorithm, executor, lanes, tile_bytes,
-// reproducible, tuning, slot_count, buffer_bytes, first_sequence) must be equal on all ranks: rank 0's are broadcast at
-// start and win; of a tuning that is what it chooses, so that no other rank needs the file.
+// reproducible, tuning, slot_count, buffer_bytes, low_latency_bytes, first_sequence) must be equal on all ranks: rank
+// 0's are broadcast at start and win; of a tuning that is what it chooses, so that no other rank needs the file.
 struct CommunicatorOptions {
   std::vector<std::string> transports;              // allowed names; empty: all of this build
   std::string algorithm;                            // a registry name; empty: the tuner chooses
@@ -43,8 +43,12 @@ struct CommunicatorOptions {
   std::size_t buffer_bytes = 0;                     // memory for slots, per process; 0: WREATH_BUFFER_BYTES
   std::size_t single_copy_bytes = kAutomaticBytes;  // peers of the host read messages of so many bytes out of this
                                                     // process, copying once, where the kernel lets them; 0: none
-  int exchange_rounds = 0;                          // of a group's sends and receives, rounds that run at once; 0: all
-  std::uint32_t first_sequence = 0;                 // for tests of the wrap at 2^32
+  // All_reduces of up to so many bytes, 1 MiB at most, are kernels of their own in their streams, by the protocol LL,
+  // where all ranks have devices that reach each other's memory (docs/gpu.md); 0: WREATH_LOW_LATENCY_BYTES, which is 0:
+  // none.
+  std::size_t low_latency_bytes = 0;
+  int exchange_rounds = 0;           // of a group's sends and receives, rounds that run at once; 0: all
+  std::uint32_t first_sequence = 0;  // for tests of the wrap at 2^32
   std::string faults;  // for tests: what goes wrong on links, "delay=0.1,close=0.001,seed=7"; see WREATH_FAULTS
   std::string trace;   // a folder: every rank leaves there what its lanes did (`wreath trace`); empty: WREATH_TRACE
   // A file of `wreath tune` (tuning.hpp), which rank 0 reads; "none": only the library's own rules. Empty:

@@ -16,11 +16,23 @@
 
 namespace wreath {
 
-enum class LowLatencyOutcome : std::uint32_t {
-  Done = 1,
-  GaveUp = 2,  // *stop was not zero, or nothing came for stall_ns
-  Differs = 3  // a peer made another call: one of another signature
+enum class LowLatencyOutcome : std::uint8_t {
+  Done,
+  GaveUp,  // *stop was not zero, or nothing came for stall_ns
+  Differs  // a peer made another call: one of another signature
 };
+
+// How a block ended, and the peer it was waiting for or that differs; 0: it is done.
+struct LowLatencyEnd {
+  LowLatencyOutcome outcome;
+  std::uint32_t rank;
+};
+WREATH_HOST_DEVICE constexpr std::uint32_t word_of(LowLatencyEnd end) {
+  return static_cast<std::uint32_t>(end.outcome) | end.rank << 8U;
+}
+WREATH_HOST_DEVICE constexpr LowLatencyEnd low_latency_end(std::uint32_t word) {
+  return {static_cast<LowLatencyOutcome>(word & 0xFFU), word >> 8U};
+}
 
 // One call of one rank, for low_latency_blocks() blocks. All pointers are reachable from the device; input and output
 // are aligned to elements, and may be equal, nothing else overlaps. Sums are those of the canonical tree over all
@@ -33,7 +45,7 @@ struct LowLatencyRun {
   std::uint64_t elements;
   std::byte* own;                 // this rank's area
   const std::byte* const* areas;  // by rank, as this one maps them; its own is not read
-  LowLatencyOutcome* outcomes;    // by block, written at its end
+  std::uint32_t* ends;            // by block: word_of() its end, written by those that are not done
   const std::uint32_t* stop;
   std::uint64_t stall_ns;   // 0: never
   std::uint32_t signature;  // of the call
@@ -43,8 +55,8 @@ struct LowLatencyRun {
 
 // What the threads of a block share.
 struct LowLatencyShared {
-  std::uint32_t call;     // the block's number of this call
-  std::uint32_t outcome;  // not zero: some thread ended the call early
+  std::uint32_t call;  // the block's number of this call
+  std::uint32_t end;   // not zero: some thread ended the call early
 };
 
 // One thread's view of a call. T: the elements in memory. M: as they travel to be summed, T, or of premultiplied sums
@@ -70,7 +82,7 @@ class LowLatencyThread {
     std::uint32_t& counter = *reinterpret_cast<std::uint32_t*>(run_.own + block_.block() * Layout::kBlockBytes);
     if (block_.thread() == 0) {
       shared_.call = counter % kCalls;
-      shared_.outcome = 0;
+      shared_.end = 0;
     }
     block_.barrier();
     call_ = shared_.call;
@@ -87,8 +99,7 @@ class LowLatencyThread {
     block_.barrier();
     if (block_.thread() != 0) return;
     counter = (call_ + 1) % kCalls;
-    const std::uint32_t early = shared_.outcome;
-    run_.outcomes[block_.block()] = early == 0 ? LowLatencyOutcome::Done : static_cast<LowLatencyOutcome>(early);
+    if (shared_.end != 0) store_release(run_.ends[block_.block()], shared_.end);
   }
 
  private:
@@ -164,21 +175,22 @@ class LowLatencyThread {
   WREATH_HOST_DEVICE Pack<X, kN> await(std::uint32_t rank, std::size_t place, Words words) {
     constexpr bool kBoth = sizeof(Pack<X, kN>) > sizeof(std::uint32_t);
     while (!here(words.word[0]) || (kBoth && !here(words.word[1]))) {
-      if (!go_on()) break;
+      if (!go_on(rank)) break;
       words = peers_words(rank, place);
     }
     patience_.moved();
     return unpack<X>(words);
   }
 
-  WREATH_HOST_DEVICE bool go_on() {
-    if (over_ || load_relaxed(shared_.outcome) != 0) over_ = true;
-    if (!over_ && !patience_.wait()) give_up();
+  // While `rank` is waited for.
+  WREATH_HOST_DEVICE bool go_on(std::uint32_t rank) {
+    if (over_ || load_relaxed(shared_.end) != 0) over_ = true;
+    if (!over_ && !patience_.wait()) end({LowLatencyOutcome::GaveUp, rank});
     return !over_;
   }
-  WREATH_HOST_DEVICE void give_up(LowLatencyOutcome outcome = LowLatencyOutcome::GaveUp) {
+  WREATH_HOST_DEVICE void end(LowLatencyEnd early) {
     over_ = true;
-    if (load_relaxed(shared_.outcome) == 0) store_release(shared_.outcome, static_cast<std::uint32_t>(outcome));
+    if (load_relaxed(shared_.end) == 0) store_release(shared_.end, word_of(early));
   }
 
   // ---- the user's memory ----
@@ -234,10 +246,10 @@ class LowLatencyThread {
       const std::size_t place = buffer() + Layout::kHeader;
       FlaggedWord header = peers_word(r, place);
       for (; !here(header); header = peers_word(r, place)) {
-        if (!go_on()) return;
+        if (!go_on(r)) return;
       }
       patience_.moved();
-      if (data_of(header) != run_.signature) return give_up(LowLatencyOutcome::Differs);
+      if (data_of(header) != run_.signature) return end({LowLatencyOutcome::Differs, r});
     }
   }
 

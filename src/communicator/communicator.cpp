@@ -215,7 +215,7 @@ Status Work::wait(std::int64_t timeout_ms) {
   if (operation_ == nullptr) return not_made();
   if (operation_->generation != fork_generation()) return inherited();
   if (operation_->group) return operation_->group->wait(timeout_ms);
-  if (operation_->over()) return operation_->status();
+  if (operation_->over() && operation_->passed == nullptr) return operation_->status();
   return operation_->engine->wait(*operation_, timeout_ms);
 }
 

@@ -364,7 +364,7 @@ void Engine::sleep() {
 // ---- the progress thread's side ----
 
 Progress::Client::Driven Engine::drive() {
-  const bool flushing = control_->flush();
+  const bool flushing = watch_low_latency() | control_->flush();
   if (!linked_ || waiters_.load(std::memory_order_relaxed) > 0 || !try_token())
     return flushing ? Driven::Waiting : Driven::Nothing;
   const LogRank log_rank(rank());

@@ -40,7 +40,8 @@ bool all_use_gpus(const Membership& membership) {
 std::string text_of(const Operation& operation) {
   if (operation.own) return operation.own->describe();
   const Call& call = operation.call;
-  return fmt::format("{} #{}", name(call.collective, call.varying()), operation.number);
+  const std::string_view collective = name(call.collective, call.varying());
+  return operation.passed != nullptr ? std::string(collective) : fmt::format("{} #{}", collective, operation.number);
 }
 
 // Another thread drives: let it.
@@ -113,6 +114,7 @@ Status Engine::link(std::uint16_t epoch) {
              facts->crowded, all_use_gpus(membership_)};
   WREATH_TRY(check_tuning(tuning_));
   prepare_small();
+  WREATH_TRY(prepare_low_latency());
   sleeping_.resize(static_cast<std::size_t>(ranks()));
   for (const Rank peer : links_->mapped()) {
     sleeping_[static_cast<std::size_t>(peer)] = links_->link(peer)->mapped()->sleeping;
@@ -197,6 +199,7 @@ std::shared_ptr<Operation> Engine::first_queued() {
 }
 
 Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
+  if (operation.passed != nullptr) return wait_low_latency(operation, timeout_ms);
   if (operation.over()) return operation.status();
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   waiters_.fetch_add(1, std::memory_order_relaxed);
@@ -210,8 +213,12 @@ Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
   waiters_.fetch_sub(1, std::memory_order_relaxed);
   if (operation.over()) return operation.status();
   progress_->kick();
-  return Error{ErrorCode::NotReady,
-               fmt::format("{}: {} is still running after {} ms", identity_, text_of(operation), timeout_ms)};
+  return still_runs(operation, timeout_ms);
+}
+
+Error Engine::still_runs(const Operation& operation, std::int64_t timeout_ms) const {
+  return {ErrorCode::NotReady,
+          fmt::format("{}: {} is still running after {} ms", identity_, text_of(operation), timeout_ms)};
 }
 
 Status Engine::error() const {
@@ -239,6 +246,7 @@ void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
     if (failure_) return;
     failure_ = error;
     links_->segment().set_aborted();  // before any call returns: from then on its buffers may change
+    if (low_latency_ != nullptr) low_latency_->stop();
     failed_.store(true, std::memory_order_release);
   }
   if (!linked_) links_->fail({ErrorCode::StartupFailed, reason, failed_rank});
@@ -289,6 +297,7 @@ Status Engine::end_work(std::string_view call) {
     std::unique_lock alone(alone_, std::defer_lock);
     ended = ended && stopped([&] { return alone.try_lock(); });
   }
+  ended = stopped([&] { return low_latency_ == nullptr || !low_latency_->in_flight(); }) && ended;
   if (ended) return {};
   return Error{ErrorCode::Timeout,
                fmt::format("{}: {}: the driving thread did not stop within {} ms", identity_, call, kAbortMs)};
@@ -308,8 +317,9 @@ void Engine::await_readers(const Deadline& deadline) {
 
 void Engine::leave() {
   leaving_ = true;
-  drive_queue(0, Deadline::after_ms(kLeaveMs));
-  if (queued_.load(std::memory_order_acquire) > 0) {
+  const Deadline leaving = Deadline::after_ms(kLeaveMs);
+  drive_queue(0, leaving);
+  if (queued_.load(std::memory_order_acquire) > 0 || !await_low_latency(leaving)) {
     if (!failed_) log_warning("the communicator was destroyed with work in flight for {} ms: aborted", kLeaveMs);
     static_cast<void>(abort());  // after a failure: ends what no driver has ended yet
   }

@@ -25,6 +25,7 @@
 #include "src/communicator/exchange_log.hpp"
 #include "src/communicator/lane_grid.hpp"
 #include "src/communicator/links.hpp"
+#include "src/communicator/low_latency_calls.hpp"
 #include "src/communicator/operation.hpp"
 #include "src/communicator/options.hpp"
 #include "src/communicator/placement.hpp"
@@ -130,6 +131,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Status end_work(std::string_view call);
   friend class Watch;
   friend class StreamTurn;
+  friend class LowLatencyGuard;
   enum class Round : std::uint8_t { Nothing, Blocked, Moved };
   static constexpr std::size_t kMaximumQueued = kRecordedCalls / 2;
 
@@ -148,6 +150,19 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   const Choice& choice_of(const Query& query);
   Result<std::shared_ptr<Operation>> begin_on_stream(std::shared_ptr<Operation> operation);
   Result<std::shared_ptr<Operation>> capture(LibraryStream& stream, std::shared_ptr<Operation> operation);
+  Status prepare_low_latency();
+  Result<std::unique_ptr<LowLatencyCalls>> make_low_latency();
+  Status link_low_latency(LowLatencyCalls& calls, std::vector<Offer> offers);
+  bool takes_low_latency(const Call& call) const { return low_latency_ != nullptr && low_latency_->takes(call); }
+  Result<std::shared_ptr<Operation>> begin_low_latency(std::shared_ptr<Operation> operation);
+  Status wait_low_latency(Operation& operation, std::int64_t timeout_ms);
+  void expect_low_latency();
+  bool await_low_latency(const Deadline& deadline);
+  bool watch_low_latency();
+  void look_for_low_latency_failure();
+  void look_for_low_latency_leavers(std::int64_t now_ns);
+  Error captured(const Call& call) const;
+  Error still_runs(const Operation& operation, std::int64_t timeout_ms) const;
   bool is_trivial(const Operation& operation) const;
   bool trivial(Operation& operation);
   std::optional<Error> finish_alone(const Operation& operation);
@@ -233,6 +248,10 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   LaneGrid* flying_ = nullptr;                                 // who runs the lanes in blocks; null: the host does
   StagedBuffers staged_;                                       // of the first operation
   bool told_copies_ = false;
+  std::unique_ptr<LowLatencyCalls> low_latency_;  // null: there are none
+  std::atomic<bool> watches_low_latency_{false};  // a call may be in flight
+  std::int64_t low_latency_watched_ns_ = 0;       // by the progress thread
+  std::int64_t low_latency_left_ns_ = 0;          // since when a call is in flight whose peer has left; 0: none is
   WireCounter wire_;
   FlightRecorder recorder_;
   ExchangeLog exchange_log_;

@@ -124,6 +124,10 @@ bool Engine::take_idle_token() {
 
 Status Engine::run(const Call& call) {
   if (failed_.load(std::memory_order_acquire)) return error();
+  if (takes_low_latency(call)) {
+    const auto operation = begin_low_latency(prepare(call));
+    return operation ? wait(**operation, -1) : Status(operation.error());
+  }
   if (queued_.load(std::memory_order_acquire) > 0 || !take_idle_token()) {
     const auto operation = start(call);
     return operation ? wait(**operation, -1) : Status(operation.error());
@@ -249,6 +253,7 @@ std::shared_ptr<Operation> Engine::prepare(ExchangeMessages messages, Stream* st
 }
 
 Result<std::shared_ptr<Operation>> Engine::begin(std::shared_ptr<Operation> operation) {
+  if (takes_low_latency(operation->call)) return begin_low_latency(std::move(operation));
   if (LibraryStream* const stream = capturing(operation->call.stream)) return capture(*stream, std::move(operation));
   static_cast<void>(make_room());  // a failed communicator takes the call and ends it
   enter(*operation);

@@ -187,20 +187,52 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
   return {};
 }
 
-// The last word of every rank: it is linked, and how.
-Result<LinkFacts> Links::agree(ControlPlane& control, Deadline deadline, bool crowded) {
+Result<std::vector<std::string>> Links::tell_all(ControlPlane& control, std::uint32_t subject, const std::string& text,
+                                                 Deadline deadline) {
   ControlMessage message;
   message.kind = MessageKind::Verdict;
-  message.index = kLinked;
-  message.text = fmt::format("{}{}", wired_.empty() ? "" : kWired, crowded ? kCrowded : "");
+  message.index = subject;
+  message.text = text;
   control.broadcast(message);
-  LinkFacts facts{wired_.empty(), crowded};
-  for (std::size_t peer = 0; peer < links_.size(); ++peer) {
+  std::vector<std::string> told(links_.size());
+  for (std::size_t peer = 0; peer < told.size(); ++peer) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
-    const auto theirs = take(static_cast<Rank>(peer), kLinked, &Incoming::verdicts, deadline);
+    auto theirs = take(static_cast<Rank>(peer), subject, &Incoming::verdicts, deadline);
     if (!theirs) return theirs.error();
-    facts.all_mapped = facts.all_mapped && theirs->find(kWired) == std::string::npos;
-    facts.crowded = facts.crowded || theirs->find(kCrowded) != std::string::npos;
+    told[peer] = *std::move(theirs);
+  }
+  return told;
+}
+
+Result<std::vector<Offer>> Links::swap_offers(ControlPlane& control, std::uint32_t subject, std::vector<Offer> own,
+                                              Deadline deadline) {
+  for (std::size_t peer = 0; peer < own.size(); ++peer) {
+    if (static_cast<Rank>(peer) == self_.rank) continue;
+    ControlMessage message;
+    message.kind = MessageKind::Offer;
+    message.index = subject;
+    message.offer = std::move(own[peer]);
+    control.send(static_cast<Rank>(peer), std::move(message));
+  }
+  std::vector<Offer> offers(own.size());
+  for (std::size_t peer = 0; peer < offers.size(); ++peer) {
+    if (static_cast<Rank>(peer) == self_.rank) continue;
+    auto theirs = take(static_cast<Rank>(peer), subject, &Incoming::offers, deadline);
+    if (!theirs) return theirs.error();
+    offers[peer] = *std::move(theirs);
+  }
+  return offers;
+}
+
+// The last word of every rank: it is linked, and how.
+Result<LinkFacts> Links::agree(ControlPlane& control, Deadline deadline, bool crowded) {
+  const auto told =
+      tell_all(control, kLinked, fmt::format("{}{}", wired_.empty() ? "" : kWired, crowded ? kCrowded : ""), deadline);
+  if (!told) return told.error();
+  LinkFacts facts{wired_.empty(), crowded};
+  for (const std::string& theirs : *told) {
+    facts.all_mapped = facts.all_mapped && theirs.find(kWired) == std::string::npos;
+    facts.crowded = facts.crowded || theirs.find(kCrowded) != std::string::npos;
   }
   return facts;
 }

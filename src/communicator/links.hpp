@@ -35,6 +35,13 @@ class Links {
   // `crowded`: this rank's host has fewer cores than ranks.
   Result<LinkFacts> connect(Membership& membership, ControlPlane& control, Deadline deadline, bool crowded);
 
+  // All ranks tell each other something about `subject`, a number that nothing else has: what the others say, by rank.
+  Result<std::vector<std::string>> tell_all(ControlPlane& control, std::uint32_t subject, const std::string& text,
+                                            Deadline deadline);
+  // `own`: by rank; theirs.
+  Result<std::vector<Offer>> swap_offers(ControlPlane& control, std::uint32_t subject, std::vector<Offer> own,
+                                         Deadline deadline);
+
   // Progress thread.
   void on_offer(Rank from, std::uint32_t candidate, Offer offer);
   void on_verdict(Rank from, std::uint32_t candidate, std::string reason);

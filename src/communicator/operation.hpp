@@ -79,7 +79,7 @@ class Operation {
   explicit Operation(std::shared_ptr<Engine> owner) : engine(std::move(owner)) {}
 
   // Set once at the end, result first.
-  bool over() const { return over_.load(std::memory_order_acquire); }
+  bool over() const { return over_.load(std::memory_order_acquire) || (passed != nullptr && passed->done()); }
   void finish(std::optional<Error> error) {
     error_ = std::move(error);
     over_.store(true, std::memory_order_release);
@@ -103,6 +103,7 @@ class Operation {
   Call call;                                           // displacements are there wherever counts are
   std::unique_ptr<OwnPlan> own;                        // instead of `call`
   std::shared_ptr<GroupWork> group;                    // of the Works of a group's calls, which are its; no engine
+  std::shared_ptr<Event> passed;                       // of a call that no driver runs: when it is over
   std::uint64_t number = 0;                            // 0: of an own plan
   std::uint64_t record = 0;                            // the flight recorder's key of it
   std::uint32_t signature = 0;

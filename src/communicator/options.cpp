@@ -13,6 +13,7 @@
 #include <set>
 #include <system_error>
 
+#include "kernels/block/low_latency_area.hpp"
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
@@ -97,6 +98,7 @@ Status fill_from_environment(CommunicatorOptions& options) {
   WREATH_TRY(fill_bytes(options.tile_bytes, Setting::TileBytes));
   WREATH_TRY(fill_bytes(options.buffer_bytes, Setting::BufferBytes));
   WREATH_TRY(fill_single_copy(options.single_copy_bytes));
+  WREATH_TRY(fill_bytes(options.low_latency_bytes, Setting::LowLatencyBytes));
   for (const Setting own : {Setting::SpinUs, Setting::HostCores}) {  // each rank's, read where it counts
     if (const auto value = setting_integer(own); !value) return value.error();
   }
@@ -162,6 +164,10 @@ Status check(const CommunicatorOptions& options) {
   }
   if (options.lanes < 0 || options.lanes > kMaximumDataLanes) {
     return invalid(fmt::format("lanes = {}: must be between 0 and {}", options.lanes, kMaximumDataLanes));
+  }
+  if (options.low_latency_bytes > kLowLatencyBytes) {
+    return invalid(fmt::format("low_latency_bytes (WREATH_LOW_LATENCY_BYTES) = {}: must be {} at most",
+                               options.low_latency_bytes, kLowLatencyBytes));
   }
   if (options.exchange_rounds < 0) {
     return invalid(fmt::format("exchange_rounds = {}: must be 0 or more", options.exchange_rounds));
@@ -233,6 +239,7 @@ std::string encode_options(const AgreedOptions& options) {
                             {"slot_count", options.slot_count},
                             {"buffer_bytes", options.buffer_bytes},
                             {"single_copy_bytes", options.single_copy_bytes},
+                            {"low_latency_bytes", options.low_latency_bytes},
                             {"first_sequence", options.first_sequence},
                             {"exchange_rounds", options.exchange_rounds},
                             {"faults", options.faults},
@@ -259,6 +266,7 @@ Result<AgreedOptions> decode_options(const std::string& text) {
     options.slot_count = json.at("slot_count").get<std::uint32_t>();
     options.buffer_bytes = json.at("buffer_bytes").get<std::size_t>();
     options.single_copy_bytes = json.at("single_copy_bytes").get<std::size_t>();
+    options.low_latency_bytes = json.at("low_latency_bytes").get<std::size_t>();
     options.first_sequence = json.at("first_sequence").get<std::uint32_t>();
     options.exchange_rounds = json.at("exchange_rounds").get<int>();
     options.faults = json.at("faults").get<std::string>();

@@ -96,12 +96,15 @@ std::shared_ptr<Operation> Engine::take_front() {
 // The caller's handle says that nothing runs: the graph's launches begin operations of their own.
 Result<std::shared_ptr<Operation>> Engine::capture(LibraryStream& stream, std::shared_ptr<Operation> operation) {
   WREATH_TRY(stream.capture(capture_call(shared_from_this(), *operation)));
-  const Call& call = operation->call;
-  operation->finish(Error{ErrorCode::InvalidUsage,
-                          fmt::format("{}: {}: the call was captured: it runs when its graph is launched", identity_,
-                                      name(call.collective, call.varying())),
-                          rank()});
+  operation->finish(captured(operation->call));
   return operation;
+}
+
+Error Engine::captured(const Call& call) const {
+  return {ErrorCode::InvalidUsage,
+          fmt::format("{}: {}: the call was captured: it runs when its graph is launched", identity_,
+                      name(call.collective, call.varying())),
+          rank()};
 }
 
 // The operation's stream has come to it.

@@ -23,6 +23,10 @@ void Engine::tell_start(int ranks_of_host) const {
 }
 
 std::string Engine::plan_text(const Query& query, const Choice& choice) const {
+  if (low_latency_ != nullptr && query.collective == Collective::AllReduce) {
+    std::string own = low_latency_->plan_text(query.bytes);
+    if (!own.empty()) return own;
+  }
   return describe(choice) + (loop_of(query.collective, choice) == StraightRow::None ? "" : " executor=straight");
 }
 

@@ -18,12 +18,13 @@ BlockLedger& BlockLedger::of(const Device& device) {
 
 int BlockLedger::take(const Ring& who, int wanted, int capacity) {
   const std::lock_guard lock(mutex_);
-  const int blocks = std::min(wanted, capacity);
+  const int shared = capacity - reserved_;
+  const int blocks = std::min(wanted, shared);
   const bool first = line_.empty() || line_.front() == &who;
-  if (first && blocks <= capacity - taken_) {
+  if (first && blocks <= shared - taken_) {
     if (!line_.empty()) line_.pop_front();
     taken_ += blocks;
-    if (!line_.empty() && taken_ < capacity) (*line_.front())();
+    if (!line_.empty() && taken_ < shared) (*line_.front())();
     return blocks;
   }
   if (std::find(line_.begin(), line_.end(), &who) == line_.end()) line_.push_back(&who);
@@ -33,6 +34,19 @@ int BlockLedger::take(const Ring& who, int wanted, int capacity) {
 void BlockLedger::give_back(int blocks) {
   const std::lock_guard lock(mutex_);
   taken_ -= blocks;
+  if (!line_.empty()) (*line_.front())();
+}
+
+bool BlockLedger::reserve(int blocks, int capacity) {
+  const std::lock_guard lock(mutex_);
+  if (blocks > capacity / 2 - reserved_) return false;
+  reserved_ += blocks;
+  return true;
+}
+
+void BlockLedger::yield(int blocks) {
+  const std::lock_guard lock(mutex_);
+  reserved_ -= blocks;
   if (!line_.empty()) (*line_.front())();
 }
 

@@ -24,6 +24,10 @@ class BlockLedger {
   // 0: it stands in line and asks again when it was rung. They are the caller's until give_back().
   int take(const Ring& who, int wanted, int capacity);
   void give_back(int blocks);
+  // A place for `blocks` that lasts until yield(): for kernels that wait without an end. At most half of the capacity
+  // is given away so; false: there is none left.
+  bool reserve(int blocks, int capacity);
+  void yield(int blocks);
   // Out of the line, if it stands there.
   void leave(const Ring& who);
   // Whether somebody waits for blocks.
@@ -33,6 +37,7 @@ class BlockLedger {
   mutable std::mutex mutex_;
   std::deque<const Ring*> line_;
   int taken_ = 0;
+  int reserved_ = 0;
 };
 
 }  // namespace wreath

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "src/device/check_copy.hpp"
 
@@ -20,6 +21,11 @@ class SameWork final : public GraphWork {
   std::function<Status()> work_;
 };
 
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> last = 0;
+  return ++last;
+}
+
 Error misused(std::string_view where, std::string_view text) {
   return {ErrorCode::InvalidUsage, fmt::format("{} stream: {}", where, text), -1};
 }
@@ -31,14 +37,43 @@ LibraryStream* capturing(Stream* stream) {
   return own != nullptr && own->capturing() ? own : nullptr;
 }
 
+std::uint64_t capture_number(const LibraryStream& stream) {
+  const CapturePart in = stream.capture_part();
+  return in.capture == nullptr ? 0 : in.capture->number();
+}
+
+Status guard_graph(const LibraryStream& stream, std::shared_ptr<GraphGuard> guard) {
+  const CapturePart in = stream.capture_part();
+  if (in.capture == nullptr) return misused(stream.device().name(), "it captures no more");
+  in.capture->guard(std::move(guard));
+  return {};
+}
+
 std::shared_ptr<GraphWork> same_work(std::function<Status()> work) {
   return std::make_shared<SameWork>(std::move(work));
+}
+
+// ---- guards ----
+
+Status GraphGuards::check() {
+  for (const auto& guard : each_) WREATH_TRY(guard->check());
+  return {};
+}
+
+Status GraphGuards::before(Stream& stream) {
+  for (const auto& guard : each_) WREATH_TRY(guard->before(stream));
+  return {};
+}
+
+Status GraphGuards::after(Stream& stream) {
+  for (const auto& guard : each_) WREATH_TRY(guard->after(stream));
+  return {};
 }
 
 // ---- captures ----
 
 Capture::Capture(std::string where, std::shared_ptr<void> of_device)
-    : where_(std::move(where)), of_device_(std::move(of_device)), branches_(1) {}
+    : where_(std::move(where)), of_device_(std::move(of_device)), number_(next_number()), branches_(1) {}
 
 bool Capture::open() const {
   const std::lock_guard lock(mutex_);
@@ -61,6 +96,11 @@ Status Capture::add(std::size_t branch, std::shared_ptr<GraphWork> work) {
   seen.resize(std::max(seen.size(), branch + 1));
   ++seen[branch];
   return {};
+}
+
+void Capture::guard(std::shared_ptr<GraphGuard> guard) {
+  const std::lock_guard lock(mutex_);
+  guards_.add(std::move(guard));
 }
 
 std::size_t Capture::record(std::size_t branch) {
@@ -109,7 +149,7 @@ Result<CapturedItems> Capture::end(std::size_t branch) {
   open_ = false;
   WREATH_TRY(valid());
   WREATH_TRY(joined());
-  return CapturedItems{std::move(items_), branches_.size(), points_.size()};
+  return CapturedItems{std::move(items_), std::move(guards_), branches_.size(), points_.size()};
 }
 
 // ---- who takes part ----

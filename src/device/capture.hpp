@@ -25,8 +25,21 @@ struct CapturedItem {
   std::size_t point = 0;            // Record: passes it; Wait: until it was passed
 };
 
+// All guards of a graph as one.
+class GraphGuards final : public GraphGuard {
+ public:
+  void add(std::shared_ptr<GraphGuard> guard) { each_.push_back(std::move(guard)); }
+  Status check() override;
+  Status before(Stream& stream) override;
+  Status after(Stream& stream) override;
+
+ private:
+  std::vector<std::shared_ptr<GraphGuard>> each_;
+};
+
 struct CapturedItems {
   std::vector<CapturedItem> items;  // what depends on another comes behind it
+  GraphGuards guards;
   std::size_t branches = 0;
   std::size_t points = 0;
 };
@@ -37,6 +50,8 @@ class Capture {
   // `where` names the device's streams in messages. `of_device`: what the device keeps with it.
   Capture(std::string where, std::shared_ptr<void> of_device);
 
+  // No other capture of this process has it.
+  std::uint64_t number() const { return number_; }
   // False once it ended: its streams run what they are given again.
   bool open() const;
   template <typename T>
@@ -45,6 +60,7 @@ class Capture {
   }
   std::size_t add_branch();
   Status add(std::size_t branch, std::shared_ptr<GraphWork> work);
+  void guard(std::shared_ptr<GraphGuard> guard);
   // The point behind all that the branch has.
   std::size_t record(std::size_t branch);
   Status wait(std::size_t branch, std::size_t point);
@@ -62,10 +78,12 @@ class Capture {
 
   std::string where_;
   std::shared_ptr<void> of_device_;
+  std::uint64_t number_;
   mutable std::mutex mutex_;
   bool open_ = true;
   std::optional<Error> invalid_;
   std::vector<CapturedItem> items_;
+  GraphGuards guards_;
   std::vector<Seen> branches_;
   std::vector<Seen> points_;
 };

@@ -131,9 +131,14 @@ class HostDevice final : public LibraryDevice {
     // As a device has them: in memory of its own, aligned for anything.
     auto arguments = std::make_shared<std::vector<std::max_align_t>>(grid.bytes / sizeof(std::max_align_t) + 1);
     std::memcpy(arguments->data(), first, grid.bytes);
-    return stream.run([kernel, grid, arguments] {
+    auto& own = static_cast<HostStream&>(stream);
+    const auto run = [kernel, grid, arguments] {
       return run_grid(kernel, grid, reinterpret_cast<const std::byte*>(arguments->data()));
-    });
+    };
+    if (own.capturing()) return own.capture(same_work(run));
+    WREATH_TRY(own.failure());
+    own.give({run, true});  // as on a GPU: what was launched runs, for other ranks' blocks may wait for it
+    return {};
   }
 
  private:

@@ -16,7 +16,8 @@ Error misused(std::string text) { return {ErrorCode::InvalidUsage, std::move(tex
 class HostGraph final : public Graph {
  public:
   // Throws std::system_error without a thread for each of its branches.
-  HostGraph(Device& device, CapturedItems captured) : items_(std::move(captured.items)) {
+  HostGraph(Device& device, CapturedItems captured)
+      : items_(std::move(captured.items)), guards_(std::move(captured.guards)) {
     for (std::size_t i = 1; i < captured.branches; ++i) branches_.push_back(std::make_unique<HostStream>(device));
     for (std::size_t i = 0; i < captured.points; ++i) points_.push_back(std::make_shared<HostEventState>());
   }
@@ -36,8 +37,10 @@ class HostGraph final : public Graph {
     for (const CapturedItem& item : items_) {
       if (item.work != nullptr) WREATH_TRY(item.work->check());
     }
+    WREATH_TRY(guards_.check());
+    WREATH_TRY(guards_.before(stream));
     begin(*own);
-    return {};
+    return guards_.after(stream);
   }
 
  private:
@@ -98,6 +101,7 @@ class HostGraph final : public Graph {
   }
 
   std::vector<CapturedItem> items_;
+  GraphGuards guards_;
   std::vector<std::shared_ptr<HostEventState>> points_;
   std::shared_ptr<HostEventState> over_ = std::make_shared<HostEventState>();  // a point for each launch
   std::vector<std::unique_ptr<HostStream>> branches_;

@@ -75,6 +75,7 @@ class HostStream final : public LibraryStream {
   Status begin_capture() override;
   Result<std::unique_ptr<Graph>> end_capture() override;
   bool capturing() const override { return part_.open().capture != nullptr; }
+  CapturePart capture_part() const override { return part_.open(); }
   Status capture(std::shared_ptr<GraphWork> work) override;
   void invalidate(const std::string& reason) override;
 

@@ -2,6 +2,7 @@
 // launch.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,9 +21,25 @@ class GraphWork {
   virtual std::function<Status()> begin() = 0;
 };
 
+// What stands behind kernels of a graph, which run without the host: it says whether a launch may begin, and puts it in
+// its place among other work. Asked by every launch, in the order of the capture.
+class GraphGuard {
+ public:
+  virtual ~GraphGuard() = default;
+  // Why it cannot be launched now. Asked before anything of the launch begins.
+  virtual Status check() = 0;
+  // Adds to the launching stream what comes before the graph, and what comes after it.
+  virtual Status before(Stream& stream) = 0;
+  virtual Status after(Stream& stream) = 0;
+};
+
+struct CapturePart;
+
 class LibraryStream : public Stream {
  public:
   virtual bool capturing() const = 0;
+  // Of the capture that goes on; null: none.
+  virtual CapturePart capture_part() const = 0;
   // Of a stream that captures: adds `work` to the graph.
   virtual Status capture(std::shared_ptr<GraphWork> work) = 0;
   // The capture cannot become a graph, and says why. Nothing where the stream does not capture.
@@ -31,5 +48,9 @@ class LibraryStream : public Stream {
 
 // Null where it does not capture, or is null.
 LibraryStream* capturing(Stream* stream);
+// Of a stream that captures: a number that no other capture of this process has.
+std::uint64_t capture_number(const LibraryStream& stream);
+// Of a stream that captures: each launch of the graph asks `guard`.
+Status guard_graph(const LibraryStream& stream, std::shared_ptr<GraphGuard> guard);
 
 }  // namespace wreath

@@ -14,11 +14,12 @@ namespace {
 
 class CudaGraph final : public Graph {
  public:
-  CudaGraph(const CudaContext& context, CudaHandle executable, std::vector<CapturedItem> items,
+  CudaGraph(const CudaContext& context, CudaHandle executable, CapturedItems captured,
             std::shared_ptr<CudaBranches> branches, std::unique_ptr<CudaEvent> over)
       : context_(context),
         executable_(executable),
-        items_(std::move(items)),
+        items_(std::move(captured.items)),
+        guards_(std::move(captured.guards)),
         branches_(std::move(branches)),
         over_(std::move(over)) {}
   ~CudaGraph() override {
@@ -44,10 +45,12 @@ class CudaGraph final : public Graph {
     for (const CapturedItem& item : items_) {
       if (item.work != nullptr) WREATH_TRY(item.work->check());
     }
+    WREATH_TRY(guards_.check());
+    WREATH_TRY(guards_.before(stream));
     Status launched = own->launch_graph(
         executable_, [&] { return begin(*own); }, *over_);
     if (!launched) give_up(launched.error());
-    return launched;
+    return launched ? guards_.after(stream) : launched;
   }
 
  private:
@@ -78,6 +81,7 @@ class CudaGraph final : public Graph {
   const CudaContext& context_;
   CudaHandle executable_;
   std::vector<CapturedItem> items_;
+  GraphGuards guards_;
   std::shared_ptr<CudaBranches> branches_;
   std::unique_ptr<CudaEvent> over_;  // recorded behind each launch
   std::optional<Error> broken_;
@@ -117,8 +121,8 @@ Result<std::unique_ptr<Graph>> make_cuda_graph(const CudaContext& context, CudaH
     with_context(context, [&] { return context.driver.graph_exec_destroy(executable); });
     return over.error();
   }
-  return std::unique_ptr<Graph>(std::make_unique<CudaGraph>(context, executable, std::move(captured.items),
-                                                            std::move(branches), *std::move(over)));
+  return std::unique_ptr<Graph>(
+      std::make_unique<CudaGraph>(context, executable, std::move(captured), std::move(branches), *std::move(over)));
 }
 
 }  // namespace wreath

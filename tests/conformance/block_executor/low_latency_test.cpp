@@ -73,7 +73,7 @@ std::string text_of(const Shape& shape, int ranks) {
 struct OneRank {
   std::vector<std::byte> input;
   std::vector<std::byte> output;
-  std::vector<LowLatencyOutcome> outcomes;
+  std::vector<std::uint32_t> ends;
   LowLatencyRun run{};
   std::unique_ptr<Stream> stream;
 };
@@ -87,14 +87,14 @@ class Call {
       own.input.resize(bytes);
       fill(shape.dtype, random, own.input.data(), shape.elements);
       own.output = shape.in_place ? own.input : std::vector<std::byte>(bytes);
-      own.outcomes.resize(static_cast<std::size_t>(blocks()));
+      own.ends.resize(static_cast<std::size_t>(blocks()));
       own.run.arithmetic = arithmetic_of(rank);
       own.run.input = shape.in_place ? own.output.data() : own.input.data();
       own.run.output = own.output.data();
       own.run.elements = shape.elements;
       own.run.own = areas.own[rank].data();
       own.run.areas = areas.seen.data();
-      own.run.outcomes = own.outcomes.data();
+      own.run.ends = own.ends.data();
       own.run.stop = &kGo;
       own.run.signature = 5;
       own.run.rank = static_cast<std::uint32_t>(rank);
@@ -113,11 +113,13 @@ class Call {
   }
   LowLatencyOutcome end(std::size_t rank) {
     ranks_[rank].stream->synchronize().value();
-    LowLatencyOutcome worst = LowLatencyOutcome::Done;
-    for (const LowLatencyOutcome outcome : ranks_[rank].outcomes) {
-      if (outcome != LowLatencyOutcome::Done) worst = outcome;
+    for (const std::uint32_t word : ranks_[rank].ends) {
+      if (word == 0) continue;
+      EXPECT_NE(low_latency_end(word).rank, rank);
+      EXPECT_LT(low_latency_end(word).rank, ranks_.size());
+      return low_latency_end(word).outcome;
     }
-    return worst;
+    return LowLatencyOutcome::Done;
   }
 
   // All ranks, each after a delay of its own. What went wrong; empty: nothing.

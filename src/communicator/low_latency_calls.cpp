@@ -1,0 +1,278 @@
+// Memory, ordering and launches; what peers and the engine make of them is in low_latency.cpp.
+#include "src/communicator/low_latency_calls.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/block/kernels.hpp"
+#include "src/base/log.hpp"
+#include "src/base/memory_order.hpp"
+#include "src/fifo/device_segment_memory.hpp"
+#include "wreath/algorithm.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr int kHostThreads = 2;  // of a block of the host device
+constexpr int kBlocks = static_cast<int>(kLowLatencyBlocks);
+constexpr std::int64_t kEndMs = 1'000;
+constexpr std::size_t kCaptures = 16;                         // at once, of one communicator
+constexpr std::size_t kOneShotBytes = std::size_t{32} << 10;  // that a rank reads of all others
+
+DataType travelling(const Call& call) {
+  return call.reduction.op == ReduceOp::PremultipliedSum ? accumulator_of(call.dtype) : call.dtype;
+}
+
+}  // namespace
+
+// Events that nobody waits for any more, for the next calls. Whoever holds one holds the pool.
+class LowLatencyCalls::Events : public std::enable_shared_from_this<Events> {
+ public:
+  explicit Events(LibraryDevice& device) : device_(device) {}
+  Result<std::shared_ptr<Event>> take() {
+    std::unique_ptr<Event> event;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!spare_.empty()) {
+        event = std::move(spare_.back());
+        spare_.pop_back();
+      }
+    }
+    if (event == nullptr) {
+      auto made = device_.make_event();
+      if (!made) return made.error();
+      event = *std::move(made);
+    }
+    return std::shared_ptr<Event>(event.release(), [pool = shared_from_this()](Event* used) {
+      const std::lock_guard lock(pool->mutex_);
+      pool->spare_.emplace_back(used);
+    });
+  }
+
+ private:
+  LibraryDevice& device_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Event>> spare_;
+};
+
+LowLatencyCalls::LowLatencyCalls(LibraryDevice& device, Setup setup)
+    : device_(device),
+      setup_(std::move(setup)),
+      segments_(device_segment_memory(device)),
+      memory_(std::make_unique<Memory>()),
+      events_(std::make_shared<Events>(device)) {}
+
+Result<std::unique_ptr<LowLatencyCalls>> LowLatencyCalls::create(LibraryDevice& device, Setup setup) {
+  std::unique_ptr<LowLatencyCalls> calls(new LowLatencyCalls(device, std::move(setup)));
+  calls->threads_ = &device == &host_device() ? kHostThreads : kBlockThreads;
+  const auto capacity = device.resident_blocks(run_low_latency_kernel(), calls->threads_);
+  if (!capacity) return capacity.error();
+  if (!BlockLedger::of(device).reserve(kBlocks, *capacity)) {
+    return Error{ErrorCode::Unavailable,
+                 fmt::format("{} runs {} such blocks at once, of which half are given away", device.name(), *capacity)};
+  }
+  calls->has_blocks_ = true;
+  WREATH_TRY(calls->make_memory());
+  return calls;
+}
+
+Status LowLatencyCalls::make_memory() {
+  const auto ranks = static_cast<std::size_t>(setup_.ranks);
+  auto area = segments_->create(kLowLatencyAreaBytes, "the area of small all_reduces");
+  if (!area) return area.error();
+  auto table = device_.allocate(ranks * sizeof(std::byte*), MemoryUse::Plain);
+  if (!table) return table.error();
+  auto shared = device_.allocate(sizeof(Shared), MemoryUse::Pinned);
+  if (!shared) return shared.error();
+  auto stream = device_.make_stream();
+  if (!stream) return stream.error();
+  memory_->areas.resize(ranks);
+  memory_->areas[static_cast<std::size_t>(setup_.rank)] = *std::move(area);
+  memory_->table = *std::move(table);
+  memory_->shared = *std::move(shared);
+  memory_->stream = *std::move(stream);
+  return {};
+}
+
+LowLatencyCalls::~LowLatencyCalls() {
+  if (memory_->shared.data() != nullptr) stop();
+  const std::shared_ptr<Event> last = std::exchange(last_, nullptr);
+  if (last != nullptr && !last->synchronize(kEndMs)) {
+    log_warning("{}: a stream has not come to a small all_reduce of a communicator that was destroyed: {} bytes stay",
+                device_.name(), kLowLatencyAreaBytes);
+    static_cast<void>(memory_.release());
+    return;
+  }
+  if (has_blocks_) BlockLedger::of(device_).yield(kBlocks);
+}
+
+Result<Offer> LowLatencyCalls::offer(bool other_process) {
+  auto offer = segments_->describe(*memory_->areas[static_cast<std::size_t>(setup_.rank)], other_process);
+  if (!offer) return offer.error();
+  return std::move(**offer);
+}
+
+Status LowLatencyCalls::accept(Rank peer, Offer theirs) {
+  auto area = segments_->open(std::move(theirs));
+  if (!area) return area.error();
+  if ((*area)->bytes() != kLowLatencyAreaBytes) {
+    return Error{ErrorCode::Mismatch, fmt::format("the area of rank {} has {} bytes, this build's {}", peer,
+                                                  (*area)->bytes(), kLowLatencyAreaBytes)};
+  }
+  memory_->areas[static_cast<std::size_t>(peer)] = *std::move(area);
+  return {};
+}
+
+Status LowLatencyCalls::prepare() {
+  std::vector<std::byte*> addresses;
+  for (const auto& area : memory_->areas) addresses.push_back(area->data());
+  return device_.copy(memory_->table.data(), addresses.data(), addresses.size() * sizeof(std::byte*));
+}
+
+// ---- which calls ----
+
+bool LowLatencyCalls::takes(const Call& call) const {
+  if (call.collective != Collective::AllReduce || call.count == 0) return false;
+  const std::size_t travelling_bytes = size_of(travelling(call));
+  return fits_low_latency(call.count, travelling_bytes) && call.count * size_of(call.dtype) <= setup_.most_bytes;
+}
+
+bool LowLatencyCalls::two_shot(std::size_t bytes) const {
+  if (!setup_.algorithm.empty()) return setup_.algorithm == "two_shot";
+  return setup_.ranks > 2 && bytes * static_cast<std::size_t>(setup_.ranks - 1) > kOneShotBytes;
+}
+
+std::string LowLatencyCalls::plan_text(std::size_t bytes) const {
+  if (bytes == 0 || bytes > std::min(setup_.most_bytes, kLowLatencyBytes)) return {};
+  return fmt::format("{} protocol=LL", two_shot(bytes) ? "two_shot" : "one_shot");
+}
+
+// ---- order ----
+
+// `capture`: the number of the one that the stream is in; 0: none.
+Status LowLatencyCalls::order(Stream& stream, std::uint64_t capture) {
+  if (capture == 0) return last_ == nullptr ? Status() : stream.wait(*last_);
+  const auto before = captured_.find(capture);
+  return before == captured_.end() ? Status() : stream.wait(*before->second);
+}
+
+Status LowLatencyCalls::pass(Stream& stream, std::uint64_t capture) {
+  auto event = events_->take();
+  if (!event) return event.error();
+  WREATH_TRY(stream.record(**event));
+  (capture == 0 ? last_ : captured_[capture]) = *std::move(event);
+  if (captured_.size() > kCaptures) captured_.erase(captured_.begin());
+  return {};
+}
+
+Status LowLatencyCalls::before_graph(Stream& stream) {
+  const std::lock_guard lock(mutex_);
+  return order(stream, 0);
+}
+
+Status LowLatencyCalls::after_graph(Stream& stream) {
+  const std::lock_guard lock(mutex_);
+  return pass(stream, 0);
+}
+
+// ---- launches ----
+
+Result<std::shared_ptr<Event>> LowLatencyCalls::launch(const Call& call, std::uint32_t signature,
+                                                       const MakeGuard& guard) {
+  Stream& stream = call.stream == nullptr ? *memory_->stream : *call.stream;
+  if (&stream.device() != &device_) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("the stream is of {}, small all_reduces run on {}",
+                                                         stream.device().name(), device_.name())};
+  }
+  const LibraryStream* const in_graph = capturing(&stream);
+  const std::uint64_t capture = in_graph == nullptr ? 0 : capture_number(*in_graph);
+  const std::lock_guard lock(mutex_);
+  if (in_graph != nullptr && !captured_.contains(capture)) WREATH_TRY(guard_graph(*in_graph, guard()));
+  WREATH_TRY(order(stream, capture));
+  WREATH_TRY(add(stream, call, signature));
+  WREATH_TRY(pass(stream, capture));
+  return capture == 0 ? last_ : nullptr;
+}
+
+// The copies, where there are any, are of one call after the other, like the areas.
+Status LowLatencyCalls::add(Stream& stream, const Call& call, std::uint32_t signature) {
+  const auto input = place_of(call, call.input, 0);
+  if (!input) return input.error();
+  const auto output = call.output == call.input ? input : place_of(call, call.output, kLowLatencyBytes);
+  if (!output) return output.error();
+  const std::size_t bytes = call.count * size_of(call.dtype);
+  if (input->copied) WREATH_TRY(move(stream, {input->data, call.input, bytes, input->by_host}));
+  LowLatencyRun run{};
+  run.arithmetic = arithmetic(call.dtype, call.reduction, setup_.ranks);
+  run.input = input->data;
+  run.output = output->data;
+  run.elements = call.count;
+  run.own = memory_->areas[static_cast<std::size_t>(setup_.rank)]->data();
+  run.areas = reinterpret_cast<const std::byte* const*>(device_.address_in_kernels(memory_->table.data()));
+  run.ends = shared().ends;
+  run.stop = &shared().stop;
+  run.stall_ns = static_cast<std::uint64_t>(setup_.arrival_ms) * 1'000'000;
+  run.signature = signature;
+  run.rank = static_cast<std::uint32_t>(setup_.rank);
+  run.two_shot = two_shot(bytes);
+  const int blocks = low_latency_blocks(call.count, size_of(travelling(call)));
+  WREATH_TRY(device_.launch(stream, run_low_latency_kernel(), {blocks, threads_, &run, sizeof run}));
+  return output->copied ? move(stream, {call.output, output->data, bytes, output->by_host}) : Status();
+}
+
+Status LowLatencyCalls::move(Stream& stream, const Move& copy) {
+  if (!copy.by_host) return stream.copy(copy.target, copy.source, copy.bytes);
+  return stream.run([copy] { return std::memcpy(copy.target, copy.source, copy.bytes), Status(); });
+}
+
+// Where kernels reach a buffer. Memory that they do not reach, or whole elements of it not at once, has a copy, `at` so
+// far into the copies.
+Result<LowLatencyCalls::Place> LowLatencyCalls::place_of(const Call& call, const std::byte* data, std::size_t at) {
+  const PointerFacts facts = facts_of(data);
+  if (facts.kind == MemoryKind::Device && facts.device != &device_) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("a buffer is memory of {}, small all_reduces run on {}",
+                                                         facts.device->name(), device_.name())};
+  }
+  const bool aligned = reinterpret_cast<std::uintptr_t>(data) % size_of(call.dtype) == 0;
+  if (facts.device == &device_ && aligned) {
+    return Place{facts.kind == MemoryKind::Device ? device_.address_in_kernels(data) : const_cast<std::byte*>(data)};
+  }
+  const auto copy = copy_at(at);
+  if (!copy) return copy.error();
+  return Place{*copy, true, facts.kind != MemoryKind::Device};
+}
+
+Result<std::byte*> LowLatencyCalls::copy_at(std::size_t at) {
+  if (memory_->copies.data() == nullptr) {
+    auto copies = device_.allocate(2 * kLowLatencyBytes, MemoryUse::Pinned);
+    if (!copies) return copies.error();
+    memory_->copies = *std::move(copies);
+  }
+  return memory_->copies.data() + at;
+}
+
+// ---- ends ----
+
+bool LowLatencyCalls::in_flight() {
+  std::shared_ptr<Event> last;
+  {
+    const std::lock_guard lock(mutex_);
+    last = last_;
+  }
+  return last != nullptr && !last->done();
+}
+
+std::optional<LowLatencyEnd> LowLatencyCalls::failure() const {
+  for (const std::uint32_t& end : shared().ends) {
+    const std::uint32_t word = load_acquire(end);
+    if (word != 0) return low_latency_end(word);
+  }
+  return std::nullopt;
+}
+
+void LowLatencyCalls::stop() { store_release(shared().stop, 1U); }
+
+}  // namespace wreath

@@ -1,0 +1,126 @@
+// All_reduces that need no driver: each is one kernel, in the call's own stream, by the protocol LL
+// (kernels/block/low_latency_area.hpp). The host adds it and does nothing else, so that a graph of such calls runs
+// without the host. In exchange they stand beside the other calls: no number, no record, no trace.
+//
+// A rank's calls run one after the other, whatever streams they are in: each waits for the event behind the last one,
+// in a graph for the last one of the same capture, and a launch of the graph for the call before it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/block/low_latency.hpp"
+#include "src/device/block_ledger.hpp"
+#include "src/device/library_device.hpp"
+#include "src/device/library_stream.hpp"
+#include "src/fifo/segment_memory.hpp"
+#include "wreath/call.hpp"
+#include "wreath/transport.hpp"
+
+namespace wreath {
+
+class LowLatencyCalls {
+ public:
+  struct Setup {
+    Rank rank;
+    int ranks;
+    std::size_t most_bytes;   // of a call's vector
+    std::int64_t arrival_ms;  // how long a kernel waits for a peer
+    std::string algorithm;    // one_shot or two_shot; empty: by size
+  };
+
+  // Takes a place for its blocks that lasts. Unavailable where the device has none.
+  static Result<std::unique_ptr<LowLatencyCalls>> create(LibraryDevice& device, Setup setup);
+  // Ends what runs. What a stream has not come to within a second keeps its memory.
+  ~LowLatencyCalls();
+  LowLatencyCalls(const LowLatencyCalls&) = delete;
+  LowLatencyCalls& operator=(const LowLatencyCalls&) = delete;
+
+  // Before the first call: how `peer` reaches this rank's area, and how this rank reaches a peer's.
+  Result<Offer> offer(bool other_process);
+  Status accept(Rank peer, Offer theirs);
+  // All peers were accepted.
+  Status prepare();
+
+  // Whether such a call is made this way: the same on all ranks that make the same call.
+  bool takes(const Call& call) const;
+  // How calls of so many bytes are made; empty: not this way.
+  std::string plan_text(std::size_t bytes) const;
+
+  using MakeGuard = std::function<std::shared_ptr<GraphGuard>()>;
+  // Adds the call to its stream, or, without one, to an own one. The event is passed when the call is over; null: the
+  // stream captures, and `guard`, which calls before_graph() and after_graph(), is asked by the graph's launches. One
+  // thread at a time.
+  Result<std::shared_ptr<Event>> launch(const Call& call, std::uint32_t signature, const MakeGuard& guard);
+
+  // Any thread from here on.
+  Status before_graph(Stream& stream);
+  Status after_graph(Stream& stream);
+  // Whether a call may not be over yet.
+  bool in_flight();
+  // How a block ended that is not done.
+  std::optional<LowLatencyEnd> failure() const;
+  // Kernels that wait give up, those that come will.
+  void stop();
+
+ private:
+  class Events;
+  // What host and kernels share, in pinned memory.
+  struct Shared {
+    std::uint32_t stop;
+    std::uint32_t ends[kLowLatencyBlocks];
+  };
+  // What kernels use while they run.
+  struct Memory {
+    std::vector<std::shared_ptr<Region>> areas;  // by rank
+    DeviceMemory table;                          // of their addresses
+    DeviceMemory shared;
+    DeviceMemory copies;             // pinned, of an input and an output; none until a call needs them
+    std::unique_ptr<Stream> stream;  // ends first
+  };
+  // A buffer as kernels reach it.
+  struct Place {
+    std::byte* data;
+    bool copied = false;   // it is a copy,
+    bool by_host = false;  // which the host makes
+  };
+  struct Move {
+    std::byte* target;
+    const std::byte* source;
+    std::size_t bytes;
+    bool by_host;
+  };
+
+  LowLatencyCalls(LibraryDevice& device, Setup setup);
+  Status make_memory();
+  bool two_shot(std::size_t bytes) const;
+  Status order(Stream& stream, std::uint64_t capture);
+  Status pass(Stream& stream, std::uint64_t capture);
+  Status add(Stream& stream, const Call& call, std::uint32_t signature);
+  static Status move(Stream& stream, const Move& copy);
+  // Pinned, `at` so far into the copies.
+  Result<std::byte*> copy_at(std::size_t at);
+  Result<Place> place_of(const Call& call, const std::byte* data, std::size_t at);
+  Shared& shared() const { return *reinterpret_cast<Shared*>(memory_->shared.data()); }
+
+  LibraryDevice& device_;
+  Setup setup_;
+  int threads_ = 0;  // of a block
+  bool has_blocks_ = false;
+  std::unique_ptr<SegmentMemory> segments_;
+  std::unique_ptr<Memory> memory_;
+  std::shared_ptr<Events> events_;
+
+  std::mutex mutex_;
+  std::shared_ptr<Event> last_;  // behind the last call that is in no graph, or the last launch of a graph
+  std::map<std::uint64_t, std::shared_ptr<Event>> captured_;  // of the latest captures: behind their last calls
+};
+
+}  // namespace wreath
