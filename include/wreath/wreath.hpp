@@ -6,7 +6,8 @@
 //   group.hpp         calls launched as one                              call.hpp    a call as a value
 //   device.hpp        memory and streams of processors                   environment.hpp  what a launcher says
 //
-// To extend it: schedule.hpp and algorithm.hpp (a new algorithm), fifo.hpp and transport.hpp (a new wire).
+// To extend it: schedule.hpp and algorithm.hpp (a new algorithm), fifo.hpp and transport.hpp (a new wire), kernel.hpp
+// (kernels of a device).
 #pragma once
 
 #include "wreath/call.hpp"

@@ -4,7 +4,7 @@
 #include "kernels/block/low_latency.hpp"
 #include "kernels/block/run_straight.hpp"
 #include "kernels/cuda/image.hpp"
-#include "src/device/host_block.hpp"
+#include "wreath/kernel.hpp"
 
 namespace wreath {
 namespace {

@@ -1,7 +1,7 @@
 // The kernels that run on blocks of threads, for Device::launch.
 #pragma once
 
-#include "src/device/kernel.hpp"
+#include "wreath/kernel.hpp"
 
 namespace wreath {
 

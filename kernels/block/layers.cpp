@@ -3,7 +3,7 @@
 
 #include "kernels/block/kernels.hpp"
 #include "kernels/cuda/image.hpp"
-#include "src/device/host_block.hpp"
+#include "wreath/kernel.hpp"
 
 namespace wreath {
 namespace {

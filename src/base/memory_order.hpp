@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
+#include "wreath/host_device.hpp"
+
 #if defined(__CUDACC__)
-#define WREATH_HOST_DEVICE __host__ __device__
 #define WREATH_NOINLINE __noinline__  // one copy of code for all kernels
 #else
-#define WREATH_HOST_DEVICE
 #define WREATH_NOINLINE
 #endif
 

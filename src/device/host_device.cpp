@@ -12,7 +12,7 @@
 #include "src/base/signals.hpp"
 #include "src/device/check_copy.hpp"
 #include "src/device/device_memory.hpp"
-#include "src/device/host_block.hpp"
+#include "wreath/kernel.hpp"
 #include "src/device/host_stream.hpp"
 #include "src/device/library_device.hpp"
 #include "src/device/memory_in_use.hpp"

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "src/base/fd.hpp"
-#include "src/device/kernel.hpp"
+#include "wreath/kernel.hpp"
 #include "wreath/device.hpp"
 #include "wreath/transport.hpp"
 

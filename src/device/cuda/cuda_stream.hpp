@@ -5,7 +5,7 @@
 
 #include "src/device/capture.hpp"
 #include "src/device/cuda/context.hpp"
-#include "src/device/kernel.hpp"
+#include "wreath/kernel.hpp"
 #include "src/device/library_stream.hpp"
 #include "wreath/device.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "kernels/block/kernels.hpp"
 #include "kernels/block/run_lanes.hpp"
-#include "src/device/host_block.hpp"
+#include "wreath/kernel.hpp"
 #include "wreath/device.hpp"
 
 namespace wreath::test {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/device/device_memory.hpp"
-#include "src/device/host_block.hpp"
+#include "wreath/kernel.hpp"
 #include "tests/support/timer.hpp"
 #include "wreath/device.hpp"
 

@@ -1,0 +1,39 @@
+// One thread's view of its block on a GPU, as HostBlock is on the host. For nvcc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace wreath {
+
+class CudaBlock {
+ public:
+  // `shared`: the block's shared memory, aligned as the kernel needs it.
+  __device__ explicit CudaBlock(std::byte* shared) : shared_(shared) {}
+  __device__ unsigned block() const { return blockIdx.x; }
+  __device__ unsigned thread() const { return threadIdx.x; }
+  __device__ unsigned threads() const { return blockDim.x; }
+  // Like __syncthreads(), but the threads of a warp may arrive from different places.
+  __device__ void barrier() const { asm volatile("barrier.sync 0;" ::: "memory"); }
+  __device__ void pause() const { __nanosleep(kPauseNs); }
+  __device__ std::uint64_t clock_ns() const {
+    std::uint64_t ns = 0;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
+  }
+  __device__ std::byte* shared_memory() const { return shared_; }
+
+ private:
+  static constexpr unsigned kPauseNs = 20;
+  std::byte* shared_;
+};
+
+}  // namespace wreath
+
+// extern "C" __global__ void NAME(const Run run): calls `function(block, run)` on blocks with `shared` bytes.
+#define WREATH_CUDA_KERNEL(NAME, THREADS, Run, shared_bytes, function)                          \
+  extern "C" __global__ void __launch_bounds__(THREADS) NAME(const __grid_constant__ Run run) { \
+    __shared__ alignas(16) unsigned char shared[shared_bytes];                                  \
+    wreath::CudaBlock block(reinterpret_cast<std::byte*>(shared));                              \
+    function(block, run);                                                                       \
+  }

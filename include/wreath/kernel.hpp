@@ -1,0 +1,84 @@
+// Kernels of a program's own: what all threads of all blocks of a grid do, for a device's memory. One source is
+// compiled twice: by nvcc for GPUs, and by the C++ compiler for the host device, where a block is a group of host
+// threads.
+//
+// A kernel is a template over its block, which has block(), thread(), threads(), barrier(), pause(), clock_ns() and
+// shared_memory():
+//
+//   template <typename Block>
+//   WREATH_HOST_DEVICE void run_fill(Block& block, const FillRun& run);
+//
+// HostBlock is the host's; CudaBlock (cuda_block.cuh) a GPU's. training/kernels shows both ends.
+#pragma once
+
+#include <barrier>
+#include <cstddef>
+#include <cstdint>
+
+#include "wreath/device.hpp"
+#include "wreath/host_device.hpp"
+
+namespace wreath {
+
+// What the threads of one block share on the host. Each has a HostBlock of its own that refers to it.
+struct HostBlockShared {
+  explicit HostBlockShared(std::ptrdiff_t threads) : meet(threads) {}
+  std::barrier<> meet;
+  // Memory of the block, as `__shared__` is; the kernel gives it a meaning.
+  alignas(16) std::byte memory[std::size_t{16} * 1024] = {};
+};
+
+// One thread's place in a grid on the host.
+class HostBlock {
+ public:
+  HostBlock(HostBlockShared& shared, unsigned block, unsigned thread, unsigned threads)
+      : shared_(shared), block_(block), thread_(thread), threads_(threads) {}
+  unsigned block() const { return block_; }
+  unsigned thread() const { return thread_; }
+  unsigned threads() const { return threads_; }
+  // Returns when all threads of the block have come; what they wrote before is seen by all.
+  void barrier() { shared_.meet.arrive_and_wait(); }
+  // While there is nothing to do.
+  void pause();
+  static std::uint64_t clock_ns();
+  std::byte* shared_memory() { return shared_.memory; }
+
+ private:
+  HostBlockShared& shared_;
+  unsigned pauses_ = 0;
+  unsigned block_;
+  unsigned thread_;
+  unsigned threads_;
+};
+
+struct Kernel {
+  const char* name;   // of the extern "C" function in the image
+  const void* image;  // a fat binary, a cubin or PTX, as cuModuleLoadData takes it; null: none, so no GPU runs it
+  // The same on the host, called by each thread of each block with a copy of the argument.
+  void (*host)(HostBlock& block, const void* arguments);
+};
+
+// A grid of one kernel. The kernel has one parameter by value: `bytes` at `arguments`.
+struct Grid {
+  int blocks;
+  int threads;  // of each, 1024 at most
+  const void* arguments;
+  std::size_t bytes;
+};
+
+// Adds the grid to `stream`; the argument is copied. `kernel` lives as long as the process. Addresses in the argument
+// are those of address_in_kernels(). Unavailable where the kernel has no code for the stream's device.
+Status launch(Stream& stream, const Kernel& kernel, const Grid& grid);
+
+// How many blocks of `threads` threads of the kernel run at once on the device.
+Result<int> resident_blocks(Device& device, const Kernel& kernel, int threads);
+
+// The address by which kernels of `device` reach memory at `data`: of its own memory another one than the program's on
+// the host device; pinned memory is where it is.
+std::byte* address_in_kernels(Device& device, const void* data);
+template <typename T>
+T* address_in_kernels(Device& device, T* data) {
+  return reinterpret_cast<T*>(address_in_kernels(device, static_cast<const void*>(data)));
+}
+
+}  // namespace wreath

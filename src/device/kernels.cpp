@@ -1,0 +1,45 @@
+// Programs' kernels, by the devices that run them.
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "src/base/clock.hpp"
+#include "src/device/library_device.hpp"
+#include "wreath/kernel.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr unsigned kYields = 16;
+
+LibraryDevice& library_device(Device& device) { return static_cast<LibraryDevice&>(device); }
+
+}  // namespace
+
+void HostBlock::pause() {
+  if (++pauses_ % kYields != 0) return std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::microseconds(50));  // what it waits for may need this core
+}
+
+std::uint64_t HostBlock::clock_ns() { return static_cast<std::uint64_t>(now_ns()); }
+
+Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) {
+  if (grid.blocks < 1 || grid.threads < 1) {
+    return Error{ErrorCode::InvalidArgument, std::string(kernel.name) + ": a grid of " + std::to_string(grid.blocks) +
+                                                 " blocks of " + std::to_string(grid.threads) + " threads"};
+  }
+  return library_device(stream.device()).launch(stream, kernel, grid);
+}
+
+Result<int> resident_blocks(Device& device, const Kernel& kernel, int threads) {
+  return library_device(device).resident_blocks(kernel, threads);
+}
+
+std::byte* address_in_kernels(Device& device, const void* data) {
+  const auto* const at = static_cast<const std::byte*>(data);
+  const PointerFacts facts = facts_of(data);
+  if (facts.kind == MemoryKind::Device && facts.device == &device) return library_device(device).address_in_kernels(at);
+  return const_cast<std::byte*>(at);
+}
+
+}  // namespace wreath
