@@ -12,8 +12,10 @@
 #pragma once
 
 #include <barrier>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <thread>
 
 #include "wreath/device.hpp"
 #include "wreath/host_device.hpp"
@@ -39,11 +41,19 @@ class HostBlock {
   // Returns when all threads of the block have come; what they wrote before is seen by all.
   void barrier() { shared_.meet.arrive_and_wait(); }
   // While there is nothing to do.
-  void pause();
-  static std::uint64_t clock_ns();
+  void pause() {
+    if (++pauses_ % kYields != 0) return std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));  // what it waits for may need this core
+  }
+  static std::uint64_t clock_ns() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  }
   std::byte* shared_memory() { return shared_.memory; }
 
  private:
+  static constexpr unsigned kYields = 16;
+
   HostBlockShared& shared_;
   unsigned pauses_ = 0;
   unsigned block_;

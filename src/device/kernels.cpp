@@ -1,27 +1,15 @@
 // Programs' kernels, by the devices that run them.
-#include <chrono>
 #include <string>
-#include <thread>
 
-#include "src/base/clock.hpp"
 #include "src/device/library_device.hpp"
 #include "wreath/kernel.hpp"
 
 namespace wreath {
 namespace {
 
-constexpr unsigned kYields = 16;
-
 LibraryDevice& library_device(Device& device) { return static_cast<LibraryDevice&>(device); }
 
 }  // namespace
-
-void HostBlock::pause() {
-  if (++pauses_ % kYields != 0) return std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::microseconds(50));  // what it waits for may need this core
-}
-
-std::uint64_t HostBlock::clock_ns() { return static_cast<std::uint64_t>(now_ns()); }
 
 Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) {
   if (grid.blocks < 1 || grid.threads < 1) {
