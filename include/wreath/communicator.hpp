@@ -44,8 +44,9 @@ struct CommunicatorOptions {
   std::size_t single_copy_bytes = kAutomaticBytes;  // peers of the host read messages of so many bytes out of this
                                                     // process, copying once, where the kernel lets them; 0: none
   // All_reduces of up to so many bytes, 1 MiB at most, are kernels of their own in their streams, by the protocol LL,
-  // where all ranks have devices that reach each other's memory (docs/gpu.md); 0: WREATH_LOW_LATENCY_BYTES, which is 0:
-  // none.
+  // where all ranks have devices that reach each other's memory; 0: WREATH_LOW_LATENCY_BYTES, which is 0: none. While a
+  // peer waits in one, a rank that is a thread of the same process on the same GPU frees no memory of it: that would
+  // wait for the peer's kernel (docs/gpu.md).
   std::size_t low_latency_bytes = 0;
   int exchange_rounds = 0;           // of a group's sends and receives, rounds that run at once; 0: all
   std::uint32_t first_sequence = 0;  // for tests of the wrap at 2^32

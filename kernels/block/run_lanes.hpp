@@ -37,10 +37,14 @@ struct LaneRun {
   StraightPlace straight{};  // of run_straight()
 };
 
+// Of a lane with so many steps at most the block reads them ahead, into its shared memory.
+inline constexpr std::uint32_t kStepsAhead = 96;
+
 // What the threads of a block share.
 struct BlockShared {
   BlockWork work;
   const std::byte* sources[kMaximumFanIn + 1];  // of `work`
+  Step steps[kStepsAhead];
 };
 
 // A function of its own for each dtype: the leader and the workers share it.
@@ -168,11 +172,25 @@ WREATH_HOST_DEVICE inline void run_lanes_by(Block& block, const LaneRun& run, co
   }
 }
 
+// The steps of the block's lane, near: all threads bring them.
+template <typename Block>
+WREATH_HOST_DEVICE inline const Step* bring_steps(Block& block, const LaneRun& run) {
+  const LaneState& lane = run.lanes[block.block()];
+  const Step* const steps = run.operation.steps + lane.first;
+  const std::uint32_t count = lane.end - lane.first;
+  if (count > kStepsAhead) return steps;
+  BlockShared& shared = *reinterpret_cast<BlockShared*>(block.shared_memory());
+  for (std::uint32_t i = block.thread(); i < count; i += block.threads()) shared.steps[i] = steps[i];
+  block.barrier();
+  return shared.steps;
+}
+
 // By the lanes' steps.
 template <typename Block>
 WREATH_HOST_DEVICE inline void run_lanes(Block& block, const LaneRun& run) {
+  const Step* const steps = bring_steps(block, run);
   run_lanes_by(block, run, [&](LaneState& lane, BlockProcessor<Block>& processor) {
-    return try_step(run.operation, lane, processor);
+    return try_step(run.operation, lane, processor, steps[lane.step - lane.first]);
   });
 }
 

@@ -168,10 +168,9 @@ Status LaneGrid::make_places() {
   const auto [scratch, partial] = places_of(*plan_, run_.operation.geometry);
   if (scratch + partial == 0) return {};
   if (places_.size() < scratch + partial) {
-    places_ = DeviceMemory();
-    auto memory = device_.allocate(scratch + partial);
+    auto memory = device_.allocate(std::max(scratch + partial, 2 * places_.size()));
     if (!memory) return memory.error();
-    places_ = *std::move(memory);
+    outgrown_.push_back(std::exchange(places_, *std::move(memory)));
   }
   std::byte* const first = device_.address_in_kernels(places_.data());
   run_.operation.buffers[static_cast<int>(Buffer::Scratch)] = scratch == 0 ? nullptr : first;
@@ -183,14 +182,12 @@ Status LaneGrid::make_image() {
   Image counted(nullptr);
   write(counted);
   if (image_.size() < counted.bytes()) {
-    image_ = DeviceMemory();
-    in_device_ = DeviceMemory();
     auto memory = device_.allocate(2 * counted.bytes(), MemoryUse::Pinned);
     if (!memory) return memory.error();
     auto in_device = device_.allocate(memory->size());
     if (!in_device) return in_device.error();
-    image_ = *std::move(memory);
-    in_device_ = *std::move(in_device);
+    outgrown_.push_back(std::exchange(image_, *std::move(memory)));
+    outgrown_.push_back(std::exchange(in_device_, *std::move(in_device)));
   }
   Image image(image_.data());
   write(image);

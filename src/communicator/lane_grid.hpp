@@ -105,6 +105,8 @@ class LaneGrid {
   DeviceMemory places_;                            // of Scratch and Partial
   DeviceMemory in_device_;                         // the image but what the host and blocks share while blocks run
   std::vector<DeviceMemory> bounces_;              // pinned, a slot for each source that needed one
+  // What grew. To free it would wait for kernels that wait for this rank (low_latency_calls.hpp).
+  std::vector<DeviceMemory> outgrown_;
 
   LaneScheduler* lanes_ = nullptr;
   Plan* plan_ = nullptr;

@@ -17,7 +17,6 @@ namespace wreath {
 namespace {
 
 constexpr int kHostThreads = 2;  // of a block of the host device
-constexpr int kBlocks = static_cast<int>(kLowLatencyBlocks);
 constexpr std::int64_t kEndMs = 1'000;
 constexpr std::size_t kCaptures = 16;                         // at once, of one communicator
 constexpr std::size_t kOneShotBytes = std::size_t{32} << 10;  // that a rank reads of all others
@@ -70,11 +69,14 @@ Result<std::unique_ptr<LowLatencyCalls>> LowLatencyCalls::create(LibraryDevice& 
   calls->threads_ = &device == &host_device() ? kHostThreads : kBlockThreads;
   const auto capacity = device.resident_blocks(run_low_latency_kernel(), calls->threads_);
   if (!capacity) return capacity.error();
-  if (!BlockLedger::of(device).reserve(kBlocks, *capacity)) {
+  const int blocks = low_latency_blocks(calls->setup_.most_bytes, 1);
+  if (!BlockLedger::of(device).reserve(blocks, *capacity)) {
     return Error{ErrorCode::Unavailable,
-                 fmt::format("{} runs {} such blocks at once, of which half are given away", device.name(), *capacity)};
+                 fmt::format("{} runs {} such blocks at once, half of which may be promised, and "
+                             "has no {} left of those",
+                             device.name(), *capacity, blocks)};
   }
-  calls->has_blocks_ = true;
+  calls->blocks_ = blocks;
   WREATH_TRY(calls->make_memory());
   return calls;
 }
@@ -87,12 +89,15 @@ Status LowLatencyCalls::make_memory() {
   if (!table) return table.error();
   auto shared = device_.allocate(sizeof(Shared), MemoryUse::Pinned);
   if (!shared) return shared.error();
+  auto copies = device_.allocate(2 * setup_.most_bytes, MemoryUse::Pinned);
+  if (!copies) return copies.error();
   auto stream = device_.make_stream();
   if (!stream) return stream.error();
   memory_->areas.resize(ranks);
   memory_->areas[static_cast<std::size_t>(setup_.rank)] = *std::move(area);
   memory_->table = *std::move(table);
   memory_->shared = *std::move(shared);
+  memory_->copies = *std::move(copies);
   memory_->stream = *std::move(stream);
   return {};
 }
@@ -106,7 +111,7 @@ LowLatencyCalls::~LowLatencyCalls() {
     static_cast<void>(memory_.release());
     return;
   }
-  if (has_blocks_) BlockLedger::of(device_).yield(kBlocks);
+  BlockLedger::of(device_).yield(blocks_);
 }
 
 Result<Offer> LowLatencyCalls::offer(bool other_process) {
@@ -136,8 +141,7 @@ Status LowLatencyCalls::prepare() {
 
 bool LowLatencyCalls::takes(const Call& call) const {
   if (call.collective != Collective::AllReduce || call.count == 0) return false;
-  const std::size_t travelling_bytes = size_of(travelling(call));
-  return fits_low_latency(call.count, travelling_bytes) && call.count * size_of(call.dtype) <= setup_.most_bytes;
+  return call.count <= setup_.most_bytes / size_of(travelling(call));
 }
 
 bool LowLatencyCalls::two_shot(std::size_t bytes) const {
@@ -201,7 +205,7 @@ Result<std::shared_ptr<Event>> LowLatencyCalls::launch(const Call& call, std::ui
 Status LowLatencyCalls::add(Stream& stream, const Call& call, std::uint32_t signature) {
   const auto input = place_of(call, call.input, 0);
   if (!input) return input.error();
-  const auto output = call.output == call.input ? input : place_of(call, call.output, kLowLatencyBytes);
+  const auto output = call.output == call.input ? input : place_of(call, call.output, setup_.most_bytes);
   if (!output) return output.error();
   const std::size_t bytes = call.count * size_of(call.dtype);
   if (input->copied) WREATH_TRY(move(stream, {input->data, call.input, bytes, input->by_host}));
@@ -240,18 +244,7 @@ Result<LowLatencyCalls::Place> LowLatencyCalls::place_of(const Call& call, const
   if (facts.device == &device_ && aligned) {
     return Place{facts.kind == MemoryKind::Device ? device_.address_in_kernels(data) : const_cast<std::byte*>(data)};
   }
-  const auto copy = copy_at(at);
-  if (!copy) return copy.error();
-  return Place{*copy, true, facts.kind != MemoryKind::Device};
-}
-
-Result<std::byte*> LowLatencyCalls::copy_at(std::size_t at) {
-  if (memory_->copies.data() == nullptr) {
-    auto copies = device_.allocate(2 * kLowLatencyBytes, MemoryUse::Pinned);
-    if (!copies) return copies.error();
-    memory_->copies = *std::move(copies);
-  }
-  return memory_->copies.data() + at;
+  return Place{memory_->copies.data() + at, true, facts.kind != MemoryKind::Device};
 }
 
 // ---- ends ----

@@ -4,6 +4,10 @@
 //
 // A rank's calls run one after the other, whatever streams they are in: each waits for the event behind the last one,
 // in a graph for the last one of the same capture, and a launch of the graph for the call before it.
+//
+// A kernel waits for peers as long as they take. What waits for a whole device (freeing its memory does, allocating
+// pinned memory may) therefore waits for peers that are threads of this process on the same device: all that calls need
+// is allocated before the first.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +35,7 @@ class LowLatencyCalls {
   struct Setup {
     Rank rank;
     int ranks;
-    std::size_t most_bytes;   // of a call's vector
+    std::size_t most_bytes;   // of a call's vector, as it travels
     std::int64_t arrival_ms;  // how long a kernel waits for a peer
     std::string algorithm;    // one_shot or two_shot; empty: by size
   };
@@ -82,7 +86,7 @@ class LowLatencyCalls {
     std::vector<std::shared_ptr<Region>> areas;  // by rank
     DeviceMemory table;                          // of their addresses
     DeviceMemory shared;
-    DeviceMemory copies;             // pinned, of an input and an output; none until a call needs them
+    DeviceMemory copies;             // pinned, of an input and an output
     std::unique_ptr<Stream> stream;  // ends first
   };
   // A buffer as kernels reach it.
@@ -105,15 +109,13 @@ class LowLatencyCalls {
   Status pass(Stream& stream, std::uint64_t capture);
   Status add(Stream& stream, const Call& call, std::uint32_t signature);
   static Status move(Stream& stream, const Move& copy);
-  // Pinned, `at` so far into the copies.
-  Result<std::byte*> copy_at(std::size_t at);
   Result<Place> place_of(const Call& call, const std::byte* data, std::size_t at);
   Shared& shared() const { return *reinterpret_cast<Shared*>(memory_->shared.data()); }
 
   LibraryDevice& device_;
   Setup setup_;
   int threads_ = 0;  // of a block
-  bool has_blocks_ = false;
+  int blocks_ = 0;   // that are promised
   std::unique_ptr<SegmentMemory> segments_;
   std::unique_ptr<Memory> memory_;
   std::shared_ptr<Events> events_;

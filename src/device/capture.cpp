@@ -13,12 +13,14 @@ namespace {
 
 class SameWork final : public GraphWork {
  public:
-  explicit SameWork(std::function<Status()> work) : work_(std::move(work)) {}
+  SameWork(std::function<Status()> work, SameWorkOf of) : work_(std::move(work)), of_(of) {}
   Status check() override { return {}; }
   std::function<Status()> begin() override { return work_; }
+  bool is_kernel() const override { return of_ == SameWorkOf::Kernel; }
 
  private:
   std::function<Status()> work_;
+  SameWorkOf of_;
 };
 
 std::uint64_t next_number() {
@@ -49,8 +51,8 @@ Status guard_graph(const LibraryStream& stream, std::shared_ptr<GraphGuard> guar
   return {};
 }
 
-std::shared_ptr<GraphWork> same_work(std::function<Status()> work) {
-  return std::make_shared<SameWork>(std::move(work));
+std::shared_ptr<GraphWork> same_work(std::function<Status()> work, SameWorkOf of) {
+  return std::make_shared<SameWork>(std::move(work), of);
 }
 
 // ---- guards ----

@@ -112,7 +112,8 @@ class CaptureMembership {
 Status wait_for_captured(CaptureMembership& stream, const CapturePart& event, std::string_view where);
 
 // Work that is the same in each launch.
-std::shared_ptr<GraphWork> same_work(std::function<Status()> work);
+enum class SameWorkOf : std::uint8_t { Host, Kernel };
+std::shared_ptr<GraphWork> same_work(std::function<Status()> work, SameWorkOf of = SameWorkOf::Host);
 
 // What the pieces of one launch share.
 class Replay {

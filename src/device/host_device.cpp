@@ -12,10 +12,10 @@
 #include "src/base/signals.hpp"
 #include "src/device/check_copy.hpp"
 #include "src/device/device_memory.hpp"
-#include "wreath/kernel.hpp"
 #include "src/device/host_stream.hpp"
 #include "src/device/library_device.hpp"
 #include "src/device/memory_in_use.hpp"
+#include "wreath/kernel.hpp"
 
 namespace wreath {
 namespace {
@@ -135,7 +135,7 @@ class HostDevice final : public LibraryDevice {
     const auto run = [kernel, grid, arguments] {
       return run_grid(kernel, grid, reinterpret_cast<const std::byte*>(arguments->data()));
     };
-    if (own.capturing()) return own.capture(same_work(run));
+    if (own.capturing()) return own.capture(same_work(run, SameWorkOf::Kernel));
     WREATH_TRY(own.failure());
     own.give({run, true});  // as on a GPU: what was launched runs, for other ranks' blocks may wait for it
     return {};

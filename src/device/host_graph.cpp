@@ -77,6 +77,7 @@ class HostGraph final : public Graph {
       case CapturedItem::Kind::Wait: return passed(points_[item.point], numbers[item.point]);
       case CapturedItem::Kind::Work: break;
     }
+    if (item.work->is_kernel()) return {item.work->begin(), true};
     const bool alone = item.branch == 0;
     return {[replay, alone, work = item.work->begin()] {
               const Status outcome = replay->run(work, "host");

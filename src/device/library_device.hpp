@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "src/base/fd.hpp"
-#include "wreath/kernel.hpp"
 #include "wreath/device.hpp"
+#include "wreath/kernel.hpp"
 #include "wreath/transport.hpp"
 
 namespace wreath {

@@ -17,8 +17,11 @@ class GraphWork {
   virtual ~GraphWork() = default;
   // Why it cannot be launched now. Asked of all pieces before any begins.
   virtual Status check() = 0;
-  // Begins a launch: what the stream does when it comes to the piece. A stream that fails before drops it undone.
+  // Begins a launch: what the stream does when it comes to the piece. A stream that fails before drops it undone,
+  // unless it is a kernel.
   virtual std::function<Status()> begin() = 0;
+  // Runs in a stream that has failed, too, as on a GPU: other ranks' kernels may wait for it.
+  virtual bool is_kernel() const { return false; }
 };
 
 // What stands behind kernels of a graph, which run without the host: it says whether a launch may begin, and puts it in

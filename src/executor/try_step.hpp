@@ -18,8 +18,11 @@ namespace wreath {
 template <typename Processor>
 class StepRunner : private LaneWork<Processor> {
  public:
+  WREATH_HOST_DEVICE StepRunner(const OperationState& operation, LaneState& lane, Processor& processor,
+                                const Step& step)
+      : Work(operation, lane, processor), step_(step) {}
   WREATH_HOST_DEVICE StepRunner(const OperationState& operation, LaneState& lane, Processor& processor)
-      : Work(operation, lane, processor), step_(operation.steps[lane.step]) {}
+      : StepRunner(operation, lane, processor, operation.steps[lane.step]) {}
 
   // Of the present tile of the step.
   WREATH_HOST_DEVICE std::uint64_t elements() const { return lane_.elements == kNotBegun ? count() : lane_.elements; }
@@ -220,12 +223,16 @@ class StepRunner : private LaneWork<Processor> {
   const Step& step_;
 };
 
-// Advances `lane` by at most one step of one tile. Advanced: something moved. Blocked: nothing can
-// move until a peer (or a pump) acts. Done: the lane is over. Failed: see lane.fault.
+// Advances `lane` by at most one step of one tile; `step` is its present one, wherever that lies. Advanced: something
+// moved. Blocked: nothing can move until a peer (or a pump) acts. Done: the lane is over. Failed: see lane.fault.
+template <typename Processor>
+WREATH_HOST_DEVICE inline Advance try_step(const OperationState& operation, LaneState& lane, Processor& processor,
+                                           const Step& step) {
+  return StepRunner<Processor>(operation, lane, processor, step).run();
+}
 template <typename Processor>
 WREATH_HOST_DEVICE inline Advance try_step(const OperationState& operation, LaneState& lane, Processor& processor) {
-  if (lane.done) return Advance::Done;
-  return StepRunner<Processor>(operation, lane, processor).run();
+  return lane.done ? Advance::Done : try_step(operation, lane, processor, operation.steps[lane.step]);
 }
 
 }  // namespace wreath

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -151,10 +152,13 @@ inline void expect_right(LocalRanks& ranks, const std::vector<MatrixCase>& cases
   std::atomic<int> shown = 0;
   ranks.run([&](Communicator& communicator) {
     const std::unique_ptr<Stream> stream = (device == nullptr ? host_device() : *device).make_stream().value();
+    std::deque<CollectiveRun>
+        runs;  // to free a device's memory would wait for peers' kernels, which may wait for this rank
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const CollectiveCase& work = cases[i].work;
       const Placement placement = placement_of(communicator.rank(), i, device);
-      const CollectiveRun run(work, *data[i], communicator.rank(), placement);
+      if (device == nullptr) runs.clear();
+      const CollectiveRun& run = runs.emplace_back(work, *data[i], communicator.rank(), placement);
       Call call = run.call();
       if (placement.device != nullptr && i % 2 == 0) call.stream = stream.get();
       const Status status = communicator.run(call);

@@ -169,6 +169,19 @@ TEST(BlocksAlone, EndWhenNothingMovesForLong) {
   }
 }
 
+// Their steps stay where they are.
+TEST(BlocksOfManyRanks, RunLanesOfMoreStepsThanTheyBringNear) {
+  const Problem problem{Collective::AllReduce, 60, 0};
+  std::mt19937_64 random(25);
+  const std::vector<Lowered> programs = lower_ranks(ring(), problem, 1);
+  ASSERT_GT(programs[0].lanes[0].step_count, kStepsAhead);
+  World world(programs, {});
+  Job job(ring(), problem, programs[0], {.count = 130}, random);
+  const std::uint32_t stop = 0;
+  ASSERT_EQ(unfinished(run_grids(world, job.calls(), 1, {&stop})), "");
+  ASSERT_EQ(job.wrong(), "");
+}
+
 TEST(BlocksAlone, TellAMessageOfAnotherCall) {
   const Problem problem{Collective::AllReduce, 2, 0};
   std::mt19937_64 random(23);

@@ -9,8 +9,8 @@
 
 #include "kernels/block/kernels.hpp"
 #include "kernels/block/run_lanes.hpp"
-#include "wreath/kernel.hpp"
 #include "wreath/device.hpp"
+#include "wreath/kernel.hpp"
 
 namespace wreath::test {
 namespace {
@@ -86,22 +86,24 @@ const Kernel& kernel_of(const LaneRun& run) {
 void run_grid(unsigned blocks, unsigned, void** parameters) {
   const auto& run = *static_cast<const LaneRun*>(parameters[0]);
   look(run, blocks);
-  std::vector<std::unique_ptr<HostBlockShared>> shared;
-  for (unsigned block = 0; block < blocks; ++block) shared.push_back(std::make_unique<HostBlockShared>(kThreads));
-  {
-    std::vector<std::jthread> threads;
-    for (unsigned i = 0; i < blocks * kThreads; ++i) {
-      threads.emplace_back([&, i] {
-        HostBlock block(*shared[i / kThreads], i / kThreads, i % kThreads, kThreads);
-        kernel_of(run).host(block, &run);
-      });
-    }
-  }
+  run_blocks(kernel_of(run), blocks, &run);
   const std::lock_guard lock(seen().mutex);
   for (unsigned block = 0; block < blocks; ++block) seen().of.references += run.lanes[block].referenced ? 1 : 0;
 }
 
 }  // namespace
+
+void run_blocks(const Kernel& kernel, unsigned blocks, const void* argument) {
+  std::vector<std::unique_ptr<HostBlockShared>> shared;
+  for (unsigned block = 0; block < blocks; ++block) shared.push_back(std::make_unique<HostBlockShared>(kThreads));
+  std::vector<std::jthread> threads;
+  for (unsigned i = 0; i < blocks * kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      HostBlock block(*shared[i / kThreads], i / kThreads, i % kThreads, kThreads);
+      kernel.host(block, argument);
+    });
+  }
+}
 
 bool install_lanes_kernel() {
   static_cast<void>(cuda_devices());

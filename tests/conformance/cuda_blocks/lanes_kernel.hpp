@@ -6,8 +6,12 @@
 #include <vector>
 
 #include "tests/support/fake_cuda.hpp"
+#include "wreath/kernel.hpp"
 
 namespace wreath::test {
+
+// A grid of a few threads a block, until its end.
+void run_blocks(const Kernel& kernel, unsigned blocks, const void* argument);
 
 // Gives it to the driver. False: the driver of this process is another one.
 bool install_lanes_kernel();

@@ -4,12 +4,13 @@
 #include <cstddef>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/device/device_memory.hpp"
-#include "wreath/kernel.hpp"
 #include "tests/support/timer.hpp"
 #include "wreath/device.hpp"
+#include "wreath/kernel.hpp"
 
 namespace wreath {
 namespace {
@@ -85,6 +86,29 @@ TEST(HostDevice, RunsAllThreadsOfAllBlocksOfAKernel) {
   host().launch(*stream, {"sum_block", nullptr, &sum_block}, {3, 5, &sum, sizeof sum}).value();
   stream->synchronize().value();
   EXPECT_EQ(sums, std::vector<int>(3, 15));
+}
+
+// What programs do: memory of the device by its address in kernels, through the public functions.
+TEST(HostDevice, RunsKernelsOfPrograms) {
+  constexpr int kBlocks = 3;
+  constexpr int kThreads = 5;
+  const DeviceMemory cells = host_device().allocate(kBlocks * kThreads * sizeof(int)).value();
+  const DeviceMemory sums = host_device().allocate(kBlocks * sizeof(int), MemoryUse::Pinned).value();
+  auto* const shared = reinterpret_cast<int*>(sums.data());
+  const Sum sum{address_in_kernels(host_device(), reinterpret_cast<int*>(cells.data())),
+                address_in_kernels(host_device(), shared)};
+  EXPECT_EQ(sum.sums, shared);
+  const Kernel kernel{"sum_block", nullptr, &sum_block};
+  EXPECT_GE(resident_blocks(host_device(), kernel, kThreads).value(), kBlocks);
+  const auto stream = host_device().make_stream().value();
+  launch(*stream, kernel, {kBlocks, kThreads, &sum, sizeof sum}).value();
+  stream->synchronize().value();
+  EXPECT_EQ(std::vector<int>(shared, shared + kBlocks), std::vector<int>(kBlocks, 15));
+  for (const auto& [blocks, threads] : {std::pair(0, 1), std::pair(1, -1)}) {
+    const Status refused = launch(*stream, kernel, {blocks, threads, &sum, sizeof sum});
+    EXPECT_EQ(refused.error().code, ErrorCode::InvalidArgument);
+    EXPECT_NE(refused.error().message.find("sum_block: a grid of"), std::string::npos) << refused.error().message;
+  }
 }
 
 }  // namespace
