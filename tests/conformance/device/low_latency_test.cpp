@@ -115,6 +115,63 @@ TEST(LowLatencyCalls, RunOneAfterTheOtherInWhateverStreams) {
   });
 }
 
+// A call that one rank comes to late, then a graph in another stream: the graph's call does not overtake it.
+TEST(LowLatencyCalls, RunBeforeGraphsThatAreLaunchedAfterThem) {
+  LocalRanks ranks(2, options_with());
+  std::atomic<bool> open = false;
+  ranks.run([&](Communicator& communicator) {
+    const Elements first(all_of(10, communicator.rank() + 1));
+    const Elements second(all_of(10, 10 * (communicator.rank() + 1)));
+    const auto direct = host_device().make_stream().value();
+    const auto captured = host_device().make_stream().value();
+    captured->begin_capture().value();
+    communicator.start(second.call(captured.get())).value();
+    const auto graph = captured->end_capture().value();
+    if (communicator.rank() == 0) {
+      direct
+          ->run([&] {
+            while (!open) std::this_thread::yield();
+            return Status();
+          })
+          .value();
+    }
+    Work work = communicator.start(first.call(direct.get())).value();
+    graph->launch(*captured).value();
+    if (communicator.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      open = true;
+    }
+    work.wait().value();
+    captured->synchronize().value();
+    EXPECT_EQ(first.get(), all_of(10, 3));
+    EXPECT_EQ(second.get(), all_of(10, 30));
+  });
+}
+
+// As on a GPU: its peers' kernels wait for it.
+TEST(LowLatencyCalls, OfAGraphRunInAStreamThatHasFailed) {
+  LocalRanks ranks(2, options_with());
+  ranks.run([&](Communicator& communicator) {
+    const Elements elements(all_of(10, communicator.rank() + 1));
+    const auto stream = host_device().make_stream().value();
+    stream->begin_capture().value();
+    communicator.start(elements.call(stream.get())).value();
+    const auto graph = stream->end_capture().value();
+    std::atomic<bool> launched = false;
+    const bool fails = communicator.rank() == 0;
+    stream
+        ->run([&] {
+          while (!launched) std::this_thread::yield();
+          return fails ? Status(Error{ErrorCode::System, "no luck"}) : Status();
+        })
+        .value();
+    graph->launch(*stream).value();
+    launched = true;
+    EXPECT_EQ(bool(stream->synchronize()), !fails);
+    EXPECT_EQ(elements.get(), all_of(10, 3));
+  });
+}
+
 TEST(LowLatencyCalls, MixWithOtherCalls) {
   LocalRanks ranks(3, options_with());
   ranks.run([](Communicator& communicator) {
