@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels/block/run_lanes.hpp"
@@ -23,6 +24,7 @@
 #include "src/device/block_ledger.hpp"
 #include "src/device/library_device.hpp"
 #include "src/executor/host.hpp"
+#include "src/fifo/access.hpp"
 
 namespace wreath {
 
@@ -82,8 +84,9 @@ class LaneGrid {
   Result<Advance> take_off();
   Status land();
   Status pull();
-  static int read(std::byte* target, const RecvFifo& source, const SlotHeader& slot);
-  Status pull_message(std::size_t i, const RecvFifo& source, const SlotHeader& slot);
+  bool lets_in(const SlotHeader& slot, const Located& located);
+  static int read(std::byte* target, const RecvFifo& source, const SlotHeader& slot, const Located& located);
+  Status pull_message(std::size_t i, const RecvFifo& source, const SlotHeader& slot, const Located& located);
 
   LaneGrid(LibraryDevice& device, std::size_t slot_bytes, std::function<void()> ring);
 
@@ -105,6 +108,10 @@ class LaneGrid {
   DeviceMemory places_;                            // of Scratch and Partial
   DeviceMemory in_device_;                         // the image but what the host and blocks share while blocks run
   std::vector<DeviceMemory> bounces_;              // pinned, a slot for each source that needed one
+  // Allocations of other devices of this process: whether blocks were let in.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, bool> others_;
+  std::map<const RecvFifo*, DeviceAllocation> reached_;  // as blocks know it
+  bool told_copies_ = false;
 
   LaneScheduler* lanes_ = nullptr;
   Plan* plan_ = nullptr;
