@@ -58,6 +58,7 @@ struct ProcessMemory {
 struct RegionView {
   const std::byte* base = nullptr;
   std::uint64_t bytes = 0;
+  std::uint64_t device = 0;  // of this process, which reaches it there; 0: the host does
 };
 inline constexpr std::uint32_t kMaximumRegions = 64;  // a peer's region table; index 0 is not used
 
@@ -101,9 +102,12 @@ struct SendFifo {
   std::uint32_t slot_count = 0;       // K, a power of two
   std::uint32_t slot_bytes = 0;       // largest message
   std::uint16_t lane = 0;
-  bool by_reference = false;         // the reader reaches any memory of this process: no staging
-  bool single_copy = false;          // ... through the kernel: kPeerAddress
-  bool same_process = false;         // ... in a device's memory: kDeviceAddress
+  bool by_reference = false;  // the reader reaches any memory of this process: no staging
+  bool single_copy = false;   // ... through the kernel: kPeerAddress
+  bool same_process = false;  // ... in a device's memory: kDeviceAddress
+  // Of the reader: a bit for each region of a device's memory that it has mapped; null: it maps none.
+  const std::uint64_t* mapped = nullptr;
+  std::uint64_t readable = 0;        // ... as an operation of blocks has found it
   std::byte* staging = nullptr;      // slot_count x slot_bytes; null until the first use
   std::uint32_t staging_region = 0;  // how a header names `staging`
   std::uint64_t staging_offset = 0;

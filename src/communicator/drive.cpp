@@ -81,17 +81,11 @@ void Engine::measure_buffers(Launch& launch, const Operation& operation, std::ui
 bool Engine::streams(std::size_t output_bytes) const { return tuning_.all_mapped && output_bytes >= stream_bytes_; }
 
 void Engine::name_memory(OperationState& state, Buffer buffer, std::span<const std::byte> memory, bool by_blocks) {
-  const auto index = static_cast<std::size_t>(buffer);
-  if (by_blocks && !memory.empty()) {
-    const PointerFacts facts = facts_of(memory.data());
-    const bool one = memory.data() + memory.size() <= facts.begin + facts.bytes;
-    state.allocation[index] = one ? facts.allocation : 0;
-    return;
-  }
+  if (by_blocks) return name_device_memory(state, buffer, memory);
   if (memory.size() < kReferenceBytes || links_->mapped().empty()) return;
   if (const auto region = links_->segment().name_memory(memory.data(), memory.size())) {
-    state.region[index] = region->index;
-    state.region_offset[index] = region->offset;
+    state.region[static_cast<std::size_t>(buffer)] = region->index;
+    state.region_offset[static_cast<std::size_t>(buffer)] = region->offset;
   }
 }
 

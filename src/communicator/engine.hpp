@@ -190,6 +190,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   bool is_shared_with_processes(const LibraryDevice& device) const;
   Result<std::unique_ptr<LaneGrid>> make_grid(LibraryDevice& device);
   LaneGrid* grid_of(LibraryDevice& device);
+  void name_device_memory(OperationState& state, Buffer buffer, std::span<const std::byte> memory);
   Status stage(Call& call, StagedBuffers& staged) const;
   Status stage(Launch& launch);
   Status start_lanes(Operation& operation, Launch& launch);
@@ -250,6 +251,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   LaneGrid* flying_ = nullptr;                                 // who runs the lanes in blocks; null: the host does
   StagedBuffers staged_;                                       // of the first operation
   bool told_copies_ = false;
+  bool told_staged_ = false;
   std::unique_ptr<LowLatencyCalls> low_latency_;  // null: there are none
   std::atomic<bool> watches_low_latency_{false};  // a call may be in flight
   std::int64_t low_latency_watched_ns_ = 0;       // by the progress thread

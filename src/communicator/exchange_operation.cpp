@@ -121,14 +121,15 @@ Result<Launch> Exchange::launch(const CallMemory& memory, StagedBuffers& staged)
   state.input_signatures = signatures_[static_cast<std::size_t>(Direction::Send)].data();
   state.output_signatures = signatures_[static_cast<std::size_t>(Direction::Receive)].data();
   state.epoch = shape.epoch;
+  state.streams_output = engine_.streams(plan_.output.span);
   launch.spans = {plan_.input.span, plan_.output.span};
   launch.table_parts = {static_cast<std::uint32_t>(messages_.sends.size()),
                         static_cast<std::uint32_t>(messages_.receives.size())};
+  if (memory.by_blocks && launch.sends_only) return launch;  // their senders do not wait for readers
   // On the host device blocks have other addresses than the program.
   const std::span<const std::byte> sent =
       memory.by_blocks ? span_of(messages_.sends) : std::span(plan_.input.first, plan_.input.span);
   engine_.name_memory(state, Buffer::Input, sent, memory.by_blocks);
-  state.streams_output = engine_.streams(plan_.output.span);
   return launch;
 }
 

@@ -24,7 +24,6 @@ constexpr int kHostThreads = 2;                   // of a block of the host devi
 constexpr std::uint64_t kTurnNs = 2'000'000;      // of a grid where nothing moves
 constexpr std::uint64_t kCrowdedTurnNs = 50'000;  // ... while others wait for its blocks
 constexpr std::size_t kImageAlignment = 64;
-constexpr std::size_t kReferenceBytes = 16'384;  // smaller messages are staged: their sender need not wait
 constexpr std::size_t kMostOthers = 4096;
 
 // Finds room for arrays one after the other, and copies them there; at null it only counts.
@@ -53,8 +52,6 @@ class Image {
   std::size_t bytes_ = 0;
 };
 
-// As slots name it.
-std::uint64_t number_of(const LibraryDevice& device) { return reinterpret_cast<std::uintptr_t>(&device); }
 LibraryDevice& device_numbered(std::uint64_t number) {
   return *reinterpret_cast<LibraryDevice*>(static_cast<std::uintptr_t>(number));  // NOLINT(performance-no-int-to-ptr)
 }
@@ -151,7 +148,7 @@ Status LaneGrid::start(LaneScheduler& lanes, const Launch& launch) {
   run_.operation = lanes.state();
   run_.straight = launch.straight;
   run_.operation.device = number_of(device_);
-  run_.operation.single_copy_bytes = launch.sends_only ? 0 : kReferenceBytes;
+  run_.operation.single_copy_bytes = launch.sends_only ? 0 : kDeviceReferenceBytes;
   moved_in_flight_ = true;
   waiting_for_.reset();
   tables_.clear();
@@ -200,6 +197,8 @@ Status LaneGrid::make_image() {
   for (std::size_t i = 0; i < plan_->targets.size(); ++i) {
     sends_[i] = *plan_->targets[i];
     sends_[i].single_copy = false;
+    sends_[i].readable = sends_[i].mapped == nullptr ? 0 : load_acquire(*sends_[i].mapped);
+    sends_[i].mapped = nullptr;
     targets_[i] = in_kernels(&sends_[i]);
   }
   for (std::size_t i = 0; i < plan_->sources.size(); ++i) {
@@ -274,8 +273,9 @@ Status LaneGrid::refresh_regions() {
       RegionView& known = views_[table * kMaximumRegions + index];
       const std::byte* const base = load_acquire(tables_[table][index].base);
       if (known.base == base) continue;
-      WREATH_TRY(let_in(static_cast<const void*>(base)));
-      known = {base, tables_[table][index].bytes};
+      known = tables_[table][index];
+      known.base = base;
+      if (known.device == 0) WREATH_TRY(let_in(static_cast<const void*>(base)));
     }
   }
   return {};

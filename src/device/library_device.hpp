@@ -90,6 +90,9 @@ class LibraryDevice : public Device {
   virtual Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) = 0;
 };
 
+// How slots of FIFOs name it within this process.
+inline std::uint64_t number_of(const LibraryDevice& device) { return reinterpret_cast<std::uintptr_t>(&device); }
+
 // Is told before an allocation of any device is freed, by the thread that frees it, which holds no lock of the device.
 class ReleaseWatcher {
  public:

@@ -67,7 +67,7 @@ class LaneWork {
     std::uint32_t region;
     std::uint64_t offset;
     std::uint32_t flags;
-    std::uint64_t allocation = 0;  // with kDeviceAddress
+    std::uint64_t allocation = 0;  // of a device's memory, for peers of this process
   };
 
   WREATH_HOST_DEVICE RecvFifo& in(const Ends& from, std::uint32_t i) const {
@@ -183,13 +183,14 @@ class LaneWork {
   // Whether every receiver can read `bytes` of `buffer` itself, so that no copy is staged.
   WREATH_HOST_DEVICE bool by_reference(const Ends& to, Buffer buffer, std::uint64_t bytes) const {
     if (is_private(buffer) || multiplied_when_sent(buffer)) return false;
-    if (operation_.region[static_cast<int>(buffer)] != 0) return true;
-    const bool single_copy = operation_.single_copy_bytes > 0 && bytes >= operation_.single_copy_bytes;
+    const std::uint32_t region = operation_.region[static_cast<int>(buffer)];
+    if (operation_.device == 0 && region != 0) return true;
+    const bool large = operation_.single_copy_bytes > 0 && bytes >= operation_.single_copy_bytes;
     for (std::uint32_t i = 0; i < to.count; ++i) {
       const SendFifo& fifo = out(to, i);
-      const bool read_there = single_copy && (operation_.device == 0 ? fifo.single_copy : fifo.same_process);
+      const bool there = operation_.device == 0 ? fifo.single_copy : fifo.same_process || maps(fifo, region);
       const bool local = fifo.by_reference && operation_.device == 0;
-      if (!local && !read_there) return false;
+      if (!local && !(large && there)) return false;
     }
     return true;
   }
@@ -228,11 +229,11 @@ class LaneWork {
     const int index = static_cast<int>(buffer);
     const std::uint32_t region = operation_.region[index];
     MessageName name{region, operation_.region_offset[index] + piece.offset, kSlotReference};
-    if (region == 0) {
-      name.region = operation_.device == 0 ? kPeerAddress : kDeviceAddress;
+    if (region == 0) {  // of a device: all are in this process
+      name.region = kPeerAddress;
       name.offset = reinterpret_cast<std::uint64_t>(piece.data);
-      name.allocation = operation_.allocation[index];
     }
+    name.allocation = operation_.allocation[index];
     lane_.referenced = true;
     publish_all(to, signature, {piece.data, piece.bytes}, name);
   }
@@ -271,6 +272,11 @@ class LaneWork {
     const RecvFifo& fifo = in(from, i);
     if ((peek(fifo)->flags & kSlotReference) == 0 || fifo.owner_aborted == nullptr) return false;
     return !read_is_valid(*fifo.owner_aborted);
+  }
+
+  // Whether the reader has mapped that region of a device's memory.
+  WREATH_HOST_DEVICE static bool maps(const SendFifo& fifo, std::uint32_t region) {
+    return region != 0 && (fifo.readable >> region & 1U) != 0;
   }
 
   // Where message i is among the sources.
@@ -435,7 +441,11 @@ class LaneWork {
       slot.flags = fifo.by_reference ? 0 : name.flags;
       slot.region = fifo.by_reference ? kLocalAddress : name.region;
       slot.offset = fifo.by_reference ? reinterpret_cast<std::uint64_t>(message.data) : name.offset;
-      if (slot.region == kDeviceAddress) set_allocation(slot, {operation_.device, name.allocation});
+      if (operation_.device != 0 && fifo.same_process && name.flags == kSlotReference) {
+        slot.region = kDeviceAddress;
+        slot.offset = reinterpret_cast<std::uint64_t>(message.data);
+        set_allocation(slot, {operation_.device, name.allocation});
+      }
       publish(fifo);
     }
     lane_.sent_bytes += to.count * message.bytes;

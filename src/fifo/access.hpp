@@ -146,6 +146,7 @@ WREATH_HOST_DEVICE inline Located locate_in_region(RecvFifo& fifo, const SlotHea
   const std::byte* base = load_acquire(view.base);
   if (base == nullptr) return {Locating::Unmapped, nullptr};
   if (slot.bytes > view.bytes || slot.offset > view.bytes - slot.bytes) return {Locating::Invalid, nullptr};
+  if (view.device != 0) return locate_in_device(fifo, {view.device, 0}, base + slot.offset);
   return {Locating::Found, base + slot.offset};
 }
 

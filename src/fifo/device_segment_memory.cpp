@@ -68,6 +68,7 @@ class DeviceSegmentMemory final : public SegmentMemory {
  public:
   explicit DeviceSegmentMemory(LibraryDevice& device) : device_(device) {}
   bool in_host() const override { return false; }
+  std::uint64_t device() const override { return number_of(device_); }
   bool shareable() const override { return true; }
   std::size_t small_area_bytes() const override { return kSmallAreaBytes; }
 
@@ -175,6 +176,12 @@ UserMemory DeviceSegmentMemory::find_user_memory(const void* data, std::size_t b
 }
 
 }  // namespace
+
+bool is_device_offer(const Offer& offer) {
+  std::uint64_t magic = 0;
+  if (offer.bytes.size() >= sizeof magic) std::memcpy(&magic, offer.bytes.data(), sizeof magic);
+  return magic == kMagic;
+}
 
 std::unique_ptr<SegmentMemory> device_segment_memory(LibraryDevice& device) {
   return std::make_unique<DeviceSegmentMemory>(device);

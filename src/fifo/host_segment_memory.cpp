@@ -26,6 +26,7 @@ class HostSegmentMemory final : public SegmentMemory {
  public:
   explicit HostSegmentMemory(bool shareable) : shareable_(shareable) {}
   bool in_host() const override { return true; }
+  std::uint64_t device() const override { return 0; }
   bool shareable() const override { return shareable_; }
   std::size_t small_area_bytes() const override { return kSmallAreaBytes; }
 

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "src/base/log.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/base/peer_memory.hpp"
 #include "src/fifo/access.hpp"
@@ -67,6 +68,7 @@ MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs)
       recv_(own.shape().lanes) {
   for (std::uint16_t lane = 0; lane < own.shape().lanes; ++lane) {
     send_[lane] = send_end(own, peer, theirs_, lane);
+    send_[lane].mapped = &theirs_.reads(own.rank())->regions;
     recv_[lane] = recv_end(own, peer, theirs_, lane, regions_.data());
   }
 }
@@ -77,12 +79,12 @@ void MappedLink::try_to_read() {
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* const token = reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(process_.token_address));
   const int error = read_peer(process_, reinterpret_cast<std::byte*>(&seen), token, sizeof seen);
-  store_release(own_.reads(peer_)->value, 1U + static_cast<std::uint32_t>(error));
+  store_release(own_.reads(peer_)->process, 1U + static_cast<std::uint32_t>(error));
   for (RecvFifo& recv : recv_) recv.process = error == 0 ? &process_ : nullptr;
 }
 
 std::optional<Status> MappedLink::single_copy() const {
-  const std::uint32_t said = load_acquire(theirs_.reads(own_.rank())->value);
+  const std::uint32_t said = load_acquire(theirs_.reads(own_.rank())->process);
   if (said == 0) return std::nullopt;
   if (said == 1) return Status();
   const std::string reason = std::system_category().message(static_cast<int>(said - 1));
@@ -91,7 +93,7 @@ std::optional<Status> MappedLink::single_copy() const {
 
 Status MappedLink::prepare(std::uint16_t lane) {
   SendFifo& send = send_[lane];
-  send.single_copy = load_acquire(theirs_.reads(own_.rank())->value) == 1;
+  send.single_copy = load_acquire(theirs_.reads(own_.rank())->process) == 1;
   if (send.staging != nullptr) return {};
   const Result<Staging> staging = own_.staging(peer_, lane);
   if (!staging) return staging.error();
@@ -107,14 +109,23 @@ bool MappedLink::closing_loses_data() const {
 
 Status MappedLink::accept_region(std::uint32_t index, Offer offer) {
   WREATH_TRY(check_announced(peer_, index, index < kMaximumRegions && held_regions_[index] != nullptr));
-  Result<std::shared_ptr<Region>> region = own_.memory().open(std::move(offer));
+  const bool of_device = is_device_offer(offer);
+  Result<std::shared_ptr<Region>> region = own_.open(std::move(offer));
   if (!region) {
-    return Error{region.error().code, fmt::format("region {} of rank {}: {}", index, peer_, region.error().message)};
+    const Error error{region.error().code,
+                      fmt::format("region {} of rank {}: {}", index, peer_, region.error().message)};
+    if (!of_device || error.code == ErrorCode::Mismatch) return error;
+    if (!std::exchange(told_staged_, true)) log_info("{}: what it sends of a device's memory is staged", error.message);
+    return {};
   }
   RegionView& view = regions_[index];
   view.bytes = (*region)->bytes();
+  view.device = of_device ? own_.device() : 0;
   store_release(view.base, static_cast<const std::byte*>((*region)->data()));
   held_regions_[index] = *std::move(region);
+  if (!of_device) return {};
+  std::uint64_t& mapped = own_.reads(peer_)->regions;
+  store_release(mapped, load_relaxed(mapped) | std::uint64_t{1} << index);
   return {};
 }
 

@@ -52,6 +52,7 @@ class MappedLink final : public Link {
   std::vector<RecvFifo> recv_;
   std::array<RegionView, kMaximumRegions> regions_;                    // read by the driver
   std::array<std::shared_ptr<Region>, kMaximumRegions> held_regions_;  // the progress thread's
+  bool told_staged_ = false;
 };
 
 }  // namespace wreath

@@ -12,6 +12,7 @@
 #include <limits>
 #include <utility>
 
+#include "src/base/log.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/base/remote_fence.hpp"
 #include "src/base/socket.hpp"
@@ -20,7 +21,7 @@ namespace wreath {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x5752454154483153;  // "WREATH1S"
-constexpr std::uint32_t kLayoutVersion = 3;
+constexpr std::uint32_t kLayoutVersion = 4;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -83,7 +84,7 @@ SegmentLayout::SegmentLayout(int ranks, const FifoShape& shape, std::size_t smal
   const std::size_t pairs = static_cast<std::size_t>(ranks) * lanes_;
   consumed_ = sizeof(SegmentPrologue) + pairs * slot_count_ * sizeof(SlotHeader);
   reads_ = consumed_ + pairs * sizeof(Counter);
-  small_area = round_up(reads_ + static_cast<std::size_t>(ranks) * sizeof(Counter), 4096);
+  small_area = round_up(reads_ + static_cast<std::size_t>(ranks) * sizeof(Reading), 4096);
   bytes = small_area + small_area_bytes;
 }
 
@@ -98,7 +99,7 @@ std::size_t SegmentLayout::consumed_at(Rank peer, std::uint16_t lane) const {
 }
 
 std::size_t SegmentLayout::reads_at(Rank peer) const {
-  return reads_ + static_cast<std::size_t>(peer) * sizeof(Counter);
+  return reads_ + static_cast<std::size_t>(peer) * sizeof(Reading);
 }
 
 // ---- the own side ----
@@ -147,8 +148,8 @@ Counter* OwnSegment::consumed(Rank peer, std::uint16_t lane) const {
   return reinterpret_cast<Counter*>(control_->data() + layout_.consumed_at(peer, lane));
 }
 
-Counter* OwnSegment::reads(Rank peer) const {
-  return reinterpret_cast<Counter*>(control_->data() + layout_.reads_at(peer));
+Reading* OwnSegment::reads(Rank peer) const {
+  return reinterpret_cast<Reading*>(control_->data() + layout_.reads_at(peer));
 }
 
 void OwnSegment::set_aborted() {
@@ -213,7 +214,15 @@ Result<Staging> OwnSegment::staging(Rank peer, std::uint16_t lane) {
 }
 
 std::optional<RegionName> OwnSegment::name_memory(const void* data, std::size_t bytes) {
-  const auto [region, offset] = memory_->find_user_memory(data, bytes);
+  return name(memory_->find_user_memory(data, bytes), !memory_->in_host());
+}
+
+std::optional<RegionName> OwnSegment::name_device_memory(const void* data, std::size_t bytes) {
+  return device_ == nullptr ? std::nullopt : name(device_->find_user_memory(data, bytes), true);
+}
+
+std::optional<RegionName> OwnSegment::name(const UserMemory& memory, bool of_device) {
+  const auto& [region, offset] = memory;
   if (region == nullptr) return std::nullopt;
   const std::lock_guard lock(mutex_);
   for (std::uint32_t index = 1; index < next_index_.load(std::memory_order_relaxed); ++index) {
@@ -223,7 +232,7 @@ std::optional<RegionName> OwnSegment::name_memory(const void* data, std::size_t 
   std::size_t lanes_to_come = 0;
   for (const StagingRegion& staging : staging_) lanes_to_come += staging.region == nullptr ? 1U : 0U;
   if (next_index_.load(std::memory_order_relaxed) + lanes_to_come >= kMaximumRegions) return std::nullopt;
-  const Result<std::uint32_t> index = add_entry({region->id(), memory_->in_host() ? nullptr : region, region});
+  const Result<std::uint32_t> index = add_entry({region->id(), of_device ? region : nullptr, region, of_device});
   if (!index) return std::nullopt;
   return RegionName{*index, offset};
 }
@@ -239,14 +248,33 @@ Result<std::vector<Announcement>> OwnSegment::take_announcements(Rank peer) {
   Peer& of_peer = peers_[static_cast<std::size_t>(peer)];
   const std::uint32_t end = next_index_.load(std::memory_order_relaxed);
   for (std::uint32_t index = of_peer.told.load(std::memory_order_relaxed); index < end; ++index) {
-    const std::shared_ptr<Region> region = entries_[index].region.lock();
-    if (region == nullptr) continue;  // freed: no slot names it
-    auto offer = memory_->describe(*region, of_peer.by_descriptor);
+    auto offer = describe(entries_[index], of_peer);
     if (!offer) return offer.error();
     if (*offer) announcements.push_back({index, **std::move(offer)});
   }
   of_peer.told.store(end, std::memory_order_relaxed);
   return announcements;
+}
+
+// nullopt: the peer needs not know, or cannot.
+Result<std::optional<Offer>> OwnSegment::describe(const Entry& entry, const Peer& peer) {
+  const std::shared_ptr<Region> region = entry.region.lock();
+  if (region == nullptr) return std::optional<Offer>();  // freed: no slot names it
+  if (!entry.of_device || device_ == nullptr) return memory_->describe(*region, peer.by_descriptor);
+  if (!peer.maps_device) return std::optional<Offer>();
+  auto offer = device_->describe(*region, peer.by_descriptor);
+  if (offer) return offer;
+  log_info("{} bytes of a device's memory are staged for other processes: {}", region->bytes(), offer.error().message);
+  return std::optional<Offer>();
+}
+
+void OwnSegment::tell_of_device(Rank peer) {
+  const std::lock_guard lock(mutex_);
+  peers_[static_cast<std::size_t>(peer)].maps_device = tells_of_device_ = device_ != nullptr;
+}
+
+Result<std::shared_ptr<Region>> OwnSegment::open(Offer theirs) const {
+  return (device_ != nullptr && is_device_offer(theirs) ? *device_ : *memory_).open(std::move(theirs));
 }
 
 Result<Offer> OwnSegment::offer(Rank peer, bool descriptors) {
@@ -328,8 +356,8 @@ bool is_asleep(const Counter& sleeping, bool& fenced) noexcept {
   return (load_relaxed(sleeping.value) & ~kSleepersFence) != 0;
 }
 
-const Counter* PeerSegment::reads(Rank writer) const {
-  return reinterpret_cast<const Counter*>(region_->data() + layout_.reads_at(writer));
+const Reading* PeerSegment::reads(Rank writer) const {
+  return reinterpret_cast<const Reading*>(region_->data() + layout_.reads_at(writer));
 }
 
 void PeerSegment::wake() const {

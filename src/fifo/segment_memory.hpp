@@ -26,6 +26,8 @@ class SegmentMemory {
   virtual ~SegmentMemory() = default;
   // Whether host code may read and write at those addresses. Else it uses read() and write() alone.
   virtual bool in_host() const = 0;
+  // Whose memory it is, as slots name devices; 0: the host's.
+  virtual std::uint64_t device() const = 0;
   // Whether other processes can map it.
   virtual bool shareable() const = 0;
   // Of a segment's small-message area.
@@ -50,6 +52,9 @@ class SegmentMemory {
 
 // Shareable: other processes can map it (memfd); else only this one. All pages are present.
 std::unique_ptr<SegmentMemory> host_segment_memory(bool shareable);
+
+// Whether it describes memory of a device. Any bytes.
+bool is_device_offer(const Offer& offer);
 
 // Adds a duplicate to the offer. System when it is refused.
 Status add_descriptor(Offer& offer, int descriptor, std::string_view what);
