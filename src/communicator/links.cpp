@@ -19,7 +19,6 @@ constexpr std::uint32_t kLinked = 0xFFFFFFFF;
 constexpr std::string_view kWired = "wired ";  // words of the last verdict
 constexpr std::string_view kCrowded = "crowded ";
 constexpr std::uint32_t kCandidates = 0xFFFFFFFE;
-constexpr std::string_view kDeviceReach = "cuda_ipc";
 
 // " over eth0" of a wire that an interface carries.
 std::string way(const Link& link, const std::vector<Interface>& all) {
@@ -55,10 +54,10 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
     links->device_ = static_cast<LibraryDevice*>(membership.device);
     links->segment_->add_device(device_segment_memory(*links->device_));
   }
-  for (const TransportRow& row : transports(FifoMemory::Host)) {
+  for (const TransportRow& row : transports()) {
     if (!is_allowed(row.name)) continue;
-    const TransportContext context{links->self_, membership.ranks, shape, links->segment_.get(), options.faults,
-                                   single_copy,  membership.device};
+    const TransportContext context{links->self_,          membership.ranks, shape,
+                                   links->segment_.get(), options.faults,   single_copy};
     auto transport = row.make(context);
     for (const DecoratorRow& decorator : transport_decorators()) {
       if (transport && !(context.*decorator.setting).empty()) {

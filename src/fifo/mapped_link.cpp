@@ -14,6 +14,7 @@
 #include "src/fifo/access.hpp"
 
 namespace wreath {
+namespace {
 
 SendFifo send_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, std::uint16_t lane) {
   SendFifo send;
@@ -23,6 +24,7 @@ SendFifo send_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, s
   send.slot_count = own.shape().slot_count;
   send.slot_bytes = own.shape().slot_bytes;
   send.lane = lane;
+  send.mapped = &theirs.reads(own.rank())->regions;
   return send;
 }
 
@@ -39,6 +41,7 @@ RecvFifo recv_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, s
   return recv;
 }
 
+// Mismatch for an index that no peer may announce, or that is `known`.
 Status check_announced(Rank peer, std::uint32_t index, bool known) {
   const bool in_range = index != kLocalAddress && index < kMaximumRegions;
   if (in_range && !known) return {};
@@ -47,6 +50,8 @@ Status check_announced(Rank peer, std::uint32_t index, bool known) {
       fmt::format("rank {} announced region {}, which is {}", peer, index, in_range ? "already known" : "out of range"),
       peer};
 }
+
+}  // namespace
 
 Result<std::unique_ptr<Link>> MappedLink::connect(OwnSegment& own, Rank peer, Offer theirs, const PeerReach& reach) {
   Result<PeerSegment> segment = PeerSegment::open(own, peer, std::move(theirs));
@@ -68,7 +73,6 @@ MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs)
       recv_(own.shape().lanes) {
   for (std::uint16_t lane = 0; lane < own.shape().lanes; ++lane) {
     send_[lane] = send_end(own, peer, theirs_, lane);
-    send_[lane].mapped = &theirs_.reads(own.rank())->regions;
     recv_[lane] = recv_end(own, peer, theirs_, lane, regions_.data());
   }
 }

@@ -44,14 +44,13 @@ Status check_shape(Rank rank, int ranks, const FifoShape& shape) {
   return {};
 }
 
-// What a segment holds before anybody uses it, at `image`: the prologue, headers and counters. `at` is where the
-// segment lies.
-void write_image(std::byte* image, const SegmentPrologue& start, const SegmentLayout& layout) {
-  std::memcpy(image, &start, sizeof start);
+// What a segment holds before anybody uses it: the prologue, headers and counters.
+void write_start(std::byte* base, const SegmentPrologue& start, const SegmentLayout& layout) {
+  std::memcpy(base, &start, sizeof start);
   for (Rank peer = 0; peer < start.ranks; ++peer) {
     for (std::uint16_t lane = 0; lane < start.lanes; ++lane) {
-      auto* const consumed = reinterpret_cast<Counter*>(image + layout.consumed_at(peer, lane));
-      auto* const slots = reinterpret_cast<SlotHeader*>(image + layout.slots_at(peer, lane));
+      auto* const consumed = reinterpret_cast<Counter*>(base + layout.consumed_at(peer, lane));
+      auto* const slots = reinterpret_cast<SlotHeader*>(base + layout.slots_at(peer, lane));
       consumed->value = start.first_sequence;
       for (std::uint32_t i = 0; i < start.slot_count; ++i) {
         const std::uint32_t sequence = start.first_sequence + i;
@@ -79,13 +78,12 @@ SegmentPrologue prologue_of(Rank rank, int ranks, const FifoShape& shape, const 
 
 }  // namespace
 
-SegmentLayout::SegmentLayout(int ranks, const FifoShape& shape, std::size_t small_area_bytes)
-    : lanes_(shape.lanes), slot_count_(shape.slot_count) {
+SegmentLayout::SegmentLayout(int ranks, const FifoShape& shape) : lanes_(shape.lanes), slot_count_(shape.slot_count) {
   const std::size_t pairs = static_cast<std::size_t>(ranks) * lanes_;
   consumed_ = sizeof(SegmentPrologue) + pairs * slot_count_ * sizeof(SlotHeader);
   reads_ = consumed_ + pairs * sizeof(Counter);
   small_area = round_up(reads_ + static_cast<std::size_t>(ranks) * sizeof(Reading), 4096);
-  bytes = small_area + small_area_bytes;
+  bytes = small_area + kSmallAreaBytes;
 }
 
 std::size_t SegmentLayout::slots_at(Rank peer, std::uint16_t lane) const {
@@ -105,27 +103,16 @@ std::size_t SegmentLayout::reads_at(Rank peer) const {
 // ---- the own side ----
 
 Result<std::unique_ptr<OwnSegment>> OwnSegment::create(Rank rank, int ranks, const FifoShape& shape, bool shareable) {
-  return create(rank, ranks, shape, host_segment_memory(shareable));
-}
-
-Result<std::unique_ptr<OwnSegment>> OwnSegment::create(Rank rank, int ranks, const FifoShape& shape,
-                                                       std::unique_ptr<SegmentMemory> memory) {
   WREATH_TRY(check_shape(rank, ranks, shape));
-  const SegmentLayout layout(ranks, shape, memory->small_area_bytes());
+  auto memory = host_segment_memory(shareable);
+  const SegmentLayout layout(ranks, shape);
   Result<std::shared_ptr<Region>> control = memory->create(layout.bytes, "control segment");
   if (!control) return control.error();
   std::byte* const base = (*control)->data();
-  const SegmentPrologue start = prologue_of(rank, ranks, shape, base);
-  if (memory->in_host()) {
-    Fd doorbell(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    if (!doorbell) return system_error("control segment", "eventfd");
-    (*control)->set_doorbell(std::move(doorbell));
-    write_image(base, start, layout);
-  } else {
-    std::vector<SlotHeader> image(layout.small_area / sizeof(SlotHeader));  // lines
-    write_image(reinterpret_cast<std::byte*>(image.data()), start, layout);
-    WREATH_TRY(memory->write(base, image.data(), layout.small_area));
-  }
+  Fd doorbell(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!doorbell) return system_error("control segment", "eventfd");
+  (*control)->set_doorbell(std::move(doorbell));
+  write_start(base, prologue_of(rank, ranks, shape, base), layout);
   return std::unique_ptr<OwnSegment>(new OwnSegment(rank, ranks, shape, std::move(memory), *std::move(control)));
 }
 
@@ -134,7 +121,7 @@ OwnSegment::OwnSegment(Rank rank, int ranks, const FifoShape& shape, std::unique
     : rank_(rank),
       ranks_(ranks),
       shape_(shape),
-      layout_(ranks, shape, memory->small_area_bytes()),
+      layout_(ranks, shape),
       memory_(std::move(memory)),
       control_(std::move(control)),
       staging_(shape.lanes),
@@ -153,7 +140,7 @@ Reading* OwnSegment::reads(Rank peer) const {
 }
 
 void OwnSegment::set_aborted() {
-  static_cast<void>(memory_->store(prologue().aborted.value, 1U));
+  store_release(prologue().aborted.value, 1U);
   full_fence();  // what the caller does to its buffers from now on comes after
 }
 
@@ -214,7 +201,7 @@ Result<Staging> OwnSegment::staging(Rank peer, std::uint16_t lane) {
 }
 
 std::optional<RegionName> OwnSegment::name_memory(const void* data, std::size_t bytes) {
-  return name(memory_->find_user_memory(data, bytes), !memory_->in_host());
+  return name(memory_->find_user_memory(data, bytes), false);
 }
 
 std::optional<RegionName> OwnSegment::name_device_memory(const void* data, std::size_t bytes) {
@@ -260,7 +247,7 @@ Result<std::vector<Announcement>> OwnSegment::take_announcements(Rank peer) {
 Result<std::optional<Offer>> OwnSegment::describe(const Entry& entry, const Peer& peer) {
   const std::shared_ptr<Region> region = entry.region.lock();
   if (region == nullptr) return std::optional<Offer>();  // freed: no slot names it
-  if (!entry.of_device || device_ == nullptr) return memory_->describe(*region, peer.by_descriptor);
+  if (!entry.of_device) return memory_->describe(*region, peer.by_descriptor);
   if (!peer.maps_device) return std::optional<Offer>();
   auto offer = device_->describe(*region, peer.by_descriptor);
   if (offer) return offer;
@@ -310,9 +297,8 @@ Result<PeerSegment> PeerSegment::open(const OwnSegment& own, Rank peer, Offer th
   const auto wrong = [peer](std::string_view what) {
     return Error{ErrorCode::Mismatch, fmt::format("the control segment of rank {}: {}", peer, what)};
   };
-  SegmentMemory& memory = own.memory();
-  const SegmentLayout layout(own.ranks(), own.shape(), memory.small_area_bytes());
-  Result<std::shared_ptr<Region>> region = memory.open(std::move(theirs));
+  const SegmentLayout layout(own.ranks(), own.shape());
+  Result<std::shared_ptr<Region>> region = open_announced(std::move(theirs));
   if (!region) {
     return Error{region.error().code, fmt::format("the control segment of rank {}: {}", peer, region.error().message)};
   }
@@ -320,8 +306,7 @@ Result<PeerSegment> PeerSegment::open(const OwnSegment& own, Rank peer, Offer th
     return wrong(fmt::format("{} bytes where at least {} are needed", (*region)->bytes(), layout.bytes));
   }
   PeerSegment segment(*std::move(region), layout);
-  SegmentPrologue start{};  // what does not change
-  WREATH_TRY(memory.read(&start, segment.region_->data(), offsetof(SegmentPrologue, process)));
+  const SegmentPrologue& start = segment.prologue();
   const FifoShape& shape = own.shape();
   if (start.magic != kMagic) return wrong("wrong magic");
   if (start.version != kLayoutVersion) {
@@ -335,7 +320,7 @@ Result<PeerSegment> PeerSegment::open(const OwnSegment& own, Rank peer, Offer th
       start.first_sequence != shape.first_sequence || start.epoch != shape.epoch) {
     return wrong("lanes, slots, sequence or epoch differ from this rank's");
   }
-  if (memory.in_host() && segment.region_->doorbell() < 0) return wrong("it came without a doorbell");
+  if (segment.region_->doorbell() < 0) return wrong("it came without a doorbell");
   return segment;
 }
 

@@ -1,6 +1,5 @@
 // A rank's control segment: what it tells its peers, in memory that only it writes. Peers map it
-// read only. One per communicator, rank and memory that its FIFOs lie in, used by every transport that maps that
-// memory.
+// read only. One per communicator and rank, used by every transport that maps memory.
 #pragma once
 
 #include <array>
@@ -52,7 +51,7 @@ struct alignas(64) Reading {
 
 // Where things are in a segment: a function of values that all ranks agree on.
 struct SegmentLayout {
-  SegmentLayout(int ranks, const FifoShape& shape, std::size_t small_area_bytes = kSmallAreaBytes);
+  SegmentLayout(int ranks, const FifoShape& shape);
   std::size_t slots_at(Rank peer, std::uint16_t lane) const;     // outgoing: slot_count SlotHeaders
   std::size_t consumed_at(Rank peer, std::uint16_t lane) const;  // incoming: one Counter
   std::size_t reads_at(Rank peer) const;                         // one Reading
@@ -91,23 +90,18 @@ class OwnSegment {
   // Shareable: other processes can map it (memfd); else only this one. All pages are present
   // afterwards. InvalidArgument for a shape or rank out of range, System when memory is refused.
   static Result<std::unique_ptr<OwnSegment>> create(Rank rank, int ranks, const FifoShape& shape, bool shareable);
-  // In any memory. Where that is not the host's, addresses are for those who run the FIFOs, and nobody sleeps on them.
-  static Result<std::unique_ptr<OwnSegment>> create(Rank rank, int ranks, const FifoShape& shape,
-                                                    std::unique_ptr<SegmentMemory> memory);
 
   Rank rank() const { return rank_; }
   int ranks() const { return ranks_; }
   const FifoShape& shape() const { return shape_; }
   bool shareable() const { return memory_->shareable(); }
-  SegmentMemory& memory() const { return *memory_; }
 
   SlotHeader* slots(Rank peer, std::uint16_t lane) const;
   Counter* consumed(Rank peer, std::uint16_t lane) const;
   Reading* reads(Rank peer) const;
   std::byte* small_area() const { return control_->data() + layout_.small_area; }  // kSmallAreaBytes
 
-  // Peers that read by reference look at it after each read. Set for good by set_aborted(); a device that refuses has
-  // been lost, and nobody reads its memory.
+  // Peers that read by reference look at it after each read. Set for good by set_aborted().
   const Counter& aborted() const { return prologue().aborted; }
   void set_aborted();
   // Where the driver tells its core: see SegmentPrologue::core.

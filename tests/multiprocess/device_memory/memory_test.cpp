@@ -1,8 +1,8 @@
-// What becomes of a device's memory that other processes map: freed and made again, too much of it, in graphs; and
-// what is left when a process is killed.
-#include <numeric>
-
+// What becomes of a device's memory that other processes map: freed and made again, too much of it, in graphs, in
+// exchanges. On the host device and, where there is a GPU, on it. Death: tests/faults/death, aborts:
+// tests/faults/abort.
 #include "tests/multiprocess/device_memory/loaded.hpp"
+#include "tests/support/fake_cuda.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/resources.hpp"
 #include "wreath/wreath.hpp"
@@ -13,16 +13,21 @@ namespace {
 constexpr std::size_t kCount = 50'000;
 constexpr std::size_t kBytes = kCount * sizeof(float);
 
-// Two buffers of the host device; the output holds what all ranks have in their inputs.
+Device& device_of(const Child& child) {
+  return child.text("devices") == "host" ? host_device() : *cuda_device(0).value();
+}
+
+// Two buffers of a device; the output holds what all ranks have in their inputs.
 class Buffers {
  public:
-  Buffers(MemoryUse use, int ranks)
-      : ranks_(ranks),
-        input_(host_device().allocate(kBytes, use).value()),
-        output_(host_device().allocate(static_cast<std::size_t>(ranks) * kBytes, use).value()) {}
+  Buffers(Device& device, MemoryUse use, int ranks)
+      : device_(device),
+        ranks_(ranks),
+        input_(device.allocate(kBytes, use).value()),
+        output_(device.allocate(static_cast<std::size_t>(ranks) * kBytes, use).value()) {}
   void fill(float value) const {
     const std::vector<float> values(kCount, value);
-    host_device().copy(input_.data(), values.data(), kBytes).value();
+    device_.copy(input_.data(), values.data(), kBytes).value();
   }
   Call gather() const {
     Call call;
@@ -38,13 +43,14 @@ class Buffers {
     std::vector<float> values(kCount);
     for (int rank = 0; rank < ranks_; ++rank) {
       const std::byte* const from = output_.data() + static_cast<std::size_t>(rank) * kBytes;
-      host_device().copy(values.data(), from, kBytes).value();
+      device_.copy(values.data(), from, kBytes).value();
       if (values != std::vector<float>(kCount, first + static_cast<float>(rank))) return false;
     }
     return true;
   }
 
  private:
+  Device& device_;
   int ranks_;
   DeviceMemory input_;
   DeviceMemory output_;
@@ -58,7 +64,7 @@ WREATH_ROLE(gather) {
   std::optional<Communicator> communicator(std::move(*made));
   const auto use = child.number("plain") == child.rank() + 1 ? MemoryUse::Plain : MemoryUse::Exportable;
   for (std::int64_t each = 0; each < child.number("allocations"); ++each) {
-    const Buffers buffers(use, child.ranks());
+    const Buffers buffers(device_of(child), use, child.ranks());
     for (std::int64_t round = 0; round < child.number("rounds"); ++round) {
       const auto first = static_cast<float>(100 * each + 10 * round);
       buffers.fill(first + static_cast<float>(child.rank()));
@@ -75,32 +81,54 @@ WREATH_ROLE(gather) {
   return 0;
 }
 
-void expect_gathered(const Arguments& arguments, const std::string& loaded, const std::string& way = "shm, cuda_ipc") {
-  Arguments all{{"transport", "shm,cuda_ipc"}, {"devices", "host"}, {"rounds", "8"}, {"allocations", "1"}};
-  for (const auto& [name, value] : arguments) all[name] = value;
-  Job job("gather", 2, all);
-  ASSERT_TRUE(job.share_id());
-  for (int rank : {0, 1}) ASSERT_EQ(job[rank].join(120'000 * kSlower), 0) << job.logs();
-  const auto lines = job[0].lines();
-  EXPECT_EQ(lines.back(), loaded + ", left 0") << job.logs();
-  EXPECT_EQ(lines[lines.size() - 2], way) << job.logs();
-}
+class MappedMemory : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == "host") return;
+    const bool real = cuda_devices() && !test::FakeCuda::find();
+    if (!real) GTEST_SKIP() << "no GPU: run it where there is one, or conformance_cuda_blocks with the stand-in";
+  }
 
-TEST(MappedMemory, IsReadWhereItIs) { expect_gathered({}, "loaded"); }
-TEST(MappedMemory, IsFreedAndMadeAgain) { expect_gathered({{"allocations", "12"}}, "loaded"); }
-TEST(MappedMemory, IsStagedOnceTooMuchWasNamed) { expect_gathered({{"allocations", "90"}, {"rounds", "2"}}, "loaded"); }
-TEST(MappedMemory, IsNoneWhereItsOwnerCannotExportIt) { expect_gathered({{"plain", "2"}}, "not loaded"); }
-TEST(MappedMemory, IsNoneWhereOneRankHasNoDevice) {
+  static void run(const std::string& role) {
+    Job job(role, 2, {{"transport", "shm,cuda_ipc"}, {"devices", GetParam()}});
+    ASSERT_TRUE(job.share_id());
+    for (int rank : {0, 1}) EXPECT_EQ(job[rank].join(60'000 * kSlower), 0) << job.logs();
+  }
+
+  static void expect_gathered(const Arguments& arguments, const std::string& loaded,
+                              const std::string& way = "shm, cuda_ipc") {
+    Arguments all{{"transport", "shm,cuda_ipc"}, {"devices", GetParam()}, {"rounds", "8"}, {"allocations", "1"}};
+    for (const auto& [name, value] : arguments) all[name] = value;
+    Job job("gather", 2, all);
+    ASSERT_TRUE(job.share_id());
+    for (int rank : {0, 1}) ASSERT_EQ(job[rank].join(120'000 * kSlower), 0) << job.logs();
+    const auto lines = job[0].lines();
+    EXPECT_EQ(lines[lines.size() - 2], way) << job.logs();
+    if (GetParam() == "host") {
+      EXPECT_EQ(lines.back(), loaded + ", left 0") << job.logs();
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(On, MappedMemory, testing::Values("host", "cuda:0"),
+                         [](const auto& of) { return of.param.substr(0, 4); });
+
+TEST_P(MappedMemory, IsReadWhereItIs) { expect_gathered({}, "loaded"); }
+TEST_P(MappedMemory, IsFreedAndMadeAgain) { expect_gathered({{"allocations", "12"}}, "loaded"); }
+TEST_P(MappedMemory, IsStagedOnceTooMuchWasNamed) {
+  expect_gathered({{"allocations", "90"}, {"rounds", "2"}}, "loaded");
+}
+TEST_P(MappedMemory, IsNoneWhereItsOwnerCannotExportIt) { expect_gathered({{"plain", "2"}}, "not loaded"); }
+TEST_P(MappedMemory, IsNoneWhereOneRankHasNoDevice) {
   expect_gathered({{"device_1", "none"}}, "not loaded", "shm (cuda_ipc: rank 1 has no device)");
 }
-TEST(MappedMemory, IsNoneWhereItIsNotAllowed) { expect_gathered({{"transport", "shm"}}, "not loaded", "shm"); }
+TEST_P(MappedMemory, IsNoneWhereItIsNotAllowed) { expect_gathered({{"transport", "shm"}}, "not loaded", "shm"); }
 
 // A call in a graph, launched before and after its memory was announced, beside direct ones.
 WREATH_ROLE(graph) {
   auto communicator = child.create();
   if (!communicator) return child.failed(communicator.error());
-  const Buffers buffers(MemoryUse::Exportable, child.ranks());
-  const std::unique_ptr<Stream> stream = host_device().make_stream().value();
+  const Buffers buffers(device_of(child), MemoryUse::Exportable, child.ranks());
+  const std::unique_ptr<Stream> stream = device_of(child).make_stream().value();
   Call call = buffers.gather();
   call.stream = stream.get();
   stream->begin_capture().value();
@@ -118,22 +146,19 @@ WREATH_ROLE(graph) {
   return 0;
 }
 
-TEST(MappedMemory, IsReadByCallsInGraphs) {
-  Job job("graph", 2, {{"transport", "shm,cuda_ipc"}, {"devices", "host"}});
-  ASSERT_TRUE(job.share_id());
-  for (int rank : {0, 1}) EXPECT_EQ(job[rank].join(60'000 * kSlower), 0) << job.logs();
-}
+TEST_P(MappedMemory, IsReadByCallsInGraphs) { run("graph"); }
 
 // Messages of one exchange from several allocations, and of several exchanges that the peer takes as one.
 WREATH_ROLE(exchange) {
   auto made = child.create();
   if (!made) return child.failed(made.error());
   Communicator& communicator = *made;
+  Device& device = device_of(child);
   const int peer = 1 - child.rank();
   DeviceMemory sent[2];
   DeviceMemory received[2];
   for (auto* const both : {sent, received}) {
-    for (int i : {0, 1}) both[i] = host_device().allocate(kBytes, MemoryUse::Exportable).value();
+    for (int i : {0, 1}) both[i] = device.allocate(kBytes, MemoryUse::Exportable).value();
   }
   std::vector<float> values(kCount);
   for (int round = 0; round < 12; ++round) {
@@ -141,7 +166,7 @@ WREATH_ROLE(exchange) {
     std::optional<Group> group;
     for (int i : {0, 1}) {
       std::fill(values.begin(), values.end(), static_cast<float>(10 * round + 2 * i + child.rank()));
-      host_device().copy(sent[i].data(), values.data(), kBytes).value();
+      device.copy(sent[i].data(), values.data(), kBytes).value();
     }
     if (together) group.emplace();
     for (int i : {0, 1}) {
@@ -153,18 +178,14 @@ WREATH_ROLE(exchange) {
     }
     group.reset();
     for (int i : {0, 1}) {
-      host_device().copy(values.data(), received[i].data(), kBytes).value();
+      device.copy(values.data(), received[i].data(), kBytes).value();
       if (values != std::vector<float>(kCount, static_cast<float>(10 * round + 2 * i + peer))) return 4;
     }
   }
   return 0;
 }
 
-TEST(MappedMemory, IsSentInExchanges) {
-  Job job("exchange", 2, {{"transport", "shm,cuda_ipc"}, {"devices", "host"}});
-  ASSERT_TRUE(job.share_id());
-  for (int rank : {0, 1}) EXPECT_EQ(job[rank].join(60'000 * kSlower), 0) << job.logs();
-}
+TEST_P(MappedMemory, IsSentInExchanges) { run("exchange"); }
 
 }  // namespace
 }  // namespace wreath::testing_support
