@@ -7,7 +7,6 @@
 
 namespace wreath {
 
-Result<std::unique_ptr<Transport>> make_cuda_ipc(const TransportContext& context);
 Result<std::unique_ptr<Transport>> make_inproc(const TransportContext& context);
 Result<std::unique_ptr<Transport>> make_shm(const TransportContext& context);
 Result<std::unique_ptr<Transport>> make_tcp(const TransportContext& context);

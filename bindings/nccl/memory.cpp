@@ -56,7 +56,7 @@ class Memories {
 
 Result<void*> Memories::allocate(std::size_t bytes) {
   if (Device* const device = current_cuda_device()) {
-    auto made = device->allocate(bytes);
+    auto made = device->allocate(bytes, MemoryUse::Exportable);
     if (!made) return made.error();
     const std::lock_guard lock(mutex_);
     void* const data = made->data();

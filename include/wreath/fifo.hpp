@@ -21,7 +21,7 @@ struct alignas(64) SlotHeader {
   std::uint32_t flags;      // SlotFlag bits
   std::uint32_t region;     // index in the producer's region table, or one of the addresses below
   std::uint64_t offset;     // into the region; with these two the address itself
-  std::byte data[32];       // of the message itself, with kSlotInline; with kDeviceAddress the device
+  std::byte data[32];       // of the message itself, with kSlotInline; with kDeviceAddress a DeviceAllocation
 };
 static_assert(sizeof(SlotHeader) == 64);
 
@@ -40,6 +40,12 @@ inline constexpr std::uint32_t kPeerAddress = 0xFFFFFFFF;
 // of one process.
 inline constexpr std::uint32_t kDeviceAddress = 0xFFFFFFFE;
 
+// Whose memory that is.
+struct DeviceAllocation {
+  std::uint64_t device = 0;      // as this process names it; 0: none, it is the host's
+  std::uint64_t allocation = 0;  // of the process: a number that no other one of the device has or will have; 0: untold
+};
+
 // A process whose memory this one reads through the kernel. What was read counts only if the token was found with it:
 // else the process is gone, and another one has its number.
 struct ProcessMemory {
@@ -52,6 +58,7 @@ struct ProcessMemory {
 struct RegionView {
   const std::byte* base = nullptr;
   std::uint64_t bytes = 0;
+  std::uint64_t device = 0;  // of this process, which reaches it there; 0: the host does
 };
 inline constexpr std::uint32_t kMaximumRegions = 64;  // a peer's region table; index 0 is not used
 
@@ -63,12 +70,13 @@ struct Landing {
   std::uint32_t bytes = 0;
 };
 
-// A message that the host reads for blocks of a device, which do not reach it, when one asks for it: `sequence` is then
-// `wanted`.
+// A message that blocks of a device do not know to reach: the host brings it where they do, or lets them in to where it
+// is, when one asks for it: `sequence` is then `wanted`.
 struct PulledMessage {
   std::uint32_t wanted = 0;
-  std::uint32_t sequence = 0;  // of the message at `data`
-  const std::byte* data = nullptr;
+  std::uint32_t sequence = 0;       // of the message at `data`
+  const std::byte* data = nullptr;  // what follows is written before `sequence`, too
+  std::uint32_t in_place = 0;       // non-zero: its sender's own memory; from now on they reach all of that allocation
 };
 
 // A counter or flag alone in its cache line.
@@ -94,9 +102,12 @@ struct SendFifo {
   std::uint32_t slot_count = 0;       // K, a power of two
   std::uint32_t slot_bytes = 0;       // largest message
   std::uint16_t lane = 0;
-  bool by_reference = false;         // the reader reaches any memory of this process: no staging
-  bool single_copy = false;          // ... through the kernel: kPeerAddress
-  bool same_process = false;         // ... in a device's memory: kDeviceAddress
+  bool by_reference = false;  // the reader reaches any memory of this process: no staging
+  bool single_copy = false;   // ... through the kernel: kPeerAddress
+  bool same_process = false;  // ... in a device's memory: kDeviceAddress
+  // Of the reader: a bit for each region of a device's memory that it has mapped; null: it maps none.
+  const std::uint64_t* mapped = nullptr;
+  std::uint64_t readable = 0;        // ... as an operation of blocks has found it
   std::byte* staging = nullptr;      // slot_count x slot_bytes; null until the first use
   std::uint32_t staging_region = 0;  // how a header names `staging`
   std::uint64_t staging_offset = 0;
@@ -112,7 +123,8 @@ struct RecvFifo {
   const Counter* owner_aborted = nullptr;  // the producer's; null where slots are never references
   const ProcessMemory* process = nullptr;  // the producer's; null: its memory cannot be read
   PulledMessage* pulled = nullptr;         // of blocks of a device: what is read for them, as all of kPeerAddress is
-  std::uint64_t device = 0;                // ... the one whose kDeviceAddress they read themselves
+  std::uint64_t device = 0;                // ... the one whose memory they reach
+  DeviceAllocation reached = {};           // ... of another device's the allocation that they were let in to last
   bool pulls_local = false;                // ... whether what is at kLocalAddress is read for them, too
   bool same_process = false;               // the producer's is this one
   std::uint32_t next = 0;

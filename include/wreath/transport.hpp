@@ -20,8 +20,6 @@
 
 namespace wreath {
 
-class Device;
-
 // The device that a rank's calls on device memory run on.
 struct EndpointDevice {
   enum class Kind : std::uint8_t { None, Host, Cuda };
@@ -128,24 +126,23 @@ struct TransportContext {
   OwnSegment* segment = nullptr;
   std::string_view faults = {};  // CommunicatorOptions::faults
   bool single_copy = false;      // ranks may read each other's memory through the kernel
-  Device* device = nullptr;      // of this rank; lives as long as the process. Null: it has none
 };
-
-// Where the FIFOs of a transport's links lie, and with them who runs them: threads of the host, or blocks of a device.
-enum class FifoMemory : std::uint8_t { Host, Device };
 
 struct TransportRow {
   std::string_view name;
-  FifoMemory fifos;
   Result<std::unique_ptr<Transport>> (*make)(const TransportContext&);
 };
 
-// The table (transports/registry.cpp): those of the host in order of preference, then those of devices.
+// The table (transports/registry.cpp), in order of preference.
 std::span<const TransportRow> transports() noexcept;
-// Its rows with FIFOs in that memory.
-std::span<const TransportRow> transports(FifoMemory fifos) noexcept;
 // The row of that name; null when there is none.
 const TransportRow* find_transport(std::string_view name) noexcept;
+
+// How ranks of several processes read each other's memory of a device, beside a transport that maps the host's: no
+// transport, but allowed and named as if it were one.
+inline constexpr std::string_view kDeviceReach = "cuda_ipc";
+// The names that CommunicatorOptions::transports may have.
+std::vector<std::string_view> transport_names();
 
 // A transport around another one, which it serves under the other's name.
 struct DecoratorRow {

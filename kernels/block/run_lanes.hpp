@@ -178,11 +178,11 @@ WREATH_HOST_DEVICE inline const Step* bring_steps(Block& block, const LaneRun& r
   const LaneState& lane = run.lanes[block.block()];
   const Step* const steps = run.operation.steps + lane.first;
   const std::uint32_t count = lane.end - lane.first;
-  if (count > kStepsAhead) return steps;
+  const bool fits = count <= kStepsAhead;
   BlockShared& shared = *reinterpret_cast<BlockShared*>(block.shared_memory());
-  for (std::uint32_t i = block.thread(); i < count; i += block.threads()) shared.steps[i] = steps[i];
+  for (std::uint32_t i = block.thread(); fits && i < count; i += block.threads()) shared.steps[i] = steps[i];
   block.barrier();
-  return shared.steps;
+  return fits ? shared.steps : steps;
 }
 
 // By the lanes' steps.

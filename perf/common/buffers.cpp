@@ -50,7 +50,7 @@ Result<GuardedBuffer> GuardedBuffer::make(std::size_t bytes, std::size_t offset,
   }
   if (memory.device != nullptr) {
     const bool pinned = memory.place == MemoryPlace::Pinned;
-    auto own = memory.device->allocate(total, pinned ? MemoryUse::Pinned : MemoryUse::Plain);
+    auto own = memory.device->allocate(total, pinned ? MemoryUse::Pinned : MemoryUse::Exportable);
     if (!own) return own.error();
     buffer.device_memory_ = *std::move(own);
     buffer.device_start_ = buffer.device_memory_.data() + before;

@@ -17,8 +17,7 @@
 namespace wreath::perf {
 
 std::string check_transport(const std::string& value) {
-  std::vector<std::string_view> known;
-  for (const auto& row : transports()) known.push_back(row.name);
+  const std::vector<std::string_view> known = transport_names();
   if (std::find(known.begin(), known.end(), value) != known.end()) return {};
   return fmt::format("'{}' is unknown; known are {}", value, fmt::join(known, ", "));
 }

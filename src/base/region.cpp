@@ -43,6 +43,14 @@ class RegionTable {
     return region;
   }
 
+  // Found by its id alone.
+  std::shared_ptr<Region> add_unplaced(std::uint64_t id, std::byte* base, std::size_t bytes) {
+    std::shared_ptr<Region> region(new Region(id, base, bytes, Fd(), true));
+    const std::lock_guard lock(mutex_);
+    by_id_[id] = region;
+    return region;
+  }
+
   // The region `id` if it lives, else what `map` makes of it: one mapping even if two threads ask at once.
   template <typename Map>
   Result<std::shared_ptr<Region>> find_or_map(std::uint64_t id, std::size_t bytes, Map map, Fd doorbell) {
@@ -186,7 +194,9 @@ Result<std::shared_ptr<Region>> Region::create(std::size_t bytes, bool shareable
 
 std::shared_ptr<Region> Region::hold(std::uint64_t id, std::byte* base, std::size_t bytes,
                                      std::unique_ptr<RegionOwner> owner) {
-  std::shared_ptr<Region> region = RegionTable::get().add(id, base, bytes, Fd());
+  RegionTable& table = RegionTable::get();
+  const bool of_host = owner == nullptr;
+  std::shared_ptr<Region> region = of_host ? table.add(id, base, bytes, Fd()) : table.add_unplaced(id, base, bytes);
   region->borrowed_ = true;
   region->owner_ = std::move(owner);
   return region;

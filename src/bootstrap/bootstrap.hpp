@@ -19,6 +19,8 @@
 
 namespace wreath {
 
+class Device;
+
 // A rank as the table of all ranks describes it.
 struct Member {
   Endpoint endpoint;

@@ -129,6 +129,25 @@ void Engine::choose_executor(Operation& operation) {
   }
 }
 
+// For peers of this process by the number of its allocation, for those of others, where there are any, as a region.
+void Engine::name_device_memory(OperationState& state, Buffer buffer, std::span<const std::byte> memory) {
+  const auto index = static_cast<std::size_t>(buffer);
+  if (memory.size() < kDeviceReferenceBytes) return;
+  const PointerFacts facts = facts_of(memory.data());
+  const bool one = memory.data() + memory.size() <= facts.begin + facts.bytes;
+  state.allocation[index] = one ? facts.allocation : 0;
+  if (!links_->segment().tells_of_device()) return;
+  if (const auto region = links_->segment().name_device_memory(memory.data(), memory.size())) {
+    state.region[index] = region->index;
+    state.region_offset[index] = region->offset;
+  } else if (!std::exchange(told_staged_, true)) {
+    log_info(
+        "some memory of {} is staged for other processes: it is not MemoryUse::Exportable, or not one allocation, "
+        "or too many were named before",
+        facts.device == nullptr ? "a device" : facts.device->name());
+  }
+}
+
 // Starts the lanes of an operation where its memory is.
 Status Engine::start_lanes(Operation& operation, Launch& launch) {
   HostProcessor processor{launch.arithmetic, copy_kernels()};

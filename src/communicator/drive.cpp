@@ -55,12 +55,13 @@ Launch Engine::bind(const Operation& operation, Plan& plan) {
   state.buffers[static_cast<int>(Buffer::Output)] = call.output;
   state.signature = operation.signature;
   state.epoch = shape_.epoch;
-  measure_buffers(launch, call, cut.parts);
+  measure_buffers(launch, operation, cut.parts);
   return launch;
 }
 
 // How far they reach; large ones in memory that peers can map are read where they are.
-void Engine::measure_buffers(Launch& launch, const Call& call, std::uint32_t parts) {
+void Engine::measure_buffers(Launch& launch, const Operation& operation, std::uint32_t parts) {
+  const Call& call = operation.call;
   OperationState& state = launch.state;
   for (const Buffer buffer : {Buffer::Input, Buffer::Output}) {
     const PartTable& table = buffer == Buffer::Input ? state.geometry.input : state.geometry.output;
@@ -69,7 +70,9 @@ void Engine::measure_buffers(Launch& launch, const Call& call, std::uint32_t par
                                                                 : PartRange{0, parts});
     launch.spans[static_cast<std::size_t>(buffer)] = elements * size_of(call.dtype);
     launch.table_parts[static_cast<std::size_t>(buffer)] = parts;
-    name_region(state, buffer, elements * size_of(call.dtype));
+    const std::byte* const data = state.buffers[static_cast<std::size_t>(buffer)];
+    const std::size_t bytes = data == nullptr ? 0 : elements * size_of(call.dtype);
+    name_memory(state, buffer, {data, bytes}, operation.memory.by_blocks);
     if (buffer == Buffer::Output) state.streams_output = streams(elements * size_of(call.dtype));
   }
 }
@@ -77,12 +80,12 @@ void Engine::measure_buffers(Launch& launch, const Call& call, std::uint32_t par
 // A wire would read what is passed on out of memory again.
 bool Engine::streams(std::size_t output_bytes) const { return tuning_.all_mapped && output_bytes >= stream_bytes_; }
 
-void Engine::name_region(OperationState& state, Buffer buffer, std::size_t bytes) {
-  const auto index = static_cast<std::size_t>(buffer);
-  if (bytes < kReferenceBytes || state.buffers[index] == nullptr || links_->mapped().empty()) return;
-  if (const auto region = links_->segment().name_memory(state.buffers[index], bytes)) {
-    state.region[index] = region->index;
-    state.region_offset[index] = region->offset;
+void Engine::name_memory(OperationState& state, Buffer buffer, std::span<const std::byte> memory, bool by_blocks) {
+  if (by_blocks) return name_device_memory(state, buffer, memory);
+  if (memory.size() < kReferenceBytes || links_->mapped().empty()) return;
+  if (const auto region = links_->segment().name_memory(memory.data(), memory.size())) {
+    state.region[static_cast<std::size_t>(buffer)] = region->index;
+    state.region_offset[static_cast<std::size_t>(buffer)] = region->offset;
   }
 }
 

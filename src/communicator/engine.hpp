@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -118,8 +119,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Links& links() const { return *links_; }
   const FifoShape& shape() const { return shape_; }
   std::uint64_t communicator() const { return membership_.communicator; }
-  // Where `buffer`, of so many bytes, is large and in memory that peers can map: they read it where it is.
-  void name_region(OperationState& state, Buffer buffer, std::size_t bytes);
+  // What peers are told of `buffer`, which lies at [data, data + bytes), so that they read it where it is.
+  // `by_blocks`: a device's blocks run the operation.
+  void name_memory(OperationState& state, Buffer buffer, std::span<const std::byte> memory, bool by_blocks);
   // Whether an output of so many bytes is written past the caches.
   bool streams(std::size_t output_bytes) const;
   int exchange_rounds() const { return options_.exchange_rounds; }
@@ -188,6 +190,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   bool is_shared_with_processes(const LibraryDevice& device) const;
   Result<std::unique_ptr<LaneGrid>> make_grid(LibraryDevice& device);
   LaneGrid* grid_of(LibraryDevice& device);
+  void name_device_memory(OperationState& state, Buffer buffer, std::span<const std::byte> memory);
   Status stage(Call& call, StagedBuffers& staged) const;
   Status stage(Launch& launch);
   Status start_lanes(Operation& operation, Launch& launch);
@@ -198,7 +201,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Result<Launch> launch_of(Operation& operation);
   StraightRow loop_of(Collective collective, const Choice& choice) const;
   Launch bind(const Operation& operation, Plan& plan);
-  void measure_buffers(Launch& launch, const Call& call, std::uint32_t parts);
+  void measure_buffers(Launch& launch, const Operation& operation, std::uint32_t parts);
   Advance advance(Operation& operation);
   bool pump(Operation& operation, bool expecting);
   bool wires_idle() const;
@@ -248,6 +251,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   LaneGrid* flying_ = nullptr;                                 // who runs the lanes in blocks; null: the host does
   StagedBuffers staged_;                                       // of the first operation
   bool told_copies_ = false;
+  bool told_staged_ = false;
   std::unique_ptr<LowLatencyCalls> low_latency_;  // null: there are none
   std::atomic<bool> watches_low_latency_{false};  // a call may be in flight
   std::int64_t low_latency_watched_ns_ = 0;       // by the progress thread

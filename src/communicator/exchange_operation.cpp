@@ -30,6 +30,18 @@ MessageRecord recorded(Direction direction, const ExchangeMessage& message) {
   return {0, direction == Direction::Send, message.peer, message.dtype, message.count, message.number};
 }
 
+// From the lowest address to the end of the last message.
+std::span<const std::byte> span_of(const std::vector<ExchangeMessage>& messages) {
+  const std::byte* first = nullptr;
+  const std::byte* end = nullptr;
+  for (const ExchangeMessage& message : messages) {
+    if (message.count == 0) continue;
+    first = first == nullptr ? message.data : std::min<const std::byte*>(first, message.data);
+    end = std::max<const std::byte*>(end, message.data + message.bytes());
+  }
+  return {first, end};
+}
+
 }  // namespace
 
 void Exchange::enter() { engine_.exchange_log().enter(messages_, engine_.rank()); }
@@ -109,11 +121,15 @@ Result<Launch> Exchange::launch(const CallMemory& memory, StagedBuffers& staged)
   state.input_signatures = signatures_[static_cast<std::size_t>(Direction::Send)].data();
   state.output_signatures = signatures_[static_cast<std::size_t>(Direction::Receive)].data();
   state.epoch = shape.epoch;
+  state.streams_output = engine_.streams(plan_.output.span);
   launch.spans = {plan_.input.span, plan_.output.span};
   launch.table_parts = {static_cast<std::uint32_t>(messages_.sends.size()),
                         static_cast<std::uint32_t>(messages_.receives.size())};
-  engine_.name_region(state, Buffer::Input, plan_.input.span);
-  state.streams_output = engine_.streams(plan_.output.span);
+  if (memory.by_blocks && launch.sends_only) return launch;  // their senders do not wait for readers
+  // On the host device blocks have other addresses than the program.
+  const std::span<const std::byte> sent =
+      memory.by_blocks ? span_of(messages_.sends) : std::span(plan_.input.first, plan_.input.span);
+  engine_.name_memory(state, Buffer::Input, sent, memory.by_blocks);
   return launch;
 }
 

@@ -15,7 +15,7 @@
 #include "src/base/log.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/base/peer_memory.hpp"
-#include "src/fifo/access.hpp"
+#include "src/device/memory_in_use.hpp"
 
 namespace wreath {
 namespace {
@@ -24,7 +24,7 @@ constexpr int kHostThreads = 2;                   // of a block of the host devi
 constexpr std::uint64_t kTurnNs = 2'000'000;      // of a grid where nothing moves
 constexpr std::uint64_t kCrowdedTurnNs = 50'000;  // ... while others wait for its blocks
 constexpr std::size_t kImageAlignment = 64;
-constexpr std::size_t kReferenceBytes = 16'384;  // smaller messages are staged: their sender need not wait
+constexpr std::size_t kMostOthers = 4096;
 
 // Finds room for arrays one after the other, and copies them there; at null it only counts.
 class Image {
@@ -52,8 +52,9 @@ class Image {
   std::size_t bytes_ = 0;
 };
 
-// As slots name it.
-std::uint64_t number_of(const LibraryDevice& device) { return reinterpret_cast<std::uintptr_t>(&device); }
+LibraryDevice& device_numbered(std::uint64_t number) {
+  return *reinterpret_cast<LibraryDevice*>(static_cast<std::uintptr_t>(number));  // NOLINT(performance-no-int-to-ptr)
+}
 
 // The blocks of a grid that was launched, until it has ended or was dropped.
 class Flight {
@@ -70,6 +71,7 @@ class Flight {
   const std::shared_ptr<std::atomic<bool>>& ended() const { return ended_; }
 
  private:
+  MemoryInUse in_use_;  // peers' memory, too
   BlockLedger& ledger_;
   int blocks_;
   const std::function<void()>& ring_;
@@ -79,9 +81,7 @@ class Flight {
 }  // namespace
 
 int read_device(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes) {
-  auto& its =
-      *reinterpret_cast<LibraryDevice*>(static_cast<std::uintptr_t>(device));  // NOLINT(performance-no-int-to-ptr)
-  return its.copy_in_kernels(target, source, bytes) ? 0 : EFAULT;
+  return device_numbered(device).copy_in_kernels(target, source, bytes) ? 0 : EFAULT;
 }
 
 LaneGrid::LaneGrid(LibraryDevice& device, std::size_t slot_bytes, std::function<void()> ring)
@@ -148,7 +148,7 @@ Status LaneGrid::start(LaneScheduler& lanes, const Launch& launch) {
   run_.operation = lanes.state();
   run_.straight = launch.straight;
   run_.operation.device = number_of(device_);
-  run_.operation.single_copy_bytes = launch.sends_only ? 0 : kReferenceBytes;
+  run_.operation.single_copy_bytes = launch.sends_only ? 0 : kDeviceReferenceBytes;
   moved_in_flight_ = true;
   waiting_for_.reset();
   tables_.clear();
@@ -194,6 +194,8 @@ Status LaneGrid::make_image() {
   for (std::size_t i = 0; i < plan_->targets.size(); ++i) {
     sends_[i] = *plan_->targets[i];
     sends_[i].single_copy = false;
+    sends_[i].readable = sends_[i].mapped == nullptr ? 0 : load_acquire(*sends_[i].mapped);
+    sends_[i].mapped = nullptr;
     targets_[i] = in_kernels(&sends_[i]);
   }
   for (std::size_t i = 0; i < plan_->sources.size(); ++i) {
@@ -203,6 +205,7 @@ Status LaneGrid::make_image() {
     pulled_[i].wanted = pulled_[i].sequence = recv.next - 1;
     recv.pulled = &pulled_[i];
     recv.device = number_of(device_);
+    recv.reached = reached_[plan_->sources[i]];
     recv.pulls_local = &device_ != &host_device();
     recv.process = nullptr;
     recv.landing = nullptr;
@@ -267,8 +270,9 @@ Status LaneGrid::refresh_regions() {
       RegionView& known = views_[table * kMaximumRegions + index];
       const std::byte* const base = load_acquire(tables_[table][index].base);
       if (known.base == base) continue;
-      WREATH_TRY(let_in(static_cast<const void*>(base)));
-      known = {base, tables_[table][index].bytes};
+      known = tables_[table][index];
+      known.base = base;
+      if (known.device == 0) WREATH_TRY(let_in(static_cast<const void*>(base)));
     }
   }
   return {};
@@ -360,7 +364,10 @@ Status LaneGrid::land() {
     plan_->targets[i]->next = sends_[i].next;
     plan_->targets[i]->credits = sends_[i].credits;
   }
-  for (std::size_t i = 0; i < plan_->sources.size(); ++i) plan_->sources[i]->next = recvs_[i].next;
+  for (std::size_t i = 0; i < plan_->sources.size(); ++i) {
+    plan_->sources[i]->next = recvs_[i].next;
+    reached_[plan_->sources[i]] = recvs_[i].reached;
+  }
   lanes_->adopt({lane_states_, flying_.size()});
   const FifoEnd* const end = lanes_->waiting_for();
   waiting_for_ = end == nullptr ? std::nullopt : std::optional(end->peer);
@@ -375,44 +382,68 @@ bool LaneGrid::stop() {
   return true;
 }
 
-// Messages that blocks do not reach: into memory that they do.
+// Messages that blocks do not know to reach: they are let in to their memory, or get a copy where they do.
 Status LaneGrid::pull() {
   for (std::size_t i = 0; i < plan_->sources.size(); ++i) {
     RecvFifo source = *plan_->sources[i];
     source.next = load_acquire(pulled_[i].wanted);
     if (pulled_[i].sequence == source.next) continue;
     const SlotHeader& slot = *peek(source);
-    if (slot.bytes <= slot_bytes_) WREATH_TRY(pull_message(i, source, slot));  // a longer one is a fault
+    const Located located = locate(source, slot);
+    if (located.data == nullptr || slot.bytes > slot_bytes_) continue;  // a longer one is a fault
+    WREATH_TRY(pull_message(i, source, slot, located));
   }
   return {};
 }
 
+// Whether blocks may load a message where its sender has it, in memory of another device of this process.
+bool LaneGrid::lets_in(const SlotHeader& slot, const Located& located) {
+  if (slot.region != kDeviceAddress || located.device == number_of(device_)) return false;
+  DeviceAllocation memory = allocation_of(slot);
+  if (memory.allocation == 0) memory.allocation = facts_of(located.data).allocation;
+  if (memory.allocation == 0) return false;
+  const auto [entry, is_new] = others_.try_emplace({memory.device, memory.allocation}, false);
+  if (is_new) {
+    LibraryDevice& owner = device_numbered(memory.device);
+    const Status let = owner.let_use(located.data, device_);
+    entry->second = static_cast<bool>(let);
+    if (!let && !std::exchange(told_copies_, true)) {
+      log_info("messages in memory of {} are copied for {}: {}", owner.name(), device_.name(), let.error().message);
+    }
+  }
+  const bool lets = entry->second;
+  if (others_.size() > kMostOthers) others_.clear();  // most were freed long ago
+  return lets;
+}
+
 // 0, or why the data of a message cannot be read; ESRCH: its owner is gone, which explains itself.
-int LaneGrid::read(std::byte* target, const RecvFifo& source, const SlotHeader& slot) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  const auto* const data = reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset));
-  if (slot.region == kLocalAddress) return std::memcpy(target, data, slot.bytes), 0;
-  const int refused = slot.region == kDeviceAddress ? read_device(device_of(slot), target, data, slot.bytes)
-                                                    : read_peer(*source.process, target, data, slot.bytes);
+int LaneGrid::read(std::byte* target, const RecvFifo& source, const SlotHeader& slot, const Located& located) {
+  if (located.state == Locating::Found) return std::memcpy(target, located.data, slot.bytes), 0;
+  const int refused = located.device != 0 ? read_device(located.device, target, located.data, slot.bytes)
+                                          : read_peer(*source.process, target, located.data, slot.bytes);
   return refused != 0 && !read_is_valid(*source.owner_aborted) ? ESRCH : refused;
 }
 
-Status LaneGrid::pull_message(std::size_t i, const RecvFifo& source, const SlotHeader& slot) {
-  if (bounces_[i].data() == nullptr) {
-    auto memory = device_.allocate(slot_bytes_, MemoryUse::Pinned);
-    if (!memory) return memory.error();
-    bounces_[i] = *std::move(memory);
+Status LaneGrid::pull_message(std::size_t i, const RecvFifo& source, const SlotHeader& slot, const Located& located) {
+  const bool in_place = lets_in(slot, located);
+  if (!in_place) {
+    if (bounces_[i].data() == nullptr) {
+      auto memory = device_.allocate(slot_bytes_, MemoryUse::Pinned);
+      if (!memory) return memory.error();
+      bounces_[i] = *std::move(memory);
+    }
+    const int refused = read(bounces_[i].data(), source, slot, located);
+    if (refused == ESRCH) return {};
+    if (refused != 0) {
+      const Rank peer = plan_->lowered.sources[i].peer;
+      return Error{ErrorCode::System,
+                   fmt::format("the memory of rank {} cannot be read: {} (WREATH_SINGLE_COPY_BYTES=0 does without)",
+                               peer, std::system_category().message(refused)),
+                   peer};
+    }
   }
-  const int refused = read(bounces_[i].data(), source, slot);
-  if (refused == ESRCH) return {};
-  if (refused != 0) {
-    const Rank peer = plan_->lowered.sources[i].peer;
-    return Error{ErrorCode::System,
-                 fmt::format("the memory of rank {} cannot be read: {} (WREATH_SINGLE_COPY_BYTES=0 does without)", peer,
-                             std::system_category().message(refused)),
-                 peer};
-  }
-  pulled_[i].data = bounces_[i].data();
+  pulled_[i].data = in_place ? located.data : bounces_[i].data();
+  pulled_[i].in_place = in_place ? 1 : 0;
   store_release(pulled_[i].sequence, source.next);
   moved_in_flight_ = true;
   return {};

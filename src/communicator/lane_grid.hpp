@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels/block/run_lanes.hpp"
@@ -23,8 +24,12 @@
 #include "src/device/block_ledger.hpp"
 #include "src/device/library_device.hpp"
 #include "src/executor/host.hpp"
+#include "src/fifo/access.hpp"
 
 namespace wreath {
+
+// Smaller messages of a device's memory are staged: their sender need not wait.
+inline constexpr std::size_t kDeviceReferenceBytes = 16'384;
 
 // HostProcessor::read_device, of messages that a LaneGrid has sent.
 int read_device(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes);
@@ -82,8 +87,9 @@ class LaneGrid {
   Result<Advance> take_off();
   Status land();
   Status pull();
-  static int read(std::byte* target, const RecvFifo& source, const SlotHeader& slot);
-  Status pull_message(std::size_t i, const RecvFifo& source, const SlotHeader& slot);
+  bool lets_in(const SlotHeader& slot, const Located& located);
+  static int read(std::byte* target, const RecvFifo& source, const SlotHeader& slot, const Located& located);
+  Status pull_message(std::size_t i, const RecvFifo& source, const SlotHeader& slot, const Located& located);
 
   LaneGrid(LibraryDevice& device, std::size_t slot_bytes, std::function<void()> ring);
 
@@ -107,6 +113,10 @@ class LaneGrid {
   std::vector<DeviceMemory> bounces_;              // pinned, a slot for each source that needed one
   // What grew. To free it would wait for kernels that wait for this rank (low_latency_calls.hpp).
   std::vector<DeviceMemory> outgrown_;
+  // Allocations of other devices of this process: whether blocks were let in.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, bool> others_;
+  std::map<const RecvFifo*, DeviceAllocation> reached_;  // as blocks know it
+  bool told_copies_ = false;
 
   LaneScheduler* lanes_ = nullptr;
   Plan* plan_ = nullptr;

@@ -8,6 +8,8 @@
 #include "src/base/log.hpp"
 #include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/mesh.hpp"
+#include "src/device/library_device.hpp"
+#include "src/fifo/device_segment_memory.hpp"
 
 namespace wreath {
 namespace {
@@ -48,10 +50,14 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
   }
   if (!segment) return segment.error();
   links->segment_ = std::move(*segment);
-  for (const TransportRow& row : transports(FifoMemory::Host)) {
+  if (membership.device != nullptr && is_allowed(kDeviceReach)) {
+    links->device_ = static_cast<LibraryDevice*>(membership.device);
+    links->segment_->add_device(device_segment_memory(*links->device_));
+  }
+  for (const TransportRow& row : transports()) {
     if (!is_allowed(row.name)) continue;
-    const TransportContext context{links->self_, membership.ranks, shape, links->segment_.get(), options.faults,
-                                   single_copy,  membership.device};
+    const TransportContext context{links->self_,          membership.ranks, shape,
+                                   links->segment_.get(), options.faults,   single_copy};
     auto transport = row.make(context);
     for (const DecoratorRow& decorator : transport_decorators()) {
       if (transport && !(context.*decorator.setting).empty()) {
@@ -178,6 +184,7 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
     if (single_copy && !*single_copy) attempts[peer].refuse("single copy", single_copy->error().message);
     names_[peer] =
         fmt::format("{}{}{}", name, way(*links_[peer], all), single_copy && *single_copy ? ", single copy" : "");
+    share_device(static_cast<Rank>(peer), attempts[peer]);
     if (!attempts[peer].refused.empty()) names_[peer] += fmt::format(" ({})", attempts[peer].refused);
     (links_[peer]->mapped() != nullptr ? mapped_ : wired_).push_back(static_cast<Rank>(peer));
     for (auto& [index, offer] : incoming_[peer].regions)
@@ -185,6 +192,21 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
     incoming_[peer].regions.clear();
   }
   return {};
+}
+
+// Where the devices of both ends reach each other's memory, peers of other processes are told of this rank's.
+void Links::share_device(Rank peer, Attempt& attempt) {
+  const bool maps = links_[static_cast<std::size_t>(peer)]->mapped() != nullptr && segment_->offered_descriptors(peer);
+  if (device_ == nullptr || !maps) return;
+  const EndpointDevice& theirs = members_[static_cast<std::size_t>(peer)].endpoint.device;
+  if (theirs.kind == EndpointDevice::Kind::None) {
+    return attempt.refuse(kDeviceReach, fmt::format("rank {} has no device", peer));
+  }
+  if (const Status reached = device_->reaches(theirs); !reached) {
+    return attempt.refuse(kDeviceReach, reached.error().message);
+  }
+  segment_->tell_of_device(peer);
+  names_[static_cast<std::size_t>(peer)] += fmt::format(", {}", kDeviceReach);
 }
 
 Result<std::vector<std::string>> Links::tell_all(ControlPlane& control, std::uint32_t subject, const std::string& text,

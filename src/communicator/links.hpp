@@ -25,6 +25,8 @@ struct LinkFacts {
   bool crowded = false;    // some host has fewer cores than ranks
 };
 
+class LibraryDevice;
+
 class Links {
  public:
   // Makes the own segment and the transports that `options` allow. `single_copy`: ranks may read each other's memory.
@@ -84,6 +86,7 @@ class Links {
                                               Deadline deadline);
   Error own_lack(const Error& error) const;
   Status take_links(std::vector<Attempt>& attempts);
+  void share_device(Rank peer, Attempt& attempt);
   Result<LinkFacts> agree(ControlPlane& control, Deadline deadline, bool crowded);
   void settle(Attempt& attempt, const std::string& own, const std::string& theirs);
   template <typename Queue>
@@ -92,6 +95,7 @@ class Links {
 
   Endpoint self_{};
   std::vector<Member> members_;
+  LibraryDevice* device_ = nullptr;  // this rank's, where peers may read its memory
   std::unique_ptr<OwnSegment> segment_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<std::unique_ptr<Link>> links_;

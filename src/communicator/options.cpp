@@ -147,10 +147,9 @@ Status check_text(std::string_view option, const std::string& value) {
 }
 
 Status check(const CommunicatorOptions& options) {
+  const std::vector<std::string_view> known = transport_names();
   for (const std::string& name : options.transports) {
-    if (find_transport(name) != nullptr) continue;
-    std::vector<std::string_view> known;
-    for (const TransportRow& row : transports()) known.push_back(row.name);
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     return invalid(fmt::format("transport '{}' does not exist; these do: {}", name, fmt::join(known, " ")));
   }
   WREATH_TRY(check_algorithm(options.algorithm));

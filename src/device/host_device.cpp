@@ -8,7 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "src/base/memory_order.hpp"
 #include "src/base/signals.hpp"
 #include "src/device/check_copy.hpp"
 #include "src/device/device_memory.hpp"
@@ -99,8 +98,6 @@ class HostDevice final : public LibraryDevice {
   Result<std::shared_ptr<const void>> let_in(std::byte*, std::size_t, bool) override {
     return std::shared_ptr<const void>();  // they run in this process
   }
-  Status store(std::uint32_t& word, std::uint32_t value) override { return store_release(word, value), Status(); }
-  Status store(const std::byte*& word, const std::byte* value) override { return store_release(word, value), Status(); }
   Status copy_in_kernels(void* target, const void* source, std::size_t bytes) override {
     const MemoryInUse in_use;
     if (!is_in_kernels(target, bytes) && !is_in_kernels(source, bytes)) {

@@ -68,10 +68,6 @@ class LibraryDevice : public Device {
   // Lets kernels of this device use whole pages of the host's memory, mapped by this process, at their own addresses
   // while what it returns lives. Unavailable where the device cannot.
   virtual Result<std::shared_ptr<const void>> let_in(std::byte* data, std::size_t bytes, bool writable) = 0;
-  // Stores one aligned word, which kernels may be looking at, of memory by its address in kernels. Done on return;
-  // copies before it are seen by who sees it.
-  virtual Status store(std::uint32_t& word, std::uint32_t value) = 0;
-  virtual Status store(const std::byte*& word, const std::byte* value) = 0;
   // target = source between memory of the host and memory by its address in kernels, which may be a peer's. Done on
   // return.
   virtual Status copy_in_kernels(void* target, const void* source, std::size_t bytes) = 0;
@@ -89,6 +85,9 @@ class LibraryDevice : public Device {
   // kernel for this device.
   virtual Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) = 0;
 };
+
+// How slots of FIFOs name it within this process.
+inline std::uint64_t number_of(const LibraryDevice& device) { return reinterpret_cast<std::uintptr_t>(&device); }
 
 // Is told before an allocation of any device is freed, by the thread that frees it, which holds no lock of the device.
 class ReleaseWatcher {

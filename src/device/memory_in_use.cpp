@@ -1,6 +1,7 @@
 // The turns of those that live, in order.
 #include "src/device/memory_in_use.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -37,10 +38,12 @@ MemoryInUse::~MemoryInUse() {
   users().gone.notify_all();
 }
 
-void await_memory_in_use() {
+void await_memory_in_use(std::int64_t timeout_ms) {
   std::unique_lock lock(users().mutex);
   const std::uint64_t now = users().next;
-  users().gone.wait(lock, [&] { return users().turns.empty() || *users().turns.begin() >= now; });
+  const auto none = [&] { return users().turns.empty() || *users().turns.begin() >= now; };
+  if (timeout_ms < 0) return users().gone.wait(lock, none);
+  static_cast<void>(users().gone.wait_for(lock, std::chrono::milliseconds(timeout_ms), none));
 }
 
 }  // namespace wreath

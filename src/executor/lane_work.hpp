@@ -67,6 +67,7 @@ class LaneWork {
     std::uint32_t region;
     std::uint64_t offset;
     std::uint32_t flags;
+    std::uint64_t allocation = 0;  // of a device's memory, for peers of this process
   };
 
   WREATH_HOST_DEVICE RecvFifo& in(const Ends& from, std::uint32_t i) const {
@@ -123,8 +124,8 @@ class LaneWork {
     while (lane_.arrived < from.count) {
       const SlotHeader* header = peek(in(from, lane_.arrived));
       if (header == nullptr) return Advance::Blocked;
-      const std::byte* data = nullptr;
-      const Advance found = find({from.first + lane_.arrived, 1}, *header, {signature, bytes}, data);
+      Located located{};
+      const Advance found = find({from.first + lane_.arrived, 1}, *header, {signature, bytes}, located);
       if (found != Advance::Advanced) return found;
       ++lane_.arrived;
     }
@@ -145,10 +146,11 @@ class LaneWork {
     sources.fetched = 0;
     for (std::uint32_t i = 0; i < sources.from.count; ++i) {
       const SlotHeader& header = *peek(in(sources.from, i));
-      const std::byte*& data = sources.data[place_of(static_cast<int>(i), sources.operands)];
-      const Advance found = find({sources.from.first + i, 1}, header, {signature, bytes}, data);
+      Located located{};
+      const Advance found = find({sources.from.first + i, 1}, header, {signature, bytes}, located);
       if (found != Advance::Advanced) return found;
-      sources.fetched += Processor::kPulledBytes > 0 && is_fetched(header) ? 1 : 0;
+      sources.data[place_of(static_cast<int>(i), sources.operands)] = located.data;
+      sources.fetched += located.state == Locating::Fetched ? 1 : 0;
     }
     return Advance::Advanced;
   }
@@ -181,13 +183,14 @@ class LaneWork {
   // Whether every receiver can read `bytes` of `buffer` itself, so that no copy is staged.
   WREATH_HOST_DEVICE bool by_reference(const Ends& to, Buffer buffer, std::uint64_t bytes) const {
     if (is_private(buffer) || multiplied_when_sent(buffer)) return false;
-    if (operation_.region[static_cast<int>(buffer)] != 0) return true;
-    const bool single_copy = operation_.single_copy_bytes > 0 && bytes >= operation_.single_copy_bytes;
+    const std::uint32_t region = operation_.region[static_cast<int>(buffer)];
+    if (operation_.device == 0 && region != 0) return true;
+    const bool large = operation_.single_copy_bytes > 0 && bytes >= operation_.single_copy_bytes;
     for (std::uint32_t i = 0; i < to.count; ++i) {
       const SendFifo& fifo = out(to, i);
-      const bool read_there = single_copy && (operation_.device == 0 ? fifo.single_copy : fifo.same_process);
+      const bool there = operation_.device == 0 ? fifo.single_copy : fifo.same_process || maps(fifo, region);
       const bool local = fifo.by_reference && operation_.device == 0;
-      if (!local && !read_there) return false;
+      if (!local && !(large && there)) return false;
     }
     return true;
   }
@@ -225,10 +228,12 @@ class LaneWork {
                                             const Piece& piece) {
     const int index = static_cast<int>(buffer);
     const std::uint32_t region = operation_.region[index];
-    const MessageName name = region == 0
-                                 ? MessageName{operation_.device == 0 ? kPeerAddress : kDeviceAddress,
-                                               reinterpret_cast<std::uint64_t>(piece.data), kSlotReference}
-                                 : MessageName{region, operation_.region_offset[index] + piece.offset, kSlotReference};
+    MessageName name{region, operation_.region_offset[index] + piece.offset, kSlotReference};
+    if (region == 0) {  // of a device: all are in this process
+      name.region = kPeerAddress;
+      name.offset = reinterpret_cast<std::uint64_t>(piece.data);
+    }
+    name.allocation = operation_.allocation[index];
     lane_.referenced = true;
     publish_all(to, signature, {piece.data, piece.bytes}, name);
   }
@@ -251,15 +256,14 @@ class LaneWork {
 
   // Checks that the message at the one end `from` belongs to this call and finds its data.
   WREATH_HOST_DEVICE Advance find(const Ends& from, const SlotHeader& header, const Expected& expected,
-                                  const std::byte*& data) {
+                                  Located& located) {
     if (header.signature != expected.signature) return fail(Fault::Signature, from, 0);
     if (header.bytes != expected.bytes) return fail(Fault::Bytes, from, 0);
-    const Located located = locate(in(from, 0), header);
+    located = locate(in(from, 0), header);
     const bool pullable = located.state != Locating::Fetched || Processor::kPulledBytes > 0;
     if (located.state == Locating::Invalid || !pullable) return fail(Fault::Region, from, 0);
     // Memory of a device that its owner has freed must not even be looked at.
-    if (header.region == kDeviceAddress && torn(from, 0)) return fail(Fault::OwnerAborted, from, 0);
-    data = located.data;
+    if (located.device != 0 && torn(from, 0)) return fail(Fault::OwnerAborted, from, 0);
     return located.state == Locating::Unmapped ? Advance::Blocked : Advance::Advanced;
   }
 
@@ -268,6 +272,11 @@ class LaneWork {
     const RecvFifo& fifo = in(from, i);
     if ((peek(fifo)->flags & kSlotReference) == 0 || fifo.owner_aborted == nullptr) return false;
     return !read_is_valid(*fifo.owner_aborted);
+  }
+
+  // Whether the reader has mapped that region of a device's memory.
+  WREATH_HOST_DEVICE static bool maps(const SendFifo& fifo, std::uint32_t region) {
+    return region != 0 && (fifo.readable >> region & 1U) != 0;
   }
 
   // Where message i is among the sources.
@@ -331,7 +340,7 @@ class LaneWork {
     std::byte* place = processor_.pulled;
     for (std::uint32_t i = 0; i < sources.from.count; ++i) {
       const int at = place_of(static_cast<int>(i), sources.operands);
-      if (!is_fetched(*peek(in(sources.from, i)))) continue;
+      if (locate_again(sources.from, i).state != Locating::Fetched) continue;
       if (!pull(sources.from, i, place, {sources.data[at], bytes})) return false;
       near.data[at] = place;
       place += stride;
@@ -340,12 +349,17 @@ class LaneWork {
     return true;
   }
 
+  // Of a message that was located.
+  WREATH_HOST_DEVICE Located locate_again(const Ends& from, std::uint32_t i) const {
+    RecvFifo& fifo = in(from, i);
+    return locate(fifo, *peek(fifo));
+  }
+
   // target = `source`, of message i, which is fetched. False: failed.
   WREATH_HOST_DEVICE bool pull(const Ends& from, std::uint32_t i, std::byte* target, const Span& source) {
-    const SlotHeader& slot = *peek(in(from, i));
-    lane_.fault_errno = slot.region == kDeviceAddress
-                            ? processor_.pull(device_of(slot), target, source.data, source.bytes)
-                            : processor_.pull(*in(from, i).process, target, source.data, source.bytes);
+    const std::uint64_t device = locate_again(from, i).device;
+    lane_.fault_errno = device != 0 ? processor_.pull(device, target, source.data, source.bytes)
+                                    : processor_.pull(*in(from, i).process, target, source.data, source.bytes);
     if (lane_.fault_errno == 0) return true;
     fail(torn(from, i) ? Fault::OwnerAborted : Fault::Unreadable, from, i);
     return false;
@@ -427,7 +441,11 @@ class LaneWork {
       slot.flags = fifo.by_reference ? 0 : name.flags;
       slot.region = fifo.by_reference ? kLocalAddress : name.region;
       slot.offset = fifo.by_reference ? reinterpret_cast<std::uint64_t>(message.data) : name.offset;
-      if (slot.region == kDeviceAddress) set_device(slot, operation_.device);
+      if (operation_.device != 0 && fifo.same_process && name.flags == kSlotReference) {
+        slot.region = kDeviceAddress;
+        slot.offset = reinterpret_cast<std::uint64_t>(message.data);
+        set_allocation(slot, {operation_.device, name.allocation});
+      }
       publish(fifo);
     }
     lane_.sent_bytes += to.count * message.bytes;

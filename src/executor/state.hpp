@@ -62,8 +62,9 @@ struct OperationState {
   const std::uint32_t* output_signatures = nullptr;  // of messages received, by part of their target; as above
   std::uint32_t signature = 0;
   std::uint16_t epoch = 0;
-  std::uint64_t device = 0;             // whose memory Input and Output are, as slots name it; 0: the host's
-  std::uint64_t single_copy_bytes = 0;  // peers read messages of so many bytes where they are; 0: none
+  std::uint64_t device = 0;                 // whose memory Input and Output are, as slots name it; 0: the host's
+  std::uint64_t allocation[kBuffers] = {};  // ... in which of its allocations; 0: in several, or untold
+  std::uint64_t single_copy_bytes = 0;      // peers read messages of so many bytes where they are; 0: none
   // Of the plan and the processor.
   Conversions conversions{};
   bool step_major = false;             // Lowered::step_major

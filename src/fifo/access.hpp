@@ -94,64 +94,81 @@ WREATH_HOST_DEVICE inline bool read_is_valid(const Counter& senders_aborted) {
 
 enum class Locating : std::uint8_t {
   Found,
-  Fetched,   // host code does not reach `data`: it is read through fifo.process, or by the device
-  Unmapped,  // its region was not announced yet: stay blocked
+  Fetched,   // host code does not reach `data`: it is read through fifo.process, or by `device`
+  Unmapped,  // its region was not announced yet, or the host is to bring it: stay blocked
   Invalid,   // the header names memory outside its region, or no region at all: fail the communicator
 };
 struct Located {
   Locating state;
-  const std::byte* data;  // null unless Found or Fetched
+  const std::byte* data;     // null unless Found or Fetched
+  std::uint64_t device = 0;  // in whose memory its sender has it, as this process names it; 0: the host's
 };
 
-// Which device a slot of kDeviceAddress names.
-WREATH_HOST_DEVICE inline std::uint64_t device_of(const SlotHeader& slot) {
-  return *reinterpret_cast<const std::uint64_t*>(slot.data);
+// Of a slot of kDeviceAddress.
+WREATH_HOST_DEVICE inline const DeviceAllocation& allocation_of(const SlotHeader& slot) {
+  return *reinterpret_cast<const DeviceAllocation*>(slot.data);
 }
-WREATH_HOST_DEVICE inline void set_device(SlotHeader& slot, std::uint64_t device) {
-  *reinterpret_cast<std::uint64_t*>(slot.data) = device;
-}
-
-// Whether host code does not reach the data, and fetches it.
-WREATH_HOST_DEVICE inline bool is_fetched(const SlotHeader& slot) {
-  return (slot.flags & kSlotInline) == 0 && (slot.region == kPeerAddress || slot.region == kDeviceAddress);
+WREATH_HOST_DEVICE inline void set_allocation(SlotHeader& slot, const DeviceAllocation& allocation) {
+  *reinterpret_cast<DeviceAllocation*>(slot.data) = allocation;
 }
 
-// Whether blocks leave it to the host to read the data.
-template <typename Recv>
-WREATH_HOST_DEVICE inline bool is_pulled(const Recv& fifo, const SlotHeader& slot) {
-  if (slot.region == kDeviceAddress) return device_of(slot) != fifo.device;
-  return slot.region == kPeerAddress || (slot.region == kLocalAddress && fifo.pulls_local);
+WREATH_HOST_DEVICE inline const std::byte* address_in(const SlotHeader& slot) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  return reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset));
 }
 
-// Who waits has not consumed: the slot stays while the host reads.
-template <typename Recv>
-WREATH_HOST_DEVICE inline Located locate_pulled(const Recv& fifo) {
-  if (load_acquire(fifo.pulled->sequence) == fifo.next) return {Locating::Found, fifo.pulled->data};
-  store_release(fifo.pulled->wanted, fifo.next);
-  return {Locating::Unmapped, nullptr};
-}
-
-// Where the data of a peeked slot is in this process, checked against the region's size.
-WREATH_HOST_DEVICE inline Located locate(const RecvFifo& fifo, const SlotHeader& slot) {
-  if ((slot.flags & kSlotInline) != 0) {
-    if (slot.bytes > sizeof slot.data) return {Locating::Invalid, nullptr};
-    return {Locating::Found, slot.data};
+// Of blocks. Who waits has not consumed: the slot stays while the host reads.
+WREATH_HOST_DEVICE inline Located locate_pulled(RecvFifo& fifo, const DeviceAllocation& memory = {}) {
+  if (load_acquire(fifo.pulled->sequence) != fifo.next) {
+    store_release(fifo.pulled->wanted, fifo.next);
+    return {Locating::Unmapped, nullptr};
   }
-  const bool by_blocks = fifo.pulled != nullptr;
-  if (slot.region == kDeviceAddress && !fifo.same_process) return {Locating::Invalid, nullptr};
-  if (slot.region == kPeerAddress && !by_blocks && fifo.process == nullptr) return {Locating::Invalid, nullptr};
-  if (by_blocks && is_pulled(fifo, slot)) return locate_pulled(fifo);
-  if (slot.region == kLocalAddress || is_fetched(slot)) {
-    const Locating where = is_fetched(slot) && !by_blocks ? Locating::Fetched : Locating::Found;
-    // NOLINTNEXTLINE(performance-no-int-to-ptr)
-    return {where, reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset))};
-  }
+  if (fifo.pulled->in_place != 0) fifo.reached = memory;
+  return {Locating::Found, fifo.pulled->data, memory.device};
+}
+
+WREATH_HOST_DEVICE inline bool blocks_reach(const RecvFifo& fifo, const DeviceAllocation& memory) {
+  if (memory.device == fifo.device) return true;
+  return memory.allocation != 0 && memory.allocation == fifo.reached.allocation && memory.device == fifo.reached.device;
+}
+
+WREATH_HOST_DEVICE inline Located locate_in_device(RecvFifo& fifo, const DeviceAllocation& memory,
+                                                   const std::byte* data) {
+  if (fifo.pulled == nullptr) return {Locating::Fetched, data, memory.device};
+  if (blocks_reach(fifo, memory)) return {Locating::Found, data, memory.device};
+  return locate_pulled(fifo, memory);
+}
+
+// In the producer's region table, checked against the region's size.
+WREATH_HOST_DEVICE inline Located locate_in_region(RecvFifo& fifo, const SlotHeader& slot) {
   if (slot.region >= kMaximumRegions || fifo.regions == nullptr) return {Locating::Invalid, nullptr};
   const RegionView& view = fifo.regions[slot.region];
   const std::byte* base = load_acquire(view.base);
   if (base == nullptr) return {Locating::Unmapped, nullptr};
   if (slot.bytes > view.bytes || slot.offset > view.bytes - slot.bytes) return {Locating::Invalid, nullptr};
+  if (view.device != 0) return locate_in_device(fifo, {view.device, 0}, base + slot.offset);
   return {Locating::Found, base + slot.offset};
+}
+
+// Where the data of a peeked slot is in this process.
+WREATH_HOST_DEVICE inline Located locate(RecvFifo& fifo, const SlotHeader& slot) {
+  if ((slot.flags & kSlotInline) != 0) {
+    if (slot.bytes > sizeof slot.data) return {Locating::Invalid, nullptr};
+    return {Locating::Found, slot.data};
+  }
+  const bool by_blocks = fifo.pulled != nullptr;
+  switch (slot.region) {
+    case kDeviceAddress:
+      if (!fifo.same_process) return {Locating::Invalid, nullptr};
+      return locate_in_device(fifo, allocation_of(slot), address_in(slot));
+    case kPeerAddress:
+      if (by_blocks) return locate_pulled(fifo);
+      if (fifo.process == nullptr) return {Locating::Invalid, nullptr};
+      return {Locating::Fetched, address_in(slot)};
+    case kLocalAddress:
+      return by_blocks && fifo.pulls_local ? locate_pulled(fifo) : Located{Locating::Found, address_in(slot)};
+    default: return locate_in_region(fifo, slot);
+  }
 }
 
 }  // namespace wreath

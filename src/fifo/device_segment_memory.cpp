@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "src/base/hash.hpp"
-#include "wreath/fifo.hpp"
 
 namespace wreath {
 namespace {
@@ -67,23 +66,13 @@ std::mutex& importing() {
 class DeviceSegmentMemory final : public SegmentMemory {
  public:
   explicit DeviceSegmentMemory(LibraryDevice& device) : device_(device) {}
-  bool in_host() const override { return false; }
+  std::uint64_t device() const override { return number_of(device_); }
   bool shareable() const override { return true; }
-  std::size_t small_area_bytes() const override { return kSmallAreaBytes; }
 
   Result<std::shared_ptr<Region>> create(std::size_t bytes, std::string_view what) override;
   Result<std::optional<Offer>> describe(const Region& region, bool descriptors) override;
   Result<std::shared_ptr<Region>> open(Offer theirs) override;
   UserMemory find_user_memory(const void* data, std::size_t bytes) override;
-
-  Status read(void* target, const std::byte* source, std::size_t bytes) override {
-    return device_.copy_in_kernels(target, source, bytes);
-  }
-  Status write(std::byte* target, const void* source, std::size_t bytes) override {
-    return device_.copy_in_kernels(target, source, bytes);
-  }
-  Status store(std::uint32_t& word, std::uint32_t value) override { return device_.store(word, value); }
-  Status store(const std::byte*& word, const std::byte* value) override { return device_.store(word, value); }
 
  private:
   std::shared_ptr<Region> hold(std::uint64_t id, std::size_t bytes, std::unique_ptr<DeviceRegion> owner) const {
@@ -175,6 +164,12 @@ UserMemory DeviceSegmentMemory::find_user_memory(const void* data, std::size_t b
 }
 
 }  // namespace
+
+bool is_device_offer(const Offer& offer) {
+  std::uint64_t magic = 0;
+  if (offer.bytes.size() >= sizeof magic) std::memcpy(&magic, offer.bytes.data(), sizeof magic);
+  return magic == kMagic;
+}
 
 std::unique_ptr<SegmentMemory> device_segment_memory(LibraryDevice& device) {
   return std::make_unique<DeviceSegmentMemory>(device);

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <utility>
 
-#include "src/base/memory_order.hpp"
 #include "src/base/socket.hpp"
 #include "src/fifo/segment.hpp"
 
@@ -25,9 +24,8 @@ struct RegionOffer {
 class HostSegmentMemory final : public SegmentMemory {
  public:
   explicit HostSegmentMemory(bool shareable) : shareable_(shareable) {}
-  bool in_host() const override { return true; }
+  std::uint64_t device() const override { return 0; }
   bool shareable() const override { return shareable_; }
-  std::size_t small_area_bytes() const override { return kSmallAreaBytes; }
 
   Result<std::shared_ptr<Region>> create(std::size_t bytes, std::string_view what) override {
     return Region::create(bytes, shareable_, what);
@@ -53,15 +51,6 @@ class HostSegmentMemory final : public SegmentMemory {
     const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - region->data());
     return {std::move(region), offset};
   }
-
-  Status read(void* target, const std::byte* source, std::size_t bytes) override {
-    return std::memcpy(target, source, bytes), Status();
-  }
-  Status write(std::byte* target, const void* source, std::size_t bytes) override {
-    return std::memcpy(target, source, bytes), Status();
-  }
-  Status store(std::uint32_t& word, std::uint32_t value) override { return store_release(word, value), Status(); }
-  Status store(const std::byte*& word, const std::byte* value) override { return store_release(word, value), Status(); }
 
  private:
   bool shareable_;

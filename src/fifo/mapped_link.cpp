@@ -8,11 +8,13 @@
 #include <system_error>
 #include <utility>
 
+#include "src/base/log.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/base/peer_memory.hpp"
 #include "src/fifo/access.hpp"
 
 namespace wreath {
+namespace {
 
 SendFifo send_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, std::uint16_t lane) {
   SendFifo send;
@@ -22,6 +24,7 @@ SendFifo send_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, s
   send.slot_count = own.shape().slot_count;
   send.slot_bytes = own.shape().slot_bytes;
   send.lane = lane;
+  send.mapped = &theirs.reads(own.rank())->regions;
   return send;
 }
 
@@ -38,6 +41,7 @@ RecvFifo recv_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, s
   return recv;
 }
 
+// Mismatch for an index that no peer may announce, or that is `known`.
 Status check_announced(Rank peer, std::uint32_t index, bool known) {
   const bool in_range = index != kLocalAddress && index < kMaximumRegions;
   if (in_range && !known) return {};
@@ -46,6 +50,8 @@ Status check_announced(Rank peer, std::uint32_t index, bool known) {
       fmt::format("rank {} announced region {}, which is {}", peer, index, in_range ? "already known" : "out of range"),
       peer};
 }
+
+}  // namespace
 
 Result<std::unique_ptr<Link>> MappedLink::connect(OwnSegment& own, Rank peer, Offer theirs, const PeerReach& reach) {
   Result<PeerSegment> segment = PeerSegment::open(own, peer, std::move(theirs));
@@ -77,12 +83,12 @@ void MappedLink::try_to_read() {
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* const token = reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(process_.token_address));
   const int error = read_peer(process_, reinterpret_cast<std::byte*>(&seen), token, sizeof seen);
-  store_release(own_.reads(peer_)->value, 1U + static_cast<std::uint32_t>(error));
+  store_release(own_.reads(peer_)->process, 1U + static_cast<std::uint32_t>(error));
   for (RecvFifo& recv : recv_) recv.process = error == 0 ? &process_ : nullptr;
 }
 
 std::optional<Status> MappedLink::single_copy() const {
-  const std::uint32_t said = load_acquire(theirs_.reads(own_.rank())->value);
+  const std::uint32_t said = load_acquire(theirs_.reads(own_.rank())->process);
   if (said == 0) return std::nullopt;
   if (said == 1) return Status();
   const std::string reason = std::system_category().message(static_cast<int>(said - 1));
@@ -91,7 +97,7 @@ std::optional<Status> MappedLink::single_copy() const {
 
 Status MappedLink::prepare(std::uint16_t lane) {
   SendFifo& send = send_[lane];
-  send.single_copy = load_acquire(theirs_.reads(own_.rank())->value) == 1;
+  send.single_copy = load_acquire(theirs_.reads(own_.rank())->process) == 1;
   if (send.staging != nullptr) return {};
   const Result<Staging> staging = own_.staging(peer_, lane);
   if (!staging) return staging.error();
@@ -107,14 +113,23 @@ bool MappedLink::closing_loses_data() const {
 
 Status MappedLink::accept_region(std::uint32_t index, Offer offer) {
   WREATH_TRY(check_announced(peer_, index, index < kMaximumRegions && held_regions_[index] != nullptr));
-  Result<std::shared_ptr<Region>> region = own_.memory().open(std::move(offer));
+  const bool of_device = is_device_offer(offer);
+  Result<std::shared_ptr<Region>> region = own_.open(std::move(offer));
   if (!region) {
-    return Error{region.error().code, fmt::format("region {} of rank {}: {}", index, peer_, region.error().message)};
+    const Error error{region.error().code,
+                      fmt::format("region {} of rank {}: {}", index, peer_, region.error().message)};
+    if (!of_device || error.code == ErrorCode::Mismatch) return error;
+    if (!std::exchange(told_staged_, true)) log_info("{}: what it sends of a device's memory is staged", error.message);
+    return {};
   }
   RegionView& view = regions_[index];
   view.bytes = (*region)->bytes();
+  view.device = of_device ? own_.device() : 0;
   store_release(view.base, static_cast<const std::byte*>((*region)->data()));
   held_regions_[index] = *std::move(region);
+  if (!of_device) return {};
+  std::uint64_t& mapped = own_.reads(peer_)->regions;
+  store_release(mapped, load_relaxed(mapped) | std::uint64_t{1} << index);
   return {};
 }
 

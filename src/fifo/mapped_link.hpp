@@ -12,13 +12,6 @@
 
 namespace wreath {
 
-// The ends of the FIFOs between `own` and its peer in memory that both map: no message yet, and no staging.
-SendFifo send_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, std::uint16_t lane);
-RecvFifo recv_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, std::uint16_t lane,
-                  const RegionView* regions);
-// Mismatch for an index that no peer may announce, or that is `known`.
-Status check_announced(Rank peer, std::uint32_t index, bool known);
-
 // How the peer's memory is reached beside what it maps.
 struct PeerReach {
   bool single_copy = false;   // try whether this process reads the peer's memory, and tell the peer
@@ -52,6 +45,7 @@ class MappedLink final : public Link {
   std::vector<RecvFifo> recv_;
   std::array<RegionView, kMaximumRegions> regions_;                    // read by the driver
   std::array<std::shared_ptr<Region>, kMaximumRegions> held_regions_;  // the progress thread's
+  bool told_staged_ = false;
 };
 
 }  // namespace wreath

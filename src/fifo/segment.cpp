@@ -12,6 +12,7 @@
 #include <limits>
 #include <utility>
 
+#include "src/base/log.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/base/remote_fence.hpp"
 #include "src/base/socket.hpp"
@@ -20,7 +21,7 @@ namespace wreath {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x5752454154483153;  // "WREATH1S"
-constexpr std::uint32_t kLayoutVersion = 3;
+constexpr std::uint32_t kLayoutVersion = 4;
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -43,14 +44,13 @@ Status check_shape(Rank rank, int ranks, const FifoShape& shape) {
   return {};
 }
 
-// What a segment holds before anybody uses it, at `image`: the prologue, headers and counters. `at` is where the
-// segment lies.
-void write_image(std::byte* image, const SegmentPrologue& start, const SegmentLayout& layout) {
-  std::memcpy(image, &start, sizeof start);
+// What a segment holds before anybody uses it: the prologue, headers and counters.
+void write_start(std::byte* base, const SegmentPrologue& start, const SegmentLayout& layout) {
+  std::memcpy(base, &start, sizeof start);
   for (Rank peer = 0; peer < start.ranks; ++peer) {
     for (std::uint16_t lane = 0; lane < start.lanes; ++lane) {
-      auto* const consumed = reinterpret_cast<Counter*>(image + layout.consumed_at(peer, lane));
-      auto* const slots = reinterpret_cast<SlotHeader*>(image + layout.slots_at(peer, lane));
+      auto* const consumed = reinterpret_cast<Counter*>(base + layout.consumed_at(peer, lane));
+      auto* const slots = reinterpret_cast<SlotHeader*>(base + layout.slots_at(peer, lane));
       consumed->value = start.first_sequence;
       for (std::uint32_t i = 0; i < start.slot_count; ++i) {
         const std::uint32_t sequence = start.first_sequence + i;
@@ -78,13 +78,12 @@ SegmentPrologue prologue_of(Rank rank, int ranks, const FifoShape& shape, const 
 
 }  // namespace
 
-SegmentLayout::SegmentLayout(int ranks, const FifoShape& shape, std::size_t small_area_bytes)
-    : lanes_(shape.lanes), slot_count_(shape.slot_count) {
+SegmentLayout::SegmentLayout(int ranks, const FifoShape& shape) : lanes_(shape.lanes), slot_count_(shape.slot_count) {
   const std::size_t pairs = static_cast<std::size_t>(ranks) * lanes_;
   consumed_ = sizeof(SegmentPrologue) + pairs * slot_count_ * sizeof(SlotHeader);
   reads_ = consumed_ + pairs * sizeof(Counter);
-  small_area = round_up(reads_ + static_cast<std::size_t>(ranks) * sizeof(Counter), 4096);
-  bytes = small_area + small_area_bytes;
+  small_area = round_up(reads_ + static_cast<std::size_t>(ranks) * sizeof(Reading), 4096);
+  bytes = small_area + kSmallAreaBytes;
 }
 
 std::size_t SegmentLayout::slots_at(Rank peer, std::uint16_t lane) const {
@@ -98,33 +97,22 @@ std::size_t SegmentLayout::consumed_at(Rank peer, std::uint16_t lane) const {
 }
 
 std::size_t SegmentLayout::reads_at(Rank peer) const {
-  return reads_ + static_cast<std::size_t>(peer) * sizeof(Counter);
+  return reads_ + static_cast<std::size_t>(peer) * sizeof(Reading);
 }
 
 // ---- the own side ----
 
 Result<std::unique_ptr<OwnSegment>> OwnSegment::create(Rank rank, int ranks, const FifoShape& shape, bool shareable) {
-  return create(rank, ranks, shape, host_segment_memory(shareable));
-}
-
-Result<std::unique_ptr<OwnSegment>> OwnSegment::create(Rank rank, int ranks, const FifoShape& shape,
-                                                       std::unique_ptr<SegmentMemory> memory) {
   WREATH_TRY(check_shape(rank, ranks, shape));
-  const SegmentLayout layout(ranks, shape, memory->small_area_bytes());
+  auto memory = host_segment_memory(shareable);
+  const SegmentLayout layout(ranks, shape);
   Result<std::shared_ptr<Region>> control = memory->create(layout.bytes, "control segment");
   if (!control) return control.error();
   std::byte* const base = (*control)->data();
-  const SegmentPrologue start = prologue_of(rank, ranks, shape, base);
-  if (memory->in_host()) {
-    Fd doorbell(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    if (!doorbell) return system_error("control segment", "eventfd");
-    (*control)->set_doorbell(std::move(doorbell));
-    write_image(base, start, layout);
-  } else {
-    std::vector<SlotHeader> image(layout.small_area / sizeof(SlotHeader));  // lines
-    write_image(reinterpret_cast<std::byte*>(image.data()), start, layout);
-    WREATH_TRY(memory->write(base, image.data(), layout.small_area));
-  }
+  Fd doorbell(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!doorbell) return system_error("control segment", "eventfd");
+  (*control)->set_doorbell(std::move(doorbell));
+  write_start(base, prologue_of(rank, ranks, shape, base), layout);
   return std::unique_ptr<OwnSegment>(new OwnSegment(rank, ranks, shape, std::move(memory), *std::move(control)));
 }
 
@@ -133,7 +121,7 @@ OwnSegment::OwnSegment(Rank rank, int ranks, const FifoShape& shape, std::unique
     : rank_(rank),
       ranks_(ranks),
       shape_(shape),
-      layout_(ranks, shape, memory->small_area_bytes()),
+      layout_(ranks, shape),
       memory_(std::move(memory)),
       control_(std::move(control)),
       staging_(shape.lanes),
@@ -147,12 +135,12 @@ Counter* OwnSegment::consumed(Rank peer, std::uint16_t lane) const {
   return reinterpret_cast<Counter*>(control_->data() + layout_.consumed_at(peer, lane));
 }
 
-Counter* OwnSegment::reads(Rank peer) const {
-  return reinterpret_cast<Counter*>(control_->data() + layout_.reads_at(peer));
+Reading* OwnSegment::reads(Rank peer) const {
+  return reinterpret_cast<Reading*>(control_->data() + layout_.reads_at(peer));
 }
 
 void OwnSegment::set_aborted() {
-  static_cast<void>(memory_->store(prologue().aborted.value, 1U));
+  store_release(prologue().aborted.value, 1U);
   full_fence();  // what the caller does to its buffers from now on comes after
 }
 
@@ -213,7 +201,15 @@ Result<Staging> OwnSegment::staging(Rank peer, std::uint16_t lane) {
 }
 
 std::optional<RegionName> OwnSegment::name_memory(const void* data, std::size_t bytes) {
-  const auto [region, offset] = memory_->find_user_memory(data, bytes);
+  return name(memory_->find_user_memory(data, bytes), false);
+}
+
+std::optional<RegionName> OwnSegment::name_device_memory(const void* data, std::size_t bytes) {
+  return device_ == nullptr ? std::nullopt : name(device_->find_user_memory(data, bytes), true);
+}
+
+std::optional<RegionName> OwnSegment::name(const UserMemory& memory, bool of_device) {
+  const auto& [region, offset] = memory;
   if (region == nullptr) return std::nullopt;
   const std::lock_guard lock(mutex_);
   for (std::uint32_t index = 1; index < next_index_.load(std::memory_order_relaxed); ++index) {
@@ -223,7 +219,7 @@ std::optional<RegionName> OwnSegment::name_memory(const void* data, std::size_t 
   std::size_t lanes_to_come = 0;
   for (const StagingRegion& staging : staging_) lanes_to_come += staging.region == nullptr ? 1U : 0U;
   if (next_index_.load(std::memory_order_relaxed) + lanes_to_come >= kMaximumRegions) return std::nullopt;
-  const Result<std::uint32_t> index = add_entry({region->id(), memory_->in_host() ? nullptr : region, region});
+  const Result<std::uint32_t> index = add_entry({region->id(), of_device ? region : nullptr, region, of_device});
   if (!index) return std::nullopt;
   return RegionName{*index, offset};
 }
@@ -239,14 +235,33 @@ Result<std::vector<Announcement>> OwnSegment::take_announcements(Rank peer) {
   Peer& of_peer = peers_[static_cast<std::size_t>(peer)];
   const std::uint32_t end = next_index_.load(std::memory_order_relaxed);
   for (std::uint32_t index = of_peer.told.load(std::memory_order_relaxed); index < end; ++index) {
-    const std::shared_ptr<Region> region = entries_[index].region.lock();
-    if (region == nullptr) continue;  // freed: no slot names it
-    auto offer = memory_->describe(*region, of_peer.by_descriptor);
+    auto offer = describe(entries_[index], of_peer);
     if (!offer) return offer.error();
     if (*offer) announcements.push_back({index, **std::move(offer)});
   }
   of_peer.told.store(end, std::memory_order_relaxed);
   return announcements;
+}
+
+// nullopt: the peer needs not know, or cannot.
+Result<std::optional<Offer>> OwnSegment::describe(const Entry& entry, const Peer& peer) {
+  const std::shared_ptr<Region> region = entry.region.lock();
+  if (region == nullptr) return std::optional<Offer>();  // freed: no slot names it
+  if (!entry.of_device) return memory_->describe(*region, peer.by_descriptor);
+  if (!peer.maps_device) return std::optional<Offer>();
+  auto offer = device_->describe(*region, peer.by_descriptor);
+  if (offer) return offer;
+  log_info("{} bytes of a device's memory are staged for other processes: {}", region->bytes(), offer.error().message);
+  return std::optional<Offer>();
+}
+
+void OwnSegment::tell_of_device(Rank peer) {
+  const std::lock_guard lock(mutex_);
+  peers_[static_cast<std::size_t>(peer)].maps_device = tells_of_device_ = device_ != nullptr;
+}
+
+Result<std::shared_ptr<Region>> OwnSegment::open(Offer theirs) const {
+  return (device_ != nullptr && is_device_offer(theirs) ? *device_ : *memory_).open(std::move(theirs));
 }
 
 Result<Offer> OwnSegment::offer(Rank peer, bool descriptors) {
@@ -282,9 +297,8 @@ Result<PeerSegment> PeerSegment::open(const OwnSegment& own, Rank peer, Offer th
   const auto wrong = [peer](std::string_view what) {
     return Error{ErrorCode::Mismatch, fmt::format("the control segment of rank {}: {}", peer, what)};
   };
-  SegmentMemory& memory = own.memory();
-  const SegmentLayout layout(own.ranks(), own.shape(), memory.small_area_bytes());
-  Result<std::shared_ptr<Region>> region = memory.open(std::move(theirs));
+  const SegmentLayout layout(own.ranks(), own.shape());
+  Result<std::shared_ptr<Region>> region = open_announced(std::move(theirs));
   if (!region) {
     return Error{region.error().code, fmt::format("the control segment of rank {}: {}", peer, region.error().message)};
   }
@@ -292,8 +306,7 @@ Result<PeerSegment> PeerSegment::open(const OwnSegment& own, Rank peer, Offer th
     return wrong(fmt::format("{} bytes where at least {} are needed", (*region)->bytes(), layout.bytes));
   }
   PeerSegment segment(*std::move(region), layout);
-  SegmentPrologue start{};  // what does not change
-  WREATH_TRY(memory.read(&start, segment.region_->data(), offsetof(SegmentPrologue, process)));
+  const SegmentPrologue& start = segment.prologue();
   const FifoShape& shape = own.shape();
   if (start.magic != kMagic) return wrong("wrong magic");
   if (start.version != kLayoutVersion) {
@@ -307,7 +320,7 @@ Result<PeerSegment> PeerSegment::open(const OwnSegment& own, Rank peer, Offer th
       start.first_sequence != shape.first_sequence || start.epoch != shape.epoch) {
     return wrong("lanes, slots, sequence or epoch differ from this rank's");
   }
-  if (memory.in_host() && segment.region_->doorbell() < 0) return wrong("it came without a doorbell");
+  if (segment.region_->doorbell() < 0) return wrong("it came without a doorbell");
   return segment;
 }
 
@@ -328,8 +341,8 @@ bool is_asleep(const Counter& sleeping, bool& fenced) noexcept {
   return (load_relaxed(sleeping.value) & ~kSleepersFence) != 0;
 }
 
-const Counter* PeerSegment::reads(Rank writer) const {
-  return reinterpret_cast<const Counter*>(region_->data() + layout_.reads_at(writer));
+const Reading* PeerSegment::reads(Rank writer) const {
+  return reinterpret_cast<const Reading*>(region_->data() + layout_.reads_at(writer));
 }
 
 void PeerSegment::wake() const {

@@ -1,6 +1,5 @@
 // A rank's control segment: what it tells its peers, in memory that only it writes. Peers map it
-// read only. One per communicator, rank and memory that its FIFOs lie in, used by every transport that maps that
-// memory.
+// read only. One per communicator and rank, used by every transport that maps memory.
 #pragma once
 
 #include <array>
@@ -44,12 +43,18 @@ inline constexpr std::uint32_t kSleepersFence = 0x8000'0000U;
 // this side's part, and none where `fenced` says that one was passed since the stores.
 bool is_asleep(const Counter& sleeping, bool& fenced) noexcept;
 
+// What a rank reads of a peer's memory: written by the reader.
+struct alignas(64) Reading {
+  std::uint32_t process = 0;  // through the kernel: 0 nobody tried, 1 it does, else 1 + errno
+  std::uint64_t regions = 0;  // of a device: bit i says that region i is mapped. No bit is taken back.
+};
+
 // Where things are in a segment: a function of values that all ranks agree on.
 struct SegmentLayout {
-  SegmentLayout(int ranks, const FifoShape& shape, std::size_t small_area_bytes = kSmallAreaBytes);
+  SegmentLayout(int ranks, const FifoShape& shape);
   std::size_t slots_at(Rank peer, std::uint16_t lane) const;     // outgoing: slot_count SlotHeaders
   std::size_t consumed_at(Rank peer, std::uint16_t lane) const;  // incoming: one Counter
-  std::size_t reads_at(Rank peer) const;                         // one Counter
+  std::size_t reads_at(Rank peer) const;                         // one Reading
   std::size_t small_area = 0;
   std::size_t bytes = 0;  // of the whole segment
 
@@ -85,24 +90,18 @@ class OwnSegment {
   // Shareable: other processes can map it (memfd); else only this one. All pages are present
   // afterwards. InvalidArgument for a shape or rank out of range, System when memory is refused.
   static Result<std::unique_ptr<OwnSegment>> create(Rank rank, int ranks, const FifoShape& shape, bool shareable);
-  // In any memory. Where that is not the host's, addresses are for those who run the FIFOs, and nobody sleeps on them.
-  static Result<std::unique_ptr<OwnSegment>> create(Rank rank, int ranks, const FifoShape& shape,
-                                                    std::unique_ptr<SegmentMemory> memory);
 
   Rank rank() const { return rank_; }
   int ranks() const { return ranks_; }
   const FifoShape& shape() const { return shape_; }
   bool shareable() const { return memory_->shareable(); }
-  SegmentMemory& memory() const { return *memory_; }
 
   SlotHeader* slots(Rank peer, std::uint16_t lane) const;
   Counter* consumed(Rank peer, std::uint16_t lane) const;
-  // Whether this rank reads the memory of `peer` through the kernel: 0 nobody tried, 1 it does, else 1 + errno.
-  Counter* reads(Rank peer) const;
+  Reading* reads(Rank peer) const;
   std::byte* small_area() const { return control_->data() + layout_.small_area; }  // kSmallAreaBytes
 
-  // Peers that read by reference look at it after each read. Set for good by set_aborted(); a device that refuses has
-  // been lost, and nobody reads its memory.
+  // Peers that read by reference look at it after each read. Set for good by set_aborted().
   const Counter& aborted() const { return prologue().aborted; }
   void set_aborted();
   // Where the driver tells its core: see SegmentPrologue::core.
@@ -126,6 +125,18 @@ class OwnSegment {
   // takes an index. nullopt: not such memory, or no index is left; use
   // staging. Indices of freed memory are not used again.
   std::optional<RegionName> name_memory(const void* data, std::size_t bytes);
+
+  // Once, before any peer is linked: this rank uses a device, of whose user memory `memory` makes regions.
+  void add_device(std::unique_ptr<SegmentMemory> memory) { device_ = std::move(memory); }
+  // From now on `peer`, which was offered this segment, is told of regions of the device. Those that it maps it
+  // says in Reading::regions; slots for it may name no others.
+  void tell_of_device(Rank peer);
+  std::uint64_t device() const { return device_ == nullptr ? 0 : device_->device(); }  // as slots name it
+  bool tells_of_device() const { return tells_of_device_; }
+  // As name_memory, of the device's memory that other processes can map.
+  std::optional<RegionName> name_device_memory(const void* data, std::size_t bytes);
+  // A region that a peer has announced, of the host or of the device.
+  Result<std::shared_ptr<Region>> open(Offer theirs) const;
 
   // Whether take_announcements(peer) would return something; costs two loads.
   bool has_announcements(Rank peer) const;
@@ -151,6 +162,7 @@ class OwnSegment {
     std::uint64_t id = 0;
     std::shared_ptr<Region> held;  // staging
     std::weak_ptr<Region> region;  // of user memory, too, which lives as long as its Memory
+    bool of_device = false;
   };
   struct StagingRegion {
     std::shared_ptr<Region> region;
@@ -160,17 +172,21 @@ class OwnSegment {
   struct Peer {
     bool mapped = false;  // was offered this segment
     bool by_descriptor = false;
+    bool maps_device = false;
     std::size_t place = 0;               // in staging regions
     std::atomic<std::uint32_t> told{1};  // the first index it does not know
   };
   Result<std::uint32_t> add_entry(Entry entry);
   Status make_staging(StagingRegion& staging);
+  std::optional<RegionName> name(const UserMemory& memory, bool of_device);
+  Result<std::optional<Offer>> describe(const Entry& entry, const Peer& peer);
 
   Rank rank_;
   int ranks_;
   FifoShape shape_;
   SegmentLayout layout_;
   std::unique_ptr<SegmentMemory> memory_;
+  std::unique_ptr<SegmentMemory> device_;  // null: none
   std::shared_ptr<Region> control_;
 
   mutable std::mutex mutex_;
@@ -178,6 +194,7 @@ class OwnSegment {
   std::atomic<std::uint32_t> next_index_{1};
   std::vector<StagingRegion> staging_;  // by lane
   std::vector<Peer> peers_;             // by rank
+  bool tells_of_device_ = false;
   std::size_t mapped_peers_ = 0;
   std::size_t staging_bytes_ = 0;
 };
@@ -191,7 +208,7 @@ class PeerSegment {
 
   const SlotHeader* slots(Rank reader, std::uint16_t lane) const;  // what it sends to `reader`
   const Counter* consumed(Rank writer, std::uint16_t lane) const;  // what it took from `writer`
-  const Counter* reads(Rank writer) const;                         // as OwnSegment::reads
+  const Reading* reads(Rank writer) const;                         // as OwnSegment::reads
   const ProcessMemory& process() const { return prologue().process; }
   const std::byte* small_area() const { return region_->data() + layout_.small_area; }
   const Counter* sleeping() const { return &prologue().sleeping; }

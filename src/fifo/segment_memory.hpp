@@ -1,4 +1,5 @@
-// Where a rank's segment, its staging and what slots name by reference lie: memory of the host, or of a device.
+// Memory that ranks share: of the host, where segments and staging lie, or of a device. What slots name by reference
+// lies in either.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +25,10 @@ struct UserMemory {
 class SegmentMemory {
  public:
   virtual ~SegmentMemory() = default;
-  // Whether host code may read and write at those addresses. Else it uses read() and write() alone.
-  virtual bool in_host() const = 0;
+  // Whose memory it is, as slots name devices; 0: the host's.
+  virtual std::uint64_t device() const = 0;
   // Whether other processes can map it.
   virtual bool shareable() const = 0;
-  // Of a segment's small-message area.
-  virtual std::size_t small_area_bytes() const = 0;
-
   // Zero-filled. `what` names it in errors.
   virtual Result<std::shared_ptr<Region>> create(std::size_t bytes, std::string_view what) = 0;
   // What peers open `region` by; with `descriptors` peers in other processes. nullopt: its memory was freed meanwhile.
@@ -39,17 +37,13 @@ class SegmentMemory {
   virtual Result<std::shared_ptr<Region>> open(Offer theirs) = 0;
   // The living user memory that holds [data, data + bytes). Of freed memory the region is never found again.
   virtual UserMemory find_user_memory(const void* data, std::size_t bytes) = 0;
-
-  // Done on return.
-  virtual Status read(void* target, const std::byte* source, std::size_t bytes) = 0;
-  virtual Status write(std::byte* target, const void* source, std::size_t bytes) = 0;
-  // One aligned word that others may be looking at. What was written before is seen by who sees it.
-  virtual Status store(std::uint32_t& word, std::uint32_t value) = 0;
-  virtual Status store(const std::byte*& word, const std::byte* value) = 0;
 };
 
 // Shareable: other processes can map it (memfd); else only this one. All pages are present.
 std::unique_ptr<SegmentMemory> host_segment_memory(bool shareable);
+
+// Whether it describes memory of a device. Any bytes.
+bool is_device_offer(const Offer& offer);
 
 // Adds a duplicate to the offer. System when it is refused.
 Status add_descriptor(Offer& offer, int descriptor, std::string_view what);

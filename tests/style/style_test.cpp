@@ -25,8 +25,6 @@ const std::vector<Layer>& layers() {
       {"include/", {"wreath/"}},
       {"algorithms/", {"wreath/", "algorithms/"}},
       {"transports/", {"wreath/", "transports/transports.hpp", "src/base/", "src/fifo/"}},
-      {"transports/cuda_ipc/",
-       {"wreath/", "transports/transports.hpp", "src/base/", "src/fifo/", "src/device/library_device.hpp"}},
       {"transports/registry.cpp", {"wreath/", "transports/"}},
       {"kernels/", {"wreath/", "kernels/", "src/base/"}},
       {"kernels/straight/", {"wreath/", "kernels/", "src/executor/", "src/fifo/", "src/schedule/", "src/base/"}},

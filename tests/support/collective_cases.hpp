@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -38,13 +39,31 @@ struct CollectiveCase {
   }
 };
 
+// Memory of a device for the buffers of one call after the other.
+class DeviceRoom {
+ public:
+  DeviceRoom(Device& device, std::size_t bytes, MemoryUse use) : memory_(device.allocate(bytes, use).value()) {}
+  std::byte* take(std::size_t bytes) {
+    std::byte* const taken = memory_.data() + used_;
+    used_ += (bytes + 255) / 256 * 256;
+    if (used_ > memory_.size()) throw std::runtime_error("a room for calls is too small");
+    return taken;
+  }
+  void clear() { used_ = 0; }
+
+ private:
+  DeviceMemory memory_;
+  std::size_t used_ = 0;
+};
+
 // How one rank's memory lies for one call.
 struct Placement {
   std::size_t input_offset = 0;  // bytes after a line
   std::size_t output_offset = 0;
   bool in_place = false;
-  bool shared = false;       // memory that peers map
-  Device* device = nullptr;  // whose memory it is; null: ordinary memory
+  bool shared = false;         // memory that peers map
+  Device* device = nullptr;    // whose memory it is; null: ordinary memory
+  DeviceRoom* room = nullptr;  // where in it; null: each buffer is an allocation
 };
 
 // A block of one buffer of one rank: where it is, and whose elements it holds (source kAllRanks: the combination).
@@ -122,7 +141,13 @@ class Room {
       : bytes_(bytes + 2 * kMargin), its_(placement.device == nullptr ? host_device() : *placement.device) {
     const std::size_t total = bytes_ + offset + kMargin;
     const bool shared = placement.shared;
-    if (placement.device != nullptr && !shared) device_ = placement.device->allocate(total).value();
+    if (placement.device != nullptr && !shared && placement.room == nullptr) {
+      device_ = placement.device->allocate(total).value();
+      on_device_ = device_.data();
+    } else if (placement.device != nullptr && !shared) {
+      on_device_ = placement.room->take(total);
+    }
+    total_ = total;
     if (shared) {
       memory_ = allocate(total).value();
     } else {
@@ -136,19 +161,21 @@ class Room {
   std::byte* data() const { return first_ + kMargin; }
   std::span<const std::byte> all() const { return {first_, bytes_}; }
   // What calls name the byte `at` of this memory.
-  std::byte* in_call(std::byte* at) const { return device_.data() == nullptr ? at : device_.data() + (at - start_); }
+  std::byte* in_call(std::byte* at) const { return on_device_ == nullptr ? at : on_device_ + (at - start_); }
   // Image to device, and back.
   void upload() const {
-    if (device_.data() != nullptr) its_.copy(device_.data(), start_, device_.size()).value();
+    if (on_device_ != nullptr) its_.copy(on_device_, start_, total_).value();
   }
   void download() const {
-    if (device_.data() != nullptr) its_.copy(start_, device_.data(), device_.size()).value();
+    if (on_device_ != nullptr) its_.copy(start_, on_device_, total_).value();
   }
 
  private:
   std::size_t bytes_;
   Device& its_;
   DeviceMemory device_;
+  std::byte* on_device_ = nullptr;
+  std::size_t total_ = 0;
   std::byte* start_ = nullptr;
   std::vector<std::byte> plain_;
   Memory memory_;

@@ -29,7 +29,7 @@ struct Way {
 // Every transport with the tuner's choice; shm also with all messages read out of their senders' memory.
 inline std::vector<Way> transport_ways() {
   std::vector<Way> ways;
-  for (const TransportRow& transport : transports(FifoMemory::Host)) ways.push_back({"", std::string(transport.name)});
+  for (const TransportRow& transport : transports()) ways.push_back({"", std::string(transport.name)});
   ways.push_back({"", "shm", 1});
   return ways;
 }

@@ -21,8 +21,9 @@ struct FakeCuda {
   void (*set_kernel)(const char* name, FakeKernel kernel, std::size_t bytes);
   // What cuDeviceGetAttribute says of all devices.
   void (*set_attribute)(int attribute, int value);
-  // What its kernels may do with the byte at `data`: 0 nothing, 1 read it, 2 also write it, 3 as of its own memory.
-  int (*reaches)(const void* data);
+  // What kernels of `device` may do with the byte at `data`: 0 nothing, 1 read it, 2 also write it, 3 as of its own
+  // memory.
+  int (*reaches)(int device, const void* data);
   // Memory, mappings, registrations, streams and events that were made and not yet freed.
   int (*alive)();
   // The real driver opens no handle in the process that exported it; the test of a handle needs it in one process.

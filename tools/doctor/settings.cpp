@@ -160,9 +160,7 @@ void check_build(const Surroundings&, Findings& findings) {
   } else {
     findings.ok("wreath", text);
   }
-  std::string names;
-  for (const TransportRow& row : transports()) names += fmt::format("{}{}", names.empty() ? "" : " ", row.name);
-  findings.ok("transports", names);
+  findings.ok("transports", fmt::format("{}", fmt::join(transport_names(), " ")));
   for (const Feature& feature : kFeatures) findings.ok(feature.name, std::string(feature.state));
 }
 

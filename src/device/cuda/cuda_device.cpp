@@ -7,10 +7,13 @@
 
 #include "src/device/check_copy.hpp"
 #include "src/device/cuda/cuda_stream.hpp"
+#include "src/device/memory_in_use.hpp"
 #include "wreath/units.hpp"
 
 namespace wreath {
 namespace {
+
+constexpr std::int64_t kInUseMs = 2'000;  // a lost device ends no grid
 
 CudaAllocationProperties exportable_on(const CudaContext& context) {
   CudaAllocationProperties properties{};
@@ -210,6 +213,7 @@ void CudaDevice::release(std::byte* data, std::size_t) {
     entry = found->second;
     memory_.erase(found);
   }
+  if (entry.origin != Origin::Pinned) await_memory_in_use(kInUseMs);
   free(address, entry);
 }
 

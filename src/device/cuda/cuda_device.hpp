@@ -33,8 +33,6 @@ class CudaDevice final : public LibraryDevice {
   Result<std::shared_ptr<const void>> let_in(std::byte* data, std::size_t bytes, bool writable) override;
   Result<DmaBuf> dma_buf(const std::byte* begin) override;
   Status flush_adapter_writes() override;
-  Status store(std::uint32_t& word, std::uint32_t value) override;
-  Status store(const std::byte*& word, const std::byte* value) override;
   Status copy_in_kernels(void* target, const void* source, std::size_t bytes) override;
   bool runs_processes_at_once() const override { return has(kCudaMpsEnabled); }
   Result<int> resident_blocks(const Kernel& kernel, int threads) override;

@@ -97,20 +97,6 @@ Result<std::shared_ptr<const void>> CudaDevice::let_in(std::byte* data, std::siz
   return register_host_memory(context_, data, bytes, writable);
 }
 
-Status CudaDevice::store(std::uint32_t& word, std::uint32_t value) {
-  return at_once("cuStreamWriteValue32", [&] {
-    return context_.driver.stream_write_value32(copies_, reinterpret_cast<CudaAddress>(&word), value,
-                                                kCudaWriteInOrder);
-  });
-}
-
-Status CudaDevice::store(const std::byte*& word, const std::byte* value) {
-  return at_once("cuStreamWriteValue64", [&] {
-    return context_.driver.stream_write_value64(copies_, reinterpret_cast<CudaAddress>(&word),
-                                                reinterpret_cast<CudaAddress>(value), kCudaWriteInOrder);
-  });
-}
-
 Status CudaDevice::copy_in_kernels(void* target, const void* source, std::size_t bytes) {
   return at_once("cuMemcpyAsync", [&] {
     return context_.driver.memcpy_async(reinterpret_cast<CudaAddress>(target), reinterpret_cast<CudaAddress>(source),

@@ -36,11 +36,11 @@ std::vector<RankGrid> run_grids(World& world, const std::vector<RankCall>& calls
 // By what lanes are advanced.
 enum class By : std::uint8_t { Steps, Loop };
 
-// A row, where its FIFOs lie (in memory of the host, or, linked by cuda_ipc, of the device), and what runs it.
-using Row = std::tuple<Algorithm, FifoMemory, By>;
+// A row, and what runs it.
+using Row = std::tuple<Algorithm, By>;
 
 StraightRow loop_of(const Row& row) {
-  const auto& [algorithm, fifos, by] = row;
+  const auto& [algorithm, by] = row;
   return by == By::Steps ? StraightRow::None : straight_row(algorithm.collective, algorithm.name);
 }
 
@@ -55,26 +55,19 @@ std::vector<Algorithm> rows_with_loops() {
 class Blocks : public testing::TestWithParam<Row> {};
 
 std::string name_of(const testing::TestParamInfo<Row>& info) {
-  const auto& [algorithm, fifos, by] = info.param;
+  const auto& [algorithm, by] = info.param;
   return std::string(name(algorithm.collective)) + "_" + std::string(algorithm.name) +
-         (fifos == FifoMemory::Device ? "_cuda_ipc" : "") + (by == By::Loop ? "_straight" : "");
+         (by == By::Loop ? "_straight" : "");
 }
-INSTANTIATE_TEST_SUITE_P(Rows, Blocks,
-                         testing::Combine(testing::ValuesIn(algorithms()),
-                                          testing::Values(FifoMemory::Host, FifoMemory::Device),
-                                          testing::Values(By::Steps)),
+INSTANTIATE_TEST_SUITE_P(Rows, Blocks, testing::Combine(testing::ValuesIn(algorithms()), testing::Values(By::Steps)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(RowsWithLoops, Blocks,
-                         testing::Combine(testing::ValuesIn(rows_with_loops()),
-                                          testing::Values(FifoMemory::Host, FifoMemory::Device),
-                                          testing::Values(By::Loop)),
-                         name_of);
+                         testing::Combine(testing::ValuesIn(rows_with_loops()), testing::Values(By::Loop)), name_of);
 
 // Two operations back to back over FIFOs of two slots.
 TEST_P(Blocks, DoWhatTheCollectivePromises) {
-  const auto& [algorithm, fifos, by] = GetParam();
+  const auto& [algorithm, by] = GetParam();
   ASSERT_EQ(loop_of(GetParam()) == StraightRow::None, by == By::Steps);
-  LibraryDevice* const device = fifos == FifoMemory::Device ? &host() : nullptr;
   std::mt19937_64 random(21);
   const std::uint32_t stop = 0;
   for (const int ranks : {2, 3, 5}) {
@@ -82,7 +75,7 @@ TEST_P(Blocks, DoWhatTheCollectivePromises) {
     if (!algorithm.supports(problem)) continue;
     for (const JobShape& shape : shapes(algorithm, ranks)) {
       const std::vector<Lowered> programs = lower_ranks(algorithm, problem, 1 + ranks % 2);
-      World world(programs, {.slots = 2, .first_sequence = 0xFFFFFFFDU, .device = device});
+      World world(programs, {.slots = 2, .first_sequence = 0xFFFFFFFDU});
       for (const int threads : {3, 1}) {
         Job job(algorithm, problem, programs[0], shape, random);
         ASSERT_EQ(unfinished(run_grids(world, job.calls(), threads, {&stop}, loop_of(GetParam()))), "")
@@ -119,16 +112,15 @@ std::vector<RankGrid> run_grids_in_turns(World& world, const std::vector<RankCal
 
 // As ranks do that share a device in turns.
 TEST_P(Blocks, GoOnWhereAnEarlierGridStopped) {
-  const auto& [algorithm, fifos, by] = GetParam();
+  const auto& [algorithm, by] = GetParam();
   ASSERT_EQ(loop_of(GetParam()) == StraightRow::None, by == By::Steps);
-  LibraryDevice* const device = fifos == FifoMemory::Device ? &host() : nullptr;
   std::mt19937_64 random(24);
   const int ranks = 3;
   const Problem problem{algorithm.collective, ranks, has_root(algorithm.collective) ? 1 : 0};
   if (!algorithm.supports(problem)) return;
   for (const JobShape& shape : shapes(algorithm, ranks)) {
     const std::vector<Lowered> programs = lower_ranks(algorithm, problem, 2);
-    World world(programs, {.slots = 2, .first_sequence = 0xFFFFFFFDU, .device = device});
+    World world(programs, {.slots = 2, .first_sequence = 0xFFFFFFFDU});
     Job job(algorithm, problem, programs[0], shape, random);
     ASSERT_EQ(unfinished(run_grids_in_turns(world, job.calls(), 2, loop_of(GetParam()))), "");
     ASSERT_EQ(job.wrong(), "") << name(shape.dtype);

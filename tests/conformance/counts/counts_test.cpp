@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, Counts, testing::ValuesIn(all_ways()), test_name)
 
 // Nobody leaves a barrier before everybody has entered it.
 TEST(Barrier, HoldsEverybody) {
-  for (const TransportRow& transport : transports(FifoMemory::Host)) {
+  for (const TransportRow& transport : transports()) {
     for (const int n : {1, 2, 3, 5, 8, 17}) {
       LocalRanks ranks(n, options_of({"", std::string(transport.name)}));
       std::atomic<int> entered = 0;

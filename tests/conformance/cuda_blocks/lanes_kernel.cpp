@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "kernels/block/kernels.hpp"
-#include "kernels/block/run_lanes.hpp"
+#include "kernels/block/run_straight.hpp"
 #include "wreath/device.hpp"
 #include "wreath/kernel.hpp"
 
@@ -29,64 +29,129 @@ Seen& seen() {
 
 enum Access : int { Reads = 1, Writes = 2, Owns = 3 };
 
-// With seen().mutex held.
-void expect(const void* data, Access access, const char* what) {
-  if (data == nullptr || seen().fake.reaches(data) >= access) return;
-  seen().of.unreachable.emplace_back(what);
-}
+// What the kernels of one device are given.
+class Looks {
+ public:
+  explicit Looks(const LaneRun& run) : run_(run), device_(number(run)) {}
 
-void expect(const SendFifo& fifo) {
-  expect(&fifo, Owns, "a sending end");
-  expect(fifo.slots, Writes, "slots");
-  expect(fifo.consumed, Reads, "a peer's counter");
-  expect(fifo.staging, Writes, "staging");
-}
-
-void expect(const RecvFifo& fifo) {
-  expect(&fifo, Owns, "a receiving end");
-  expect(fifo.slots, Reads, "a peer's slots");
-  expect(fifo.consumed, Writes, "the counter");
-  expect(fifo.owner_aborted, Reads, "the peer's abort flag");
-  expect(fifo.pulled, Writes, "what the host reads");
-  expect(fifo.regions, Reads, "a table of regions");
-  for (std::uint32_t i = 1; fifo.regions != nullptr && i < kMaximumRegions; ++i) {
-    expect(fifo.regions[i].base, Reads, "a peer's region");
-  }
-}
-
-void look(const LaneRun& run, unsigned blocks) {
-  const OperationState& operation = run.operation;
-  const std::lock_guard lock(seen().mutex);
-  ++seen().of.grids;
-  seen().of.straight_grids += run.straight.row == StraightRow::None ? 0 : 1;
-  seen().of.waiting_grids += run.look_limit == 0 ? 1 : 0;
-  seen().of.blocks = std::max(seen().of.blocks, blocks);
-  for (std::byte* const buffer : operation.buffers) expect(buffer, Reads, "a buffer");
-  expect(operation.steps, Owns, "steps");
-  expect(operation.several, Reads, "lists of parts");
-  expect(operation.geometry.input.counts, Reads, "counts");
-  expect(operation.geometry.output.offsets, Reads, "offsets");
-  expect(run.stop, Reads, "the stop word");
-  expect(run.moved, Writes, "the count of moves");
-  for (unsigned block = 0; block < blocks; ++block) {
-    const LaneState& lane = run.lanes[block];
-    expect(&lane, Owns, "a lane");
-    for (std::uint32_t i = lane.first; i < lane.end; ++i) {
-      const Step& step = operation.steps[i];
-      for (unsigned out = 0; out < step.out_count; ++out) expect(*operation.targets[step.out_first + out]);
-      for (unsigned in = 0; in < step.in_count; ++in) expect(*operation.sources[step.in_first + in]);
+  // With seen().mutex held.
+  void look(unsigned blocks) const {
+    const OperationState& operation = run_.operation;
+    ++seen().of.grids;
+    seen().of.straight_grids += run_.straight.row == StraightRow::None ? 0 : 1;
+    seen().of.waiting_grids += run_.look_limit == 0 ? 1 : 0;
+    seen().of.blocks = std::max(seen().of.blocks, blocks);
+    for (std::byte* const buffer : operation.buffers) expect(buffer, Reads, "a buffer");
+    expect(operation.steps, Owns, "steps");
+    expect(operation.several, Reads, "lists of parts");
+    expect(operation.geometry.input.counts, Reads, "counts");
+    expect(operation.geometry.output.offsets, Reads, "offsets");
+    expect(run_.stop, Reads, "the stop word");
+    expect(run_.moved, Writes, "the count of moves");
+    for (unsigned block = 0; block < blocks; ++block) {
+      const LaneState& lane = run_.lanes[block];
+      expect(&lane, Owns, "a lane");
+      for (std::uint32_t i = lane.first; i < lane.end; ++i) {
+        const Step& step = operation.steps[i];
+        for (unsigned out = 0; out < step.out_count; ++out) expect(*operation.targets[step.out_first + out]);
+        for (unsigned in = 0; in < step.in_count; ++in) expect(*operation.sources[step.in_first + in]);
+      }
     }
   }
+
+  void look(const BlockWork& work) const {
+    if (work.kind == BlockWork::Kind::Stop || work.units == 0) return;
+    const std::lock_guard lock(seen().mutex);
+    expect(work.target, Writes, "a target");
+    for (int i = 0; i < work.k; ++i) {
+      expect(work.sources[i], Reads, "a source");
+      if (seen().fake.reaches(device_, work.sources[i]) != Owns && is_device_memory(work.sources[i])) {
+        seen().of.loaded_from_peers = true;
+      }
+    }
+  }
+
+ private:
+  static int number(const LaneRun& run) {
+    return reinterpret_cast<const Device*>(run.operation.device)->name().back() - '0';
+  }
+  bool is_device_memory(const void* data) const {
+    return device_of_memory(data) != nullptr && seen().fake.reaches(1 - device_, data) == Owns;
+  }
+
+  void expect(const void* data, Access access, const char* what) const {
+    if (data == nullptr || seen().fake.reaches(device_, data) >= access) return;
+    seen().of.unreachable.emplace_back(what);
+  }
+
+  void expect(const SendFifo& fifo) const {
+    expect(&fifo, Owns, "a sending end");
+    expect(fifo.slots, Writes, "slots");
+    expect(fifo.consumed, Reads, "a peer's counter");
+    expect(fifo.staging, Writes, "staging");
+  }
+
+  void expect(const RecvFifo& fifo) const {
+    expect(&fifo, Owns, "a receiving end");
+    expect(fifo.slots, Reads, "a peer's slots");
+    expect(fifo.consumed, Writes, "the counter");
+    expect(fifo.owner_aborted, Reads, "the peer's abort flag");
+    expect(fifo.pulled, Writes, "what the host reads");
+    expect(fifo.regions, Reads, "a table of regions");
+    for (std::uint32_t i = 1; fifo.regions != nullptr && i < kMaximumRegions; ++i) {
+      const bool brought = fifo.regions[i].device != 0 && fifo.regions[i].device != fifo.device;
+      if (!brought) expect(fifo.regions[i].base, Reads, "a peer's region");
+    }
+  }
+
+  const LaneRun& run_;
+  int device_;
+};
+
+// Looks at each piece of work before it is done: it comes with every other barrier, after `first` others.
+class LookingBlock : public HostBlock {
+ public:
+  LookingBlock(HostBlockShared& shared, unsigned block, unsigned thread, const Looks& looks, unsigned first)
+      : HostBlock(shared, block, thread, kThreads), looks_(looks), barriers_(first) {}
+  void barrier() {
+    HostBlock::barrier();
+    if (thread() == 0 || ++barriers_ % 2 == 0) return;
+    looks_.look(reinterpret_cast<const BlockShared*>(shared_memory())->work);
+  }
+
+ private:
+  const Looks& looks_;
+  unsigned barriers_;
+};
+
+// body(shared, block, thread) by each thread of the grid.
+template <typename Body>
+void run_threads(unsigned blocks, const Body& body) {
+  std::vector<std::unique_ptr<HostBlockShared>> shared;
+  for (unsigned block = 0; block < blocks; ++block) shared.push_back(std::make_unique<HostBlockShared>(kThreads));
+  std::vector<std::jthread> threads;
+  for (unsigned i = 0; i < blocks * kThreads; ++i) {
+    threads.emplace_back([&, i] { body(*shared[i / kThreads], i / kThreads, i % kThreads); });
+  }
 }
 
-const Kernel& kernel_of(const LaneRun& run) {
-  return run.straight.row == StraightRow::None ? run_lanes_kernel() : run_straight_kernel();
+void run_block(LookingBlock& block, const LaneRun& run) {
+  if (run.straight.row == StraightRow::None) return run_lanes(block, run);
+  run_straight(block, run);
 }
 
 void run_grid(unsigned blocks, unsigned, void** parameters) {
   const auto& run = *static_cast<const LaneRun*>(parameters[0]);
-  look(run, blocks);
-  run_blocks(kernel_of(run), blocks, &run);
+  const Looks looks(run);
+  {
+    const std::lock_guard lock(seen().mutex);
+    looks.look(blocks);
+  }
+  run_threads(blocks, [&](HostBlockShared& shared, unsigned block, unsigned thread) {
+    const unsigned first = run.straight.row == StraightRow::None ? 1 : 0;  // bring_steps()'s
+    LookingBlock looking(shared, block, thread, looks, first);
+    run_block(looking, run);
+  });
   const std::lock_guard lock(seen().mutex);
   for (unsigned block = 0; block < blocks; ++block) seen().of.references += run.lanes[block].referenced ? 1 : 0;
 }
@@ -94,15 +159,10 @@ void run_grid(unsigned blocks, unsigned, void** parameters) {
 }  // namespace
 
 void run_blocks(const Kernel& kernel, unsigned blocks, const void* argument) {
-  std::vector<std::unique_ptr<HostBlockShared>> shared;
-  for (unsigned block = 0; block < blocks; ++block) shared.push_back(std::make_unique<HostBlockShared>(kThreads));
-  std::vector<std::jthread> threads;
-  for (unsigned i = 0; i < blocks * kThreads; ++i) {
-    threads.emplace_back([&, i] {
-      HostBlock block(*shared[i / kThreads], i / kThreads, i % kThreads, kThreads);
-      kernel.host(block, argument);
-    });
-  }
+  run_threads(blocks, [&](HostBlockShared& shared, unsigned block, unsigned thread) {
+    HostBlock own(shared, block, thread, kThreads);
+    kernel.host(own, argument);
+  });
 }
 
 bool install_lanes_kernel() {

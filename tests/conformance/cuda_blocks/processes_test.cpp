@@ -61,6 +61,77 @@ TEST(CudasBlocks, AreNotUsedWhereTheyWouldNot) {
   expect_sums("tcp", false, "some");
 }
 
+// Gathers exportable memory again and again; says whether peers were told where it is, instead of being given it, and
+// what blocks were given that they do not reach.
+WREATH_ROLE(gather) {
+  if (!test::install_lanes_kernel()) return 2;
+  const test::FakeCuda fake = test::FakeCuda::find();
+  fake.set_attribute(kCudaMpsEnabled, static_cast<int>(child.number("at_once", 1)));
+  for (int number : {0, 1}) static_cast<void>(cuda_device(number).value());  // what they hold stays
+  const int before = fake.alive();
+  {
+    auto communicator = child.create();
+    if (!communicator) return child.failed(communicator.error());
+    if (const std::string refused = child.text("refused_" + std::to_string(child.rank())); !refused.empty()) {
+      fake.fail(refused.c_str(), kCudaNotSupported, 1'000);
+    }
+    Device& device = *cuda_device(static_cast<int>(child.number("cuda_" + std::to_string(child.rank())))).value();
+    const DeviceMemory input = device.allocate(kBytes, MemoryUse::Exportable).value();
+    const DeviceMemory output = device.allocate(2 * kBytes, MemoryUse::Exportable).value();
+    std::vector<float> values(kCount);
+    for (int round = 0; round < 8; ++round) {
+      std::fill(values.begin(), values.end(), static_cast<float>(2 * round + child.rank()));
+      device.copy(input.data(), values.data(), kBytes).value();
+      const Status status =
+          communicator->all_gather(reinterpret_cast<const float*>(input.data()),
+                                   reinterpret_cast<float*>(output.data()), kCount, DataType::Float32);
+      if (!status) return child.failed(status.error());
+      for (int rank : {0, 1}) {
+        device.copy(values.data(), output.data() + static_cast<std::size_t>(rank) * kBytes, kBytes).value();
+        if (values != std::vector<float>(kCount, static_cast<float>(2 * round + rank))) return 4;
+      }
+      sleep_ms(2);  // peers map what they were told of
+    }
+  }
+  const test::LanesSeen seen = test::take_lanes_seen();
+  const bool waits = seen.waiting_grids > 0;
+  child.report(fmt::format("{} {} unreachable {} left {}", waits ? "waits" : "ends",
+                           seen.references > 0 ? "references" : "copies", seen.unreachable.size(),
+                           fake.alive() - before));
+  return 0;
+}
+
+// What both ranks say.
+void expect_gathered(const Arguments& arguments, const std::string& first, const std::string& second) {
+  Arguments all{{"transport", "shm,cuda_ipc"}, {"devices", "cuda:0"}};
+  for (const auto& [name, value] : arguments) all[name] = value;
+  Job job("gather", 2, all);
+  ASSERT_TRUE(job.share_id());
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(job[rank].join(60'000 * kSlower), 0) << job.logs();
+    EXPECT_EQ(job[rank].lines().back(), (rank == 0 ? first : second) + " unreachable 0 left 0") << job.logs();
+  }
+}
+
+TEST(CudasBlocks, LoadWhatOtherProcessesHaveOnTheDevice) {
+  expect_gathered({}, "waits references", "waits references");
+  expect_gathered({{"at_once", "0"}}, "ends references", "ends references");
+}
+
+TEST(CudasBlocks, LoadWhatOtherProcessesHaveOnAnotherDevice) {
+  expect_gathered({{"device_1", "cuda:1"}, {"cuda_1", "1"}}, "waits references", "waits references");
+}
+
+// The blocks are not of the device that maps: the host copies for them.
+TEST(CudasBlocks, GetCopiesForAnotherDeviceThanTheRanks) {
+  expect_gathered({{"cuda_1", "1"}}, "waits references", "waits copies");
+}
+
+TEST(CudasBlocks, GetCopiesWhereMemoryCannotBeImportedOrExported) {
+  expect_gathered({{"refused_1", "cuMemImportFromShareableHandle"}}, "waits copies", "waits references");
+  expect_gathered({{"refused_1", "cuMemExportToShareableHandle"}}, "waits references", "waits copies");
+}
+
 // Both use cuda:0. A kernel that waits would keep the other's from running.
 TEST(CudasBlocks, DoNotWaitWhereProcessesTakeTurns) {
   for (const bool at_once : {false, true}) {

@@ -18,7 +18,9 @@ class Buffers {
  public:
   Buffers(std::size_t count, const std::string& memory) {
     if (memory == "device") {
-      for (DeviceMemory& each : device_) each = host_device().allocate(count * sizeof(float)).value();
+      for (DeviceMemory& each : device_) {
+        each = host_device().allocate(count * sizeof(float), MemoryUse::Exportable).value();
+      }
       input = {reinterpret_cast<float*>(device_[0].data()), count};
       output = {reinterpret_cast<float*>(device_[1].data()), count};
     } else if (memory == "allocated") {
@@ -158,6 +160,7 @@ TEST_P(StoppedPeer, NeitherWritesNorReadsBuffersAfterAnAbort) {
           {{"transport", shape.transport},
            {"count", std::to_string(shape.count)},
            {"memory", shape.memory},
+           {"devices", shape.memory == "device" ? "host" : ""},
            {"freed", shape.freed ? "1" : "0"},
            {"rounds", std::to_string(count)}},
           {{"WREATH_SINGLE_COPY_BYTES", shape.single_copy ? "1" : "0"}});
@@ -177,6 +180,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"single_copy_freed_shm", "shm", 2 << 20, "ordinary", true, true},
                       Case{"large_tcp", "tcp", 2 << 20}, Case{"allocated_shm", "shm", 2 << 20, "allocated"},
                       Case{"allocated_tcp", "tcp", 2 << 20, "allocated"}, Case{"device_shm", "shm", 2 << 20, "device"},
+                      Case{"device_mapped", "shm,cuda_ipc", 2 << 20, "device"},
                       Case{"device_tcp", "tcp", 2 << 20, "device"}, Case{"device_small_shm", "shm", 16, "device"}),
     [](const auto& shape) { return shape.param.name; });
 

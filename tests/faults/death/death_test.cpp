@@ -17,7 +17,7 @@ WREATH_ROLE(loop) {
   if (!communicator) return child.failed(communicator.error());
   const auto bytes = static_cast<std::size_t>(child.number("bytes"));
   std::vector<float> ordinary(bytes / sizeof(float));
-  const DeviceMemory device = host_device().allocate(bytes).value();
+  const DeviceMemory device = host_device().allocate(bytes, MemoryUse::Exportable).value();
   const std::span<float> on_device(reinterpret_cast<float*>(device.data()), ordinary.size());
   const std::span<float> buffer = child.number("device") != 0 ? on_device : std::span<float>(ordinary);
   for (std::int64_t round = 0;; ++round) {
@@ -40,10 +40,12 @@ struct Shape {
 // Kills `victim` and checks what the others say.
 void kill_one(const Shape& shape, int victim, int delay_us) {
   const std::set<std::string> before = left_on_host();
-  Job job(
-      "loop", kRanks,
-      {{"transport", shape.transport}, {"bytes", std::to_string(shape.bytes)}, {"device", shape.device ? "1" : "0"}},
-      {{"WREATH_SINGLE_COPY_BYTES", shape.single_copy_bytes}});
+  Job job("loop", kRanks,
+          {{"transport", shape.transport},
+           {"bytes", std::to_string(shape.bytes)},
+           {"device", shape.device ? "1" : "0"},
+           {"devices", shape.device ? "host" : ""}},
+          {{"WREATH_SINGLE_COPY_BYTES", shape.single_copy_bytes}});
   ASSERT_TRUE(job.share_id());
   ASSERT_TRUE(job.all_report("running", 30'000 * kSlower)) << job.logs();
   std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
@@ -95,6 +97,9 @@ TEST(Death, InCallsOnADevicesMemoryOverTcpIsNamedByAllSurvivorsWithinASecond) {
 }
 TEST(Death, WhileItsMemoryIsReadForADeviceIsNamedByAllSurvivorsWithinASecond) {
   kill_many({"shm", 8 << 20, "1", true});
+}
+TEST(Death, WhilePeersMapItsDevicesMemoryIsNamedByAllSurvivorsWithinASecond) {
+  kill_many({"shm,cuda_ipc", 8 << 20, "0", true});
 }
 TEST(Death, InSmallMessagesIsNamedByAllSurvivorsWithinASecond) { kill_many({"shm", 64}); }
 TEST(Death, OfSmallMessagesOverTcpIsNamedByAllSurvivorsWithinASecond) { kill_many({"tcp", 64}); }

@@ -30,6 +30,7 @@ struct Range {
   std::size_t bytes;
   int device;
   std::uint64_t id;
+  unsigned access = 0;  // of Mapped: a bit for each device whose kernels may use it
 };
 
 struct Allocation {
@@ -59,6 +60,7 @@ struct Machine {
   std::atomic<int> lost{0};
   std::atomic<int> alive{0};
   bool other_process = false;
+  bool peers[kDevices][kDevices] = {};  // whether the first's context may use what the second's has allocated
 };
 
 inline Machine& machine() {

@@ -77,11 +77,15 @@ void fake_cuda_set_kernel(const char* name, void (*kernel)(unsigned, unsigned, v
   machine().kernels[name] = {kernel, bytes};
 }
 void fake_cuda_set_attribute(int attribute, int value) { machine().attributes[attribute] = value; }
-int fake_cuda_reaches(const void* data) {
-  const std::lock_guard lock(machine().mutex);
+int fake_cuda_reaches(int device, const void* data) {
+  Machine& all = machine();
+  const std::lock_guard lock(all.mutex);
   const auto* const found = find(reinterpret_cast<std::uintptr_t>(data));
   if (found == nullptr) return 0;
-  return found->second.origin == Origin::RegisteredReadOnly ? 1 : in_host(found->second) ? 2 : 3;
+  const Range& range = found->second;
+  if (in_host(range)) return range.origin == Origin::RegisteredReadOnly ? 1 : 2;
+  if (range.origin == Origin::Mapped) return (range.access >> device & 1U) == 0 ? 0 : range.device == device ? 3 : 2;
+  return range.device == device ? 3 : all.peers[device][range.device] ? 2 : 0;
 }
 int fake_cuda_alive() { return machine().alive; }
 void fake_cuda_other_process(int is) { machine().other_process = is != 0; }
@@ -150,7 +154,12 @@ CudaResult cuCtxGetDevice(int* device) {
   *device = current_device();
   return current.empty() ? kCudaInvalidContext : kCudaSuccess;
 }
-CudaResult cuCtxEnablePeerAccess(CudaHandle, unsigned) { return kCudaSuccess; }
+CudaResult cuCtxEnablePeerAccess(CudaHandle context, unsigned) {
+  if (const CudaResult result = asked_for("cuCtxEnablePeerAccess"); result != kCudaSuccess) return result;
+  const std::lock_guard lock(machine().mutex);
+  bool& may = machine().peers[current_device()][static_cast<char*>(context) - the_contexts];
+  return std::exchange(may, true) ? kCudaPeerAccessAlreadyEnabled : kCudaSuccess;
+}
 
 // ---- memory ----
 
@@ -302,7 +311,10 @@ CudaResult cuMemUnmap(CudaAddress address, std::size_t bytes) {
 }
 CudaResult cuMemSetAccess(CudaAddress address, std::size_t bytes, const CudaAccess* access, std::size_t) {
   if (const CudaResult result = asked_for("cuMemSetAccess"); result != kCudaSuccess) return result;
-  if (access->flags != kCudaReadWrite) return kCudaInvalidValue;
+  const std::lock_guard lock(machine().mutex);
+  const auto found = machine().ranges.find(address);
+  if (found == machine().ranges.end() || access->flags != kCudaReadWrite) return kCudaInvalidValue;
+  found->second.access |= 1U << access->location.id;
   return ::mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0 ? kCudaSuccess
                                                                                           : kCudaInvalidValue;
 }

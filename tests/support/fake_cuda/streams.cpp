@@ -122,11 +122,6 @@ CudaResult cuStreamWriteValue32(CudaHandle stream, CudaAddress address, std::uin
   stream_of(stream).add([=] { std::atomic_ref(*reinterpret_cast<std::uint32_t*>(address)).store(value); });
   return kCudaSuccess;
 }
-CudaResult cuStreamWriteValue64(CudaHandle stream, CudaAddress address, std::uint64_t value, unsigned) {
-  if (const CudaResult result = asked_for("cuStreamWriteValue64"); result != kCudaSuccess) return result;
-  stream_of(stream).add([=] { std::atomic_ref(*reinterpret_cast<std::uint64_t*>(address)).store(value); });
-  return kCudaSuccess;
-}
 // All streams share the driver's one thread for these, as the real one may.
 CudaResult cuLaunchHostFunc(CudaHandle stream, CudaHostFunction function, void* data) {
   if (const CudaResult result = asked_for("cuLaunchHostFunc"); result != kCudaSuccess) return result;

@@ -137,16 +137,16 @@ struct HostPage {
 TEST_F(FakeDevice, IsLetInToMemoryOfTheHostUntilNobodyNeedsIt) {
   const auto page = std::make_unique<HostPage>();
   std::byte* const data = page->bytes.data();
-  EXPECT_EQ(fake_.reaches(data), 0);
+  EXPECT_EQ(fake_.reaches(0, data), 0);
   auto first = device_->let_in(data, 4096, true).value();
   auto second = CudaPlatform::opened()->device(1).value()->let_in(data, 4096, true).value();
   const auto read_only = device_->let_in(data + 4096, 4096, false).value();
-  EXPECT_EQ(fake_.reaches(data + 4095), 2);
-  EXPECT_EQ(fake_.reaches(data + 4096), 1);
+  EXPECT_EQ(fake_.reaches(0, data + 4095), 2);
+  EXPECT_EQ(fake_.reaches(0, data + 4096), 1);
   first.reset();
-  EXPECT_EQ(fake_.reaches(data), 2);
+  EXPECT_EQ(fake_.reaches(0, data), 2);
   second.reset();
-  EXPECT_EQ(fake_.reaches(data), 0);
+  EXPECT_EQ(fake_.reaches(0, data), 0);
 }
 
 TEST_F(FakeDevice, LeavesToTheProgramWhatItHasRegisteredItself) {
@@ -158,7 +158,7 @@ TEST_F(FakeDevice, LeavesToTheProgramWhatItHasRegisteredItself) {
   driver->ctx_push_current(context);
   ASSERT_EQ(driver->mem_host_register(data, 4096, kCudaRegisterPortable), kCudaSuccess);
   device_->let_in(data, 4096, true).value();
-  EXPECT_EQ(fake_.reaches(data), 2);
+  EXPECT_EQ(fake_.reaches(0, data), 2);
   EXPECT_EQ(driver->mem_host_unregister(data), kCudaSuccess);
   driver->ctx_pop_current(&context);
 }

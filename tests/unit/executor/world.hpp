@@ -7,9 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/device/library_device.hpp"
 #include "src/executor/host.hpp"
-#include "src/fifo/device_segment_memory.hpp"
 #include "src/fifo/mapped_link.hpp"
 #include "src/fifo/segment.hpp"
 
@@ -24,7 +22,6 @@ struct WorldShape {
   StraightLoop straight = nullptr;      // null: by steps
   std::uint32_t slot_bytes = 4096;
   CopyKernels copies = copy_kernels();
-  LibraryDevice* device = nullptr;  // FIFOs lie in its memory, for its blocks only; null: the host's
 };
 
 // One rank's call: what LaneScheduler::start takes.
@@ -52,8 +49,7 @@ class World {
     const FifoShape fifos{lanes, shape.slots, shape.slot_bytes, shape.first_sequence, 1};
     for (int rank = 0; rank < ranks; ++rank) {
       ranks_.push_back(std::make_unique<OneRank>());
-      auto memory = shape.device == nullptr ? host_segment_memory(false) : device_segment_memory(*shape.device);
-      ranks_.back()->segment = std::move(OwnSegment::create(rank, ranks, fifos, std::move(memory))).value();
+      ranks_.back()->segment = std::move(OwnSegment::create(rank, ranks, fifos, false)).value();
       ranks_.back()->lanes.prepare_to_pull();
     }
     for (int rank = 0; rank < ranks; ++rank) link(rank);
@@ -107,7 +103,6 @@ class World {
  private:
   struct OneRank {
     std::unique_ptr<OwnSegment> segment;
-    std::unique_ptr<Transport> transport;  // of a device
     std::vector<std::unique_ptr<Link>> links;
     Plan plan;
     LaneScheduler lanes;
@@ -116,28 +111,12 @@ class World {
   void link(int rank) {
     OneRank& own = *ranks_[static_cast<std::size_t>(rank)];
     own.links.resize(ranks_.size());
-    if (shape_.device != nullptr) return link_on_device(rank);
     for (std::size_t peer = 0; peer < ranks_.size(); ++peer) {
       if (static_cast<int>(peer) == rank) continue;
       Offer offer = std::move(ranks_[peer]->segment->offer(rank, false)).value();
       own.links[peer] = std::move(MappedLink::connect(*own.segment, static_cast<Rank>(peer), std::move(offer),
                                                       {shape_.single_copy_bytes > 0}))
                             .value();
-    }
-  }
-
-  Endpoint endpoint(int rank) const { return {rank, 1, 1, shape_.device->identity()}; }
-
-  void link_on_device(int rank) {
-    OneRank& own = *ranks_[static_cast<std::size_t>(rank)];
-    TransportContext context{endpoint(rank), ranks(), own.segment->shape(), own.segment.get()};
-    context.device = shape_.device;
-    own.transport = std::move(find_transport("cuda_ipc")->make(context)).value();
-    for (int peer = 0; peer < ranks(); ++peer) {
-      if (peer == rank) continue;
-      OneRank& other = *ranks_[static_cast<std::size_t>(peer)];
-      Offer offer = std::move(other.segment->offer(rank, false)).value();
-      own.links[static_cast<std::size_t>(peer)] = own.transport->connect(endpoint(peer), std::move(offer)).value();
     }
   }
 

@@ -1,0 +1,29 @@
+// Whether ranks read each other's memory where it is: the kernel counts the pages of mappings that were touched.
+#pragma once
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace wreath::testing_support {
+
+// KiB of peers' memory that this process has loaded through mappings of it, which are to be read only.
+inline long loaded_kib() {
+  std::ifstream smaps("/proc/self/smaps");
+  bool of_a_peer = false;
+  long kib = 0;
+  for (std::string line; std::getline(smaps, line);) {
+    std::istringstream words(line);
+    std::string name;
+    long value = 0;
+    if (line.find("memfd:") != std::string::npos) {
+      of_a_peer = line.find(" r--s ") != std::string::npos && line.find("wreath-device") != std::string::npos;
+    } else if (of_a_peer && words >> name >> value && name == "Rss:") {
+      kib += value;
+      of_a_peer = false;
+    }
+  }
+  return kib;
+}
+
+}  // namespace wreath::testing_support

@@ -1,0 +1,4 @@
+// Roles and tests of this program.
+#include "tests/support/processes.hpp"
+
+WREATH_TEST_MAIN
