@@ -54,6 +54,7 @@ const std::vector<Layer>& layers() {
       {"perf/common/",
        {"wreath/", "perf/", "tools/command_line/", "src/base/markup.hpp",
         "kernels/kernels.hpp"}},  // results are held to the scalar reference
+      {"perf/kernels/", {"wreath/", "perf/", "kernels/block/flagged_word.hpp", "src/base/memory_order.hpp"}},
       {"perf/compare/", {"wreath/", "perf/", "tools/command_line/", "src/base/markup.hpp"}},
       {"perf/check/", {"wreath/", "perf/", "tools/command_line/", "src/base/available_memory.hpp"}},
       // They measure what the machine allows, with the clocks and kernels that the engine itself uses.

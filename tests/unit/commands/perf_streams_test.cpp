@@ -90,7 +90,7 @@ TEST(PerfInStreams, RefusesWhatDoesNotGoTogether) {
   };
   refused("--memory gpu", "--memory gpu: give host, shared, device, pinned or host-device");
   refused("-G 2", "-G 2: needs --memory device, pinned or host-device");
-  refused("-g 2", "-g 2: needs --memory device or pinned");
+  refused("-g 2", "-g 2: needs --memory device, pinned or host-device");
   refused("--memory host-device -I 1", "--memory host-device: not together with -I");
   refused("--memory host-device -G 2 --rewrite", "-G 2: not together with --rewrite");
 }
