@@ -43,7 +43,7 @@ std::vector<std::string> places() {
 bool is_wreath(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  return text.find(std::string("WREATH_") + "LOG") != std::string::npos;
+  return text.find("WREATH_TRANSPORT") != std::string::npos;
 }
 
 std::string version_text(int version) {
