@@ -145,8 +145,9 @@ Status Bench::timed(int calls, bool each, Timing& timing, Call call) const {
   };
   if (buffers_.stream != nullptr) {
     const int launches = std::max(1, options_.graph_launches);
-    const auto taken =
-        options_.graph_launches > 0 ? time_graph(*buffers_.stream, launches, all) : time_on(*buffers_.stream, all);
+    const auto taken = options_.graph_launches > 0
+                           ? time_graph(*buffers_.stream, launches, all, [&] { return barrier(member_); })
+                           : time_on(*buffers_.stream, all);
     if (!taken) return taken.error();
     timing.time_us += static_cast<double>(*taken) / 1e3 / launches;
     return {};

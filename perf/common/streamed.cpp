@@ -61,12 +61,14 @@ Result<std::int64_t> time_on(Stream& stream, const std::function<Status()>& work
   return (*end)->ns_since(**begin);
 }
 
-Result<std::int64_t> time_graph(Stream& stream, int launches, const std::function<Status()>& work) {
+Result<std::int64_t> time_graph(Stream& stream, int launches, const std::function<Status()>& work,
+                                const std::function<Status()>& meet) {
   WREATH_TRY(stream.begin_capture());
   const Status added = work();
   auto graph = stream.end_capture();
   WREATH_TRY(added);
   if (!graph) return graph.error();
+  WREATH_TRY(meet());
   WREATH_TRY((*graph)->launch(stream));
   WREATH_TRY(stream.synchronize());
   return time_on(stream, [&]() -> Status {

@@ -57,7 +57,9 @@ class StreamMember final : public Member {
 
 // Nanoseconds that the stream spends on `work`, which adds to it, after what it holds; waits for it.
 Result<std::int64_t> time_on(Stream& stream, const std::function<Status()>& work);
-// The same of `launches` launches of a graph of `work`, behind one that is not timed.
-Result<std::int64_t> time_graph(Stream& stream, int launches, const std::function<Status()>& work);
+// The same of `launches` launches of a graph of `work`, behind one that is not timed. `meet` is called before the
+// first, when the graph is made: a device may make who makes one wait for kernels, and those wait for peers.
+Result<std::int64_t> time_graph(Stream& stream, int launches, const std::function<Status()>& work,
+                                const std::function<Status()>& meet);
 
 }  // namespace wreath::perf

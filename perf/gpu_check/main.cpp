@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -102,6 +103,20 @@ std::vector<std::string> words_for(const std::string& word, const Options& optio
   return options.nccl.empty() ? std::vector<std::string>() : std::vector<std::string>{"--nccl", options.nccl};
 }
 
+// What the library warned of, each text once, whichever rank it was.
+std::vector<std::string> warnings_in(const std::string& log) {
+  constexpr std::size_t kMost = 8;
+  std::vector<std::string> warnings;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line) && warnings.size() < kMost;) {
+    if (!line.starts_with("wreath: warning: ")) continue;
+    const std::size_t text = line.find("): ");
+    const std::string warning = "warning: " + (text == std::string::npos ? line : line.substr(text + 3));
+    if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+  }
+  return warnings;
+}
+
 std::vector<std::string> command_of(const Part& part, const Options& options, const Logs& logs) {
   std::vector<std::string> command;
   if (!part.sanitizer.empty()) {
@@ -158,7 +173,9 @@ PartOutcome run_part(const Part& part, const Options& options, const Logs& logs,
   const auto end = run_group({{command}, kVariables}, log, std::int64_t{1'000} * options.limit_s, stop);
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   judge(outcome, end, options.limit_s);
-  if (outcome.result != PartResult::Passed) outcome.output = last_lines(text_of(log));
+  const std::string printed = text_of(log);
+  if (outcome.result != PartResult::Passed) outcome.output = last_lines(printed);
+  outcome.warnings = warnings_in(printed);
   if (part.json) outcome.measured = text_of(logs.of(part.name, "json"));
   if (outcome.result == PartResult::Skipped) outcome.remark = reason_of(outcome);
   return outcome;

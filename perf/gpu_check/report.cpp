@@ -117,8 +117,9 @@ std::string skipped_text(const std::vector<PartOutcome>& parts) {
 }
 
 Json json_of(const PartOutcome& part) {
-  Json each{{"name", part.name},       {"result", word_of(part.result)}, {"seconds", part.seconds},
-            {"command", part.command}, {"remark", part.remark},          {"output", part.output}};
+  Json each{{"name", part.name},        {"result", word_of(part.result)}, {"seconds", part.seconds},
+            {"command", part.command},  {"remark", part.remark},          {"output", part.output},
+            {"warnings", part.warnings}};
   Json measured = measured_by(part);
   if (!measured.empty()) each["measured"] = std::move(measured);
   return each;
@@ -129,7 +130,9 @@ Json json_of(const PartOutcome& part) {
 std::string line_of(const PartOutcome& part) {
   std::string line = fmt::format("{:<15} {:<8} {:>6.1f} s", part.name, word_of(part.result), part.seconds);
   if (!part.remark.empty()) line += "  " + part.remark;
-  return line + "\n";
+  line += "\n";
+  for (const std::string& warning : part.warnings) line += fmt::format("{:15} {}\n", "", warning);
+  return line;
 }
 
 std::string reason_of(const PartOutcome& part) {

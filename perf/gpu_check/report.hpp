@@ -15,9 +15,10 @@ struct PartOutcome {
   std::string command = {};
   PartResult result = PartResult::Failed;
   double seconds = 0;
-  std::string remark = {};    // why it is not Passed
-  std::string output = {};    // the end of what it printed, where it failed
-  std::string measured = {};  // JSON that it left; empty: none
+  std::string remark = {};                 // why it is not Passed
+  std::string output = {};                 // the end of what it printed, where it failed
+  std::vector<std::string> warnings = {};  // of the library, in its log
+  std::string measured = {};               // JSON that it left; empty: none
 };
 
 // What stands above the parts.

@@ -14,7 +14,8 @@
 namespace wreath::perf {
 namespace {
 
-constexpr std::int64_t kPatienceMs = 20'000;
+constexpr std::int64_t kPatienceMs = 40'000;
+constexpr std::int64_t kMostNs = 3'000'000'000;  // of timed calls, where one is very slow
 
 }  // namespace
 
@@ -95,19 +96,22 @@ Status on_ranks(std::vector<Communicator>& ranks, const RankBody& body) {
   return first ? Status(*first) : Status();
 }
 
-Result<double> average_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,
-                          const StartCall& start) {
+namespace {
+
+// Of `times` calls, the slowest rank's time.
+Result<std::int64_t> slowest_ns(std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,
+                                const StartCall& start, int times) {
   std::atomic<std::int64_t> slowest = 0;
   const Status done = on_ranks(ranks, [&](Communicator& communicator) -> Status {
     const OnStream& own = streams[static_cast<std::size_t>(communicator.rank())];
-    const auto calls = [&](int times) -> Status {
-      for (int i = 0; i < times; ++i) WREATH_TRY(start(communicator, own));
+    const auto calls = [&]() -> Status {
+      for (int i = 0; i < times; ++i) {
+        if (const Status started = start(communicator, own); !started) return started;
+      }
       return {};
     };
-    WREATH_TRY(calls(2));
-    WREATH_TRY(own.stream->synchronize());
     WREATH_TRY(communicator.barrier());
-    const auto taken = time_on(*own.stream, [&] { return calls(setup.iterations); });
+    const auto taken = time_on(*own.stream, calls);
     if (!taken) return taken.error();
     std::int64_t most = slowest;
     while (*taken > most && !slowest.compare_exchange_weak(most, *taken)) {
@@ -115,7 +119,20 @@ Result<double> average_ns(const GpuSetup& setup, std::vector<Communicator>& rank
     return {};
   });
   if (!done) return done.error();
-  return static_cast<double>(slowest) / setup.iterations;
+  return slowest.load();
+}
+
+}  // namespace
+
+Result<double> average_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,
+                          const StartCall& start) {
+  const auto first = slowest_ns(ranks, streams, start, 2);
+  if (!first) return first.error();
+  const auto one = std::max<std::int64_t>(*first / 2, 1);
+  const int times = static_cast<int>(std::clamp<std::int64_t>(kMostNs / one, 1, setup.iterations));
+  const auto taken = slowest_ns(ranks, streams, start, times);
+  if (!taken) return taken.error();
+  return static_cast<double>(*taken) / times;
 }
 
 Result<double> call_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,

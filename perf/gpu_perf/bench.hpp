@@ -70,7 +70,8 @@ struct CallShape {
 
 // Adds a rank's call to its stream.
 using StartCall = std::function<Status(Communicator&, const OnStream&)>;
-// Of one call, the slowest rank's average of setup.iterations, by events in its stream.
+// Of one call, the slowest rank's average of setup.iterations, or of as many as take three seconds, by events in its
+// stream; behind two that are not timed.
 Result<double> average_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,
                           const StartCall& start);
 // The same of this library's calls.

@@ -133,9 +133,7 @@ Result<Costs> measure_costs(const GpuSetup& setup, int n) {
 struct SmallCase {
   bool low_latency;
   std::size_t bytes;
-  std::string text() const {
-    return fmt::format("{}, {}", format_bytes(bytes), low_latency ? "low latency" : "by steps");
-  }
+  std::string text() const { return fmt::format("{} bytes, {}", bytes, low_latency ? "low latency" : "by steps"); }
 };
 
 // A call's time with its parts; `costs` null: they could not be measured.
@@ -182,8 +180,8 @@ Status measure_small(const GpuSetup& setup, std::vector<Communicator>& ranks, co
              us, calls, n, plan);
   results.add(row_of(work, n, calls, us, plan, costs));
   if (work.low_latency) {
-    results.judge({fmt::format("{}, {} ranks, a graph of {}, low latency", format_bytes(work.bytes), n, calls),
-                   kTargetUs, us, "us an all_reduce"});
+    results.judge(
+        {fmt::format("{} bytes, {} ranks, a graph of {}", work.bytes, n, calls), kTargetUs, us, "us an all_reduce"});
   }
   return {};
 }

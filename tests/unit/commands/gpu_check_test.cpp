@@ -130,7 +130,9 @@ TEST(GpuCheck, GivesWhatItRunsCudasVariables) {
 
 TEST(GpuCheck, NamesWhatFailedAndExits1) {
   const test::Folder folder;
-  put_program(folder, "unit_device_test", "echo the last words; exit 3");
+  put_program(
+      folder, "unit_device_test",
+      "for i in 0 1; do echo \"wreath: warning: rank $i (host h, pid 7): slow\"; done; echo the last words; exit 3");
   put_program(folder, "conformance_device_test", "exit 0");
   put_program(folder, "nccl_device_test", "kill -SEGV $$");
   const Checked checked = check(folder, "--programs " + folder.path() + " --parts device,streams,nccl,copy");
@@ -139,6 +141,7 @@ TEST(GpuCheck, NamesWhatFailedAndExits1) {
   EXPECT_THAT(checked.outcome.text, HasSubstr("the last words"));
   const auto& parts = checked.json["parts"];
   EXPECT_EQ(parts[0]["remark"], "exit code 3");
+  EXPECT_EQ(parts[0]["warnings"], nlohmann::json({"warning: slow"}));
   EXPECT_EQ(parts[1]["result"], "passed");
   EXPECT_EQ(parts[2]["remark"], "ended by signal 11");
   EXPECT_EQ(parts[3]["remark"], "there is no program " + folder.path() + "/gpu_perf");
@@ -200,7 +203,7 @@ TEST(GpuCheck, RunsOutOfABundle) {
     EXPECT_THAT(text, HasSubstr("libstdc++.so.6 => " + bundle + "/bin/../lib/libstdc++.so.6"));
     EXPECT_THAT(text, testing::Not(testing::ContainsRegex("lib(fmt|sodium|hwloc|nccl)[^=]*=> /(usr|lib)")));
   }
-  EXPECT_THAT(made.text, testing::ContainsRegex("bytes \\([0-9]+ MiB of 60\\)"));
+  EXPECT_THAT(made.text, testing::ContainsRegex("bytes \\([0-9]+ MiB of 60\\), for C libraries from GLIBC_2"));
   EXPECT_EQ(run_line(WREATH_SOURCE_DIR "/perf/gpu_check/bundle " WREATH_BINARY_DIR " " + folder.path()).exit_code, 2);
 }
 
