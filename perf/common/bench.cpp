@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 namespace wreath::perf {
 namespace {
@@ -14,10 +13,6 @@ using Clock = std::chrono::steady_clock;
 
 double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
-
-void poison(std::span<std::byte> bytes) {
-  if (!bytes.empty()) std::memset(bytes.data(), static_cast<int>(kPoison), bytes.size());
 }
 
 }  // namespace
@@ -43,22 +38,19 @@ Status Bench::settle() const { return buffers_.stream == nullptr ? Status() : bu
 
 Status Bench::poison_output() const {
   WREATH_TRY(settle());
-  poison(output());
-  return buffers_.output.push(output().size());
+  return buffers_.fill(output(), repeated(kPoison));
 }
 
 Status Bench::fill_input(int stream) const {
   WREATH_TRY(settle());
-  data_->input(stream, seat_.rank).fill(input(stream));
-  return buffers_.input[static_cast<std::size_t>(stream)].push(input(stream).size());
+  return buffers_.fill(input(stream), data_->input(stream, seat_.rank));
 }
 
 Status Bench::fill_in_place() const {
   WREATH_TRY(settle());
-  poison(shared_buffer());
+  WREATH_TRY(buffers_.fill(shared_buffer(), repeated(kPoison)));
   const auto own = shared_buffer().subspan(bytes(in_place_.input), bytes(shape_.input));
-  data_->input(PatternSet::kInPlace, seat_.rank).fill(own);
-  return buffers_.output.push(shared_buffer().size());
+  return buffers_.fill(own, data_->input(PatternSet::kInPlace, seat_.rank));
 }
 
 const Pattern& Bench::pattern_of(const Segment& segment, int stream, int calls) {
@@ -67,26 +59,23 @@ const Pattern& Bench::pattern_of(const Segment& segment, int stream, int calls) 
   return data_->combined_in_place(calls, replaced_in_place(row_, seat_));
 }
 
-std::uint64_t Bench::count_wrong(const std::byte* result, int stream, int calls) {
+// Of what stands `offset` bytes after the output's begin.
+Result<std::uint64_t> Bench::count_wrong_output(std::size_t offset, int stream, int calls) {
+  WREATH_TRY(settle());
   std::uint64_t wrong = 0;
   for (const Segment& each : segments_) {
-    wrong +=
-        pattern_of(each, stream, calls).count_wrong({result + bytes(each.first), bytes(each.count)}, each.source_first);
+    const std::byte* const part = output().data() + offset + bytes(each.first);
+    const auto found =
+        buffers_.count_wrong({part, bytes(each.count)}, pattern_of(each, stream, calls), each.source_first);
+    if (!found) return found.error();
+    wrong += *found;
   }
   return wrong;
 }
 
-// Of what stands `offset` bytes after the output's begin.
-Result<std::uint64_t> Bench::count_wrong_output(std::size_t offset, int stream, int calls) {
-  WREATH_TRY(settle());
-  const auto whole = stream == PatternSet::kInPlace ? shared_buffer() : output();
-  WREATH_TRY(buffers_.output.pull(whole.size()));
-  return count_wrong(whole.data() + offset, stream, calls);
-}
-
 Result<Timing> Bench::finished(Timing timing, std::size_t guarded) const {
   timing.time_us /= timing.iterations;
-  const auto broken = buffers_.output.count_broken_guards(guarded);
+  const auto broken = buffers_.count_broken_guards(buffers_.output, guarded);
   if (!broken) return broken.error();
   timing.out_of_bounds = *broken;
   return timing;
@@ -127,7 +116,7 @@ void Bench::choose_spots(bool in_place) {
 }
 
 Status Bench::call(const std::byte* from, std::byte* to) {
-  return row_.call(row_, caller(), {seat_, work_.elements, work_.kind, buffers_.reached(from), buffers_.reached(to)});
+  return row_.call(row_, caller(), {seat_, work_.elements, work_.kind, from, to});
 }
 
 // Spoils one byte of the output, calls, and looks whether the byte is right.
@@ -156,8 +145,9 @@ Status Bench::timed(int calls, bool each, Timing& timing, Call call) const {
   };
   if (buffers_.stream != nullptr) {
     const int launches = std::max(1, options_.graph_launches);
-    const auto taken =
-        options_.graph_launches > 0 ? time_graph(*buffers_.stream, launches, all) : time_on(*buffers_.stream, all);
+    const auto taken = options_.graph_launches > 0
+                           ? time_graph(*buffers_.stream, launches, all, [&] { return barrier(member_); })
+                           : time_on(*buffers_.stream, all);
     if (!taken) return taken.error();
     timing.time_us += static_cast<double>(*taken) / 1e3 / launches;
     return {};
@@ -233,8 +223,9 @@ Status Bench::check_out_of_place(Timing& timing) {
     const auto wrong = count_wrong_output(0, stream);
     if (!wrong) return wrong.error();
     timing.wrong += *wrong;
-    WREATH_TRY(buffers_.input[static_cast<std::size_t>(stream)].pull(input(stream).size()));
-    timing.wrong += data_->input(stream, seat_.rank).count_wrong(input(stream));
+    const auto changed = buffers_.count_wrong(input(stream), data_->input(stream, seat_.rank));
+    if (!changed) return changed.error();
+    timing.wrong += *changed;
   }
   return {};
 }
@@ -254,7 +245,7 @@ Status Bench::check_in_place(Timing& timing) {
 Result<Timing> Bench::out_of_place(const Case& work) {
   prepare(work);
   for (const int stream : {0, 1}) WREATH_TRY(fill_input(stream));
-  WREATH_TRY(buffers_.output.set_guards(output().size()));
+  WREATH_TRY(buffers_.set_guards(buffers_.output, output().size()));
   choose_spots(false);
   Timing timing;
   WREATH_TRY(check_out_of_place(timing));
@@ -273,7 +264,7 @@ Result<Timing> Bench::out_of_place(const Case& work) {
 
 Result<Timing> Bench::in_place(const Case& work) {
   prepare(work);
-  WREATH_TRY(buffers_.output.set_guards(shared_buffer().size()));
+  WREATH_TRY(buffers_.set_guards(buffers_.output, shared_buffer().size()));
   choose_spots(true);
   Timing timing;
   WREATH_TRY(check_in_place(timing));

@@ -67,7 +67,6 @@ class Bench {
   Status fill_in_place() const;
   // The pattern of a segment; `calls` in place, on the results of each other.
   const Pattern& pattern_of(const Segment& segment, int stream, int calls = 1);
-  std::uint64_t count_wrong(const std::byte* result, int stream, int calls = 1);
   Result<std::uint64_t> count_wrong_output(std::size_t offset, int stream, int calls = 1);
   Result<Timing> finished(Timing timing, std::size_t guarded) const;
 

@@ -1,5 +1,5 @@
 // The buffers one rank measures with: two inputs, one output, misaligned as asked, guarded at both ends. Those of a
-// device have a mirror in ordinary memory, which is filled and looked at.
+// device, and pinned ones, are written and compared by kernels of the device.
 #pragma once
 
 #include <array>
@@ -7,7 +7,9 @@
 #include <memory>
 #include <span>
 
+#include "perf/common/pattern.hpp"
 #include "perf/common/streamed.hpp"
+#include "perf/kernels/device_patterns.hpp"
 #include "wreath/memory.hpp"
 #include "wreath/result.hpp"
 
@@ -28,39 +30,37 @@ struct BufferMemory {
 };
 
 // `bytes` usable bytes that start `offset` bytes after a page's 64th; the 64 before and the 64 after
-// are guards.
+// are guards. Of a device the host may not touch what spans name.
 class GuardedBuffer {
  public:
   static Result<GuardedBuffer> make(std::size_t bytes, std::size_t offset, const BufferMemory& memory);
   std::span<std::byte> first(std::size_t bytes) const { return {start_, bytes}; }
-  // Sets the guards around the first `bytes`, and counts the bytes that changed since.
-  Status set_guards(std::size_t bytes) const;
-  Result<std::size_t> count_broken_guards(std::size_t bytes) const;
-  // To or from the device, with the guards, where there is a mirror.
-  Status push(std::size_t bytes) const { return copy(bytes, true); }
-  Status pull(std::size_t bytes) const { return copy(bytes, false); }
-  // What calls are given for `address`; null where it is in another buffer.
-  std::byte* reached(const std::byte* address) const;
+  // Around the first `bytes`.
+  std::array<std::span<std::byte>, 2> guards(std::size_t bytes) const {
+    return {{{start_ - kGuardBytes, kGuardBytes}, {start_ + bytes, kGuardBytes}}};
+  }
 
  private:
-  Status copy(std::size_t bytes, bool to_device) const;
-
   std::unique_ptr<std::byte, Unmap> private_;
   Memory shared_;
   DeviceMemory device_memory_;
-  Device* device_ = nullptr;           // null: no mirror
-  std::byte* device_start_ = nullptr;  // what start_ mirrors
   std::byte* start_ = nullptr;
-  std::size_t bytes_ = 0;
 };
 
 struct Buffers {
   std::array<GuardedBuffer, 2> input;
   GuardedBuffer output;
-  std::unique_ptr<Stream> stream;  // of calls; null: they have none. Ends first
+  std::unique_ptr<Stream> stream;            // of calls; null: they have none. Ends before the memory
+  std::unique_ptr<DevicePatterns> patterns;  // of the device that has the memory; null: the host writes and compares
   static Result<Buffers> make(std::size_t bytes, std::size_t offset, const BufferMemory& memory);
-  // What calls are given for an address in the buffers.
-  std::byte* reached(const std::byte* address) const;
+
+  // As Pattern's; the stream's earlier work is over, and so are they on return.
+  Status fill(std::span<std::byte> target, const Pattern& pattern, std::size_t first = 0) const;
+  Result<std::uint64_t> count_wrong(std::span<const std::byte> data, const Pattern& pattern,
+                                    std::size_t first = 0) const;
+  // Sets the guards around the first `bytes`, and counts the bytes that changed since.
+  Status set_guards(const GuardedBuffer& buffer, std::size_t bytes) const;
+  Result<std::uint64_t> count_broken_guards(const GuardedBuffer& buffer, std::size_t bytes) const;
 };
 
 }  // namespace wreath::perf

@@ -12,6 +12,7 @@
 
 #include "perf/common/flags.hpp"
 #include "perf/common/limit.hpp"
+#include "perf/kernels/kernels.hpp"
 #include "tools/command_line/numbers.hpp"
 #include "tools/command_line/program.hpp"
 #include "wreath/algorithm.hpp"
@@ -47,11 +48,12 @@ constexpr std::array kFixedFlags{
     FixedFlag{"-p,--parallel_init", "0", "ranks always start concurrently"},
     FixedFlag{"-z,--blocking", "0", "calls on host memory block already, those in streams are timed by events"},
     FixedFlag{"-y,--stream_null", "0", "each rank has a stream of its own"},
-    FixedFlag{"-C,--report_cputime", "0", "calls run on the CPU: the time shown is CPU time already"},
+    FixedFlag{"-C,--report_cputime", "0",
+              "on the host the time shown is the CPU's already; in streams it is the device's"},
     FixedFlag{"-R,--local_register", "0", "use --memory shared for memory that peers map"},
-    FixedFlag{"-x,--cta_policy", "", "there is no GPU kernel to set a policy for"},
+    FixedFlag{"-x,--cta_policy", "", "NCCL's policies are not this library's; --lanes says how many blocks a call has"},
     FixedFlag{"-D,--device_implementation", "0", "there is no device API"},
-    FixedFlag{"-V,--device_cta_count", "", "there is no GPU kernel to size"},
+    FixedFlag{"-V,--device_cta_count", "", "it belongs to -D, which is 0; --lanes says how many blocks a call has"},
     FixedFlag{"-M,--memory_report", "0", "memory use is not reported yet"},
 };
 
@@ -186,7 +188,7 @@ void add_case_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
 void add_nccl_flags(CLI::App& app, const CollectiveRow& row, Options& o, int& average, double& timeout_s) {
   app.option_defaults()->group("nccl-tests' flags");
   add_number(app, "-t,--nthreads", o.threads, {1, 4096}, "ranks as threads of a process (1)");
-  add_number(app, "-g,--ngpus", o.devices, {1, 64}, "devices, and so ranks, of each of these threads (1)");
+  add_number(app, "-g,--ngpus", o.devices, {1, 64}, "devices, and so ranks, of each of these threads; CUDA's in turn (1)");
   add_case_flags(app, row, o);
   add_number(app, "-n,--iters", o.iterations, {1}, "timed calls of each size (20)");
   add_number(app, "-w,--warmup_iters", o.warmup, {0}, "calls before, for each size (1)");
@@ -202,7 +204,7 @@ void add_nccl_flags(CLI::App& app, const CollectiveRow& row, Options& o, int& av
   add_number(app, "-K,--per_iter_skip", o.per_iteration_skip, {0}, "first calls left out of -I's columns (0)");
   add_number(app, "-u,--unalign", o.unalign, {0, 1 << 20}, "index of the first element: misaligns buffers (0)");
   add_number(app, "-G,--cudagraph", o.graph_launches, {0},
-             "captures the timed calls of each half in a graph, and launches it so often (0)");
+             "captures the timed calls of each half in a graph, and launches it so often, behind once untimed (0)");
   for (const FixedFlag& fixed : kFixedFlags) add_fixed(app, fixed);
 }
 
@@ -212,8 +214,7 @@ void add_memory(CLI::App& app, Options& o) {
   const std::string help =
       "host: ordinary memory; shared: memory that peers map; device: of a GPU, and pinned: the host's that a GPU "
       "reaches, both in streams; host-device: as device, of the device made of host threads (device where there is a "
-      "GPU, but host "
-      "with -I, --rewrite and --limits; else host)";
+      "GPU, but host with -I, --rewrite and --limits; else host)";
   add(app, "--memory", help, "PLACE", [&o](const std::string& text) {
     const auto found =
         std::find_if(kPlaces.begin(), kPlaces.end(), [&](MemoryPlace place) { return name(place) == text; });
@@ -314,10 +315,11 @@ void check_repeats(const CLI::App& app, Options& o) {
   if (o.repeats > 1 && o.per_iteration) refuse("--repeats", std::to_string(o.repeats), "not together with -I");
 }
 
-// Without --memory: a GPU's where there is one, but for what is measured on the host's alone.
+// Without --memory: a GPU's where there is one and this build has kernels for it, but for what is measured on the
+// host's alone.
 void choose_memory(const CLI::App& app, Options& o) {
   const bool on_host = o.per_iteration || o.rewrite || o.limits;
-  if (app.count("--memory") == 0 && !on_host && has_gpu()) o.memory = MemoryPlace::Device;
+  if (app.count("--memory") == 0 && !on_host && has_gpu_kernels() && has_gpu()) o.memory = MemoryPlace::Device;
 }
 
 // Rules between flags about devices.
@@ -326,7 +328,8 @@ void check_streams(Options& o) {
   if (streams(o.memory) && o.per_iteration) {
     refuse("--memory", place, "not together with -I: calls in a stream are timed together");
   }
-  if (o.devices > 1 && !streams(o.memory)) refuse("-g", std::to_string(o.devices), "needs --memory device or pinned");
+  if (o.devices > 1 && !streams(o.memory))
+    refuse("-g", std::to_string(o.devices), "needs --memory device, pinned or host-device");
   if (o.graph_launches > 0 && !streams(o.memory)) {
     refuse("-G", std::to_string(o.graph_launches),
            "needs --memory device, pinned or host-device: graphs are of streams");

@@ -89,7 +89,11 @@ int exact_calls(DataType dtype, std::optional<ReduceOp> op, int ranks) {
 
 }  // namespace
 
+Pattern repeated(std::byte value) { return {{value}, 1}; }
+
 void Pattern::fill(std::span<std::byte> target, std::size_t first) const {
+  if (period_.size() == 1) std::fill(target.begin(), target.end(), period_.front());
+  if (period_.size() <= 1) return;
   std::size_t at = first * element_bytes_ % (period_.empty() ? 1 : period_.size());
   for (std::size_t offset = 0; offset < target.size();) {
     const std::size_t bytes = std::min(period_.size() - at, target.size() - offset);

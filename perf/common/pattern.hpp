@@ -32,6 +32,8 @@ class Pattern {
   std::uint64_t count_wrong(std::span<const std::byte> data, std::size_t first = 0) const;
   std::byte byte_at(std::size_t offset) const { return period_[offset % period_.size()]; }
   const std::byte* data() const { return period_.data(); }
+  std::span<const std::byte> period() const { return period_; }
+  std::size_t element_bytes() const { return element_bytes_; }
 
  private:
   std::vector<std::byte> period_;
@@ -40,6 +42,9 @@ class Pattern {
 
 // Where results go that a call in place replaces inputs with: every rank's, or one rank's alone.
 inline constexpr Rank kEveryRank = -1;
+
+// A byte over and over.
+Pattern repeated(std::byte value);
 
 // All ranks' data for one dtype, and for one operator where there is one. Streams 0 and 1 are for calls out of place
 // that alternate, stream 2 is for calls in place.

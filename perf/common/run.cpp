@@ -337,6 +337,7 @@ int run_command(const CollectiveRow& row, const std::vector<std::string>& comman
 }  // namespace
 
 int run_tool(std::string_view program, int argc, char** argv) {
+  set_cuda_environment();
   return command_line::run_main(
       [&] { return run_command(row_of(program), std::vector<std::string>(argv, argv + argc)); });
 }

@@ -188,6 +188,7 @@ Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options&
   if (!device) return device.error();
   auto buffers = Buffers::make(largest, offset, {options.memory, *device});
   if (!buffers) return buffers.error();
+  WREATH_TRY(barrier(member));  // a device may make who allocates wait for kernels, and those wait for peers
   Bench bench(member, row, options, *buffers);
   for (int cycle = 0; options.cycles == 0 || cycle < options.cycles; ++cycle) {
     WREATH_TRY(run_cycle(member, bench, *report, cases, surroundings.limits, display));

@@ -2,6 +2,7 @@
 #include "perf/common/streamed.hpp"
 
 #include <array>
+#include <cstdlib>
 
 namespace wreath::perf {
 
@@ -15,6 +16,11 @@ bool streams(MemoryPlace place) { return place != MemoryPlace::Host && place != 
 bool has_gpu() {
   const auto devices = cuda_devices();
   return devices && *devices > 0;
+}
+
+void set_cuda_environment() {
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
 Result<Device*> device_of(MemoryPlace place, int rank) {
@@ -55,12 +61,16 @@ Result<std::int64_t> time_on(Stream& stream, const std::function<Status()>& work
   return (*end)->ns_since(**begin);
 }
 
-Result<std::int64_t> time_graph(Stream& stream, int launches, const std::function<Status()>& work) {
+Result<std::int64_t> time_graph(Stream& stream, int launches, const std::function<Status()>& work,
+                                const std::function<Status()>& meet) {
   WREATH_TRY(stream.begin_capture());
   const Status added = work();
   auto graph = stream.end_capture();
   WREATH_TRY(added);
   if (!graph) return graph.error();
+  WREATH_TRY(meet());
+  WREATH_TRY((*graph)->launch(stream));
+  WREATH_TRY(stream.synchronize());
   return time_on(stream, [&]() -> Status {
     for (int i = 0; i < launches; ++i) WREATH_TRY((*graph)->launch(stream));
     return {};

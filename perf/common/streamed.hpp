@@ -26,6 +26,10 @@ std::string_view name(MemoryPlace place);
 bool streams(MemoryPlace place);
 // Whether there is a CUDA device.
 bool has_gpu();
+// Variables that CUDA reads when it starts, where they are not set: a queue of the hardware for each stream of many
+// ranks, so that no kernel waits behind one that waits for it, and kernels that are loaded before any runs. Before
+// CUDA is first used, and before there are threads.
+void set_cuda_environment();
 // The device of rank `rank`: CUDA's in turn. Null: none. Unavailable without CUDA; says what does without.
 Result<Device*> device_of(MemoryPlace place, int rank);
 
@@ -53,7 +57,9 @@ class StreamMember final : public Member {
 
 // Nanoseconds that the stream spends on `work`, which adds to it, after what it holds; waits for it.
 Result<std::int64_t> time_on(Stream& stream, const std::function<Status()>& work);
-// The same of `launches` launches of a graph of `work`.
-Result<std::int64_t> time_graph(Stream& stream, int launches, const std::function<Status()>& work);
+// The same of `launches` launches of a graph of `work`, behind one that is not timed. `meet` is called before the
+// first, when the graph is made: a device may make who makes one wait for kernels, and those wait for peers.
+Result<std::int64_t> time_graph(Stream& stream, int launches, const std::function<Status()>& work,
+                                const std::function<Status()>& meet);
 
 }  // namespace wreath::perf

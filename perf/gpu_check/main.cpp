@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -18,6 +19,7 @@
 
 #include "perf/common/machine.hpp"
 #include "perf/compare/processes.hpp"
+#include "perf/gpu_check/find.hpp"
 #include "perf/gpu_check/parts.hpp"
 #include "perf/gpu_check/report.hpp"
 #include "tools/command_line/numbers.hpp"
@@ -31,12 +33,18 @@ namespace {
 constexpr int kNotHere = 77;
 constexpr std::size_t kShownLines = 20;
 
+// Of what runs. CUDA's: a queue of the hardware for each stream of many ranks, so that no kernel waits behind one that
+// waits for it, and kernels that are loaded before any runs.
+const std::vector<std::string> kVariables{"WREATH_TUNING=none", "CUDA_DEVICE_MAX_CONNECTIONS=32",
+                                          "CUDA_MODULE_LOADING=EAGER"};
+
 struct Options {
   std::vector<std::string> parts;
   std::string programs;
   std::string json = "gpu-check.json";
   std::string logs;
   std::string sanitizer;
+  std::string nccl;
   int limit_s = 180;
   bool list = false;
 };
@@ -87,12 +95,26 @@ std::string last_lines(const std::string& text) {
   return text.substr(at);
 }
 
-std::string find_sanitizer(const std::string& named) {
-  for (const std::string& each :
-       {named, std::string("/usr/local/cuda/bin/compute-sanitizer"), std::string("/usr/bin/compute-sanitizer")}) {
-    if (!each.empty() && ::access(each.c_str(), X_OK) == 0) return each;
+// What stands for a word of Part::arguments.
+std::vector<std::string> words_for(const std::string& word, const Options& options) {
+  if (word.empty()) return {};
+  if (word == "{budget}") return {"--budget", std::to_string(std::max(1, options.limit_s * 5 / 6))};
+  if (word != "{nccl}") return {word};
+  return options.nccl.empty() ? std::vector<std::string>() : std::vector<std::string>{"--nccl", options.nccl};
+}
+
+// What the library warned of, each text once, whichever rank it was.
+std::vector<std::string> warnings_in(const std::string& log) {
+  constexpr std::size_t kMost = 8;
+  std::vector<std::string> warnings;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line) && warnings.size() < kMost;) {
+    if (!line.starts_with("wreath: warning: ")) continue;
+    const std::size_t text = line.find("): ");
+    const std::string warning = "warning: " + (text == std::string::npos ? line : line.substr(text + 3));
+    if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
   }
-  return {};
+  return warnings;
 }
 
 std::vector<std::string> command_of(const Part& part, const Options& options, const Logs& logs) {
@@ -102,7 +124,8 @@ std::vector<std::string> command_of(const Part& part, const Options& options, co
   }
   command.push_back(options.programs + "/" + std::string(part.program));
   for (const std::string& word : CLI::detail::split(std::string(part.arguments), ' ')) {
-    if (!word.empty()) command.push_back(word);
+    const auto words = words_for(word, options);
+    command.insert(command.end(), words.begin(), words.end());
   }
   if (part.json) command.insert(command.end(), {"--json", logs.of(part.name, "json")});
   return command;
@@ -132,7 +155,7 @@ void judge(PartOutcome& outcome, const Result<End>& end, int limit_s) {
 }
 
 PartOutcome run_part(const Part& part, const Options& options, const Logs& logs, int stop) {
-  PartOutcome outcome{std::string(part.name), {}, PartResult::Failed, 0, {}, {}, {}};
+  PartOutcome outcome{std::string(part.name), std::string(part.sanitizer)};
   if (!part.sanitizer.empty() && options.sanitizer.empty()) {
     outcome.result = PartResult::Skipped;
     outcome.remark = "there is no compute-sanitizer here (--sanitizer names one)";
@@ -147,11 +170,14 @@ PartOutcome run_part(const Part& part, const Options& options, const Logs& logs,
   }
   const std::string log = logs.of(part.name, "log");
   const auto begin = std::chrono::steady_clock::now();
-  const auto end = run_group({{command}, {"WREATH_TUNING=none"}}, log, std::int64_t{1'000} * options.limit_s, stop);
+  const auto end = run_group({{command}, kVariables}, log, std::int64_t{1'000} * options.limit_s, stop);
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   judge(outcome, end, options.limit_s);
-  if (outcome.result != PartResult::Passed) outcome.output = last_lines(text_of(log));
+  const std::string printed = text_of(log);
+  if (outcome.result != PartResult::Passed) outcome.output = last_lines(printed);
+  outcome.warnings = warnings_in(printed);
   if (part.json) outcome.measured = text_of(logs.of(part.name, "json"));
+  if (outcome.result == PartResult::Skipped) outcome.remark = reason_of(outcome);
   return outcome;
 }
 
@@ -179,12 +205,23 @@ std::string missing_gpu() {
   return first ? "" : first.error().message;
 }
 
+// Whole, or not at all.
+bool write(const std::string& path, const std::string& text) {
+  const std::string whole = path + ".part";
+  std::ofstream file(whole);
+  file << text;
+  file.close();
+  std::error_code moved;
+  if (file) std::filesystem::rename(whole, path, moved);
+  return file && !moved;
+}
+
 int run(Options options, int stop) {
   if (options.parts.empty()) {
     for (const Part& part : parts()) options.parts.emplace_back(part.name);
   }
-  std::ofstream json(options.json);
-  if (!json) return fail(2, fmt::format("--json {}: cannot be written", options.json));
+  bool written = write(options.json, "");
+  if (!written) return fail(2, fmt::format("--json {}: cannot be written", options.json));
   options.sanitizer = find_sanitizer(options.sanitizer);
   const Logs logs(options.logs);
   const GpuMachine machine = this_machine(options);
@@ -192,17 +229,18 @@ int run(Options options, int stop) {
   std::vector<PartOutcome> outcomes;
   bool stopped = false;
   for (const std::string& name : options.parts) {
-    PartOutcome outcome{name, {}, PartResult::NotRun, 0, "interrupted", {}, {}};
+    PartOutcome outcome{name, std::string(find_part(name)->sanitizer)};
+    outcome.result = PartResult::NotRun;
+    outcome.remark = "interrupted";
     if (!stopped) outcome = run_part(*find_part(name), options, logs, stop);
     stopped = stopped || outcome.result == PartResult::NotRun;
     fmt::print("{}{}", line_of(outcome), outcome.output);
     std::fflush(stdout);
     outcomes.push_back(std::move(outcome));
+    written = write(options.json, json_of(machine, outcomes));  // after each, as this may be ended, too
   }
-  json << json_of(machine, outcomes);
-  json.close();
-  fmt::print("{}{}: all of it\n", summary_of(outcomes), options.json);
-  if (!json) return fail(1, fmt::format("--json {}: not written", options.json));
+  fmt::print("{}{}: all of it\n", summary_of(machine, outcomes), options.json);
+  if (!written) return fail(1, fmt::format("--json {}: not written", options.json));
   return stopped ? 130 : exit_code_of(outcomes);
 }
 
@@ -224,12 +262,15 @@ int main_of(int argc, char** argv) {
   app.add_option("--programs", options.programs, "the folder of the programs that it runs; its own")->type_name("DIR");
   app.add_option("--json", options.json, "where the report goes")->type_name("FILE")->capture_default_str();
   app.add_option("--logs", options.logs, "a folder to keep what the programs printed")->type_name("DIR");
-  app.add_option("--sanitizer", options.sanitizer, "compute-sanitizer, where it is not in CUDA's own folder")
+  app.add_option("--sanitizer", options.sanitizer, "compute-sanitizer, where neither PATH nor CUDA's folders have it")
+      ->type_name("FILE");
+  app.add_option("--nccl", options.nccl, "NCCL's libnccl.so.2, where it is in none of the usual places")
       ->type_name("FILE");
   command_line::add_number(app, "--limit", options.limit_s, {1, 3'600}, "seconds that a part may take")
       ->capture_default_str();
   app.add_flag("--list", options.list, "print the parts, and what they check, and end");
   app.footer(
+      "A target that is not reached is shown and fails nothing.\n"
       "exit: 0 all passed, or were skipped as a tool is not here; 1 a part failed, and which is said; 2 usage;\n"
       "77 there is no GPU here, and why; 130 interrupted: what had run is in the report");
   try {
@@ -238,7 +279,7 @@ int main_of(int argc, char** argv) {
     return command_line::finish(app, error);
   }
   if (options.list) {
-    for (const Part& part : parts()) fmt::print("{:<12} {}\n", part.name, part.about);
+    for (const Part& part : parts()) fmt::print("{:<15} {}\n", part.name, part.about);
     return 0;
   }
   if (options.programs.empty()) options.programs = own_folder();

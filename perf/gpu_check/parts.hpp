@@ -13,7 +13,7 @@ struct Part {
   std::string_view name;
   std::string_view about;
   std::string_view program;    // in the folder of programs
-  std::string_view arguments;  // words apart
+  std::string_view arguments;  // words apart; {budget} and {nccl} become gpu_perf's --budget and --nccl
   std::string_view sanitizer;  // compute-sanitizer runs the program with this tool; empty: nothing stands around it
   bool json = false;           // takes --json FILE, where it leaves what it measured
 };

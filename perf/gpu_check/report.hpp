@@ -11,12 +11,14 @@ enum class PartResult : std::uint8_t { Passed, Failed, Skipped, NotRun };
 
 struct PartOutcome {
   std::string name;
-  std::string command;
-  PartResult result = PartResult::NotRun;
+  std::string sanitizer;  // the tool of compute-sanitizer around it; empty: none
+  std::string command = {};
+  PartResult result = PartResult::Failed;
   double seconds = 0;
-  std::string remark;    // why it is not Passed
-  std::string output;    // the end of what it printed, where it failed
-  std::string measured;  // JSON that it left; empty: none
+  std::string remark = {};                 // why it is not Passed
+  std::string output = {};                 // the end of what it printed, where it failed
+  std::vector<std::string> warnings = {};  // of the library, in its log
+  std::string measured = {};               // JSON that it left; empty: none
 };
 
 // What stands above the parts.
@@ -29,8 +31,11 @@ struct GpuMachine {
 
 // One line for a part that is over.
 std::string line_of(const PartOutcome& part);
-// The last lines: counts, and the names of what failed.
-std::string summary_of(const std::vector<PartOutcome>& parts);
+// Of a part that was skipped: what it left about that, else its remark.
+std::string reason_of(const PartOutcome& part);
+// The last lines: targets beside what was measured, what could not be run and why, counts, and the names of what
+// failed.
+std::string summary_of(const GpuMachine& machine, const std::vector<PartOutcome>& parts);
 std::string json_of(const GpuMachine& machine, const std::vector<PartOutcome>& parts);
 // 0, or 1 where a part failed.
 int exit_code_of(const std::vector<PartOutcome>& parts);

@@ -1,6 +1,9 @@
 // Ranks as threads, with streams of one device.
 #include "perf/gpu_perf/bench.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <optional>
@@ -9,17 +12,31 @@
 #include "perf/common/streamed.hpp"
 
 namespace wreath::perf {
+namespace {
+
+constexpr std::int64_t kPatienceMs = 40'000;
+constexpr std::int64_t kMostNs = 3'000'000'000;  // of timed calls, where one is very slow
+
+}  // namespace
 
 Result<OnStream> OnStream::make(const GpuSetup& setup, std::size_t input_bytes, std::size_t output_bytes) {
-  OnStream made;
   auto stream = setup.device->make_stream();
   if (!stream) return stream.error();
-  made.stream = *std::move(stream);
+  return make(setup, input_bytes, output_bytes, *std::move(stream));
+}
+
+Result<OnStream> OnStream::make(const GpuSetup& setup, std::size_t input_bytes, std::size_t output_bytes,
+                                std::unique_ptr<Stream> stream) {
+  OnStream made;
+  made.stream = std::move(stream);
   for (const auto& [memory, bytes] : {std::pair(&made.input, input_bytes), {&made.output, output_bytes}}) {
     auto allocated = setup.device->allocate(bytes, setup.memory);
     if (!allocated) return allocated.error();
     *memory = *std::move(allocated);
   }
+  auto patterns = DevicePatterns::make(*made.stream);
+  if (!patterns && patterns.error().code != ErrorCode::Unavailable) return patterns.error();
+  if (patterns) made.patterns = *std::move(patterns);
   return made;
 }
 
@@ -34,9 +51,31 @@ Call OnStream::call(Collective collective, DataType dtype, std::size_t count) co
   return call;
 }
 
+Result<std::vector<OnStream>> make_streams(const GpuSetup& setup, int ranks, std::size_t input_bytes,
+                                           std::size_t output_bytes) {
+  std::vector<OnStream> streams;
+  for (int i = 0; i < ranks; ++i) {
+    auto made = OnStream::make(setup, input_bytes, output_bytes);
+    if (!made) return made.error();
+    streams.push_back(*std::move(made));
+  }
+  return streams;
+}
+
 Result<std::vector<Communicator>> make_ranks(const GpuSetup& setup, int ranks, CommunicatorOptions options) {
-  options.device = setup.device->name();
+  if (options.device.empty()) options.device = setup.device->name();
+  options.timeouts.arrival_ms = kPatienceMs;
+  options.timeouts.stall_ms = kPatienceMs;
   return Communicator::create_local(ranks, options);
+}
+
+Result<std::vector<Communicator>> make_low_latency_ranks(const GpuSetup& setup, int ranks) {
+  CommunicatorOptions options;
+  options.low_latency_bytes = kLowLatencyCallBytes;
+  auto made = make_ranks(setup, ranks, options);
+  if (!made) return made.error();
+  if (made->front().plan_for(Collective::AllReduce, 8).find("protocol=LL") != std::string::npos) return made;
+  return Error{ErrorCode::Unavailable, "low_latency_bytes: not here; the warning above says why"};
 }
 
 Status on_ranks(std::vector<Communicator>& ranks, const RankBody& body) {
@@ -57,20 +96,22 @@ Status on_ranks(std::vector<Communicator>& ranks, const RankBody& body) {
   return first ? Status(*first) : Status();
 }
 
-Result<double> call_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const CallShape& shape) {
+namespace {
+
+// Of `times` calls, the slowest rank's time.
+Result<std::int64_t> slowest_ns(std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,
+                                const StartCall& start, int times) {
   std::atomic<std::int64_t> slowest = 0;
   const Status done = on_ranks(ranks, [&](Communicator& communicator) -> Status {
-    const auto own = OnStream::make(setup, shape.input_bytes, shape.output_bytes);
-    if (!own) return own.error();
-    const Call call = own->call(shape.collective, DataType::Float32, shape.count);
-    const auto calls = [&](int times) -> Status {
-      for (int i = 0; i < times; ++i) WREATH_TRY(communicator.start(call));
+    const OnStream& own = streams[static_cast<std::size_t>(communicator.rank())];
+    const auto calls = [&]() -> Status {
+      for (int i = 0; i < times; ++i) {
+        if (const Status started = start(communicator, own); !started) return started;
+      }
       return {};
     };
-    WREATH_TRY(calls(2));
-    WREATH_TRY(own->stream->synchronize());
     WREATH_TRY(communicator.barrier());
-    const auto taken = time_on(*own->stream, [&] { return calls(setup.iterations); });
+    const auto taken = time_on(*own.stream, calls);
     if (!taken) return taken.error();
     std::int64_t most = slowest;
     while (*taken > most && !slowest.compare_exchange_weak(most, *taken)) {
@@ -78,7 +119,64 @@ Result<double> call_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, 
     return {};
   });
   if (!done) return done.error();
-  return static_cast<double>(slowest) / setup.iterations;
+  return slowest.load();
+}
+
+}  // namespace
+
+Result<double> average_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,
+                          const StartCall& start) {
+  const auto first = slowest_ns(ranks, streams, start, 2);
+  if (!first) return first.error();
+  const auto one = std::max<std::int64_t>(*first / 2, 1);
+  const int times = static_cast<int>(std::clamp<std::int64_t>(kMostNs / one, 1, setup.iterations));
+  const auto taken = slowest_ns(ranks, streams, start, times);
+  if (!taken) return taken.error();
+  return static_cast<double>(*taken) / times;
+}
+
+Result<double> call_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,
+                       const CallShape& shape) {
+  return average_ns(setup, ranks, streams, [&](Communicator& communicator, const OnStream& own) -> Status {
+    WREATH_TRY(communicator.start(own.call(shape.collective, shape.dtype, shape.count)));
+    return {};
+  });
+}
+
+Result<double> copy_ns(const GpuSetup& setup, const OnStream& own, std::size_t bytes) {
+  const auto copies = [&](int times) -> Status {
+    for (int i = 0; i < times; ++i) WREATH_TRY(own.stream->copy(own.output.data(), own.input.data(), bytes));
+    return {};
+  };
+  WREATH_TRY(copies(2));
+  WREATH_TRY(own.stream->synchronize());
+  const auto taken = time_on(*own.stream, [&] { return copies(setup.iterations); });
+  if (!taken) return taken.error();
+  return static_cast<double>(*taken) / setup.iterations;
+}
+
+double gb_per_s(double bytes, double ns) { return ns > 0 ? bytes / ns : 0; }
+
+Status fill_inputs(const std::vector<OnStream>& streams, const PatternSet& data, std::size_t bytes) {
+  for (std::size_t rank = 0; rank < streams.size(); ++rank) {
+    const OnStream& own = streams[rank];
+    if (own.patterns == nullptr) continue;
+    WREATH_TRY(own.patterns->fill({own.input.data(), bytes}, data.input(0, static_cast<Rank>(rank))));
+    WREATH_TRY(own.patterns->fill({own.output.data(), bytes}, repeated(kPoison)));
+  }
+  return {};
+}
+
+Result<std::uint64_t> count_wrong_sums(const std::vector<OnStream>& streams, const PatternSet& data,
+                                       std::size_t bytes) {
+  std::uint64_t wrong = 0;
+  for (const OnStream& own : streams) {
+    if (own.patterns == nullptr) continue;
+    const auto found = own.patterns->count_wrong({own.output.data(), bytes}, data.combined(0));
+    if (!found) return found.error();
+    wrong += *found;
+  }
+  return wrong;
 }
 
 }  // namespace wreath::perf

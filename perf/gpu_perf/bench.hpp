@@ -1,40 +1,57 @@
-// What the parts of gpu_perf share: the device, ranks that are threads with streams on it, and what is printed.
+// What the parts of gpu_perf share: the device, ranks that are threads with streams on it, and their data.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "perf/common/pattern.hpp"
+#include "perf/gpu_perf/results.hpp"
+#include "perf/kernels/device_patterns.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/device.hpp"
 
 namespace wreath::perf {
 
+inline constexpr std::size_t kLowLatencyCallBytes = std::size_t{1} << 20;  // what the option takes at most
+
 struct GpuSetup {
   Device* device = nullptr;
+  int number = 0;  // of a CUDA device
   MemoryUse memory = MemoryUse::Plain;
   std::vector<int> ranks{2, 4, 8};
-  std::size_t most_bytes = std::size_t{256} << 20;  // of a call
+  std::size_t most_bytes = std::size_t{1} << 30;  // of a call
   int iterations = 20;
-  int calls = 10'000;  // of the mixed ones
+  int calls = 10'000;                          // of the mixed ones
+  bool quick = false;                          // little of everything
+  std::string nccl;                            // a libnccl.so.2; empty: the first of the usual places
+  std::vector<bool> low_latency{false, true};  // with small all_reduces as kernels of their own, or without
 };
 
 // A rank's stream and buffers on the device.
 struct OnStream {
   static Result<OnStream> make(const GpuSetup& setup, std::size_t input_bytes, std::size_t output_bytes);
+  static Result<OnStream> make(const GpuSetup& setup, std::size_t input_bytes, std::size_t output_bytes,
+                               std::unique_ptr<Stream> stream);
   Call call(Collective collective, DataType dtype, std::size_t count) const;
 
   DeviceMemory input;
   DeviceMemory output;
-  std::unique_ptr<Stream> stream;  // ends first: it may hold work on them
+  std::unique_ptr<Stream> stream;            // ends before the memory: it may hold work on it
+  std::unique_ptr<DevicePatterns> patterns;  // null: the device has no kernels for them
 };
+// One for each of `ranks` ranks.
+Result<std::vector<OnStream>> make_streams(const GpuSetup& setup, int ranks, std::size_t input_bytes,
+                                           std::size_t output_bytes);
 
-// As many communicators of this process, on the setup's device, with the other options as given.
+// As many communicators of this process, on the setup's device, with the other options as given. Their clocks are
+// short: what hangs is to be told before the part's time is over.
 Result<std::vector<Communicator>> make_ranks(const GpuSetup& setup, int ranks, CommunicatorOptions options = {});
+// With small all_reduces as kernels of their own. Unavailable where they are not.
+Result<std::vector<Communicator>> make_low_latency_ranks(const GpuSetup& setup, int ranks);
 
 using RankBody = std::function<Status(Communicator&)>;
 
@@ -42,34 +59,49 @@ using RankBody = std::function<Status(Communicator&)>;
 // waits for it.
 Status on_ranks(std::vector<Communicator>& ranks, const RankBody& body);
 
-// A call on float32 elements; `count` as in Call.
+// `count` as in Call.
 struct CallShape {
   Collective collective;
+  DataType dtype;
   std::size_t count;
   std::size_t input_bytes;
   std::size_t output_bytes;
 };
 
-// Of one such call of `ranks`, the slowest rank's average of setup.iterations, by events in its stream.
-Result<double> call_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const CallShape& shape);
+// Adds a rank's call to its stream.
+using StartCall = std::function<Status(Communicator&, const OnStream&)>;
+// Of one call, the slowest rank's average of setup.iterations, or of as many as take three seconds, by events in its
+// stream; behind two that are not timed.
+Result<double> average_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,
+                          const StartCall& start);
+// The same of this library's calls.
+Result<double> call_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,
+                       const CallShape& shape);
 
-// What a part measured or proved. Wrong: the results were not right, and why was printed.
-struct PartReport {
-  nlohmann::ordered_json json;
-  bool wrong = false;
-};
+// Of one copy from the input to the output, the average of setup.iterations.
+Result<double> copy_ns(const GpuSetup& setup, const OnStream& own, std::size_t bytes);
 
+double gb_per_s(double bytes, double ns);
+
+// All ranks' inputs of an all_reduce, and elements that are not what they sum to, of all outputs. Without kernels for
+// it nothing is filled and nothing counted.
+Status fill_inputs(const std::vector<OnStream>& streams, const PatternSet& data, std::size_t bytes);
+Result<std::uint64_t> count_wrong_sums(const std::vector<OnStream>& streams, const PatternSet& data, std::size_t bytes);
+
+// A part: what it measures goes to the results, and what ends it early is returned.
 // Copies within the device's memory, by size: GB/s of bytes copied.
-Result<PartReport> measure_copies(const GpuSetup& setup);
-// all_reduce by ranks and sizes, beside the copies of the same bytes that two_shot moves.
-Result<PartReport> measure_all_reduce(const GpuSetup& setup);
+Status measure_copies(const GpuSetup& setup, Results& results);
+// all_reduce by ranks, dtypes and sizes, beside the copies of the same bytes that two_shot moves.
+Status measure_all_reduce(const GpuSetup& setup, Results& results);
 // The same schedules by their steps and by the kernels written by hand, in turns, at one tile and at the largest sizes.
-Result<PartReport> measure_executors(const GpuSetup& setup);
-// A graph of 100 small all_reduces, a branch for each rank, and one of as many branches with next to nothing.
-Result<PartReport> measure_graph(const GpuSetup& setup);
-// Sums on the device against sums of the same inputs on the CPU.
-Result<PartReport> prove_bits(const GpuSetup& setup);
+Status measure_executors(const GpuSetup& setup, Results& results);
+// Graphs of 100 small all_reduces, a branch for each rank, and what their time is made of.
+Status measure_graph(const GpuSetup& setup, Results& results);
+// all_reduce beside NCCL's, where there is one that allows several ranks on a GPU.
+Status measure_nccl_beside(const GpuSetup& setup, Results& results);
+// Results on the device against those of the same inputs on the CPU.
+Status prove_bits(const GpuSetup& setup, Results& results);
 // Many calls of all kinds, in four streams for each rank.
-Result<PartReport> prove_mixed(const GpuSetup& setup);
+Status prove_mixed(const GpuSetup& setup, Results& results);
 
 }  // namespace wreath::perf

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "perf/common/statistics.hpp"
@@ -15,6 +16,9 @@ namespace {
 constexpr int kRounds = 5;
 constexpr std::size_t kTileBytes = std::size_t{256} << 10;
 constexpr std::size_t kLargeBytes = std::size_t{64} << 20;
+constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+constexpr double kTileTarget = 1.10;
+constexpr double kLargeTarget = 1.03;
 
 struct Schedule {
   Collective collective;
@@ -26,7 +30,7 @@ constexpr std::array kSchedules{Schedule{Collective::AllReduce, "two_shot"}, Sch
 // One tile of each part, and large ones.
 std::vector<std::size_t> sizes_of(const GpuSetup& setup, int ranks) {
   std::vector<std::size_t> sizes;
-  for (const std::size_t bytes : {kTileBytes * static_cast<std::size_t>(ranks), kLargeBytes, setup.most_bytes}) {
+  for (const std::size_t bytes : {kTileBytes * static_cast<std::size_t>(ranks), kLargeBytes, kMostBytes}) {
     const std::size_t least = std::min(bytes, setup.most_bytes);
     if (sizes.empty() || least > sizes.back()) sizes.push_back(least);
   }
@@ -39,7 +43,7 @@ CallShape shape_of(Collective collective, std::size_t bytes, int ranks) {
   const std::size_t whole = share * static_cast<std::size_t>(ranks);
   const std::size_t input = collective == Collective::AllGather ? share : whole;
   const std::size_t output = collective == Collective::ReduceScatter ? share : whole;
-  return {collective, collective == Collective::AllReduce ? whole : share, input * sizeof(float),
+  return {collective, DataType::Float32, collective == Collective::AllReduce ? whole : share, input * sizeof(float),
           output * sizeof(float)};
 }
 
@@ -69,13 +73,15 @@ struct Times {
 };
 
 Result<Times> time_both(const GpuSetup& setup, Pair& pair, const CallShape& shape) {
+  const auto streams = make_streams(setup, static_cast<int>(pair.steps.size()), shape.input_bytes, shape.output_bytes);
+  if (!streams) return streams.error();
   std::vector<double> steps;
   std::vector<double> straight;
   std::vector<double> ratios;
-  for (int round = 0; round < kRounds; ++round) {
-    const auto by_steps = call_ns(setup, pair.steps, shape);
+  for (int round = 0; round < (setup.quick ? 1 : kRounds); ++round) {
+    const auto by_steps = call_ns(setup, pair.steps, *streams, shape);
     if (!by_steps) return by_steps.error();
-    const auto by_hand = call_ns(setup, pair.straight, shape);
+    const auto by_hand = call_ns(setup, pair.straight, *streams, shape);
     if (!by_hand) return by_hand.error();
     steps.push_back(*by_steps);
     straight.push_back(*by_hand);
@@ -84,31 +90,62 @@ Result<Times> time_both(const GpuSetup& setup, Pair& pair, const CallShape& shap
   return Times{median(steps), median(straight), median(ratios)};
 }
 
+// The worst ratios so far, which are what the targets are about.
+struct Worst {
+  std::optional<Target> tile;
+  std::optional<Target> large;
+
+  void take(const std::string& what, bool is_large, double ratio) {
+    std::optional<Target>& target = is_large ? large : tile;
+    if (target && target->measured >= ratio) return;
+    target = Target{fmt::format("{}, the worst: {}", is_large ? "64 MiB and more" : "one tile", what),
+                    is_large ? kLargeTarget : kTileTarget, ratio, "of the time by hand"};
+  }
+};
+
+Status measure_schedule(const GpuSetup& setup, int n, const Schedule& schedule, Worst& worst, Results& results) {
+  std::optional<Pair> pair;
+  for (const std::size_t bytes : sizes_of(setup, n)) {
+    const std::string what =
+        fmt::format("{} {}, {} ranks, {}", name(schedule.collective), schedule.algorithm, n, format_bytes(bytes));
+    if (!results.time_for(what)) continue;
+    if (!pair) {
+      auto made = make_pair_of(setup, n, schedule.algorithm);
+      if (!made) return made.error();
+      pair = *std::move(made);
+    }
+    const auto times = time_both(setup, *pair, shape_of(schedule.collective, bytes, n));
+    if (!times) return times.error();
+    fmt::print("executors   {:>10}  {:>10.2f} us by steps  {:>10.2f} us by hand  {:>6.3f}  {} {}, {} ranks\n",
+               format_bytes(bytes), times->steps_ns / 1e3, times->straight_ns / 1e3, times->ratio,
+               name(schedule.collective), schedule.algorithm, n);
+    results.add({{"collective", name(schedule.collective)},
+                 {"algorithm", schedule.algorithm},
+                 {"ranks", n},
+                 {"bytes", bytes},
+                 {"steps_us", times->steps_ns / 1e3},
+                 {"straight_us", times->straight_ns / 1e3},
+                 {"steps_to_straight", times->ratio}});
+    worst.take(what, bytes >= kLargeBytes, times->ratio);
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<PartReport> measure_executors(const GpuSetup& setup) {
-  PartReport report;
-  for (const int n : setup.ranks) {
-    for (const Schedule& schedule : kSchedules) {
-      auto pair = make_pair_of(setup, n, schedule.algorithm);
-      if (!pair) return pair.error();
-      for (const std::size_t bytes : sizes_of(setup, n)) {
-        const auto times = time_both(setup, *pair, shape_of(schedule.collective, bytes, n));
-        if (!times) return times.error();
-        fmt::print("executors   {:>10}  {:>10.2f} us by steps  {:>10.2f} us by hand  {:>5.2f}  {} {}, {} ranks\n",
-                   format_bytes(bytes), times->steps_ns / 1e3, times->straight_ns / 1e3, times->ratio,
-                   name(schedule.collective), schedule.algorithm, n);
-        report.json.push_back({{"collective", name(schedule.collective)},
-                               {"algorithm", schedule.algorithm},
-                               {"ranks", n},
-                               {"bytes", bytes},
-                               {"steps_us", times->steps_ns / 1e3},
-                               {"straight_us", times->straight_ns / 1e3},
-                               {"steps_to_straight", times->ratio}});
-      }
+Status measure_executors(const GpuSetup& setup, Results& results) {
+  Worst worst;
+  for (const Schedule& schedule : kSchedules) {
+    for (const int n : setup.ranks) {
+      const Status measured = measure_schedule(setup, n, schedule, worst, results);
+      if (measured) continue;
+      results.note(fmt::format("{} {}, {} ranks", name(schedule.collective), schedule.algorithm, n), measured.error());
     }
   }
-  return report;
+  for (const auto& target : {worst.large, worst.tile}) {
+    if (target) results.judge(*target);
+  }
+  return {};
 }
 
 }  // namespace wreath::perf

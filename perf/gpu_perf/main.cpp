@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "perf/common/flags.hpp"
 #include "perf/common/sizes.hpp"
+#include "perf/common/streamed.hpp"
 #include "perf/gpu_perf/bench.hpp"
+#include "perf/gpu_perf/driver.hpp"
 #include "tools/command_line/numbers.hpp"
 #include "tools/command_line/program.hpp"
 
@@ -21,12 +22,13 @@ namespace {
 
 struct GpuPart {
   std::string_view name;
-  Result<PartReport> (*run)(const GpuSetup&);
+  Status (*run)(const GpuSetup&, Results&);
 };
 constexpr std::array kParts{GpuPart{"copy", measure_copies},
                             GpuPart{"all_reduce", measure_all_reduce},
                             GpuPart{"executors", measure_executors},
                             GpuPart{"graph", measure_graph},
+                            GpuPart{"nccl_beside", measure_nccl_beside},
                             GpuPart{"bits", prove_bits},
                             GpuPart{"mixed", prove_mixed}};
 
@@ -35,7 +37,8 @@ struct Options {
   std::string device = "cuda:0";
   std::string memory = "device";
   std::string json;
-  bool quick = false;
+  std::string low_latency = "both";
+  int budget_s = 0;
   GpuSetup setup;
 };
 
@@ -44,40 +47,42 @@ int fail(const Error& error) {
   return exit_code(error.code);
 }
 
-Result<Device*> find_device(const std::string& name) {
-  if (name == "host") return &host_device();
-  return cuda_device(name == "cuda:0" ? 0 : std::stoi(name.substr(name.find(':') + 1)));
+Result<Device*> find_device(const Options& options) {
+  return options.device == "host" ? Result<Device*>(&host_device()) : cuda_device(options.setup.number);
+}
+
+// What --quick and the words of the command line make of the setup.
+void choose(Options& options) {
+  GpuSetup& setup = options.setup;
+  if (options.device != "host") setup.number = std::stoi(options.device.substr(options.device.find(':') + 1));
+  setup.memory = options.memory == "pinned" ? MemoryUse::Pinned : MemoryUse::Plain;
+  if (options.low_latency != "both") setup.low_latency = {options.low_latency == "on"};
+  if (!setup.quick) return;
+  setup.most_bytes = std::min(setup.most_bytes, std::size_t{64} << 10);
+  setup.iterations = 2;
+  setup.calls = std::min(setup.calls, 100);
 }
 
 int run(Options& options) {
-  const auto device = find_device(options.device);
+  choose(options);
+  const GpuSetup& setup = options.setup;
+  const auto device = find_device(options);
   if (!device) return fail(device.error());
   options.setup.device = *device;
-  options.setup.memory = options.memory == "pinned" ? MemoryUse::Pinned : MemoryUse::Plain;
-  if (options.quick) {
-    options.setup.most_bytes = std::min(options.setup.most_bytes, std::size_t{64} << 10);
-    options.setup.iterations = 2;
-    options.setup.calls = 100;
-  }
-  fmt::print("device {}, {} memory{}\n", options.device, options.memory,
-             options.device == "host" ? ": the host's processor, no GPU" : "; one device: no link between devices");
-  nlohmann::ordered_json json{{"device", options.device}, {"memory", options.memory}};
-  bool wrong = false;
+  const bool gpu = options.device != "host";
+  const std::string card = gpu ? card_name(setup.number) : "the host's processor, no GPU";
+  Results results(
+      {options.device, card, options.memory, options.json, gpu && !setup.quick, static_cast<double>(options.budget_s)});
+  fmt::print("device {} ({}), {} memory; {}\n", options.device, card, options.memory, kOneGpu);
   for (const GpuPart& part : kParts) {
     const bool wanted = std::find(options.parts.begin(), options.parts.end(), part.name) != options.parts.end();
     if (!wanted && !options.parts.empty()) continue;
-    const auto report = part.run(options.setup);
-    if (!report) return fail(report.error());
-    json[std::string(part.name)] = report->json;
-    wrong = wrong || report->wrong;
+    results.begin(part.name);
+    const Status done = part.run(setup, results);
+    if (!done) results.note("all of it", done.error());
   }
-  if (!options.json.empty()) {
-    std::ofstream file(options.json);
-    file << json.dump(2) << "\n";
-    file.close();
-    if (!file) return fail({ErrorCode::System, "--json " + options.json + ": not written"});
-  }
-  return wrong ? 1 : 0;
+  if (const Status written = results.write(); !written) return fail(written.error());
+  return results.failed() ? 1 : results.empty() ? exit_code(ErrorCode::Unavailable) : 0;
 }
 
 std::string check_device(const std::string& name) {
@@ -107,16 +112,30 @@ int main_of(int argc, char** argv) {
       ->capture_default_str();
   command_line::add_number(app, "--calls", options.setup.calls, {1, 100'000'000}, "of the part mixed")
       ->capture_default_str();
-  app.add_flag("--quick", options.quick, "small sizes and few calls: that it works, not how fast");
-  app.add_option("--json", options.json, "the numbers, as JSON")->type_name("FILE")->check(check_output_file);
+  app.add_flag("--quick", options.setup.quick, "small sizes and few calls: that it works, not how fast");
+  command_line::one_of(app.add_option("--low-latency", options.low_latency,
+                                      "small all_reduces as kernels of their own, where both are measured or proved"),
+                       {"both", "on", "off"})
+      ->capture_default_str();
+  app.add_option("--nccl", options.setup.nccl, "NCCL's library, of the part nccl_beside; the first of the usual places")
+      ->type_name("FILE");
+  command_line::add_number(app, "--budget", options.budget_s, {0, 86'400},
+                           "seconds after which nothing more is begun, and what is left is listed; 0: any")
+      ->capture_default_str();
+  app.add_option("--json", options.json, "the numbers, as JSON, written after each")
+      ->type_name("FILE")
+      ->check(check_output_file);
   app.footer(
-      "Times are of events in the streams. One device: what links devices is not measured.\n"
-      "exit: 0 ok, 1 wrong results or an error, 2 usage, 77 there is no such device here");
+      "Times are of events in the streams. One device: what links devices is not measured. A target that is not\n"
+      "reached is shown and is no error.\n"
+      "exit: 0 ok, 1 wrong results or an error, 2 usage, 77 there is no such device here, or nothing of it could run");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Error& error) {
     return command_line::finish(app, error);
   }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what was done is seen where the run is ended
+  set_cuda_environment();
   return run(options);
 }
 

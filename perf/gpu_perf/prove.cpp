@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <random>
+#include <span>
 
 #include "perf/gpu_perf/bench.hpp"
 
@@ -14,6 +15,11 @@ namespace {
 constexpr std::size_t kStreams = 4;       // of a rank, in the mixed calls
 constexpr std::size_t kMostCount = 4096;  // elements of a mixed call
 constexpr int kCallsALook = 200;          // between looks at the results
+
+constexpr std::array kOps{ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max, ReduceOp::Avg};
+constexpr std::array<std::size_t, 4> kCounts{1, 4'099, 16'384, 100'003};  // three with tails
+constexpr std::size_t kMostCompared = 100'003;
+constexpr std::size_t kWidest = 8;  // bytes of an element
 
 // Finite values of all signs and sizes: of a floating type the exponent's highest bit is cleared.
 std::vector<std::byte> values_of(DataType dtype, std::size_t count, int seed) {
@@ -25,26 +31,97 @@ std::vector<std::byte> values_of(DataType dtype, std::size_t count, int seed) {
   return values;
 }
 
-// Sums `count` elements of each rank in a stream and on the CPU; how many bytes differ, of all ranks.
-Result<std::uint64_t> differing(const GpuSetup& setup, std::vector<Communicator>& ranks, DataType dtype,
-                                std::size_t count) {
+std::string_view way_text(bool low_latency) { return low_latency ? "low latency" : "by steps"; }
+
+// What is compared, of one dtype on one set of communicators.
+struct BitsCase {
+  int ranks;
+  bool low_latency;
+  DataType dtype;
+  std::string text() const { return fmt::format("{}, {} ranks, {}", name(dtype), ranks, way_text(low_latency)); }
+};
+
+// The ranks of a comparison: those with the device, and those that do the same on the CPU.
+struct Pair {
+  std::vector<Communicator> on_device;
+  std::vector<Communicator> on_host;
+  std::vector<OnStream> streams;
+};
+
+Result<Pair> make_pair_of(const GpuSetup& setup, int n, bool low_latency) {
+  Pair pair;
+  auto on_device = low_latency ? make_low_latency_ranks(setup, n) : make_ranks(setup, n);
+  if (!on_device) return on_device.error();
+  pair.on_device = *std::move(on_device);
+  CommunicatorOptions options;
+  options.device = "none";
+  auto on_host = make_ranks(setup, n, options);
+  if (!on_host) return on_host.error();
+  pair.on_host = *std::move(on_host);
+  auto streams = make_streams(setup, n, kMostCompared * kWidest, kMostCompared * kWidest);
+  if (!streams) return streams.error();
+  pair.streams = *std::move(streams);
+  return pair;
+}
+
+// Combines `count` elements of each rank in a stream and on the CPU; how many bytes differ, of all ranks.
+Result<std::uint64_t> differing(Pair& pair, DataType dtype, ReduceOp op, std::size_t count) {
   std::atomic<std::uint64_t> wrong = 0;
-  const Status done = on_ranks(ranks, [&](Communicator& communicator) -> Status {
+  const Status done = on_ranks(pair.on_device, [&](Communicator& communicator) -> Status {
+    const auto rank = static_cast<std::size_t>(communicator.rank());
+    const OnStream& own = pair.streams[rank];
     const std::vector<std::byte> input = values_of(dtype, count, communicator.rank());
     std::vector<std::byte> expected(input.size());
     std::vector<std::byte> found(input.size());
-    WREATH_TRY(communicator.all_reduce(input.data(), expected.data(), count, dtype));
-    const auto own = OnStream::make(setup, input.size(), input.size());
-    if (!own) return own.error();
-    WREATH_TRY(own->stream->copy(own->input.data(), input.data(), input.size()));
-    WREATH_TRY(communicator.start(own->call(Collective::AllReduce, dtype, count)));
-    WREATH_TRY(own->stream->copy(found.data(), own->output.data(), found.size()));
-    WREATH_TRY(own->stream->synchronize());
+    const Status on_host = pair.on_host[rank].all_reduce(input.data(), expected.data(), count, dtype, op);
+    if (!on_host) return on_host;
+    WREATH_TRY(own.stream->copy(own.input.data(), input.data(), input.size()));
+    Call call = own.call(Collective::AllReduce, dtype, count);
+    call.reduction.op = op;
+    WREATH_TRY(communicator.start(call));
+    WREATH_TRY(own.stream->copy(found.data(), own.output.data(), found.size()));
+    WREATH_TRY(own.stream->synchronize());
     for (std::size_t i = 0; i < found.size(); ++i) wrong += found[i] != expected[i] ? 1 : 0;
     return {};
   });
   if (!done) return done.error();
   return wrong.load();
+}
+
+// All operators and sizes of one dtype; adds to `total`.
+Status compare_bits(const GpuSetup& setup, Pair& pair, const BitsCase& work, std::uint64_t& total, Results& results) {
+  std::uint64_t all = 0;
+  for (const ReduceOp op : kOps) {
+    for (const std::size_t count : setup.quick ? std::span(kCounts).first(2) : std::span(kCounts)) {
+      if (setup.quick && op != ReduceOp::Sum) continue;
+      const auto wrong = differing(pair, work.dtype, op, count);
+      if (!wrong) return wrong.error();
+      if (*wrong > 0) {
+        results.fail(work.text(),
+                     fmt::format("{} of {} elements: {} bytes differ from the CPU's", name(op), count, *wrong));
+      }
+      all += *wrong;
+    }
+  }
+  fmt::print("bits        {}: {} bytes differ from the CPU's\n", work.text(), all);
+  results.add({{"ranks", work.ranks},
+               {"dtype", name(work.dtype)},
+               {"low_latency", work.low_latency},
+               {"operators", setup.quick ? 1 : kOps.size()},
+               {"sizes", setup.quick ? 2 : kCounts.size()},
+               {"differing_bytes", all}});
+  total += all;
+  return {};
+}
+
+Status prove_bits_of(const GpuSetup& setup, int n, bool low_latency, std::uint64_t& total, Results& results) {
+  auto pair = make_pair_of(setup, n, low_latency);
+  if (!pair) return pair.error();
+  for (const DataType dtype : all_dtypes()) {
+    const BitsCase work{n, low_latency, dtype};
+    if (results.time_for(work.text())) WREATH_TRY(compare_bits(setup, *pair, work, total, results));
+  }
+  return {};
 }
 
 // One of the mixed calls, the same on all ranks. Input: rank + 1 everywhere.
@@ -125,7 +202,8 @@ class MixedRank {
 Status run_mixed(const GpuSetup& setup, Communicator& communicator, std::atomic<std::uint64_t>& wrong) {
   MixedRank own(setup, communicator);
   WREATH_TRY(own.prepare());
-  std::mt19937 random(1);  // alike on all ranks
+  WREATH_TRY(communicator.barrier());  // a device may make who allocates wait for kernels, and those wait for peers
+  std::mt19937 random(1);              // alike on all ranks
   for (int i = 0; i < setup.calls; ++i) {
     const std::size_t stream = random() % kStreams;
     WREATH_TRY(own.start(stream, draw(random, communicator.ranks())));
@@ -137,36 +215,51 @@ Status run_mixed(const GpuSetup& setup, Communicator& communicator, std::atomic<
   return {};
 }
 
-}  // namespace
-
-Result<PartReport> prove_bits(const GpuSetup& setup) {
-  PartReport report;
-  for (const int n : setup.ranks) {
-    auto ranks = make_ranks(setup, n);
-    if (!ranks) return ranks.error();
-    for (const DataType dtype :
-         {DataType::Float32, DataType::Float64, DataType::BFloat16, DataType::Float16, DataType::Int32}) {
-      for (const std::size_t count : {std::size_t{7}, std::size_t{100'003}}) {
-        const auto wrong = differing(setup, *ranks, dtype, count);
-        if (!wrong) return wrong.error();
-        fmt::print("bits        {} x {}, {} ranks: {} bytes differ from the CPU's\n", name(dtype), count, n, *wrong);
-        report.wrong = report.wrong || *wrong > 0;
-        report.json.push_back({{"ranks", n}, {"dtype", name(dtype)}, {"count", count}, {"differing_bytes", *wrong}});
-      }
-    }
-  }
-  return report;
-}
-
-Result<PartReport> prove_mixed(const GpuSetup& setup) {
-  const int n = setup.ranks.back();
-  auto ranks = make_ranks(setup, n);
+// Of communicators with or without small all_reduces as kernels of their own.
+Status prove_mixed_of(const GpuSetup& setup, int n, bool low_latency, Results& results) {
+  auto ranks = low_latency ? make_low_latency_ranks(setup, n) : make_ranks(setup, n);
   if (!ranks) return ranks.error();
   std::atomic<std::uint64_t> wrong = 0;
   WREATH_TRY(on_ranks(*ranks, [&](Communicator& communicator) { return run_mixed(setup, communicator, wrong); }));
-  fmt::print("mixed       {} calls on {} ranks in {} streams each: {} elements wrong\n", setup.calls, n, kStreams,
-             wrong.load());
-  return PartReport{{{"ranks", n}, {"calls", setup.calls}, {"streams", kStreams}, {"wrong", wrong.load()}}, wrong > 0};
+  const std::string what =
+      fmt::format("{} calls on {} ranks in {} streams each, {}", setup.calls, n, kStreams, way_text(low_latency));
+  fmt::print("mixed       {}: {} elements wrong\n", what, wrong.load());
+  if (wrong > 0) results.fail(what, fmt::format("{} elements are wrong", wrong.load()));
+  results.add({{"ranks", n},
+               {"calls", setup.calls},
+               {"streams", kStreams},
+               {"low_latency", low_latency},
+               {"wrong", wrong.load()}});
+  results.judge({what, 0, static_cast<double>(wrong), "elements wrong"});
+  return {};
+}
+
+}  // namespace
+
+Status prove_bits(const GpuSetup& setup, Results& results) {
+  std::uint64_t total = 0;
+  bool all = true;
+  for (const int n : setup.ranks) {
+    for (const bool low_latency : setup.low_latency) {
+      const Status proved = prove_bits_of(setup, n, low_latency, total, results);
+      all = all && proved;
+      if (!proved) results.note(fmt::format("{} ranks, {}", n, way_text(low_latency)), proved.error());
+    }
+  }
+  results.judge(
+      {fmt::format("the CPU's bits{}", all ? "" : ", of what ran"), 0, static_cast<double>(total), "bytes differ"});
+  return {};
+}
+
+Status prove_mixed(const GpuSetup& setup, Results& results) {
+  const int n = setup.ranks.back();
+  for (const bool low_latency : setup.low_latency) {
+    const std::string what = fmt::format("{} ranks, {}", n, way_text(low_latency));
+    if (!results.time_for(what)) continue;
+    const Status proved = prove_mixed_of(setup, n, low_latency, results);
+    if (!proved) results.note(what, proved.error());
+  }
+  return {};
 }
 
 }  // namespace wreath::perf

@@ -49,9 +49,9 @@ const std::vector<Layer>& layers() {
       {"bindings/nccl/", {"wreath/", "bindings/nccl/", "src/base/config.hpp", "src/base/log.hpp"}},
       {"bindings/torch/", {"wreath/", "bindings/torch/"}},
       {"perf/", {"wreath/", "perf/", "tools/command_line/"}},
-      {"perf/common/",
-       {"wreath/", "perf/", "tools/command_line/", "src/base/markup.hpp",
-        "kernels/kernels.hpp"}},  // results are held to the scalar reference
+      // Results are held to the scalar reference.
+      {"perf/common/", {"wreath/", "perf/", "tools/command_line/", "src/base/markup.hpp", "kernels/kernels.hpp"}},
+      {"perf/kernels/", {"wreath/", "perf/", "kernels/block/flagged_word.hpp", "src/base/memory_order.hpp"}},
       {"perf/compare/", {"wreath/", "perf/", "tools/command_line/", "src/base/markup.hpp"}},
       {"perf/check/", {"wreath/", "perf/", "tools/command_line/", "src/base/available_memory.hpp"}},
       // They measure what the machine allows, with the clocks and kernels that the engine itself uses.
@@ -154,9 +154,11 @@ TEST(Style, EveryFileStartsBySayingWhatItIs) {
   }
 }
 
-// Beside the table of settings: programs that ask who started them, and what runs inside the system's loader.
-constexpr std::string_view kReadsEnvironment[] = {"src/base/config.cpp", "perf/common/run.cpp",
-                                                  "bindings/nccl/audit/audit.c", "examples/", "tests/"};
+// Beside the table of settings: programs that ask who started them or look for tools in PATH, and what runs inside the
+// system's loader.
+constexpr std::string_view kReadsEnvironment[] = {
+    "src/base/config.cpp",         "perf/common/run.cpp", "perf/gpu_check/find.cpp",
+    "bindings/nccl/audit/audit.c", "examples/",           "tests/"};
 
 TEST(Style, OnlyTheTableOfSettingsReadsTheEnvironment) {
   for (const SourceFile& file : source_files(kSources)) {

@@ -45,6 +45,9 @@ struct FakeFunction {
   std::size_t bytes;
 };
 
+// By name, what modules have from the start.
+std::map<std::string, FakeFunction> perf_kernels();
+
 // Everything that is alive, behind one lock.
 struct Machine {
   std::recursive_mutex mutex;
@@ -53,7 +56,7 @@ struct Machine {
   std::map<std::uintptr_t, CudaAllocation> mapped;   // by address
   CudaAllocation next_allocation = 1;
   std::uint64_t next_range = 0;
-  std::map<std::string, FakeFunction> kernels;
+  std::map<std::string, FakeFunction> kernels = perf_kernels();
   std::map<std::string, std::pair<int, int>> failures;  // by function: result, times
   std::map<int, int> attributes = {
       {91, 1}, {113, 1}, {117, 1}, {124, 1}};  // of devices, beside what cuDeviceGetAttribute says itself

@@ -61,22 +61,87 @@ TEST(GpuCheck, RunsItsPartsAndLeavesOneReport) {
   EXPECT_EQ(checked.outcome.exit_code, 0) << checked.outcome.text;
   EXPECT_THAT(checked.outcome.text, HasSubstr("2 passed, 0 failed, 0 skipped, 0 not run"));
   ASSERT_FALSE(checked.json.is_discarded());
-  EXPECT_EQ(checked.json["format"], "wreath gpu-check 1");
+  EXPECT_EQ(checked.json["format"], "wreath gpu-check 2");
+  EXPECT_EQ(checked.json["counts"]["passed"], 2);
+  EXPECT_EQ(checked.json["note"], "one GPU: the peer path is exercised, NVLink bandwidth is not");
   EXPECT_EQ(checked.json["parts"][0]["name"], "device");
   EXPECT_GT(checked.json["parts"][1]["measured"]["copy"][0]["gb_per_s"], 0) << checked.json;
+  EXPECT_EQ(checked.json["parts"][1]["measured"]["card"], "fake");
+}
+
+// What programs leave of targets, and of what they could not run, is in one table of each.
+TEST(GpuCheck, ShowsTargetsAndWhatCouldNotBeRun) {
+  const test::Folder folder;
+  put_program(folder, "sanitizer", "exit 0");
+  put_program(folder, "gpu_perf", R"(
+while [ "$1" != --json ]; do [ "$2" = graph ] && code=77; shift; done
+cat > "$2" <<TEXT
+{"card": "a card", "targets": [
+  {"what": "fast enough", "target": 0.85, "measured": 0.9, "unit": "of copies", "at_most": false, "reached": true},
+  {"what": "soon enough", "target": 6, "measured": 7.5, "unit": "us", "at_most": true, "reached": false}],
+ "skipped": [{"part": "x", "what": "the largest", "why": "no memory"}]}
+TEXT
+exit $code)");
+  const Checked checked = check(folder, "--parts all_reduce,graph,memcheck --sanitizer " + folder.path() +
+                                            "/sanitizer --programs " + folder.path());
+  EXPECT_EQ(checked.outcome.exit_code, 0) << checked.outcome.text;
+  for (const char* line :
+       {"fast enough +>= 0.85 +0.9 +yes +of copies", "soon enough +<= 6 +7.5 +NO +us",
+        "memcheck +compute-sanitizer memcheck +clean +passed +yes", "all_reduce +the largest: no memory",
+        "graph +all of it: no memory", "bandwidth between GPUs: all parts use one GPU"}) {
+    EXPECT_THAT(checked.outcome.text, testing::ContainsRegex(line));
+  }
+  const auto& targets = checked.json["targets"];
+  EXPECT_EQ(targets[0]["part"], "all_reduce");
+  EXPECT_EQ(targets[0]["card"], "a card");
+  EXPECT_EQ(targets[1]["reached"], false);
+  EXPECT_EQ(checked.json["skipped"][0]["what"], "the largest");
+  EXPECT_EQ(checked.json["parts"][1]["remark"], "no memory");
+}
+
+// A part that is ended leaves what it had measured.
+TEST(GpuCheck, KeepsWhatAPartMeasuredBeforeItsTimeWasOver) {
+  const test::Folder folder;
+  put_program(folder, "gpu_perf",
+              R"(while [ "$1" != --json ]; do shift; done; echo '{"copy": [{"bytes": 8}]}' > "$2"; sleep 600)");
+  const Checked checked = check(folder, "--limit 1 --programs " + folder.path() + " --parts copy");
+  EXPECT_EQ(checked.json["parts"][0]["remark"], "not done within 1 s");
+  EXPECT_EQ(checked.json["parts"][0]["measured"]["copy"][0]["bytes"], 8);
+}
+
+TEST(GpuCheck, FindsTheSanitizerInPath) {
+  const test::Folder folder;
+  put_program(folder, "gpu_perf", "exit 0");
+  put_program(folder, "compute-sanitizer", "echo \"$@\" > " + folder.path() + "/seen");
+  const Checked checked =
+      check(folder, "--parts racecheck --programs " + folder.path(), "PATH=" + folder.path() + ":$PATH ");
+  EXPECT_EQ(checked.outcome.exit_code, 0) << checked.outcome.text;
+  EXPECT_EQ(checked.json["compute_sanitizer"], folder.path() + "/compute-sanitizer");
+  EXPECT_THAT(run_line("cat " + folder.path() + "/seen").text, HasSubstr("--tool racecheck"));
+}
+
+// Kernels that wait for each other need a queue each, and must be loaded before any waits.
+TEST(GpuCheck, GivesWhatItRunsCudasVariables) {
+  const test::Folder folder;
+  put_program(folder, "unit_device_test", "[ \"$CUDA_DEVICE_MAX_CONNECTIONS $CUDA_MODULE_LOADING\" = '32 EAGER' ]");
+  const Checked checked = check(folder, "--parts device --programs " + folder.path());
+  EXPECT_EQ(checked.outcome.exit_code, 0) << checked.outcome.text;
 }
 
 TEST(GpuCheck, NamesWhatFailedAndExits1) {
   const test::Folder folder;
-  put_program(folder, "unit_device_test", "echo the last words; exit 3");
+  put_program(
+      folder, "unit_device_test",
+      "for i in 0 1; do echo \"wreath: warning: rank $i (host h, pid 7): slow\"; done; echo the last words; exit 3");
   put_program(folder, "conformance_device_test", "exit 0");
-  put_program(folder, "conformance_block_executor_test", "kill -SEGV $$");
-  const Checked checked = check(folder, "--programs " + folder.path() + " --parts device,streams,executor,copy");
+  put_program(folder, "nccl_device_test", "kill -SEGV $$");
+  const Checked checked = check(folder, "--programs " + folder.path() + " --parts device,streams,nccl,copy");
   EXPECT_EQ(checked.outcome.exit_code, 1);
-  EXPECT_THAT(checked.outcome.text, HasSubstr("failed: device, executor, copy"));
+  EXPECT_THAT(checked.outcome.text, HasSubstr("failed: device, nccl, copy"));
   EXPECT_THAT(checked.outcome.text, HasSubstr("the last words"));
   const auto& parts = checked.json["parts"];
   EXPECT_EQ(parts[0]["remark"], "exit code 3");
+  EXPECT_EQ(parts[0]["warnings"], nlohmann::json({"warning: slow"}));
   EXPECT_EQ(parts[1]["result"], "passed");
   EXPECT_EQ(parts[2]["remark"], "ended by signal 11");
   EXPECT_EQ(parts[3]["remark"], "there is no program " + folder.path() + "/gpu_perf");
@@ -100,8 +165,8 @@ TEST(GpuCheck, StopsCleanlyWhenInterrupted) {
   put_program(folder, "unit_device_test", "echo $$ > " + pid + "; exec sleep 600");
   const std::string line = std::string(kFakeCuda) + WREATH_BINARY_DIR "/gpu_check --json " + folder.path() +
                            "/report.json --programs " + folder.path() +
-                           " --parts streams,device,executor & own=$!; while [ ! -s " + pid +
-                           " ]; do sleep 0.05; done; kill -INT $own; wait $own";
+                           " --parts streams,device,nccl & own=$!; while [ ! -s " + pid +
+                           " ] && kill -0 $own; do sleep 0.05; done; kill -INT $own; wait $own";
   const Outcome outcome = run_line(line);
   EXPECT_EQ(outcome.exit_code, 130) << outcome.text;
   const nlohmann::json json = json_in(folder.path() + "/report.json");
@@ -133,8 +198,12 @@ TEST(GpuCheck, RunsOutOfABundle) {
   const Outcome outcome = run_line("cd / && env -i LD_LIBRARY_PATH=" WREATH_FAKE_CUDA " " + bundle +
                                    "/gpu-check --parts device --json " + bundle + "/report.json");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
-  EXPECT_THAT(run_line("LD_LIBRARY_PATH=" + bundle + "/lib ldd " + bundle + "/bin/gpu_perf").text,
-              HasSubstr("libstdc++.so.6 => " + bundle + "/lib/libstdc++.so.6"));
+  for (const std::string program : {"gpu_perf", "nccl_device_test"}) {  // by themselves, whatever variables say
+    const std::string text = run_line("ldd " + bundle + "/bin/" + program).text;
+    EXPECT_THAT(text, HasSubstr("libstdc++.so.6 => " + bundle + "/bin/../lib/libstdc++.so.6"));
+    EXPECT_THAT(text, testing::Not(testing::ContainsRegex("lib(fmt|sodium|hwloc|nccl)[^=]*=> /(usr|lib)")));
+  }
+  EXPECT_THAT(made.text, testing::ContainsRegex("bytes \\([0-9]+ MiB of 60\\), for C libraries from GLIBC_2"));
   EXPECT_EQ(run_line(WREATH_SOURCE_DIR "/perf/gpu_check/bundle " WREATH_BINARY_DIR " " + folder.path()).exit_code, 2);
 }
 
@@ -147,8 +216,77 @@ TEST(GpuPerf, RunsAllItsPartsOnTheHostDevice) {
   ASSERT_FALSE(json.is_discarded());
   for (const char* part : {"copy", "all_reduce", "executors", "graph", "bits"})
     EXPECT_FALSE(json[part].empty()) << part;
-  EXPECT_EQ(json["mixed"]["wrong"], 0);
-  EXPECT_EQ(json["mixed"]["calls"], 100);
+  EXPECT_EQ(json["mixed"].size(), 2U);
+  for (const auto& row : json["mixed"]) {
+    EXPECT_EQ(row["wrong"], 0) << row;
+    EXPECT_EQ(row["calls"], 100) << row;
+  }
+  EXPECT_EQ(json["failed"].size(), 0U);
+  EXPECT_EQ(json["skipped"][0]["why"], "NCCL needs a GPU");
+}
+
+// Both ways of making small calls are there, with what a call's time is made of, and sums are checked.
+TEST(GpuPerf, PricesSmallCalls) {
+  const test::Folder folder;
+  const std::string file = folder.path() + "/graph.json";
+  const Outcome outcome =
+      run_program("gpu_perf --device host --quick --ranks 2 --parts graph,all_reduce --json " + file);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  const nlohmann::json json = json_in(file);
+  ASSERT_FALSE(json.is_discarded());
+  ASSERT_EQ(json["graph"].size(), 14U);
+  const auto& first = json["graph"][0];
+  EXPECT_EQ(first["low_latency"], true);
+  EXPECT_EQ(first["plan"], "one_shot protocol=LL");
+  EXPECT_GT(first["empty_launch_us"], 0);
+  EXPECT_GT(first["parts"]["flag_flight_us"], 0);
+  EXPECT_EQ(json["graph"][13]["low_latency"], false);
+  for (const auto& row : json["all_reduce"]) EXPECT_EQ(row["wrong"], 0) << row;
+  ASSERT_FALSE(json["targets"].empty());
+  EXPECT_TRUE(json["targets"][0]["reached"].is_null()) << "without a GPU nothing is judged";
+}
+
+TEST(GpuPerf, ListsWhatItHadNoTimeFor) {
+  const test::Folder folder;
+  const std::string file = folder.path() + "/late.json";
+  const Outcome outcome = run_program(
+      "gpu_perf --device host --ranks 2 --parts mixed,bits --calls 3000 --low-latency off --budget 1 --json " + file);
+  const nlohmann::json json = json_in(file);
+  ASSERT_FALSE(json.is_discarded()) << outcome.text;
+  ASSERT_FALSE(json["skipped"].empty()) << outcome.text;
+  EXPECT_THAT(json["skipped"].back()["why"].get<std::string>(), HasSubstr("the 1 s that it may take are over"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+}
+
+nlohmann::json beside_nccl(const test::Folder& folder, const std::string& library, const std::string& before,
+                           int exit_code) {
+  const std::string file = folder.path() + "/nccl.json";
+  const Outcome outcome = run_program(
+      "gpu_perf --quick --ranks 2 --parts nccl_beside --nccl " + library + " --json " + file, kFakeCuda + before);
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.text;
+  return json_in(file);
+}
+
+TEST(GpuPerf, StandsBesideNcclInTurns) {
+  const test::Folder folder;
+  const nlohmann::json json = beside_nccl(folder, WREATH_FAKE_NCCL, "", 0);
+  ASSERT_EQ(json["nccl_beside"].size(), 8U) << json;
+  EXPECT_EQ(json["nccl_beside"][0]["nccl"], "2.30.7");
+  EXPECT_GT(json["nccl_beside"][0]["nccl_to_ours"], 0);
+}
+
+TEST(GpuPerf, SaysWhyItDoesNotStandBesideNccl) {
+  const test::Folder folder;
+  const auto why = [&](const std::string& library, const std::string& before) {
+    const nlohmann::json json = beside_nccl(folder, library, before, 77);
+    return json["skipped"][0]["why"].get<std::string>();
+  };
+  EXPECT_THAT(why("/nonexistent/libnccl.so.2", ""), HasSubstr("cannot open shared object file"));
+  EXPECT_THAT(why(WREATH_FAKE_NCCL, "FAKE_NCCL_VERSION=22809 "),
+              HasSubstr("it is NCCL 2.28.9, which has one rank a GPU; from 2.30.0 on several"));
+  EXPECT_THAT(why(WREATH_FAKE_NCCL, "FAKE_NCCL_REFUSES=1 "),
+              HasSubstr("ncclCommInitRank of NCCL 2.30.7: invalid usage"));
+  EXPECT_THAT(why(WREATH_OWN_NCCL, ""), HasSubstr("it is Wreath's own"));
 }
 
 TEST(GpuPerf, RefusesADeviceThatIsNone) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "perf/kernels/kernels.hpp"
 #include "tests/support/surroundings.hpp"
 #include "tests/unit/commands/command.hpp"
 
@@ -45,7 +46,23 @@ TEST(PerfInStreams, MeasuresAndChecksOnTheHostDevice) {
 }
 
 TEST(PerfInStreams, MeasuresAndChecksPinnedMemory) {
+  if (!perf::has_gpu_kernels()) GTEST_SKIP() << "this build has no kernels: run it in the preset dev, with nvcc";
   expect_right(measure("--memory pinned", kFakeCuda), "pinned", true);
+}
+
+TEST(PerfInStreams, MeasuresAndChecksMisalignedMemory) {
+  expect_right(measure("--memory host-device --offset 3"), "host-device", true);
+  expect_right(measure("--memory host-device -u 1 -d half"), "host-device", true);
+}
+
+TEST(PerfInStreams, NeedsKernelsForAGpu) {
+  const Outcome outcome = run_program("all_reduce_perf -t 2 -n 1 -b 1K -e 1K --memory device", kFakeCuda);
+  if (perf::has_gpu_kernels()) {
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  } else {
+    EXPECT_EQ(outcome.exit_code, 77) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("this build has no CUDA kernels"));
+  }
 }
 
 TEST(PerfInStreams, LaunchesGraphsAndMeasuresOutOfPlace) {
@@ -76,7 +93,7 @@ TEST(PerfInStreams, NeedsADeviceAndSaysWhatDoesWithout) {
 }
 
 TEST(PerfInStreams, MeasuresAGpuWhereThereIsOneAndNothingElseWasAskedFor) {
-  expect_right(measure("", kFakeCuda), "device", true);
+  expect_right(measure("", kFakeCuda), perf::has_gpu_kernels() ? "device" : "host", true);
   expect_right(measure("", kFakeCuda + std::string("FAKE_CUDA_NO_DEVICE=1 ")), "host", true);
   expect_right(measure("--memory host", kFakeCuda), "host", true);
   expect_right(measure("--rewrite", kFakeCuda), "host", true);
@@ -90,7 +107,7 @@ TEST(PerfInStreams, RefusesWhatDoesNotGoTogether) {
   };
   refused("--memory gpu", "--memory gpu: give host, shared, device, pinned or host-device");
   refused("-G 2", "-G 2: needs --memory device, pinned or host-device");
-  refused("-g 2", "-g 2: needs --memory device or pinned");
+  refused("-g 2", "-g 2: needs --memory device, pinned or host-device");
   refused("--memory host-device -I 1", "--memory host-device: not together with -I");
   refused("--memory host-device -G 2 --rewrite", "-G 2: not together with --rewrite");
 }

@@ -1,0 +1,86 @@
+// Collecting, printing and writing what gpu_perf found.
+#include "perf/gpu_perf/results.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+namespace wreath::perf {
+
+Results::Results(Setup setup) : setup_(std::move(setup)) {
+  json_["device"] = setup_.device;
+  json_["card"] = setup_.card;
+  json_["memory"] = setup_.memory;
+  json_["note"] = kOneGpu;
+  for (const char* const list : {"targets", "skipped", "failed"}) json_[list] = nlohmann::ordered_json::array();
+}
+
+void Results::begin(std::string_view part) { part_ = part; }
+
+void Results::add(nlohmann::ordered_json row) {
+  empty_ = false;
+  json_[part_].push_back(std::move(row));
+  static_cast<void>(write());
+  std::fflush(stdout);
+}
+
+void Results::judge(const Target& target) {
+  empty_ = false;
+  const bool reached = target.reached();
+  nlohmann::ordered_json each{{"part", part_},           {"what", target.what},
+                              {"target", target.target}, {"measured", target.measured},
+                              {"unit", target.unit},     {"at_most", target.at_most}};
+  setup_.judges ? each["reached"] = reached : each["reached"] = nullptr;
+  json_["targets"].push_back(std::move(each));
+  static_cast<void>(write());
+  fmt::print("target      {}: {} {:.4g} {}, measured {:.4g}: {} ({})\n", target.what,
+             target.at_most ? "at most" : "at least", target.target, target.unit, target.measured,
+             !setup_.judges ? "not judged"
+             : reached      ? "reached"
+                            : "NOT reached",
+             setup_.card);
+  std::fflush(stdout);
+}
+
+void Results::list(const char* key, const std::string& what, const std::string& why) {
+  json_[key].push_back({{"part", part_}, {"what", what}, {"why", why}});
+  static_cast<void>(write());
+  fmt::print("{:<11} {} {}: {}\n", key, part_, what, why);
+  std::fflush(stdout);
+}
+
+void Results::skip(const std::string& what, const std::string& why) { list("skipped", what, why); }
+
+void Results::fail(const std::string& what, const std::string& why) {
+  failed_ = true;
+  empty_ = false;
+  list("failed", what, why);
+}
+
+void Results::note(const std::string& what, const Error& error) {
+  const bool memory = error.message.find("OUT_OF_MEMORY") != std::string::npos;
+  error.code == ErrorCode::Unavailable || memory ? skip(what, error.message) : fail(what, error.message);
+}
+
+bool Results::time_for(const std::string& what) {
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin_;
+  if (setup_.budget_s == 0 || taken.count() < setup_.budget_s) return true;
+  skip(what, fmt::format("the {:.0f} s that it may take are over", setup_.budget_s));
+  return false;
+}
+
+Status Results::write() const {
+  if (setup_.file.empty()) return {};
+  const std::string whole = setup_.file + ".part";
+  std::ofstream file(whole);
+  file << json_.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+  file.close();
+  std::error_code moved;
+  if (file) std::filesystem::rename(whole, setup_.file, moved);
+  if (file && !moved) return {};
+  return Error{ErrorCode::System, "--json " + setup_.file + ": not written"};
+}
+
+}  // namespace wreath::perf

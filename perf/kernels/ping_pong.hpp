@@ -1,0 +1,54 @@
+// Kernels that price the parts of a small call: one that does nothing, and two blocks that answer each other, in the
+// words that small all_reduces send (kernels/block/flagged_word.hpp).
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/block/flagged_word.hpp"
+#include "wreath/host_device.hpp"
+
+namespace wreath::perf {
+
+struct NothingRun {
+  std::uint32_t unused;
+};
+
+template <typename Block>
+WREATH_HOST_DEVICE inline void run_nothing(Block&, const NothingRun&) {}
+
+// Two blocks of one thread, which run at once. `words`: of both blocks, zeroed, in different lines.
+struct PingPongRun {
+  FlaggedWord* words[2];
+  std::uint32_t rounds;     // from 1
+  std::uint64_t stall_ns;   // a block that waits so long for the other one ends
+  std::uint32_t* answered;  // rounds that block 0 saw answered
+};
+
+// Whether `word` came to hold `flag` in time.
+template <typename Block>
+WREATH_HOST_DEVICE inline bool await_flag(Block& block, const FlaggedWord& word, std::uint32_t flag,
+                                          std::uint64_t stall_ns) {
+  constexpr unsigned kLooks = 4096;  // between looks at the clock
+  const std::uint64_t begin = block.clock_ns();
+  for (unsigned looks = 1; flag_of(load_relaxed(word)) != flag; ++looks) {
+    if (looks % kLooks != 0) continue;
+    if (block.clock_ns() - begin > stall_ns) return false;
+    block.pause();
+  }
+  return true;
+}
+
+template <typename Block>
+WREATH_HOST_DEVICE inline void run_ping_pong(Block& block, const PingPongRun& run) {
+  const unsigned own = block.block();
+  if (block.thread() != 0) return;
+  std::uint32_t round = 1;
+  for (; round <= run.rounds; ++round) {
+    if (own == 0) store_word(*run.words[0], flagged(round, round));
+    if (!await_flag(block, *run.words[1 - own], round, run.stall_ns)) break;
+    if (own == 1) store_word(*run.words[1], flagged(round, round));
+  }
+  if (own == 0) *run.answered = round - 1;
+}
+
+}  // namespace wreath::perf
