@@ -28,6 +28,7 @@ class Hop {
         pending_.push_back(ring.start_recv(message, (ring.rank() + ring.ranks() - 1) % ring.ranks()));
     }
     if (!pending_.empty()) calls.launch().value();
+    for (Pending& call : pending_) call.launched();
   }
   Hop(const Hop&) = delete;
   Hop& operator=(const Hop&) = delete;

@@ -35,6 +35,15 @@ Compute* compute_of_call(const Call& call) {
 
 }  // namespace
 
+Pending::Pending(Compute& compute, Stream& stream, std::unique_ptr<Event> over)
+    : compute_(&compute), stream_(&stream), over_(std::move(over)) {
+  launched();
+}
+
+void Pending::launched() {
+  if (over_) stream_->record(*over_).value();
+}
+
 void Pending::wait() {
   if (over_) {
     compute_->stream().wait(*over_).value();
@@ -98,8 +107,7 @@ Pending Group::start_beside(Compute& compute, Pending::Origin origin, const Make
   std::unique_ptr<Event> ready = compute.record();
   stream.wait(*ready).value();
   keep(make(stream), std::move(origin));
-  stream.record(*ready).value();
-  return {compute, std::move(ready)};
+  return {compute, stream, std::move(ready)};
 }
 
 void Group::run(const Call& call) {

@@ -30,8 +30,10 @@ class Pending {
   };
   Pending() = default;  // done
   Pending(Work work, Origin origin) : work_(std::move(work)), origin_(std::move(origin)) {}
-  // In a side stream of `compute`, over when `over` is.
-  Pending(Compute& compute, std::unique_ptr<Event> over) : compute_(&compute), over_(std::move(over)) {}
+  // In `stream` beside that of `compute`; `over` is used for the point behind it.
+  Pending(Compute& compute, Stream& stream, std::unique_ptr<Event> over);
+  // Of a call made within a wreath::Group, after its launch().
+  void launched();
   // Throws Exception where the call failed.
   void wait();
   // Whether wait() would return at once.
@@ -44,6 +46,7 @@ class Pending {
   Work work_;
   Origin origin_;
   Compute* compute_ = nullptr;
+  Stream* stream_ = nullptr;
   std::unique_ptr<Event> over_;
 };
 
