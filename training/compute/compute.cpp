@@ -82,6 +82,8 @@ Compute::~Compute() {
   --computes;
 }
 
+std::string Compute::description() const { return std::string(device_.name()) + ", products by the own kernel"; }
+
 // ---- memory ----
 
 std::ptrdiff_t Compute::shift(const void* data) const noexcept {

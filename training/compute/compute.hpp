@@ -9,7 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string_view>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -49,7 +49,8 @@ class Compute {
   Compute& operator=(const Compute&) = delete;
 
   Device& device() const noexcept { return device_; }
-  std::string_view name() const { return device_.name(); }
+  // "cuda:0, products by cuBLASLt 13.0".
+  std::string description() const;
   Stream& stream() const noexcept { return *stream_; }
 
   // `bytes` of the device, aligned to 512, of any content; null where the device has no more. What was freed is given
