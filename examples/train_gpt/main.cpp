@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "examples/train_gpt/run/command_line.hpp"
+#include "examples/train_gpt/run/device.hpp"
 #include "examples/train_gpt/run/elastic.hpp"
 #include "examples/train_gpt/run/ranks.hpp"
 #include "examples/train_gpt/run/session.hpp"
@@ -30,16 +31,33 @@ void keep_freed_memory() {
 void keep_freed_memory() {}
 #endif
 
-int run(const CommandLine& line, char** argv) {
+constexpr int kNoDevice = 77;
+
+// What --device names, into the options. The exit code where there is none.
+std::optional<int> take_device(CommandLine& line) {
+  const Result<EnvironmentJob> job = environment_job();
+  if (!job) return fail(job.error());
+  const Result<Device*> device = find_device(line.device, *job);
+  if (!device) return fail(device.error()), device.error().code == ErrorCode::Unavailable ? kNoDevice : 2;
+  line.train.device = *device;
+  if (const Status fits = check(line.train); !fits) return fail(fits.error()), 2;
+  return std::nullopt;
+}
+
+int run(CommandLine line, char** argv) {
+  if (const std::optional<int> code = take_device(line)) return *code;
   const Result<std::optional<ElasticJob>> elastic = elastic_job();
   if (!elastic) return fail(elastic.error());
+  if (*elastic && line.train.device != nullptr) {
+    return fail({ErrorCode::InvalidArgument, "--device " + line.device + ": not in an elastic job yet"});
+  }
   if (*elastic) {
     int code = 0;
     const Status done = train_elastic(**elastic, line, code);
     if (!done) static_cast<void>(fail(done.error()));
     return code;
   }
-  Result<std::shared_ptr<Communicator>> world = join_or_start_ranks(line.train.mesh.ranks(), argv);
+  Result<std::shared_ptr<Communicator>> world = join_or_start_ranks(line.train, argv);
   if (!world) return fail(world.error());
   const Status done = train(*world, line);
   return done ? 0 : fail(done.error());

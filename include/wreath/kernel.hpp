@@ -26,8 +26,8 @@ namespace wreath {
 struct HostBlockShared {
   explicit HostBlockShared(std::ptrdiff_t threads) : meet(threads) {}
   std::barrier<> meet;
-  // Memory of the block, as `__shared__` is; the kernel gives it a meaning.
-  alignas(16) std::byte memory[std::size_t{16} * 1024] = {};
+  // Memory of the block, as `__shared__` is, as much as a GPU gives unasked; the kernel gives it a meaning.
+  alignas(16) std::byte memory[std::size_t{48} * 1024] = {};
 };
 
 // One thread's place in a grid on the host.

@@ -15,15 +15,6 @@ const Kernel& run_straight_kernel() noexcept;
 // blocks.
 const Kernel& run_low_latency_kernel() noexcept;
 
-// Layers (kernels/block/layers.hpp) on any number of blocks, of kMostLayerThreads threads at most; the argument says
-// how many blocks. Of a LayerNormRun, a LayerNormRun, a LayerNormRun, a GeluRun, a CrossEntropyRun and an AdamWRun.
-const Kernel& layer_norm_kernel() noexcept;
-const Kernel& layer_norm_backward_kernel() noexcept;
-const Kernel& layer_norm_backward_weights_kernel() noexcept;
-const Kernel& gelu_kernel() noexcept;
-const Kernel& cross_entropy_kernel() noexcept;
-const Kernel& adamw_kernel() noexcept;
-
 // Threads of a block on a GPU.
 inline constexpr int kBlockThreads = 512;
 

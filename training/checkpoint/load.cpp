@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "training/checkpoint/agreement.hpp"
 #include "training/checkpoint/checkpoint.hpp"
@@ -13,6 +14,7 @@
 #include "training/checkpoint/plan.hpp"
 #include "training/checkpoint/shard.hpp"
 #include "training/checkpoint/state_text.hpp"
+#include "training/compute/compute.hpp"
 
 namespace wreath::training {
 
@@ -105,13 +107,16 @@ Status read_array(const Source& source, const ShardLayout& layout, const ShardPl
       if (!opened) return opened.error();
       file = files.emplace(place.file, std::move(*opened)).first;
     }
-    const std::span<float> out(layout.data(shard, array, held.piece), shard.pieces[held.piece].value.size());
+    const std::span<float> piece(layout.data(shard, array, held.piece), shard.pieces[held.piece].value.size());
+    std::vector<float> read(compute_of(piece) != nullptr ? piece.size() : 0);  // for a device
+    const std::span<float> out = read.empty() ? piece : std::span<float>(read);
     std::fill(out.begin(), out.end(), 0.0f);
     for (const Run& run : held.runs) {
       const auto values = out.subspan(static_cast<std::size_t>(run.local), static_cast<std::size_t>(run.count));
       const std::uint64_t offset = static_cast<std::uint64_t>(run.global) * sizeof(float);
       WREATH_TRY(file->second.read(*place.tensor, offset, std::as_writable_bytes(values)));
     }
+    copy<float>(out, piece);
   }
   return {};
 }

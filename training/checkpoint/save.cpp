@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "training/checkpoint/plan.hpp"
 #include "training/checkpoint/shard.hpp"
 #include "training/checkpoint/state_text.hpp"
+#include "training/compute/compute.hpp"
 
 namespace wreath::training {
 
@@ -79,7 +79,8 @@ void Checkpointer::Job::copy(const Shard& now) {
     for (const PieceRuns& held : plan.held) {
       const float* from = layout.data(now, array, held.piece);
       for (const Run& run : held.runs) {
-        std::memcpy(out, from + run.local, static_cast<std::size_t>(run.count) * sizeof(float));
+        const auto count = static_cast<std::size_t>(run.count);
+        training::copy(std::span(from + run.local, count), std::span(out, count));
         out += run.count;
       }
     }

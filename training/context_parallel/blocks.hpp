@@ -43,8 +43,9 @@ struct RowField {
   T* data = nullptr;
   std::int64_t places = 0;
   std::int64_t stride = 0;
-  Rows<T> of(std::int64_t sequence, const SequenceChunk& chunk) const noexcept {
-    return {data + (sequence * places + chunk.row) * stride, stride, chunk.first, chunk.count};
+  // Of all sequences.
+  Rows<T> of(const SequenceChunk& chunk) const noexcept {
+    return {data + chunk.row * stride, stride, chunk.first, chunk.count, places * stride};
   }
 };
 
@@ -83,7 +84,7 @@ class ForwardBlocks {
   void finish(std::span<float> log_sum_exp);
 
  private:
-  RunningSoftmax running(std::int64_t sequence, const SequenceChunk& chunk) const;
+  RunningSoftmax running(const SequenceChunk& chunk) const;
 
   const SequencePart& part_;
   std::span<const float> qkv_;

@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "training/compute/compute.hpp"
 #include "training/context_parallel/blocks.hpp"
 #include "training/math/layers.hpp"
 #include "wreath/group.hpp"
@@ -27,6 +28,7 @@ class Hop {
         pending_.push_back(ring.start_recv(message, (ring.rank() + ring.ranks() - 1) % ring.ranks()));
     }
     if (!pending_.empty()) calls.launch().value();
+    for (Pending& call : pending_) call.launched();
   }
   Hop(const Hop&) = delete;
   Hop& operator=(const Hop&) = delete;
@@ -115,9 +117,7 @@ class RingAttention final : public ContextAttention {
   Buffer<float> own_message(const Ring& ring, std::span<const float> qkv) const {
     const std::int64_t width = ring.own().width();
     Buffer<float> message = message_buffer(ring);
-    for (std::int64_t row = 0; row < ring.own().rows(); ++row) {
-      std::copy_n(qkv.data() + (row * 3 + 1) * width, 2 * width, message.data() + row * 2 * width);
-    }
+    copy_rows({qkv.data() + width, 3 * width}, {message.data(), 2 * width}, ring.own().rows(), 2 * width);
     return message;
   }
 
@@ -155,7 +155,7 @@ class RingAttention final : public ContextAttention {
                follows ? ring.message(leaving, ring.owner(hops - 1)) : std::span<float>()},
               {passes_on ? ring.message(next, ring.owner(hops + 1)) : std::span<float>(),
                follows ? before : std::span<float>()});
-      std::fill(gradient.begin(), gradient.end(), 0.0f);
+      fill(gradient, 0.0f);
       const SequencePart& part = ring.part(ring.owner(hops));
       blocks.add(key_value(std::span<const float>(message), part, 2), key_value(gradient, part, 2));
       hop.wait();
@@ -167,9 +167,7 @@ class RingAttention final : public ContextAttention {
              {ring.message(arriving, context_.rank())});
     home.wait();
     const std::int64_t width = ring.own().width();
-    for (std::int64_t row = 0; row < ring.own().rows(); ++row) {
-      std::copy_n(arriving.data() + row * 2 * width, 2 * width, qkv_gradient.data() + (row * 3 + 1) * width);
-    }
+    copy_rows({arriving.data(), 2 * width}, {qkv_gradient.data() + width, 3 * width}, ring.own().rows(), 2 * width);
   }
 
   Group& context_;

@@ -52,7 +52,7 @@ BucketReducer::~BucketReducer() {
 
 void BucketReducer::begin_step(int micro_batches) {
   micro_batches_ = micro_batches;
-  if (!adds_up_) std::fill_n(gradients_.data(), gradients_.size(), 0.0f);
+  if (!adds_up_) fill(gradients_.span(), 0.0f);
   std::fill(ready_.begin(), ready_.end(), 0);
   next_ = 0;
 }

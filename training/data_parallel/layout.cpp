@@ -5,6 +5,8 @@
 #include <array>
 #include <string>
 
+#include "training/compute/compute.hpp"
+
 namespace wreath::training {
 
 namespace {
@@ -129,10 +131,17 @@ void add_pieces(const Bucket& bucket, std::size_t begin, std::span<float> value,
 }
 
 void initialize(const Bucket& bucket, std::size_t begin, std::span<float> out, std::uint64_t seed) {
-  std::fill(out.begin(), out.end(), 0.0f);
-  for_each_overlap(bucket, begin, out.size(), [&](const Slot& slot, std::size_t first, std::size_t count, auto at) {
-    Initializer(*slot.parameter, seed).fill(static_cast<std::int64_t>(first), out.subspan(at, count));
+  std::vector<float> drawn;  // for a device
+  std::span<float> here = out;
+  if (compute_of(out) != nullptr) {
+    drawn.resize(out.size());
+    here = drawn;
+  }
+  std::fill(here.begin(), here.end(), 0.0f);
+  for_each_overlap(bucket, begin, here.size(), [&](const Slot& slot, std::size_t first, std::size_t count, auto at) {
+    Initializer(*slot.parameter, seed).fill(static_cast<std::int64_t>(first), here.subspan(at, count));
   });
+  copy<float>(here, out);
 }
 
 }  // namespace wreath::training

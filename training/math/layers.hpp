@@ -1,6 +1,10 @@
 // The layers of a transformer as functions on rows of float32: layer norm, GELU, attention, embedding, cross-entropy.
 // Shapes are [rows][width], row-major; nothing overlaps unless said; sums over a row run in index order of fixed
 // lanes, so that a row's result does not depend on the rows beside it.
+//
+// All buffers of a call lie in host memory or all in that of one Compute (training/compute/compute.hpp), where the
+// call is put into its stream; tokens lie in host memory and may go at once. There sums over rows and within a row run
+// in another order, that of a block's threads.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "training/compute/compute.hpp"
+#include "training/compute/products.hpp"
 #include "training/math/matrix_kernel.hpp"
 #include "training/math/openblas.hpp"
 #include "training/math/threads.hpp"
@@ -66,6 +68,9 @@ void matrix_product(const MatrixView& left, const MatrixView& right, float* resu
                                                              left.rows, left.columns, right.rows, right.columns)});
   }
   if (left.rows == 0 || right.columns == 0) return;
+  if (Compute* const on = compute_of(result)) {
+    return multiply_on(*on, {left, right, result, result_stride, accumulate});
+  }
   multiply_divided(left, right, result, result_stride, accumulate);
 }
 

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <string>
+
+#include "training/compute/compute.hpp"
 
 namespace wreath::training {
 
@@ -39,14 +42,22 @@ void MemoryAccounting::add(MemoryTag tag, std::size_t bytes) noexcept {
 }
 
 void* allocate_counted(MemoryAccounting& accounting, MemoryTag tag, std::size_t bytes) {
-  void* data = ::operator new(std::max<std::size_t>(bytes, 1), kAlignment, std::nothrow);
+  Compute* const on = tag == MemoryTag::Checkpoint ? nullptr : accounting.compute();
+  void* const data =
+      on != nullptr ? on->allocate(bytes) : ::operator new(std::max<std::size_t>(bytes, 1), kAlignment, std::nothrow);
   if (data == nullptr) throw OutOfMemory(tag, bytes);
   accounting.add(tag, bytes);
   return data;
 }
 
+void zero_counted(void* data, std::size_t bytes) {
+  if (Compute* const on = compute_of(data)) return on->zero(data, bytes);
+  std::memset(data, 0, bytes);
+}
+
 void free_counted(MemoryAccounting& accounting, MemoryTag tag, void* data, std::size_t bytes) noexcept {
   accounting.remove(tag, bytes);
+  if (Compute* const on = compute_of(data)) return on->free(data);
   ::operator delete(data, kAlignment);
 }
 

@@ -24,9 +24,15 @@ inline constexpr std::size_t kMemoryTags = 8;
 
 std::string_view name(MemoryTag tag) noexcept;
 
+class Compute;  // training/compute/compute.hpp
+
 // Bytes in use and their highest value, by tag. One rank's: of one thread at a time.
 class MemoryAccounting {
  public:
+  // Where buffers lie that are allocated from now on; null, as at first: in host memory. It outlives them. Those of
+  // MemoryTag::Checkpoint always lie in host memory.
+  void place_on(Compute* compute) noexcept { compute_ = compute; }
+  Compute* compute() const noexcept { return compute_; }
   std::size_t bytes(MemoryTag tag) const noexcept { return bytes_[index(tag)]; }
   std::size_t peak_bytes(MemoryTag tag) const noexcept { return peak_bytes_[index(tag)]; }
   void add(MemoryTag tag, std::size_t bytes) noexcept;
@@ -36,12 +42,14 @@ class MemoryAccounting {
 
  private:
   static std::size_t index(MemoryTag tag) noexcept { return static_cast<std::size_t>(tag); }
+  Compute* compute_ = nullptr;
   std::array<std::size_t, kMemoryTags> bytes_{};
   std::array<std::size_t, kMemoryTags> peak_bytes_{};
 };
 
 // `bytes` at an address divisible by 64. Throws std::bad_alloc, whose text says what for and how much.
 void* allocate_counted(MemoryAccounting& accounting, MemoryTag tag, std::size_t bytes);
+void zero_counted(void* data, std::size_t bytes);
 void free_counted(MemoryAccounting& accounting, MemoryTag tag, void* data, std::size_t bytes) noexcept;
 
 enum class Contents : std::uint8_t { Zero, Undefined };
@@ -54,9 +62,7 @@ class Buffer {
   Buffer(MemoryAccounting& accounting, MemoryTag tag, std::size_t count, Contents contents = Contents::Zero)
       : accounting_(&accounting), tag_(tag), count_(count) {
     data_ = static_cast<T*>(allocate_counted(accounting, tag, count * sizeof(T)));
-    if (contents == Contents::Zero) {
-      for (std::size_t i = 0; i < count; ++i) data_[i] = T{};
-    }
+    if (contents == Contents::Zero) zero_counted(data_, count * sizeof(T));
   }
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {

@@ -2,7 +2,6 @@
 #include "training/mesh/group.hpp"
 
 #include <chrono>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -29,9 +28,27 @@ bool moves_blocks(Collective collective) {
   }
 }
 
+Compute* compute_of_call(const Call& call) {
+  Compute* const on = compute_of(static_cast<const void*>(call.output));
+  return on != nullptr ? on : compute_of(static_cast<const void*>(call.input));
+}
+
 }  // namespace
 
+Pending::Pending(Compute& compute, Stream& stream, std::unique_ptr<Event> over)
+    : compute_(&compute), stream_(&stream), over_(std::move(over)) {
+  launched();
+}
+
+void Pending::launched() {
+  if (over_) stream_->record(*over_).value();
+}
+
 void Pending::wait() {
+  if (over_) {
+    compute_->stream().wait(*over_).value();
+    return compute_->recycle(std::move(over_));
+  }
   if (origin_.accounting == nullptr) return;
   const auto start = std::chrono::steady_clock::now();
   const Status status = work_.wait();
@@ -50,6 +67,7 @@ Group::Group(std::string name, std::shared_ptr<Communicator> communicator, Commu
     : name_(std::move(name)),
       communicator_(std::move(communicator)),
       meter_(std::make_shared<WireMeter>(communicator_)),
+      in_streams_(std::make_shared<InStreams>()),
       accounting_(&accounting),
       rank_(communicator_->rank()),
       ranks_(communicator_->ranks()) {}
@@ -60,10 +78,49 @@ Pending::Origin Group::begin(std::string operation, Collective collective) {
   return {accounting_, meter_, name_, std::move(operation), collective, meter_->begin(collective)};
 }
 
+void Group::settle(bool wait) {
+  if (!in_streams_) return;
+  auto& running = in_streams_->running;
+  while (!running.empty() && (wait || running.front().first.done())) {
+    auto [work, origin] = std::move(running.front());
+    running.pop_front();
+    const Status status = work.wait();
+    const bool message = origin.collective == Collective::Exchange;
+    accounting_->add_wire(origin.group, message ? "send" : origin.operation, meter_->take(origin.collective));
+    status.value();
+  }
+}
+
+void Group::keep(Result<Work> work, Pending::Origin origin) {
+  in_streams_->running.emplace_back(std::move(work).value(), std::move(origin));
+}
+
+Stream& Group::side(Compute& compute) {
+  if (!in_streams_->side) in_streams_->side = compute.device().make_stream().value();
+  return *in_streams_->side;
+}
+
+template <typename Make>
+Pending Group::start_beside(Compute& compute, Pending::Origin origin, const Make& make) {
+  settle(false);
+  Stream& stream = side(compute);
+  std::unique_ptr<Event> ready = compute.record();
+  stream.wait(*ready).value();
+  keep(make(stream), std::move(origin));
+  return {compute, stream, std::move(ready)};
+}
+
 void Group::run(const Call& call) {
   if (alone()) return copy(call);
   const std::string operation(wreath::name(call.collective, call.varying()));
   accounting_->add(name_, operation, payload_bytes(call));
+  if (Compute* const on = compute_of_call(call)) {
+    settle(false);
+    Pending::Origin origin = begin(operation, call.collective);
+    Call in_stream = call;
+    in_stream.stream = &on->stream();
+    return keep(communicator_->start(in_stream), std::move(origin));
+  }
   const WireMeter::Flight flight = meter_->begin(call.collective);
   const auto start = std::chrono::steady_clock::now();
   const Status status = communicator_->run(call);
@@ -80,25 +137,42 @@ Pending Group::start(const Call& call) {
   const std::string operation(wreath::name(call.collective, call.varying()));
   accounting_->add(name_, operation, payload_bytes(call));
   Pending::Origin origin = begin(operation, call.collective);
+  if (Compute* const on = compute_of_call(call)) {
+    return start_beside(*on, std::move(origin), [&](Stream& stream) {
+      Call in_stream = call;
+      in_stream.stream = &stream;
+      return communicator_->start(in_stream);
+    });
+  }
   return {communicator_->start(call).value(), std::move(origin)};
 }
 
 Pending Group::start_send(std::span<const float> message, Rank to) {
   accounting_->add(name_, "send", message.size_bytes());
   Pending::Origin origin = begin("send", Collective::Exchange);
+  if (Compute* const on = compute_of(message)) {
+    return start_beside(*on, std::move(origin), [&](Stream& stream) {
+      return communicator_->send_async(message.data(), message.size(), DataType::Float32, to, &stream);
+    });
+  }
   return {communicator_->send_async(message.data(), message.size(), DataType::Float32, to).value(), std::move(origin)};
 }
 
 Pending Group::start_recv(std::span<float> message, Rank from) {
   accounting_->add(name_, "recv", message.size_bytes());
   Pending::Origin origin = begin("recv", Collective::Exchange);
+  if (Compute* const on = compute_of(message)) {
+    return start_beside(*on, std::move(origin), [&](Stream& stream) {
+      return communicator_->recv_async(message.data(), message.size(), DataType::Float32, from, &stream);
+    });
+  }
   return {communicator_->recv_async(message.data(), message.size(), DataType::Float32, from).value(),
           std::move(origin)};
 }
 
 void Group::copy(const Call& call) const {
   const std::size_t bytes = payload_bytes(call);
-  if (call.input != call.output && bytes > 0) std::memmove(call.output, call.input, bytes);
+  training::copy(std::span(call.input, bytes), std::span(call.output, bytes));
 }
 
 std::size_t Group::payload_bytes(const Call& call) const {

@@ -2,18 +2,21 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "training/compute/compute.hpp"
 #include "training/mesh/accounting.hpp"
 #include "training/mesh/wire_meter.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath::training {
 
-// A call of a group in flight. wait() counts its time and what it moved; dropped without it, the call runs on.
+// A call of a group in flight. wait() counts its time and what it moved; dropped without it, the call runs on. Of
+// buffers of a Compute nobody waits on the host: wait() makes the Compute's stream wait for the call.
 class Pending {
  public:
   // Whose call it is, and as what it counts.
@@ -27,16 +30,29 @@ class Pending {
   };
   Pending() = default;  // done
   Pending(Work work, Origin origin) : work_(std::move(work)), origin_(std::move(origin)) {}
+  // In `stream` beside that of `compute`; `over` is used for the point behind it.
+  Pending(Compute& compute, Stream& stream, std::unique_ptr<Event> over);
+  // Of a call made within a wreath::Group, after its launch().
+  void launched();
   // Throws Exception where the call failed.
   void wait();
   // Whether wait() would return at once.
-  bool done() const noexcept { return origin_.accounting == nullptr || work_.done(); }
+  bool done() const noexcept {
+    if (over_) return over_->done();
+    return origin_.accounting == nullptr || work_.done();
+  }
 
  private:
   Work work_;
   Origin origin_;
+  Compute* compute_ = nullptr;
+  Stream* stream_ = nullptr;
+  std::unique_ptr<Event> over_;
 };
 
+// Buffers in memory of a Compute: run() puts the call into the Compute's stream and returns; start() puts it into a side
+// stream of the group's own, behind what the Compute's stream holds now, so that it runs beside what comes after.
+//
 // Alone (ranks() == 1) it communicates and counts nothing: outputs are copies of inputs. All calls throw Exception
 // when the communicator fails, and are of one thread at a time. Buffers of start() live until the Pending is waited
 // for.
@@ -101,18 +117,33 @@ class Group {
     return call;
   }
 
+  // Counts what calls in streams have moved: all that are over, or with `wait` all, which it waits for.
+  void settle(bool wait);
+
   // Point to point; of a communicator calls run in the order they are made. Not of a group of one.
   [[nodiscard]] Pending start_send(std::span<const float> message, Rank to);
   [[nodiscard]] Pending start_recv(std::span<float> message, Rank from);
 
  private:
+  // Calls in streams that may not be over yet, and the stream beside a Compute's own: of the groups of a communicator.
+  struct InStreams {
+    std::unique_ptr<Stream> side;
+    std::deque<std::pair<Work, Pending::Origin>> running;
+  };
   Pending::Origin begin(std::string operation, Collective collective);
+  // Keeps a call in a stream until it is over, for what it moved.
+  void keep(Result<Work> work, Pending::Origin origin);
+  Stream& side(Compute& compute);
+  // make(stream) makes the call.
+  template <typename Make>
+  Pending start_beside(Compute& compute, Pending::Origin origin, const Make& make);
   void copy(const Call& call) const;
   std::size_t payload_bytes(const Call& call) const;
 
   std::string name_;
   std::shared_ptr<Communicator> communicator_;
   std::shared_ptr<WireMeter> meter_;
+  std::shared_ptr<InStreams> in_streams_;
   CommunicationAccounting* accounting_;
   int rank_ = 0;
   int ranks_ = 1;

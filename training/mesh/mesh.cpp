@@ -98,6 +98,10 @@ Result<Mesh> Mesh::create(std::shared_ptr<Communicator> world, const MeshShape& 
   return mesh;
 }
 
+void Mesh::settle() {
+  for (const auto* group : {&world_, &dp_, &pp_, &cp_, &tp_, &replicas_, &model_, &embedding_}) (*group)->settle(true);
+}
+
 void Mesh::abort() noexcept {
   for (const auto* group : {&world_, &dp_, &pp_, &cp_, &tp_, &replicas_, &model_, &embedding_}) {
     if (!(*group)->alone()) static_cast<void>((*group)->communicator().abort());

@@ -62,6 +62,8 @@ class Mesh {
   // Ends all calls in flight on all groups, the world's among them, here and on their other ranks (Aborted).
   void abort() noexcept;
   CommunicationAccounting& accounting() noexcept { return *accounting_; }
+  // Group::settle of all groups, waiting.
+  void settle();
 
  private:
   Mesh() = default;

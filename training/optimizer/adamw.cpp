@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "training/compute/compute.hpp"
+#include "training/kernels/kernels.hpp"
 #include "training/optimizer/optimizer.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -95,6 +97,11 @@ class AdamW final : public Optimizer {
  private:
   // Moments of the piece begin at `begin`. Those of the next rows are read ahead, and those of the last ones let go.
   void step_piece(const AdamWFactors& factors, const Piece& piece, std::size_t begin) {
+    if (Compute* const on = compute_of(piece.value)) {
+      const AdamWRows rows{on->at(piece.value), on->at(piece.gradient), on->at(first_.data() + begin),
+                           on->at(second_.data() + begin), piece.value.size()};
+      return on->launch_elements(AdamWRun{factors, rows}, rows.count);
+    }
     for (std::size_t at = 0; at < piece.value.size(); at += kRowsAtOnce) {
       const std::size_t count = std::min(kRowsAtOnce, piece.value.size() - at);
       const std::span<float> first = first_.span().subspan(begin + at, count);

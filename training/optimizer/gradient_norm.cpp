@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
+#include "training/compute/compute.hpp"
 #include "training/optimizer/optimizer.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -84,20 +86,39 @@ bool counts(const Parameter& parameter, bool divided, Mesh& mesh) {
   return !parameter.tied || place.pp == 0;
 }
 
-std::uint32_t highest_bits(std::span<const Piece> pieces, bool divided, Mesh& mesh) {
-  std::uint32_t highest = 0;
+// The gradients that this rank counts.
+std::vector<std::span<const float>> counted(std::span<const Piece> pieces, bool divided, Mesh& mesh) {
+  std::vector<std::span<const float>> gradients;
   for (const Piece& piece : pieces) {
-    if (!counts(*piece.parameter, divided, mesh)) continue;
-    highest = std::max(highest, HWY_DYNAMIC_DISPATCH(highest_bits)(piece.gradient.data(), piece.gradient.size()));
+    if (counts(*piece.parameter, divided, mesh) && !piece.gradient.empty()) gradients.push_back(piece.gradient);
+  }
+  return gradients;
+}
+
+bool on_device(std::span<const std::span<const float>> gradients) {
+  return !gradients.empty() && compute_of(gradients.front()) != nullptr;
+}
+
+std::uint32_t highest_bits(std::span<const std::span<const float>> gradients) {
+  std::uint32_t highest = 0;
+  if (on_device(gradients)) {
+    for (const __int128 bits : gradient_sums(gradients, 0)) highest = std::max(highest, static_cast<std::uint32_t>(bits));
+    return highest;
+  }
+  for (const std::span<const float> values : gradients) {
+    highest = std::max(highest, HWY_DYNAMIC_DISPATCH(highest_bits)(values.data(), values.size()));
   }
   return highest;
 }
 
-__int128 sum_of_squares(std::span<const Piece> pieces, bool divided, Mesh& mesh, double scale) {
+__int128 sum_of_squares(std::span<const std::span<const float>> gradients, double scale) {
   __int128 sum = 0;
-  for (const Piece& piece : pieces) {
-    if (!counts(*piece.parameter, divided, mesh)) continue;
-    sum += HWY_DYNAMIC_DISPATCH(sum_of_squares)(piece.gradient.data(), piece.gradient.size(), scale);
+  if (on_device(gradients)) {
+    for (const __int128 squares : gradient_sums(gradients, scale)) sum += squares;
+    return sum;
+  }
+  for (const std::span<const float> values : gradients) {
+    sum += HWY_DYNAMIC_DISPATCH(sum_of_squares)(values.data(), values.size(), scale);
   }
   return sum;
 }
@@ -107,12 +128,13 @@ __int128 sum_of_squares(std::span<const Piece> pieces, bool divided, Mesh& mesh,
 double gradient_norm(std::span<const Piece> pieces, bool divided, Mesh& mesh) {
   // Where pieces are not divided, every copy of the model has all of them, and its ranks are enough.
   Group& group = divided ? mesh.world() : mesh.model();
-  std::array<std::uint32_t, 1> bits{highest_bits(pieces, divided, mesh)};
+  const std::vector<std::span<const float>> gradients = counted(pieces, divided, mesh);
+  std::array<std::uint32_t, 1> bits{highest_bits(gradients)};
   group.all_reduce(std::span<std::uint32_t>(bits), ReduceOp::Max);
   const auto highest = std::bit_cast<float>(bits[0]);
   if (highest == 0 || !std::isfinite(highest)) return static_cast<double>(highest);
   const int exponent = std::ilogb(highest);  // highest < 2^(exponent + 1)
-  const __int128 sum = sum_of_squares(pieces, divided, mesh, std::ldexp(1.0, 19 - exponent));
+  const __int128 sum = sum_of_squares(gradients, std::ldexp(1.0, 19 - exponent));
   std::array<std::int64_t, 2> halves{static_cast<std::int64_t>(sum & 0xffffffff), static_cast<std::int64_t>(sum >> 32)};
   group.all_reduce(std::span<std::int64_t>(halves));
   const __int128 total = (static_cast<__int128>(halves[1]) << 32) + halves[0];

@@ -1,4 +1,6 @@
 // Plain gradient descent.
+#include "training/compute/compute.hpp"
+#include "training/kernels/kernels.hpp"
 #include "training/optimizer/optimizer.hpp"
 
 namespace wreath::training {
@@ -10,6 +12,12 @@ class Sgd final : public Optimizer {
   void step(std::span<const Piece> pieces, float learning_rate, float gradient_factor) override {
     ++steps_;
     for (const Piece& piece : pieces) {
+      if (Compute* const on = compute_of(piece.value)) {
+        on->launch_elements(SgdRun{on->at(piece.value), on->at(piece.gradient), piece.value.size(), learning_rate,
+                                   gradient_factor},
+                            piece.value.size());
+        continue;
+      }
       for (std::size_t i = 0; i < piece.value.size(); ++i) {
         piece.value[i] -= learning_rate * (gradient_factor * piece.gradient[i]);
       }

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "training/compute/compute.hpp"
+#include "training/kernels/kernels.hpp"
 #include "training/math/targets.hpp"
 #include "training/precision/formats.hpp"
 #include "wreath/result.hpp"
@@ -156,6 +158,8 @@ HWY_EXPORT(widen_e5m2);
 HWY_EXPORT(round_values);
 HWY_EXPORT(highest_bits);
 
+std::size_t data_type_bits(FloatFormat format) { return 8 * size_of(data_type(format)); }
+
 [[noreturn]] void refuse_words(std::size_t bits) {
   throw Exception({ErrorCode::InvalidArgument, fmt::format("this format has no words of {} bits", bits)});
 }
@@ -189,6 +193,11 @@ DataType data_type(FloatFormat format) noexcept {
 
 void narrow(FloatFormat format, std::span<const float> values, std::span<std::uint16_t> words) {
   expect_equal(values.size(), words.size());
+  if (Compute* const on = compute_of(words)) {
+    if (data_type_bits(format) != 16) refuse_words(16);
+    auto* const from = const_cast<float*>(on->at(values));  // it is read
+    return on->launch_elements(ConvertRun{from, on->at(words), words.size(), format, true}, words.size());
+  }
   switch (format) {
     case FloatFormat::BFloat16: return HWY_DYNAMIC_DISPATCH(narrow_bf16)(values.data(), words.data(), values.size());
     case FloatFormat::Float16: return HWY_DYNAMIC_DISPATCH(narrow_f16)(values.data(), words.data(), values.size());
@@ -207,6 +216,11 @@ void narrow(FloatFormat format, std::span<const float> values, std::span<std::ui
 
 void widen(FloatFormat format, std::span<const std::uint16_t> words, std::span<float> values) {
   expect_equal(values.size(), words.size());
+  if (Compute* const on = compute_of(values)) {
+    if (data_type_bits(format) != 16) refuse_words(16);
+    auto* const from = const_cast<std::uint16_t*>(on->at(words));  // it is read
+    return on->launch_elements(ConvertRun{on->at(values), from, words.size(), format, false}, words.size());
+  }
   switch (format) {
     case FloatFormat::BFloat16: return HWY_DYNAMIC_DISPATCH(widen_bf16)(words.data(), values.data(), values.size());
     case FloatFormat::Float16: return HWY_DYNAMIC_DISPATCH(widen_f16)(words.data(), values.data(), values.size());
@@ -225,11 +239,27 @@ void widen(FloatFormat format, std::span<const std::uint8_t> words, std::span<fl
 
 void round_to(FloatFormat format, std::span<const float> values, std::span<float> rounded, float scale) {
   expect_equal(values.size(), rounded.size());
+  if (Compute* const on = compute_of(rounded)) {
+    return on->launch_elements(RoundRun{on->at(values), on->at(rounded), values.size(), scale, format}, values.size());
+  }
   HWY_DYNAMIC_DISPATCH(round_values)(format, values.data(), rounded.data(), values.size(), scale);
 }
 
-float highest_magnitude(std::span<const float> values) noexcept {
+float highest_magnitude(std::span<const float> values) {
+  if (compute_of(values) != nullptr) return highest_magnitudes({&values, 1}).front();
   return std::bit_cast<float>(HWY_DYNAMIC_DISPATCH(highest_bits)(values.data(), values.size()));
+}
+
+std::vector<float> highest_magnitudes(std::span<const std::span<const float>> several) {
+  std::vector<float> highest;
+  if (std::any_of(several.begin(), several.end(), [](auto values) { return compute_of(values) != nullptr; })) {
+    for (const __int128 bits : gradient_sums(several, 0)) {
+      highest.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+    }
+    return highest;
+  }
+  for (const std::span<const float> values : several) highest.push_back(highest_magnitude(values));
+  return highest;
 }
 
 }  // namespace wreath::training

@@ -7,12 +7,12 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "training/precision/formats.hpp"
 #include "wreath/types.hpp"
 
 namespace wreath::training {
-
-enum class FloatFormat : std::uint8_t { BFloat16, Float16, Float8E4M3, Float8E5M2 };
 
 // The largest finite value.
 float largest(FloatFormat format) noexcept;
@@ -30,6 +30,8 @@ void widen(FloatFormat format, std::span<const std::uint8_t> words, std::span<fl
 void round_to(FloatFormat format, std::span<const float> values, std::span<float> rounded, float scale = 1);
 
 // The highest magnitude; 0 of none. NaN where there is one.
-float highest_magnitude(std::span<const float> values) noexcept;
+float highest_magnitude(std::span<const float> values);
+// Of several that lie in one place: on a device it is waited for once.
+std::vector<float> highest_magnitudes(std::span<const std::span<const float>> several);
 
 }  // namespace wreath::training

@@ -1,9 +1,11 @@
-// The narrow floating formats by their widths, for the vector code of conversions.
+// The narrow floating formats and their widths.
 #pragma once
 
 #include <cstdint>
 
 namespace wreath::training {
+
+enum class FloatFormat : std::uint8_t { BFloat16, Float16, Float8E4M3, Float8E5M2 };
 
 // With the bits of a float32 as the measure. Exponents are as IEEE 754 has them; the largest one is infinity's and
 // NaN's, but e4m3's.

@@ -43,9 +43,9 @@ GradScaler::GradScaler(const GradScalerOptions& options) : options_(options), sc
 
 bool GradScaler::found_infinity(std::span<const Piece> pieces, Group& world) const {
   std::array<std::uint32_t, 1> found{0};
-  for (const Piece& piece : pieces) {
-    if (!std::isfinite(highest_magnitude(piece.gradient))) found[0] = 1;
-  }
+  std::vector<std::span<const float>> gradients;
+  for (const Piece& piece : pieces) gradients.push_back(piece.gradient);
+  for (const float highest : highest_magnitudes(gradients)) found[0] |= std::isfinite(highest) ? 0u : 1u;
   world.all_reduce(std::span<std::uint32_t>(found), ReduceOp::Max);
   return found[0] != 0;
 }

@@ -15,9 +15,6 @@ std::uint64_t hash(std::string_view text) noexcept {
   return value;
 }
 
-// In (0, 1): 24 bits and a half.
-float fraction(std::uint32_t word) noexcept { return (static_cast<float>(word >> 8) + 0.5f) * 0x1p-24f; }
-
 }  // namespace
 
 RandomStream::RandomStream(std::uint64_t seed, std::string_view name, std::uint32_t step) noexcept : step_(step) {
@@ -26,12 +23,6 @@ RandomStream::RandomStream(std::uint64_t seed, std::string_view name, std::uint3
   key_ = {static_cast<std::uint32_t>(seed) ^ static_cast<std::uint32_t>(hashed),
           static_cast<std::uint32_t>(seed >> 32)};
 }
-
-PhiloxCounter RandomStream::words(std::uint64_t index) const noexcept {
-  return philox({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), step_, name_}, key_);
-}
-
-float RandomStream::uniform(std::uint64_t index) const noexcept { return fraction(words(index / 4)[index % 4]); }
 
 void RandomStream::uniform(std::uint64_t first, std::span<float> out) const noexcept {
   for (std::size_t i = 0; i < out.size();) {

@@ -25,13 +25,16 @@ constexpr PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) noexcept {
   return counter;
 }
 
+// In (0, 1): 24 bits and a half.
+constexpr float fraction(std::uint32_t word) noexcept { return (static_cast<float>(word >> 8) + 0.5f) * 0x1p-24f; }
+
 // A stream of numbers addressed by index: of a seed and a name ("h.0.attn.c_attn.weight"), and where it is drawn anew
 // each step, of that step. The same on every rank that asks for the same index.
 class RandomStream {
  public:
   RandomStream(std::uint64_t seed, std::string_view name, std::uint32_t step = 0) noexcept;
   // Uniform in (0, 1).
-  float uniform(std::uint64_t index) const noexcept;
+  constexpr float uniform(std::uint64_t index) const noexcept { return fraction(words(index / 4)[index % 4]); }
   // out[i] = uniform(first + i), in a fourth of the time.
   void uniform(std::uint64_t first, std::span<float> out) const noexcept;
   // Of mean 0 and deviation 1 (Box-Muller).
@@ -40,7 +43,9 @@ class RandomStream {
   std::uint64_t below(std::uint64_t bound, std::uint64_t index) const noexcept;
 
  private:
-  PhiloxCounter words(std::uint64_t index) const noexcept;
+  constexpr PhiloxCounter words(std::uint64_t index) const noexcept {
+    return philox({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), step_, name_}, key_);
+  }
   PhiloxKey key_;
   std::uint32_t name_;
   std::uint32_t step_;

@@ -5,6 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "training/compute/compute.hpp"
+#include "training/math/layers.hpp"
+
 namespace wreath::training {
 
 namespace {
@@ -58,7 +61,7 @@ ShardedGradients::~ShardedGradients() {
 void ShardedGradients::begin_step(int micro_batches) {
   micro_batches_ = micro_batches;
   if (!adds_up_) {
-    std::fill_n(own_.data(), own_.size(), 0.0f);
+    fill(own_.span(), 0.0f);
     std::fill(holds_sum_.begin(), holds_sum_.end(), 0);
   }
   std::fill(started_.begin(), started_.end(), 0);
@@ -156,9 +159,9 @@ void ShardedGradients::finish_first() {
   const std::span<const float> reduced = move.gradients.subspan(share_.begin(bucket), share_.count(bucket));
   const std::span<float> own = share_.in_shares(bucket, own_.span());
   if (std::exchange(holds_sum_[move.bucket], 1) == 0) {
-    std::copy(reduced.begin(), reduced.end(), own.begin());
+    copy(reduced, own);
   } else {
-    std::transform(own.begin(), own.end(), reduced.begin(), own.begin(), std::plus<>());
+    add(own, reduced);
   }
 }
 

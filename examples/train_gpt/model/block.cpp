@@ -58,7 +58,7 @@ std::vector<Range> inputs_of_heads(const ModelContext& context) {
 
 training::Buffer<float> copy_of(const ModelContext& context, std::span<const float> values) {
   training::Buffer<float> copy = context.activations(static_cast<std::int64_t>(values.size()), 1);
-  std::copy(values.begin(), values.end(), copy.data());
+  training::copy(values, copy.span());
   return copy;
 }
 

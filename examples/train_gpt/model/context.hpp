@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "examples/train_gpt/model/config.hpp"
+#include "training/compute/compute.hpp"
 #include "training/context_parallel/attention.hpp"
 #include "training/memory/memory.hpp"
 #include "training/mesh/mesh.hpp"

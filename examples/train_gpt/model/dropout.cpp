@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "training/random/philox.hpp"
+#include "training/kernels/kernels.hpp"
 
 namespace wreath::gpt {
 
@@ -18,6 +19,19 @@ std::int64_t place_of(const MicroBatchShape& shape, std::int64_t index) {
   return index;
 }
 
+training::HeldPlaces held_places(const ModelContext& context, const MicroBatch& batch) {
+  training::HeldPlaces held;
+  std::size_t at = 0;
+  for (const training::Range& range : context.shape.places) {
+    held.begins[at] = range.begin;
+    held.counts[at++] = range.count;
+  }
+  held.first_row = context.held().begin;
+  held.first_sequence = batch.first_sequence;
+  held.context = context.config.context;
+  return held;
+}
+
 }  // namespace
 
 Dropout::Dropout(std::string site, const ModelContext& context) : site_(std::move(site)), context_(&context) {}
@@ -29,6 +43,12 @@ void Dropout::apply(const MicroBatch& batch, std::span<float> values) const {
   const float factor = 1.0f / (1.0f - dropped);
   const std::int64_t width = context_->config.width;
   const std::int64_t places = context_->shape.places_here();
+  if (training::Compute* const on = training::compute_of(values)) {
+    return on->launch_elements(
+        training::DropoutRun{on->at(values), values.size(), static_cast<std::uint64_t>(width),
+                             held_places(*context_, batch), stream, dropped, factor},
+        values.size());
+  }
   const training::Range held = context_->held();
   for (std::int64_t row = 0; row < held.count; ++row) {
     const std::int64_t here = held.begin + row;

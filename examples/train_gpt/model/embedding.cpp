@@ -64,7 +64,7 @@ void Embedding::forward(const MicroBatch& batch, std::span<float> y) const {
 void Embedding::backward(int micro_batch, const MicroBatch& batch, std::span<float> gradient) {
   dropout_.apply(batch, gradient);
   training::Buffer<float> kept = context_->activations(context_->held().count, context_->config.width);
-  std::copy(gradient.begin(), gradient.end(), kept.data());
+  training::copy<float>(gradient, kept.span());
   gradients_.insert_or_assign(micro_batch, std::move(kept));
 }
 

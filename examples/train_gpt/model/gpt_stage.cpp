@@ -31,7 +31,7 @@ Buffer<float> GptStage::run_blocks(int micro_batch, const MicroBatch& batch, std
     embedding_->forward(batch, x.span());
     strategy_->after_forward(embedding_->unit());
   } else {
-    std::copy(input.begin(), input.end(), x.data());
+    training::copy(input, x.span());
   }
   Buffer<float> y = context_->activations(context_->held().count, context_->config.width);
   for (const auto& block : blocks_) {
@@ -46,7 +46,7 @@ Buffer<float> GptStage::run_blocks(int micro_batch, const MicroBatch& batch, std
 void GptStage::forward(int micro_batch, std::span<const float> input, std::span<float> output) {
   const Buffer<float> x = run_blocks(micro_batch, batch(micro_batch), input);
   if (!head_) {
-    std::copy_n(x.data(), x.size(), output.data());
+    training::copy<float>(x.span(), output);
     return;
   }
   strategy_->before_forward(head_->unit());
@@ -76,7 +76,7 @@ void GptStage::back_through(int unit, bool weights, const Backward& backward, co
 void GptStage::walk_back(int micro_batch, std::span<const float> output_gradient, std::span<float> input_gradient,
                          bool weights) {
   Buffer<float> gradient = context_->activations(context_->held().count, context_->config.width);
-  std::copy(output_gradient.begin(), output_gradient.end(), gradient.data());
+  training::copy(output_gradient, gradient.span().first(output_gradient.size()));
   if (head_) {
     back_through(
         head_->unit(), weights, [&] { head_->backward(micro_batch, gradient.span()); },
@@ -92,7 +92,7 @@ void GptStage::walk_back(int micro_batch, std::span<const float> output_gradient
         embedding_->unit(), weights, [&] { embedding_->backward(micro_batch, batch(micro_batch), gradient.span()); },
         [&] { embedding_->backward_weights(micro_batch, batch(micro_batch)); });
   } else {
-    std::copy_n(gradient.data(), gradient.size(), input_gradient.data());
+    training::copy<float>(gradient.span(), input_gradient);
   }
 }
 

@@ -18,7 +18,7 @@ struct StepState {
   std::vector<MicroBatch> batches;  // by micro-batch
   float gradient_scale = 1;         // of the sum of losses
   bool training = true;             // else forward alone: nothing is kept
-  std::vector<double> losses;       // by micro-batch: sums over the last stage's rows
+  std::vector<training::Buffer<double>> losses;  // by micro-batch: of the last stage's rows
   std::span<float> scores;          // not empty: the head writes its scores here instead, [rows][vocabulary here]
 };
 

@@ -23,27 +23,29 @@ Head::Head(training::ParameterList& parameters, int unit, training::Parameter* t
       norm_(parameters, "ln_f", unit, context),
       table_(make_table(parameters, unit, table, context)) {}
 
-double Head::forward(int micro_batch, const MicroBatch& batch, std::span<const float> x, float gradient_scale,
-                     bool keep) {
+training::Buffer<double> Head::forward(int micro_batch, const MicroBatch& batch, std::span<const float> x,
+                                       float gradient_scale, bool keep) {
   Kept kept;
   kept.x = context_->activations(context_->held().count, context_->config.width);
-  std::copy(x.begin(), x.end(), kept.x.data());
+  training::copy(x, kept.x.span());
   kept.normed = context_->activations(context_->held().count, context_->config.width);
   kept.norm = norm_.forward(kept.x.span(), kept.normed.span());
   context_->round(kept.normed.span());
   kept.scores_gradient = context_->activations(context_->rows(), vocabulary_here());
   table_.logits(context_->rows(), kept.normed.span(), kept.scores_gradient.span());
-  const double loss = table_.cross_entropy(kept.scores_gradient.span(), batch.targets, gradient_scale);
+  training::Buffer<double> losses = table_.cross_entropy(kept.scores_gradient.span(), batch.targets, gradient_scale);
   context_->round(kept.scores_gradient.span());
   if (keep) kept_.insert_or_assign(micro_batch, std::move(kept));
-  return loss;
+  return losses;
 }
 
 void Head::scores(std::span<const float> x, std::span<float> scores) {
   const training::Buffer<float> normed = context_->activations(context_->held().count, context_->config.width);
   norm_.forward(x, normed.span());
   context_->round(normed.span());
-  table_.logits(context_->rows(), normed.span(), scores);
+  const training::Buffer<float> here = context_->activations(context_->rows(), vocabulary_here());
+  table_.logits(context_->rows(), normed.span(), here.span());
+  training::copy<float>(here.span(), scores);
 }
 
 void Head::backward(int micro_batch, std::span<float> gradient) {
@@ -51,7 +53,7 @@ void Head::backward(int micro_batch, std::span<float> gradient) {
   kept.normed_gradient = context_->activations(context_->held().count, context_->config.width);
   table_.logits_backward(context_->rows(), kept.scores_gradient.span(), kept.normed_gradient.span());
   context_->round(kept.normed_gradient.span());
-  std::fill(gradient.begin(), gradient.end(), 0.0f);
+  training::fill(gradient, 0.0f);
   norm_.backward(kept.x.span(), kept.norm, kept.normed_gradient.span(), gradient);
   context_->round(gradient);
 }

@@ -15,9 +15,10 @@ class Head {
   Head(training::ParameterList& parameters, int unit, training::Parameter* table, const ModelContext& context);
   int unit() const noexcept { return unit_; }
 
-  // The sum of the rows' losses. With `keep`, the gradient of gradient_scale times that sum is kept, too.
-  double forward(int micro_batch, const MicroBatch& batch, std::span<const float> x, float gradient_scale, bool keep);
-  // scores: [rows][vocabulary here].
+  // The rows' losses. With `keep`, the gradient of gradient_scale times their sum is kept, too.
+  training::Buffer<double> forward(int micro_batch, const MicroBatch& batch, std::span<const float> x,
+                                   float gradient_scale, bool keep);
+  // scores: [rows][vocabulary here], in host memory.
   void scores(std::span<const float> x, std::span<float> scores);
   // Words whose scores are here, padding included, and the first of them.
   std::int64_t vocabulary_here() const noexcept { return table_.vocabulary_here(); }

@@ -202,6 +202,7 @@ std::optional<int> parse(int argc, char** argv, CommandLine& into) {
       "launcher (wreath run, torchrun, Slurm). Examples:\n"
       "  train_gpt --preset tiny --dp 2\n"
       "  train_gpt --data input.txt --dp 2 --tp 2 --zero 1 --csv loss.csv\n"
+      "  train_gpt --dp 2 --device cuda --precision bfloat16\n"
       "  wreath run -n 4 train_gpt --pp 4 --schedule zb_h1 --micro-batches 12\n"
       "  wreath run --elastic --min 2 --max 4 --spares 1 train_gpt --dp 4 --checkpoint saved --save-every 100\n"
       "The last one goes on when ranks die, with fewer data-parallel ranks or with spares; it takes up its latest\n"
@@ -210,6 +211,10 @@ std::optional<int> parse(int argc, char** argv, CommandLine& into) {
   command_line::set_style(app);
   app.option_defaults()->always_capture_default();
   add_mesh(app, into.train);
+  app.add_option("--device", into.device,
+                 "where ranks compute: cuda (the GPU of the rank's number on its host, modulo how many there are), "
+                 "cuda:N, or host (a device made of threads, slow: to try it); default: on the CPU")
+      ->group("Mesh");
   add_model(app, into.train);
   add_run(app, into);
   try {

@@ -11,6 +11,7 @@ namespace wreath::gpt {
 
 struct CommandLine {
   TrainOptions train;
+  std::string device;  // "cuda", "cuda:N", "host"; empty: the CPU (run/device.hpp)
   std::string data;  // a text; empty: the project's own sources
   std::string csv;   // files; empty: none
   std::string jsonl;

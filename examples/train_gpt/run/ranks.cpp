@@ -31,7 +31,8 @@ Error become_launcher(int ranks, char** argv) {
 
 }  // namespace
 
-Result<std::shared_ptr<Communicator>> join_or_start_ranks(int ranks, char** argv) {
+Result<std::shared_ptr<Communicator>> join_or_start_ranks(const TrainOptions& options, char** argv) {
+  const int ranks = options.mesh.ranks();
   const Result<EnvironmentJob> job = environment_job();
   if (!job) return job.error();
   if (!job->launched && ranks > 1 && !job->strangers.empty()) {
@@ -42,7 +43,9 @@ Result<std::shared_ptr<Communicator>> join_or_start_ranks(int ranks, char** argv
     return Error{ErrorCode::InvalidArgument, job->source + " say " + std::to_string(job->ranks) +
                                                  " ranks, but --dp x --pp x --cp x --tp is " + std::to_string(ranks)};
   }
-  Result<Communicator> world = Communicator::create_from_environment();
+  CommunicatorOptions communicator;
+  if (options.device != nullptr) communicator.device = options.device->name();
+  Result<Communicator> world = Communicator::create_from_environment(communicator);
   if (!world) return world.error();
   return std::make_shared<Communicator>(std::move(*world));
 }

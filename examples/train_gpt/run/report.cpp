@@ -127,6 +127,11 @@ std::string precision_of(const TrainOptions& train, const History& history) {
                      history.steps.back().loss_scale, skipped, history.steps.size());
 }
 
+// Rank 0's.
+std::string device_of(const TrainOptions& train) {
+  return train.device == nullptr ? "the CPU" : "device " + std::string(train.device->name());
+}
+
 std::string page(const CommandLine& line, const History& history, const std::vector<std::string>& ranks,
                  const std::string& pipeline) {
   const TrainOptions& train = line.train;
@@ -134,9 +139,9 @@ std::string page(const CommandLine& line, const History& history, const std::vec
       "<!doctype html><html lang=en><meta charset=utf-8><title>train_gpt: {0}</title><style>{1}</style>"
       "<h1>train_gpt: {0}</h1><p>{2} layers, {3} heads, width {4}, context {5}; {6} sequences a step, {7} "
       "micro-batches, ZeRO stage {8}, "
-      "schedule {9}, precision {10}; text: {11}.</p>",
+      "schedule {9}, precision {10}, on {11}; text: {12}.</p>",
       name(train.mesh), kStyle, train.model.layers, train.model.heads, train.model.width, train.model.context,
-      train.batch, train.micro_batches, train.zero_stage, train.schedule, precision_of(train, history),
+      train.batch, train.micro_batches, train.zero_stage, train.schedule, precision_of(train, history), device_of(train),
       escaped(line.data.empty() ? "the project's sources" : line.data));
   html += curves_of(history);
   html += table("Seconds by phase",

@@ -77,6 +77,7 @@ void Session::abort() {
 }
 
 Status Session::check_memory(const training::MeshShape& mesh) {
+  if (line_.train.device != nullptr) return {};  // what a device has is asked for as it is needed
   if (line_.train.steps == 0) return {};  // nothing is kept for a backward pass
   TrainOptions options = line_.train;
   options.model.vocabulary = text_->vocabulary();
@@ -169,6 +170,7 @@ void Session::greet() const {
               static_cast<long long>(train.model.context), static_cast<long long>(parameter_count()));
   std::printf("%s, ZeRO stage %d, %s schedule, %d micro-batches; a step is %lld sequences\n", name(train.mesh).c_str(),
               train.zero_stage, train.schedule.c_str(), train.micro_batches, static_cast<long long>(train.batch));
+  if (trainer_->compute() != nullptr) std::printf("on %s\n", trainer_->compute()->description().c_str());
   if (trainer_->steps_done() >= train.steps) {
     std::printf("nothing to train: the model is at step %lld, --steps is %lld%s\n",
                 static_cast<long long>(trainer_->steps_done()), static_cast<long long>(train.steps),

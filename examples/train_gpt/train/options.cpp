@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 
+#include "training/kernels/attention.hpp"
 #include "training/pipeline/schedule.hpp"
 #include "training/precision/precision.hpp"
 
@@ -108,6 +109,16 @@ Status check_attention(const TrainOptions& options) {
                 " heads of a tensor rank cannot be dealt out to --cp " + std::to_string(options.mesh.cp) + " ranks");
 }
 
+Status check_device(const TrainOptions& options) {
+  if (options.device == nullptr) return {};
+  if (!options.offload_folder.empty()) return refuse("--offload: not with --device, where state lies in device memory");
+  if (options.model.head_size() > training::kMostHeadSize) {
+    return refuse("--device: heads of " + std::to_string(options.model.head_size()) + " values (--width / --heads), " +
+                  std::to_string(training::kMostHeadSize) + " at most");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check(const TrainOptions& options) {
@@ -140,7 +151,7 @@ Status check(const TrainOptions& options) {
       training::make_schedule(options.schedule, {options.mesh.pp, options.chunks, options.micro_batches});
   if (!schedule) return schedule.error();
   WREATH_TRY(check_precision(options));
-  return {};
+  return check_device(options);
 }
 
 float learning_rate_at(const TrainOptions& options, std::int64_t step) noexcept {

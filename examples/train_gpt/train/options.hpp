@@ -5,7 +5,9 @@
 #include <string>
 
 #include "examples/train_gpt/model/config.hpp"
+#include "training/compute/compute.hpp"
 #include "training/mesh/mesh.hpp"
+#include "wreath/device.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath::gpt {
@@ -39,6 +41,8 @@ struct TrainOptions {
   float loss_scale = 65536;           // float16: at first
   std::size_t bucket_bytes = 0;       // 0: DistributedDataParallel's
   std::string offload_folder;         // optimizer state, and with zero_stage 3 the weights, in mapped files there
+  Device* device = nullptr;           // its rank computes there; null: on the CPU
+  training::ComputeOptions compute;   // ... and how, on the host device
   int threads = 1;                    // of a rank, for the layers' mathematics
   int stage_sleep_ms = 0;             // added to each pass of a pipeline's stage (SleepingStage)
 

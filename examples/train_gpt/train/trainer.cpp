@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "training/math/threads.hpp"
@@ -53,6 +52,12 @@ Trainer::Trainer(const TrainOptions& options, const Text& text) : options_(optio
 Trainer::~Trainer() = default;
 
 Status Trainer::set_up(std::shared_ptr<Communicator> world) {
+  if (options_.device != nullptr) {
+    Result<std::unique_ptr<training::Compute>> compute = training::Compute::create(*options_.device, options_.compute);
+    if (!compute) return compute.error();
+    compute_ = std::move(*compute);
+    memory_.place_on(compute_.get());
+  }
   Result<training::Mesh> mesh = training::Mesh::create(std::move(world), options_.mesh, communication_);
   if (!mesh) return mesh.error();
   mesh_ = std::make_unique<training::Mesh>(std::move(*mesh));
@@ -148,7 +153,8 @@ std::int64_t Trainer::part(int micro_batch) const noexcept {
 }
 
 void Trainer::set_batches(std::vector<MicroBatch> batches, bool training) {
-  state_.losses.assign(batches.size(), 0.0);
+  state_.losses.clear();
+  state_.losses.resize(batches.size());
   for (MicroBatch& batch : batches) batch.drops = training;
   state_.batches = std::move(batches);
 }
@@ -207,7 +213,9 @@ void Trainer::measure(StepResult& result) {
           training::gradient_norm(strategy_->pieces(), strategy_->divided(), *mesh_) / result.loss_scale;
     });
   }
-  result.loss = total(std::accumulate(state_.losses.begin(), state_.losses.end(), 0.0)) /
+  double loss_sum = 0;
+  for (const training::Buffer<double>& losses : state_.losses) loss_sum += training::sum_of(losses);
+  result.loss = total(loss_sum) /
                 static_cast<double>(options_.batch * options_.model.context);
 }
 
@@ -270,7 +278,7 @@ double Trainer::validation_loss(std::int64_t windows) {
     }
     set_batches(std::move(batches), false);
     pipeline_->run_forward();
-    for (std::size_t i = 0; i < counts.size(); ++i) loss_sum += counts[i] ? state_.losses[i] : 0.0;
+    for (std::size_t i = 0; i < counts.size(); ++i) loss_sum += counts[i] ? training::sum_of(state_.losses[i]) : 0.0;
   }
   context_.shape = shape;
   const double loss = total(loss_sum) / static_cast<double>(count * options_.model.context);

@@ -75,8 +75,13 @@ class Trainer {
   training::DataParallel& strategy() noexcept { return *strategy_; }
   training::Optimizer& optimizer() noexcept { return *optimizer_; }
   training::MemoryAccounting& memory() noexcept { return memory_; }
-  // Of steps alone: validation and samples do not count.
-  training::CommunicationAccounting& communication() noexcept { return communication_; }
+  // Of steps alone: validation and samples do not count. Of a device: waits for the calls in its streams.
+  training::CommunicationAccounting& communication() {
+    mesh_->settle();
+    return communication_;
+  }
+  // Where it computes; null: on the CPU.
+  training::Compute* compute() noexcept { return compute_.get(); }
   // Of float16; else null.
   const training::GradScaler* scaler() const noexcept { return scaler_.get(); }
   training::Pipeline& pipeline() noexcept { return *pipeline_; }
@@ -104,6 +109,7 @@ class Trainer {
   TrainOptions options_;
   const Text* text_;
   std::int64_t step_ = 0;
+  std::unique_ptr<training::Compute> compute_;  // null: the CPU
   training::MemoryAccounting memory_;
   training::CommunicationAccounting communication_;
   std::unique_ptr<training::Mesh> mesh_;

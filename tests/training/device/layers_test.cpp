@@ -1,100 +1,42 @@
-// The layers' kernels on the host device, against the CPU's layers.
-#include "kernels/block/layers.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <random>
-#include <span>
-#include <vector>
-
-#include "kernels/block/kernels.hpp"
-#include "src/device/library_device.hpp"
+// The layers on the host device, whose memory the host's own code cannot touch, against the CPU's.
 #include "training/math/layers.hpp"
-#include "training/optimizer/optimizer.hpp"
-#include "wreath/device.hpp"
 
-namespace wreath {
+#include <limits>
+
+#include "tests/training/device/on_device.hpp"
+#include "training/math/matrix_product.hpp"
+#include "training/optimizer/optimizer.hpp"
+#include "training/precision/convert.hpp"
+#include "training/tensor_parallel/layers.hpp"
+
+namespace wreath::training::test {
 namespace {
 
-constexpr int kBlocks = 3;
-constexpr int kThreads = 5;  // no power of two
 constexpr std::size_t kRows = 7;
 constexpr std::size_t kWidth = 33;
 
-using Values = std::vector<float>;
-
-Values random_values(std::size_t count, unsigned seed, float deviation = 1.0f) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0.0f, deviation);
-  Values values(count);
-  for (float& value : values) value = normal(random);
-  return values;
-}
-
-LibraryDevice& device() { return static_cast<LibraryDevice&>(host_device()); }
-
-// A vector's copy in memory of the device.
-template <typename T>
-class OnDevice {
- public:
-  explicit OnDevice(const std::vector<T>& values) : count_(values.size()) {
-    memory_ = device().allocate(count_ * sizeof(T)).value();
-    device().copy(memory_.data(), values.data(), count_ * sizeof(T)).value();
-  }
-  // As kernels have it.
-  T* data() const { return reinterpret_cast<T*>(device().address_in_kernels(memory_.data())); }
-  std::vector<T> read() const {
-    std::vector<T> values(count_);
-    device().copy(values.data(), memory_.data(), count_ * sizeof(T)).value();
-    return values;
-  }
-
- private:
-  std::size_t count_;
-  DeviceMemory memory_;
+// Grids of any shape: threads that are no power of two, and more than there is work for.
+class Layers : public testing::TestWithParam<ComputeOptions> {
+ protected:
+  Place place_{GetParam()};
 };
+INSTANTIATE_TEST_SUITE_P(Grids, Layers,
+                         testing::Values(ComputeOptions{1, 1}, ComputeOptions{3, 5}, ComputeOptions{2, 70}),
+                         [](const auto& row) {
+                           return std::to_string(row.param.host_blocks) + "x" + std::to_string(row.param.host_threads);
+                         });
 
-template <typename Run>
-void launch(const Kernel& kernel, Run run, int blocks = kBlocks) {
-  run.blocks = static_cast<std::uint32_t>(blocks);
-  const std::unique_ptr<Stream> stream = device().make_stream().value();
-  device().launch(*stream, kernel, {blocks, kThreads, &run, sizeof run}).value();
-  stream->synchronize().value();
-}
-
-void expect_near(const Values& values, const Values& expected, float bound) {
-  ASSERT_EQ(values.size(), expected.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    EXPECT_NEAR(values[i], expected[i], bound * (1 + std::abs(expected[i]))) << "at " << i;
-  }
-}
-
-// The result on `blocks` blocks: y and the gradients of x, weight and bias, one after the other.
-Values layer_norm_on_device(int blocks) {
-  const OnDevice x(random_values(kRows * kWidth, 1)), weight(random_values(kWidth, 2)), bias(random_values(kWidth, 3));
-  const OnDevice dy(random_values(kRows * kWidth, 4)), dx(random_values(kRows * kWidth, 5));
-  const OnDevice weight_gradient(random_values(kWidth, 6)), bias_gradient(random_values(kWidth, 7));
-  const OnDevice y{Values(kRows * kWidth)}, mean{Values(kRows)}, reciprocal{Values(kRows)};
-  LayerNormRun run{};
-  run.x = x.data();
-  run.weight = weight.data();
-  run.bias = bias.data();
-  run.y = y.data();
-  run.mean = mean.data();
-  run.reciprocal_deviation = reciprocal.data();
-  run.y_gradient = dy.data();
-  run.x_gradient = dx.data();
-  run.weight_gradient = weight_gradient.data();
-  run.bias_gradient = bias_gradient.data();
-  run.rows = kRows;
-  run.width = kWidth;
-  launch(layer_norm_kernel(), run, blocks);
-  launch(layer_norm_backward_kernel(), run, blocks);
-  launch(layer_norm_backward_weights_kernel(), run, blocks);
+// y and the gradients of x, weight and bias, one after the other.
+Values layer_norm(Place& place) {
+  const There x(place, random_values(kRows * kWidth, 1)), weight(place, random_values(kWidth, 2));
+  const There bias(place, random_values(kWidth, 3)), dy(place, random_values(kRows * kWidth, 4));
+  const There dx(place, random_values(kRows * kWidth, 5)), weight_gradient(place, random_values(kWidth, 6));
+  const There bias_gradient(place, random_values(kWidth, 7)), y(place, Values(kRows * kWidth));
+  const There mean(place, Values(kRows)), reciprocal(place, Values(kRows));
+  const LayerNormSaved saved{mean, reciprocal};
+  layer_norm_forward(x, weight, bias, y, saved);
+  layer_norm_backward(x, weight, saved, dy, dx);
+  layer_norm_backward_weights(x, saved, dy, weight_gradient, bias_gradient);
   Values all;
   for (const Values& part : {y.read(), dx.read(), weight_gradient.read(), bias_gradient.read()}) {
     all.insert(all.end(), part.begin(), part.end());
@@ -102,102 +44,184 @@ Values layer_norm_on_device(int blocks) {
   return all;
 }
 
-TEST(DeviceLayers, LayerNormIsTheCpus) {
+TEST_P(Layers, LayerNormIsTheCpus) {
   const Values x = random_values(kRows * kWidth, 1), weight = random_values(kWidth, 2), bias = random_values(kWidth, 3);
   const Values dy = random_values(kRows * kWidth, 4);
   Values dx = random_values(kRows * kWidth, 5);
   Values weight_gradient = random_values(kWidth, 6), bias_gradient = random_values(kWidth, 7);
   Values y(kRows * kWidth), mean(kRows), reciprocal(kRows);
-  const training::LayerNormSaved saved{mean, reciprocal};
-  training::layer_norm_forward(x, weight, bias, y, saved);
-  training::layer_norm_backward(x, weight, saved, dy, dx);
-  training::layer_norm_backward_weights(x, saved, dy, weight_gradient, bias_gradient);
+  const LayerNormSaved saved{mean, reciprocal};
+  layer_norm_forward(x, weight, bias, y, saved);
+  layer_norm_backward(x, weight, saved, dy, dx);
+  layer_norm_backward_weights(x, saved, dy, weight_gradient, bias_gradient);
   Values expected = y;
   for (const Values& part : {dx, weight_gradient, bias_gradient}) {
     expected.insert(expected.end(), part.begin(), part.end());
   }
-  expect_near(layer_norm_on_device(kBlocks), expected, 1e-5f);
+  expect_near(layer_norm(place_), expected, 1e-5f);
 }
 
-TEST(DeviceLayers, BlocksDoNotChangeBits) { EXPECT_EQ(layer_norm_on_device(1), layer_norm_on_device(4)); }
+TEST(LayersOfGrids, BlocksDoNotChangeBits) {
+  Place one(ComputeOptions{1, 5}), four(ComputeOptions{4, 5});
+  EXPECT_EQ(layer_norm(one), layer_norm(four));
+}
 
-TEST(DeviceLayers, GeluIsTheCpus) {
+TEST_P(Layers, BiasesAreTheCpus) {
+  Values y = random_values(kRows * kWidth, 1), gradient = random_values(kWidth, 3);
+  const Values bias = random_values(kWidth, 2);
+  const There y_there(place_, y), bias_there(place_, bias), gradient_there(place_, gradient);
+  bias_forward(y_there, bias_there);
+  bias_forward(y, bias);
+  EXPECT_EQ(y_there.read(), y);
+  bias_backward_weights(y_there, gradient_there);
+  bias_backward_weights(y, gradient);
+  expect_near(gradient_there.read(), gradient, 1e-5f);
+}
+
+TEST_P(Layers, SumsFillsAndCopiesHaveTheCpusBits) {
+  Values y = random_values(501, 1), rows(3 * 40);
+  const Values x = random_values(501, 2);
+  const There y_there(place_, y), x_there(place_, x), rows_there(place_, rows);
+  add(y_there, x_there);
+  scale(y_there, 0.3f);
+  fill(y_there.span().subspan(7, 5), -2.0f);
+  copy_rows({x_there.data() + 2, 11}, {rows_there.data() + 1, 40}, 3, 9);
+  add(y, x);
+  scale(y, 0.3f);
+  fill(std::span(y).subspan(7, 5), -2.0f);
+  copy_rows({x.data() + 2, 11}, {rows.data() + 1, 40}, 3, 9);
+  EXPECT_EQ(y_there.read(), y);
+  EXPECT_EQ(rows_there.read(), rows);
+}
+
+TEST_P(Layers, GeluIsTheCpus) {
   Values x = random_values(501, 8, 4.0f);
   x.insert(x.end(), {0.0f, -100.0f, 100.0f});
   const Values dy = random_values(x.size(), 9);
-  for (const training::Gelu kind : {training::Gelu::Exact, training::Gelu::Tanh}) {
+  for (const Gelu kind : {Gelu::Exact, Gelu::Tanh}) {
     Values y(x.size()), dx(x.size());
-    training::gelu_forward(kind, x, y);
-    training::gelu_backward(kind, x, dy, dx);
-    const OnDevice x_there(x), y_there(y), gradient(dy);
-    GeluRun run{x_there.data(), nullptr, y_there.data(), x.size(), 0, kind == training::Gelu::Exact};
-    launch(gelu_kernel(), run);
+    gelu_forward(kind, x, y);
+    gelu_backward(kind, x, dy, dx);
+    const There x_there(place_, x), y_there(place_, y), gradient(place_, dy);
+    gelu_forward(kind, x_there, y_there);
     expect_near(y_there.read(), y, 1e-5f);
-    run.y_gradient = gradient.data();
-    run.y = gradient.data();
-    launch(gelu_kernel(), run);
+    gelu_backward(kind, x_there, gradient, gradient);
     expect_near(gradient.read(), dx, 1e-5f);
   }
 }
 
-TEST(DeviceLayers, CrossEntropyAndItsGradient) {
-  constexpr std::size_t kUsed = 30;
-  constexpr float kScale = 0.25f;
-  const Values logits = random_values(kRows * kWidth, 10, 5.0f);
-  std::vector<std::int32_t> targets(kRows);
-  Values losses(kRows), gradients(logits.size());
-  for (std::size_t row = 0; row < kRows; ++row) {
-    const std::size_t target = (11 * row) % kUsed;
-    targets[row] = static_cast<std::int32_t>(target);
-    double sum = 0;
-    for (std::size_t i = 0; i < kUsed; ++i) sum += std::exp(static_cast<double>(logits[row * kWidth + i]));
-    losses[row] = static_cast<float>(std::log(sum) - static_cast<double>(logits[row * kWidth + target]));
-    for (std::size_t i = 0; i < kUsed; ++i) {
-      const double share = std::exp(static_cast<double>(logits[row * kWidth + i])) / sum;
-      gradients[row * kWidth + i] = kScale * static_cast<float>(share - (i == target ? 1.0 : 0.0));
-    }
-  }
-  const OnDevice logits_there(logits), losses_there{Values(kRows)};
-  const OnDevice targets_there(targets);
-  launch(cross_entropy_kernel(), CrossEntropyRun{logits_there.data(), targets_there.data(), losses_there.data(), kRows,
-                                                 kWidth, kUsed, kScale, 0});
-  expect_near(losses_there.read(), losses, 1e-5f);
-  expect_near(logits_there.read(), gradients, 1e-6f);
+TEST_P(Layers, EmbeddingsHaveTheCpusBits) {
+  constexpr std::int64_t kTable = 6;
+  const std::vector<std::int32_t> tokens{3, 9, 4, 3, 2, 8, 3, 11, 5};  // the table begins at 3
+  const Values table = random_values(kTable * kWidth, 1), dy = random_values(tokens.size() * kWidth, 2);
+  Values gradient = random_values(kTable * kWidth, 3), y(tokens.size() * kWidth);
+  const There table_there(place_, table), dy_there(place_, dy), gradient_there(place_, gradient), y_there(place_, y);
+  embedding_forward(tokens, table_there, 3, kWidth, y_there);
+  embedding_forward(tokens, table, 3, kWidth, y);
+  EXPECT_EQ(y_there.read(), y);
+  embedding_backward(tokens, dy_there, 3, kWidth, gradient_there);
+  embedding_backward(tokens, dy, 3, kWidth, gradient);
+  EXPECT_EQ(gradient_there.read(), gradient);
 }
 
-TEST(DeviceLayers, AdamWIsTheOptimizersBitForBit) {
-  constexpr std::size_t kCount = 203;
-  constexpr float kRate = 1e-2f;
-  training::Parameter parameter;
-  parameter.decays = true;
-  Values value = random_values(kCount, 11);
-  Values gradient = random_values(kCount, 12);
-  const training::AdamWOptions options;
-  training::MemoryAccounting memory;
-  const std::vector<training::Piece> pieces{{&parameter, 0, value, gradient}};
-  const auto optimizer = training::make_adamw(pieces, options, memory);
-  const OnDevice value_there(value), first{Values(kCount)}, second{Values(kCount)};
-  for (int step = 1; step <= 3; ++step) {
-    gradient = random_values(kCount, 12 + static_cast<unsigned>(step));
-    const training::Piece piece{&parameter, 0, value, gradient};
-    optimizer->step({&piece, 1}, kRate, 0.5f);
-    const OnDevice gradient_there(gradient);
-    AdamWRun run{};
-    const double beta1 = options.beta1, beta2 = options.beta2;
-    run.factors.gradient = 0.5f;
-    run.factors.beta1 = options.beta1;
-    run.factors.one_less_beta1 = static_cast<float>(1 - beta1);
-    run.factors.beta2 = options.beta2;
-    run.factors.one_less_beta2 = static_cast<float>(1 - beta2);
-    run.factors.epsilon = options.epsilon;
-    run.factors.decay = static_cast<float>(1 - kRate * static_cast<double>(options.weight_decay));
-    run.factors.second_correction_root = static_cast<float>(std::sqrt(1 - std::pow(beta2, step)));
-    run.factors.step_size = static_cast<float>(kRate / (1 - std::pow(beta1, step)));
-    run.rows = {value_there.data(), gradient_there.data(), first.data(), second.data(), kCount};
-    launch(adamw_kernel(), run);
+TEST_P(Layers, ConversionsHaveTheCpusBits) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  Values values = random_values(700, 4, 3.0f);
+  for (std::size_t i = 0; i < 300; ++i) values[i] = std::ldexp(values[i], static_cast<int>(i) - 150);
+  values.insert(values.end(), {0.0f, -0.0f, kInfinity, -kInfinity, 1e38f, 448.0f, 465.0f, 65520.0f, -57345.0f, 1e-40f});
+  const There there(place_, values), rounded_there(place_, values);
+  for (const FloatFormat format :
+       {FloatFormat::BFloat16, FloatFormat::Float16, FloatFormat::Float8E4M3, FloatFormat::Float8E5M2}) {
+    Values rounded(values.size());
+    round_to(format, there, rounded_there, 4.0f);
+    round_to(format, values, rounded, 4.0f);
+    const Values of_device = rounded_there.read();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(of_device[i]), std::bit_cast<std::uint32_t>(rounded[i])) << values[i];
+    }
   }
-  EXPECT_EQ(value_there.read(), value);
+  for (const FloatFormat format : {FloatFormat::BFloat16, FloatFormat::Float16}) {
+    std::vector<std::uint16_t> words(values.size());
+    const There words_there(place_, words);
+    Values wide(values.size());
+    narrow(format, there, words_there);
+    narrow(format, values, words);
+    EXPECT_EQ(words_there.read(), words);
+    widen(format, words_there, rounded_there);
+    widen(format, words, wide);
+    EXPECT_EQ(rounded_there.read(), wide);
+  }
+  EXPECT_EQ(highest_magnitude(there.span().first(700)), highest_magnitude(std::span(values).first(700)));
+}
+
+struct ProductCase {
+  std::int64_t rows, depth, columns;
+};
+
+TEST_P(Layers, MatrixProductsHaveTheCpusBits) {
+  for (const ProductCase& of : {ProductCase{1, 1, 1}, ProductCase{65, 17, 3}, ProductCase{30, 40, 129}}) {
+    for (const bool transposed : {false, true}) {
+      const auto size = [](std::int64_t a, std::int64_t b) { return static_cast<std::size_t>(a * b); };
+      const Values left = random_values(size(of.rows, of.depth), 1), right = random_values(size(of.depth, of.columns), 2);
+      Values result = random_values(size(of.rows, of.columns + 2), 3);
+      const There left_there(place_, left), right_there(place_, right), result_there(place_, result);
+      const auto run = [&](const float* a, const float* b, float* into) {
+        const MatrixView left_view =
+            transposed ? matrix(a, of.depth, of.rows).transposed() : matrix(a, of.rows, of.depth);
+        const MatrixView right_view =
+            transposed ? matrix(b, of.columns, of.depth).transposed() : matrix(b, of.depth, of.columns);
+        matrix_product(left_view, right_view, into, of.columns + 2, transposed ? Accumulate::Yes : Accumulate::No);
+      };
+      run(left_there.data(), right_there.data(), result_there.data());
+      run(left.data(), right.data(), result.data());
+      if (__builtin_cpu_supports("fma")) {
+        EXPECT_EQ(result_there.read(), result) << of.rows << " x " << of.depth << " x " << of.columns;
+      } else {
+        expect_near(result_there.read(), result, 1e-5f);
+      }
+    }
+  }
+}
+
+TEST_P(Layers, OptimizersAndTheNormHaveTheCpusBits) {
+  constexpr std::size_t kCount = 203;
+  Parameter parameter;
+  parameter.decays = true;
+  Values value = random_values(kCount, 11), gradient = random_values(kCount, 12);
+  const There value_there(place_, value), gradient_there(place_, gradient);
+  MemoryAccounting memory;
+  const std::vector<Piece> here{{&parameter, 0, value, gradient}}, there{{&parameter, 0, value_there, gradient_there}};
+  for (const bool adamw : {true, false}) {
+    const auto own = adamw ? make_adamw(here, {}, memory) : make_sgd();
+    const auto others = adamw ? make_adamw(there, {}, place_.memory) : make_sgd();
+    for (int step = 0; step < 3; ++step) {
+      own->step(here, 1e-2f, 0.5f);
+      others->step(there, 1e-2f, 0.5f);
+    }
+    EXPECT_EQ(value_there.read(), value);
+  }
+  CommunicationAccounting accounting;
+  const auto world = std::make_shared<Communicator>();
+  Mesh mesh = Mesh::create(world, {}, accounting).value();
+  EXPECT_EQ(gradient_norm(there, false, mesh), gradient_norm(here, false, mesh));
+}
+
+TEST_P(Layers, CrossEntropyIsTheCpus) {
+  constexpr std::int64_t kWords = 30;
+  MemoryAccounting memory;
+  CommunicationAccounting accounting;
+  Group alone("tp", accounting);
+  const std::vector<std::int32_t> targets{0, 11, 22, 3, 14, 29, 6};
+  Values logits = random_values(kRows * kWords, 10, 5.0f);
+  const There logits_there(place_, logits);
+  ParameterList parameters;
+  TensorRegion here(alone, false, memory), there(alone, false, place_.memory);
+  const VocabularyOptions options{"wte", kWords, 4};
+  VocabParallelEmbedding of_cpu(parameters, options, here), of_device(parameters, options, there);
+  const double loss = sum_of(of_device.cross_entropy(logits_there, targets, 0.25f));
+  EXPECT_NEAR(loss / sum_of(of_cpu.cross_entropy(logits, targets, 0.25f)), 1, 1e-6);
+  expect_near(logits_there.read(), logits, 1e-6f);
 }
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::training::test

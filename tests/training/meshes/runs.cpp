@@ -21,12 +21,13 @@ void collect(std::span<const training::Piece> pieces, bool gradients,
     std::vector<float>& into = whole[piece.parameter->name];
     into.resize(static_cast<std::size_t>(piece.parameter->count()));
     const std::int64_t end = piece.begin + static_cast<std::int64_t>(piece.value.size());
-    const float* from = gradients ? piece.gradient.data() : piece.value.data();
+    std::vector<float> from(piece.value.size());
+    training::copy(gradients ? piece.gradient : std::span<const float>(piece.value), std::span(from));
     training::for_each_run(*piece.parameter, [&](const training::Run& run) {
       const std::int64_t first = std::max(run.local, piece.begin);
       const std::int64_t last = std::min(run.local + run.count, end);
       for (std::int64_t i = first; i < last; ++i) {
-        into[static_cast<std::size_t>(run.global + i - run.local)] = from[i - piece.begin];
+        into[static_cast<std::size_t>(run.global + i - run.local)] = from[static_cast<std::size_t>(i - piece.begin)];
       }
     });
   }

@@ -82,7 +82,7 @@ void run_rank(const Problem& problem, TestRank rank, std::mutex& mutex, Outcome&
   layer.logits(problem.rows, x, logits);
   traffic[1] = take(rank.traffic);
   const std::vector<float> kept = logits;
-  const double loss = layer.cross_entropy(logits, targets, kScale);
+  const double loss = sum_of(layer.cross_entropy(logits, targets, kScale));
   traffic[2] = take(rank.traffic);
   layer.logits_backward(problem.rows, logits, dx);
   traffic[3] = take(rank.traffic);
@@ -201,7 +201,7 @@ TEST(Vocabulary, OneMoreTokenExceedsTheBound) {
   TensorRegion region(alone, false, memory);
   ParameterList parameters;
   const VocabParallelEmbedding layer(parameters, {.name = "wte", .vocabulary = 66, .width = kWidth}, region);
-  EXPECT_GT(layer.cross_entropy(padded, targets, kScale) / outcome.loss - 1, 1000 * kFloat32Bound);
+  EXPECT_GT(sum_of(layer.cross_entropy(padded, targets, kScale)) / outcome.loss - 1, 1000 * kFloat32Bound);
 }
 
 TEST(Vocabulary, SequenceParallelismKeepsTheBitsOfTensorParallelism) {
