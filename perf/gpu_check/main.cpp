@@ -110,8 +110,8 @@ std::vector<std::string> warnings_in(const std::string& log) {
   std::istringstream lines(log);
   for (std::string line; std::getline(lines, line) && warnings.size() < kMost;) {
     if (!line.starts_with("wreath: warning: ")) continue;
-    const std::size_t text = line.find("): ");
-    const std::string warning = "warning: " + (text == std::string::npos ? line : line.substr(text + 3));
+    const std::size_t text = line.find(": ", line.find(", pid "));  // behind who says it
+    const std::string warning = "warning: " + (text == std::string::npos ? line : line.substr(text + 2));
     if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
   }
   return warnings;

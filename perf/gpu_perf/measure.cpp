@@ -116,7 +116,10 @@ Status measure_copies(const GpuSetup& setup, Results& results) {
   for (const std::size_t bytes : large_sizes(setup)) sizes.push_back(bytes);
   for (const std::size_t bytes : sizes) {
     const auto own = OnStream::make(setup, bytes, bytes);
-    if (!own) return own.error();
+    if (!own) {
+      results.note(format_bytes(bytes), own.error());
+      continue;
+    }
     const auto ns = copy_ns(setup, *own, bytes);
     if (!ns) return ns.error();
     const double rate = gb_per_s(static_cast<double>(bytes), *ns);

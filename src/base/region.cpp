@@ -195,7 +195,7 @@ Result<std::shared_ptr<Region>> Region::create(std::size_t bytes, bool shareable
 std::shared_ptr<Region> Region::hold(std::uint64_t id, std::byte* base, std::size_t bytes,
                                      std::unique_ptr<RegionOwner> owner) {
   RegionTable& table = RegionTable::get();
-  const bool of_host = owner == nullptr;
+  const bool of_host = owner == nullptr || owner->in_host();
   std::shared_ptr<Region> region = of_host ? table.add(id, base, bytes, Fd()) : table.add_unplaced(id, base, bytes);
   region->borrowed_ = true;
   region->owner_ = std::move(owner);

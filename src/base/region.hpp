@@ -19,6 +19,8 @@ namespace wreath {
 class RegionOwner {
  public:
   virtual ~RegionOwner() = default;
+  // Of the host's is found by its address, too. Of a device's it may go before the region does.
+  virtual bool in_host() const { return true; }
 };
 
 class Region {
@@ -33,8 +35,7 @@ class Region {
   // only regions of this process are found. The first who maps it keeps `doorbell`.
   static Result<std::shared_ptr<Region>> open(std::uint64_t id, std::uint64_t bytes, Fd descriptor, Fd doorbell = Fd());
 
-  // Memory of another kind, freed with `owner`: it may go before the region does, so find_at() does not find it. Null:
-  // somebody else's memory of the host.
+  // Memory of another kind, freed with `owner`, which may be null: it is somebody else's.
   static std::shared_ptr<Region> hold(std::uint64_t id, std::byte* base, std::size_t bytes,
                                       std::unique_ptr<RegionOwner> owner);
   // The living region of this process; null where there is none.

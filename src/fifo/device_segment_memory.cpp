@@ -35,6 +35,7 @@ class DeviceRegion final : public RegionOwner {
   DeviceRegion(LibraryDevice& device, const PointerFacts& facts)
       : device_(device), data_(facts.begin), allocation_(facts.allocation) {}
 
+  bool in_host() const override { return false; }
   LibraryDevice& device() const { return device_; }
   const std::byte* data() const { return data_; }
   bool is_alive() const { return allocation_ == 0 || facts_of(data_).allocation == allocation_; }

@@ -48,6 +48,7 @@ struct alignas(64) Reading {
   std::uint32_t process = 0;  // through the kernel: 0 nobody tried, 1 it does, else 1 + errno
   std::uint64_t regions = 0;  // of a device: bit i says that region i is mapped. No bit is taken back.
 };
+static_assert(kMaximumRegions <= 64);
 
 // Where things are in a segment: a function of values that all ranks agree on.
 struct SegmentLayout {
