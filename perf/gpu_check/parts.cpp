@@ -18,6 +18,8 @@ constexpr std::array kParts{
          false},
     Part{"nccl", "a program of NCCL's interface on the device's memory and in its streams", "nccl_device_test", "", "",
          false},
+    Part{"training", "the layers on the device, and a GPT trained there on 1 and 2 ranks, beside the CPU",
+         "training_device_test", "", "", false},
     Part{"copy", "copies within the device's memory", "gpu_perf", "--parts copy", "", true},
     Part{"all_reduce", "2, 4 and 8 ranks, 8 bytes to 256 MiB, beside the copies", "gpu_perf", "--parts all_reduce", "",
          true},

@@ -12,10 +12,10 @@
 #include "src/base/signals.hpp"
 #include "src/device/check_copy.hpp"
 #include "src/device/device_memory.hpp"
-#include "wreath/kernel.hpp"
 #include "src/device/host_stream.hpp"
 #include "src/device/library_device.hpp"
 #include "src/device/memory_in_use.hpp"
+#include "wreath/kernel.hpp"
 
 namespace wreath {
 namespace {
@@ -121,6 +121,9 @@ class HostDevice final : public LibraryDevice {
   Result<int> resident_blocks(const Kernel&, int threads) override {
     if (threads < 1) return Error{ErrorCode::InvalidArgument, fmt::format("host device: threads = {}", threads)};
     return kMostThreads / threads;
+  }
+  Status add_cuda_work(Stream&, const std::function<Status(void* cuda_stream)>&) override {
+    return Error{ErrorCode::InvalidArgument, "host: its streams take no work of CUDA's"};
   }
   Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) override {
     if (&stream.device() != this) {
