@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <thread>
 
 #include "wreath/device.hpp"
@@ -79,6 +80,11 @@ struct Grid {
 // Adds the grid to `stream`; the argument is copied. `kernel` lives as long as the process. Addresses in the argument
 // are those of address_in_kernels(). Unavailable where the kernel has no code for the stream's device.
 Status launch(Stream& stream, const Kernel& kernel, const Grid& grid);
+
+// For work of CUDA's own libraries: calls `add` with the stream's CUstream and the device's context current in this
+// thread; what it puts there runs in the stream's order. An error of `add` is the stream's failure, too.
+// InvalidArgument where the stream is none of a CUDA device.
+Status add_cuda_work(Stream& stream, const std::function<Status(void* cuda_stream)>& add);
 
 // How many blocks of `threads` threads of the kernel run at once on the device.
 Result<int> resident_blocks(Device& device, const Kernel& kernel, int threads);

@@ -28,6 +28,8 @@ constexpr std::array kParts{
          "--parts nccl_beside {budget} {nccl}", "", true},
     Part{"nccl", "a program of NCCL's interface on the device's memory and in its streams", "nccl_device_test", "", "",
          false},
+    Part{"training", "the layers on the device, and a GPT trained there on 1 and 2 ranks, beside the CPU",
+         "training_device_test", "", "", false},
     Part{"memcheck", "accesses outside of allocations, on small sizes, by steps", "gpu_perf",
          "--parts bits,mixed --quick --ranks 2 --low-latency off {budget}", "memcheck", true},
     Part{"memcheck_small", "the same of small all_reduces as kernels of their own", "gpu_perf",

@@ -119,6 +119,9 @@ class HostDevice final : public LibraryDevice {
     if (threads < 1) return Error{ErrorCode::InvalidArgument, fmt::format("host device: threads = {}", threads)};
     return kMostThreads / threads;
   }
+  Status add_cuda_work(Stream&, const std::function<Status(void* cuda_stream)>&) override {
+    return Error{ErrorCode::InvalidArgument, "host: its streams take no work of CUDA's"};
+  }
   Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) override {
     if (&stream.device() != this) {
       return Error{ErrorCode::InvalidArgument,

@@ -19,6 +19,10 @@ Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) {
   return library_device(stream.device()).launch(stream, kernel, grid);
 }
 
+Status add_cuda_work(Stream& stream, const std::function<Status(void* cuda_stream)>& add) {
+  return library_device(stream.device()).add_cuda_work(stream, add);
+}
+
 Result<int> resident_blocks(Device& device, const Kernel& kernel, int threads) {
   return library_device(device).resident_blocks(kernel, threads);
 }

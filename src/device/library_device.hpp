@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "src/base/fd.hpp"
@@ -84,6 +85,8 @@ class LibraryDevice : public Device {
   // Adds it to `stream`, which is this device's. `arguments` is copied. Unavailable where the build has no code of the
   // kernel for this device.
   virtual Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) = 0;
+  // As wreath::add_cuda_work. InvalidArgument of a device that is none of CUDA's.
+  virtual Status add_cuda_work(Stream& stream, const std::function<Status(void* cuda_stream)>& add) = 0;
 };
 
 // How slots of FIFOs name it within this process.

@@ -1,6 +1,5 @@
 // Memory in blocks that are used again, copies, and launches.
 #include "training/compute/compute.hpp"
-#include "training/kernels/kernels.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +8,9 @@
 #include <exception>
 #include <shared_mutex>
 #include <string>
+
+#include "training/compute/cublaslt.hpp"
+#include "training/kernels/kernels.hpp"
 
 namespace wreath::training {
 
@@ -64,7 +66,15 @@ Result<std::unique_ptr<Compute>> Compute::create(Device& device, const ComputeOp
   }
   Result<std::unique_ptr<Stream>> stream = device.make_stream();
   if (!stream) return stream.error();
-  return std::unique_ptr<Compute>(new Compute(device, options, std::move(*stream)));
+  std::unique_ptr<Compute> compute(new Compute(device, options, std::move(*stream)));
+  if (compute->is_host_ || !options.cublaslt) return compute;
+  Result<std::unique_ptr<Cublaslt>> library = Cublaslt::create(*compute);
+  if (library) {
+    compute->cublaslt_ = std::move(*library);
+  } else {
+    compute->no_cublaslt_ = library.error().message;
+  }
+  return compute;
 }
 
 Compute::Compute(Device& device, const ComputeOptions& options, std::unique_ptr<Stream> stream)
@@ -75,6 +85,7 @@ Compute::Compute(Device& device, const ComputeOptions& options, std::unique_ptr<
 
 Compute::~Compute() {
   static_cast<void>(stream_->synchronize());
+  cublaslt_.reset();
   {
     const std::unique_lock lock(owners().mutex);
     for (const auto& [begin, region] : regions_) owners().regions.erase(begin);
@@ -82,7 +93,11 @@ Compute::~Compute() {
   --computes;
 }
 
-std::string Compute::description() const { return std::string(device_.name()) + ", products by the own kernel"; }
+std::string Compute::description() const {
+  std::string text(device_.name());
+  text += ", products by " + (cublaslt_ ? cublaslt_->name() : "the own kernel");
+  return no_cublaslt_.empty() ? text : text + " (no cuBLASLt: " + no_cublaslt_ + ")";
+}
 
 // ---- memory ----
 

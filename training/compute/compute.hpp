@@ -8,18 +8,21 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "training/kernels/block.hpp"
+#include "training/precision/formats.hpp"
 #include "wreath/device.hpp"
 #include "wreath/kernel.hpp"
 
 namespace wreath::training {
 
 class Compute;
+class Cublaslt;
 
 // training/kernels/kernels.hpp, which whoever launches includes.
 template <typename Run>
@@ -29,6 +32,10 @@ const Kernel& kernel_of() noexcept;
 struct ComputeOptions {
   int host_blocks = 2;
   int host_threads = 1;  // of a block, up to kKernelThreads
+  // On a CUDA device: products by cuBLASLt where it is found; else by the own kernel, whose bits are the CPU's.
+  bool cublaslt = true;
+  // Of a 16-bit format: what factors of products have the values of, so that cuBLASLt is given 2 bytes each.
+  std::optional<FloatFormat> factors = {};
 };
 
 // The Compute whose memory `data` is in; null: memory of the host. Any thread.
@@ -49,9 +56,13 @@ class Compute {
   Compute& operator=(const Compute&) = delete;
 
   Device& device() const noexcept { return device_; }
-  // "cuda:0, products by cuBLASLt 13.0".
+  // "cuda:0, products by cuBLASLt 13.0.2", or by the own kernel and why.
   std::string description() const;
   Stream& stream() const noexcept { return *stream_; }
+
+  // Null: there is none, and the own kernel multiplies.
+  Cublaslt* cublaslt() const noexcept { return cublaslt_.get(); }
+  const std::optional<FloatFormat>& factors() const noexcept { return options_.factors; }
 
   // `bytes` of the device, aligned to 512, of any content; null where the device has no more. What was freed is given
   // out again without waiting: whoever frees memory that another stream used has made this one's wait for that.
@@ -131,6 +142,8 @@ class Compute {
   std::size_t reserved_bytes_ = 0;
   std::vector<Segment> segments_;
   std::size_t segment_ = 0;
+  std::unique_ptr<Cublaslt> cublaslt_;
+  std::string no_cublaslt_;  // why there is none
 };
 
 // target = source, of one size, wherever each of the two lies: memory of one Compute and of the host.

@@ -1,11 +1,11 @@
 // Ulysses attention: parts of the sequence against parts of the heads and back.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <initializer_list>
 #include <numeric>
 #include <utility>
 
+#include "training/compute/compute.hpp"
 #include "training/context_parallel/blocks.hpp"
 #include "training/tensor_parallel/arguments.hpp"
 #include "training/tensor_parallel/layers.hpp"
@@ -63,17 +63,30 @@ class Exchange {
  private:
   using Slices = std::vector<Slice>;  // of each rank
 
-  // Calls visit(pointer, floats) for all that lies side by side, in the order of a message.
-  template <typename T, typename Visit>
-  void for_each_run(const Slice& slice, const Columns<T>& columns, const Visit& visit) const {
+  // Of a row of a message.
+  template <typename T>
+  static std::int64_t row_size(const Slice& slice, const Columns<T>& columns) {
+    std::int64_t size = 0;
+    for (const Column<T>& column : columns) size += slice.heads.count * column.of_head;
+    return size;
+  }
+
+  // Calls visit(rows as they lie, rows in a message, how many, their width) for all of a message, which has [sequences]
+  // [rows][columns].
+  template <typename T, typename Message, typename Visit>
+  void for_each_block(const Slice& slice, const Columns<T>& columns, Message* message, const Visit& visit) const {
+    const std::int64_t stride = row_size(slice, columns);
     for (std::int64_t sequence = 0; sequence < sequences_; ++sequence) {
       for (const Range& range : slice.rows) {
-        for (std::int64_t row = range.begin; row < range.begin + range.count; ++row) {
-          for (const auto& [field, of_head] : columns) {
-            visit(field.data + (sequence * field.places + row) * field.stride + slice.heads.begin * of_head,
-                  slice.heads.count * of_head);
-          }
+        std::int64_t offset = 0;
+        for (const auto& [field, of_head] : columns) {
+          T* const data =
+              field.data + (sequence * field.places + range.begin) * field.stride + slice.heads.begin * of_head;
+          const std::int64_t width = slice.heads.count * of_head;
+          visit(StridedRows<T>{data, field.stride}, StridedRows<Message>{message + offset, stride}, range.count, width);
+          offset += width;
         }
+        message += range.count * stride;
       }
     }
   }
@@ -82,9 +95,9 @@ class Exchange {
   std::vector<std::size_t> counts(const Slices& slices, const Columns<T>& columns) const {
     std::vector<std::size_t> counts;
     for (const Slice& slice : slices) {
-      std::int64_t count = 0;
-      for_each_run(slice, columns, [&](T*, std::int64_t floats) { count += floats; });
-      counts.push_back(static_cast<std::size_t>(count));
+      std::int64_t rows = 0;
+      for (const Range& range : slice.rows) rows += range.count;
+      counts.push_back(static_cast<std::size_t>(sequences_ * rows * row_size(slice, columns)));
     }
     return counts;
   }
@@ -96,20 +109,24 @@ class Exchange {
     const Buffer<float> sent = message(sent_counts);
     const Buffer<float> received = message(received_counts);
     float* packed = sent.data();
-    for (const Slice& slice : from_slices) {
-      for_each_run(slice, from,
-                   [&](const float* data, std::int64_t floats) { packed = std::copy_n(data, floats, packed); });
+    for (std::size_t rank = 0; rank < from_slices.size(); ++rank) {
+      for_each_block(from_slices[rank], from, packed,
+                     [](StridedRows<const float> data, StridedRows<float> into, std::int64_t rows, std::int64_t width) {
+                       copy_rows(data, into, rows, width);
+                     });
+      packed += sent_counts[rank];
     }
     Call call = Group::call_of(Collective::AllToAll, std::span<const float>(sent.span()), received.span(), 0, {});
     call.input_blocks.counts = sent_counts;
     call.output_blocks.counts = received_counts;
     group_.run(call);
     const float* unpacked = received.data();
-    for (const Slice& slice : to_slices) {
-      for_each_run(slice, to, [&](float* data, std::int64_t floats) {
-        std::copy_n(unpacked, floats, data);
-        unpacked += floats;
-      });
+    for (std::size_t rank = 0; rank < to_slices.size(); ++rank) {
+      for_each_block(to_slices[rank], to, unpacked,
+                     [](StridedRows<float> data, StridedRows<const float> of, std::int64_t rows, std::int64_t width) {
+                       copy_rows(of, data, rows, width);
+                     });
+      unpacked += received_counts[rank];
     }
   }
 

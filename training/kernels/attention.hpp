@@ -287,8 +287,8 @@ WREATH_HOST_DEVICE inline void slope_tile(Block& block, const AttentionBackwardR
 }
 
 template <typename Block>
-WREATH_HOST_DEVICE inline void load_queries(Block& block, const AttentionBackwardRun& run,
-                                            const AttentionPlace& place, std::int64_t query) {
+WREATH_HOST_DEVICE inline void load_queries(Block& block, const AttentionBackwardRun& run, const AttentionPlace& place,
+                                            std::int64_t query) {
   auto& shared = *reinterpret_cast<AttentionShared*>(block.shared_memory());
   load_rows(block, place, run.queries, query, run.of.head_size, shared.queries);
   load_rows(block, place, run.output_gradient, query, run.of.head_size, shared.output_gradient);
@@ -300,8 +300,8 @@ WREATH_HOST_DEVICE inline void load_queries(Block& block, const AttentionBackwar
 }
 
 template <typename Block>
-WREATH_HOST_DEVICE inline void load_keys(Block& block, const AttentionBackwardRun& run,
-                                         const AttentionPlace& place, std::int64_t key) {
+WREATH_HOST_DEVICE inline void load_keys(Block& block, const AttentionBackwardRun& run, const AttentionPlace& place,
+                                         std::int64_t key) {
   auto& shared = *reinterpret_cast<AttentionShared*>(block.shared_memory());
   load_rows(block, place, run.keys, key, run.of.head_size, shared.keys);
   load_rows(block, place, run.values, key, run.of.head_size, shared.values);

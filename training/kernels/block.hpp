@@ -30,9 +30,7 @@ struct BlockSums {
 };
 
 // left * right + sum, rounded once: as the CPU's matrix product has it.
-WREATH_HOST_DEVICE inline float fused(float left, float right, float sum) {
-  return std::fma(left, right, sum);
-}
+WREATH_HOST_DEVICE inline float fused(float left, float right, float sum) { return std::fma(left, right, sum); }
 
 // body(i) for all i < count, neighbours by neighbours.
 template <typename Block, typename Body>

@@ -180,10 +180,11 @@ template <typename Block>
 WREATH_HOST_DEVICE inline void run_kernel(Block& block, const RoundRun& run) {
   const float back = 1 / run.scale;
   for_elements(block, run.blocks, run.count, [&](std::uint64_t i) {
-    run.y[i] = with_format(run.format, [&](auto format) {
-                 using Format = decltype(format);
-                 return widened<Format>(narrowed<Format>(run.x[i] * run.scale));
-               }) *
+    run.y[i] = with_format(run.format,
+                           [&](auto format) {
+                             using Format = decltype(format);
+                             return widened<Format>(narrowed<Format>(run.x[i] * run.scale));
+                           }) *
                back;
   });
 }
@@ -236,8 +237,7 @@ WREATH_HOST_DEVICE inline std::int64_t place_of_row(const HeldPlaces& held, std:
 template <typename Block>
 WREATH_HOST_DEVICE inline void run_kernel(Block& block, const DropoutRun& run) {
   for_elements(block, run.blocks, run.count, [&](std::uint64_t i) {
-    const auto place =
-        static_cast<std::uint64_t>(place_of_row(run.places, static_cast<std::int64_t>(i / run.width)));
+    const auto place = static_cast<std::uint64_t>(place_of_row(run.places, static_cast<std::int64_t>(i / run.width)));
     const float number = run.stream.uniform(place * run.width + i % run.width);
     run.values[i] = number < run.share ? 0.0f : run.values[i] * run.factor;
   });

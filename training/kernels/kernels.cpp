@@ -15,12 +15,12 @@ void on_host(HostBlock& block, const void* arguments) {
 
 }  // namespace
 
-#define WREATH_DEFINE_KERNEL(name, Run, Shared)                                                           \
-  template <>                                                                                             \
-  const Kernel& kernel_of<Run>() noexcept {                                                               \
-    static_assert(sizeof(Shared) <= sizeof(HostBlockShared::memory));                                     \
-    static const Kernel kernel{"wreath_training_" #name, training_cuda_image(), &on_host<Run>};           \
-    return kernel;                                                                                        \
+#define WREATH_DEFINE_KERNEL(name, Run, Shared)                                                 \
+  template <>                                                                                   \
+  const Kernel& kernel_of<Run>() noexcept {                                                     \
+    static_assert(sizeof(Shared) <= sizeof(HostBlockShared::memory));                           \
+    static const Kernel kernel{"wreath_training_" #name, training_cuda_image(), &on_host<Run>}; \
+    return kernel;                                                                              \
   }
 WREATH_TRAINING_KERNELS(WREATH_DEFINE_KERNEL)
 #undef WREATH_DEFINE_KERNEL

@@ -71,7 +71,8 @@ WREATH_HOST_DEVICE inline void for_sub_tiles(const Block& block, const Body& bod
   for (unsigned held = 0; held < kHeld; ++held) {
     const unsigned tile = block.thread() + held * block.threads();
     if (tile >= kSubTiles) break;
-    body(held, static_cast<int>(tile / kSubTilesOfSide) * kSubTile, static_cast<int>(tile % kSubTilesOfSide) * kSubTile);
+    body(held, static_cast<int>(tile / kSubTilesOfSide) * kSubTile,
+         static_cast<int>(tile % kSubTilesOfSide) * kSubTile);
   }
 }
 
@@ -103,8 +104,7 @@ WREATH_HOST_DEVICE inline void multiply_tile(Block& block, const MatrixProductRu
         for (int i = 0; i < kSubTile; ++i) {
           WREATH_UNROLL_ON_GPU
           for (int j = 0; j < kSubTile; ++j) {
-            held.sum[at][i][j] =
-                fused(shared.left[k][row + i], shared.right[k][column + j], held.sum[at][i][j]);
+            held.sum[at][i][j] = fused(shared.left[k][row + i], shared.right[k][column + j], held.sum[at][i][j]);
           }
         }
       }

@@ -12,8 +12,8 @@ namespace wreath::gpt {
 struct CommandLine {
   TrainOptions train;
   std::string device;  // "cuda", "cuda:N", "host"; empty: the CPU (run/device.hpp)
-  std::string data;  // a text; empty: the project's own sources
-  std::string csv;   // files; empty: none
+  std::string data;    // a text; empty: the project's own sources
+  std::string csv;     // files; empty: none
   std::string jsonl;
   std::string html;
   std::string checkpoint;       // a folder

@@ -141,8 +141,8 @@ std::string page(const CommandLine& line, const History& history, const std::vec
       "micro-batches, ZeRO stage {8}, "
       "schedule {9}, precision {10}, on {11}; text: {12}.</p>",
       name(train.mesh), kStyle, train.model.layers, train.model.heads, train.model.width, train.model.context,
-      train.batch, train.micro_batches, train.zero_stage, train.schedule, precision_of(train, history), device_of(train),
-      escaped(line.data.empty() ? "the project's sources" : line.data));
+      train.batch, train.micro_batches, train.zero_stage, train.schedule, precision_of(train, history),
+      device_of(train), escaped(line.data.empty() ? "the project's sources" : line.data));
   html += curves_of(history);
   html += table("Seconds by phase",
                 "<th>rank</th><th class=word>place</th><th>forward and "

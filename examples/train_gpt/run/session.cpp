@@ -78,7 +78,7 @@ void Session::abort() {
 
 Status Session::check_memory(const training::MeshShape& mesh) {
   if (line_.train.device != nullptr) return {};  // what a device has is asked for as it is needed
-  if (line_.train.steps == 0) return {};  // nothing is kept for a backward pass
+  if (line_.train.steps == 0) return {};         // nothing is kept for a backward pass
   TrainOptions options = line_.train;
   options.model.vocabulary = text_->vocabulary();
   Result<training::Agreement> ranks = training::Agreement::create(*world_);

@@ -53,6 +53,7 @@ Trainer::~Trainer() = default;
 
 Status Trainer::set_up(std::shared_ptr<Communicator> world) {
   if (options_.device != nullptr) {
+    options_.compute.factors = training::half_format(*training::parse_precision(options_.precision));
     Result<std::unique_ptr<training::Compute>> compute = training::Compute::create(*options_.device, options_.compute);
     if (!compute) return compute.error();
     compute_ = std::move(*compute);
@@ -215,8 +216,7 @@ void Trainer::measure(StepResult& result) {
   }
   double loss_sum = 0;
   for (const training::Buffer<double>& losses : state_.losses) loss_sum += training::sum_of(losses);
-  result.loss = total(loss_sum) /
-                static_cast<double>(options_.batch * options_.model.context);
+  result.loss = total(loss_sum) / static_cast<double>(options_.batch * options_.model.context);
 }
 
 void Trainer::optimize(const StepResult& result) {

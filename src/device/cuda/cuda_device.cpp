@@ -266,6 +266,15 @@ Status CudaDevice::launch(Stream& stream, const Kernel& kernel, const Grid& grid
   return own->launch(*function, grid);
 }
 
+Status CudaDevice::add_cuda_work(Stream& stream, const std::function<Status(void* cuda_stream)>& add) {
+  auto* const own = dynamic_cast<CudaStream*>(&stream);
+  if (own == nullptr || &own->device() != this) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{}: work for a stream of {}", context_.name, stream.device().name())};
+  }
+  return own->add_others(add);
+}
+
 CudaPointer ask_pointer(const CudaDriver& driver, const void* data) {
   unsigned type = 0;
   unsigned managed = 0;

@@ -37,6 +37,7 @@ class CudaDevice final : public LibraryDevice {
   bool runs_processes_at_once() const override { return has(kCudaMpsEnabled); }
   Result<int> resident_blocks(const Kernel& kernel, int threads) override;
   Status launch(Stream& stream, const Kernel& kernel, const Grid& grid) override;
+  Status add_cuda_work(Stream& stream, const std::function<Status(void* cuda_stream)>& add) override;
 
  private:
   enum class Origin : std::uint8_t { Allocated, Pinned, Mapped, ImportedHandle };

@@ -178,6 +178,16 @@ Status CudaStream::add(std::string_view call, Enqueue enqueue) {
   return added;
 }
 
+Status CudaStream::add_others(const std::function<Status(void* cuda_stream)>& add_work) {
+  WREATH_TRY(check_foreign_capture());
+  Status theirs;
+  const Status added = add("work of another library", [&] {
+    theirs = add_work(handle_);
+    return theirs ? kCudaSuccess : kCudaLaunchFailed;
+  });
+  return theirs ? added : theirs;
+}
+
 Status CudaStream::copy(void* target, const void* source, std::size_t bytes) {
   if (bytes == 0) return {};
   WREATH_TRY(check_copy(device_, target, source, bytes));

@@ -5,9 +5,9 @@
 
 #include "src/device/capture.hpp"
 #include "src/device/cuda/context.hpp"
-#include "wreath/kernel.hpp"
 #include "src/device/library_stream.hpp"
 #include "wreath/device.hpp"
+#include "wreath/kernel.hpp"
 
 namespace wreath {
 
@@ -59,6 +59,8 @@ class CudaStream final : public LibraryStream {
   template <typename Enqueue>
   Status add(std::string_view call, Enqueue enqueue);
   Status launch(CudaHandle function, const Grid& grid);
+  // What `add` puts into the driver's stream by another library.
+  Status add_others(const std::function<Status(void* cuda_stream)>& add);
   // Launches a graph once `begin` has given its work to the host's threads; `over` is recorded behind it.
   Status launch_graph(CudaHandle executable, const std::function<Status()>& begin, CudaEvent& over);
   const CudaContext& context() const { return context_; }

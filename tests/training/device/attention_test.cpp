@@ -72,9 +72,10 @@ TEST(AttentionBlocksOnDevice, AreTheCpus) {
     Place place(ComputeOptions{2, 7});
     const There q_there(place, q), k_there(place, k), v_there(place, v), weighted_there(place, weighted);
     const There highest_there(place, highest), sum_there(place, sum);
-    attention_add_block(shape, rows(q_there.data(), 30, kQueries), rows(k_there.data(), first_key, kKeys),
-                        rows(v_there.data(), first_key, kKeys),
-                        {highest_there.span(), sum_there.span(), {weighted_there.data(), kHeads * kSize, 30, kQueries}});
+    attention_add_block(
+        shape, rows(q_there.data(), 30, kQueries), rows(k_there.data(), first_key, kKeys),
+        rows(v_there.data(), first_key, kKeys),
+        {highest_there.span(), sum_there.span(), {weighted_there.data(), kHeads * kSize, 30, kQueries}});
     attention_add_block(shape, rows(q.data(), 30, kQueries), rows(k.data(), first_key, kKeys),
                         rows(v.data(), first_key, kKeys),
                         {highest, sum, {weighted.data(), kHeads * kSize, 30, kQueries}});

@@ -1,4 +1,5 @@
-// The layers on the host device, whose memory the host's own code cannot touch, against the CPU's.
+// The layers on the host device, whose memory the host's own code cannot touch, or on a GPU where there is one, against
+// the CPU's.
 #include "training/math/layers.hpp"
 
 #include <limits>
@@ -162,7 +163,8 @@ TEST_P(Layers, MatrixProductsHaveTheCpusBits) {
   for (const ProductCase& of : {ProductCase{1, 1, 1}, ProductCase{65, 17, 3}, ProductCase{30, 40, 129}}) {
     for (const bool transposed : {false, true}) {
       const auto size = [](std::int64_t a, std::int64_t b) { return static_cast<std::size_t>(a * b); };
-      const Values left = random_values(size(of.rows, of.depth), 1), right = random_values(size(of.depth, of.columns), 2);
+      const Values left = random_values(size(of.rows, of.depth), 1),
+                   right = random_values(size(of.depth, of.columns), 2);
       Values result = random_values(size(of.rows, of.columns + 2), 3);
       const There left_there(place_, left), right_there(place_, right), result_there(place_, result);
       const auto run = [&](const float* a, const float* b, float* into) {

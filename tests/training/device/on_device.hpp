@@ -25,10 +25,17 @@ inline Values random_values(std::size_t count, unsigned seed, float deviation = 
   return values;
 }
 
+// The first GPU where there is one, else the host device.
+inline Device& tested_device() {
+  const Result<Device*> gpu = cuda_device(0);
+  return gpu ? **gpu : host_device();
+}
+
 // A Compute, and the accounting whose buffers lie there.
 struct Place {
-  explicit Place(const ComputeOptions& options = {}, Device& device = host_device())
-      : compute(Compute::create(device, options).value()) {
+  explicit Place(ComputeOptions options = {}) {
+    options.cublaslt = false;  // the own kernel is what is compared
+    compute = Compute::create(tested_device(), options).value();
     memory.place_on(compute.get());
   }
   std::unique_ptr<Compute> compute;
@@ -44,8 +51,8 @@ class There {
     copy(std::span<const T>(values), buffer_.span());
   }
   std::span<T> span() const { return buffer_.span(); }
-  operator std::span<T>() const { return buffer_.span(); }              // NOLINT(google-explicit-constructor)
-  operator std::span<const T>() const { return buffer_.span(); }        // NOLINT(google-explicit-constructor)
+  operator std::span<T>() const { return buffer_.span(); }        // NOLINT(google-explicit-constructor)
+  operator std::span<const T>() const { return buffer_.span(); }  // NOLINT(google-explicit-constructor)
   T* data() const { return buffer_.data(); }
   std::vector<T> read() const {
     std::vector<T> values(buffer_.size());

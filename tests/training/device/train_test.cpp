@@ -1,16 +1,25 @@
-// A GPT trained on the host device, whose memory no function of the host can touch, beside the same on the CPU.
+// A GPT trained on a device, beside the same on the CPU: on the host device, whose memory no function of the host can
+// touch, or on a GPU where there is one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "tests/training/device/on_device.hpp"
 #include "tests/training/meshes/runs.hpp"
 
 namespace wreath::gpt::test {
 namespace {
 
+using training::test::tested_device;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::int64_t kSteps = 5;
+#else
 constexpr std::int64_t kSteps = 24;
+#endif
 
 TrainOptions options_of(Device* device) {
   TrainOptions options = small_options();
@@ -25,7 +34,7 @@ TrainOptions options_of(Device* device) {
 
 CommunicatorOptions communicator() {
   CommunicatorOptions options;
-  options.device = "host";
+  options.device = tested_device().name();
   return options;
 }
 
@@ -38,7 +47,7 @@ TrainingRun train_on(Device* device, const std::function<void(TrainOptions&)>& c
 
 TEST(TrainOnDevice, FollowsTheCpu) {
   const TrainingRun cpu = train_on(nullptr);
-  const TrainingRun device = train_on(&host_device());
+  const TrainingRun device = train_on(&tested_device());
   EXPECT_LT(largest_difference(cpu.losses, device.losses), 5e-7);
   EXPECT_LT(largest_difference(cpu.gradient_norms, device.gradient_norms), 1e-5);
   EXPECT_LT(largest_difference(cpu.first_gradients, device.first_gradients), 1e-5);
@@ -54,7 +63,7 @@ class TrainOnDevices : public testing::TestWithParam<MeshCase> {};
 // The same mesh of ranks on the CPU: what a division costs in rounding is the same on both.
 TEST_P(TrainOnDevices, FollowTheCpus) {
   const TrainingRun cpu = train_on(nullptr, GetParam().change);
-  const TrainingRun device = train_on(&host_device(), GetParam().change);
+  const TrainingRun device = train_on(&tested_device(), GetParam().change);
   EXPECT_LT(largest_difference(cpu.losses, device.losses), 5e-7);
   EXPECT_LT(largest_difference(cpu.first_gradients, device.first_gradients), 1e-5);
   for (std::size_t rank = 0; rank < cpu.traffic.size(); ++rank) {
@@ -76,8 +85,67 @@ INSTANTIATE_TEST_SUITE_P(
                     MeshCase{"tp2", [](TrainOptions& of) { of.mesh.tp = 2; }},
                     MeshCase{"tp2_sequence", [](TrainOptions& of) { of.mesh.tp = 2, of.sequence_parallel = true; }},
                     MeshCase{"pp2", [](TrainOptions& of) { of.mesh.pp = 2, of.micro_batches = 2; }},
-                    MeshCase{"cp2_ring", [](TrainOptions& of) { of.mesh.cp = 2; }}),
+                    MeshCase{"dp2_dropout", [](TrainOptions& of) { of.mesh.dp = 2, of.model.dropout = 0.2f; }},
+                    MeshCase{"cp2_ring", [](TrainOptions& of) { of.mesh.cp = 2; }},
+                    MeshCase{"cp2_ulysses",
+                             [](TrainOptions& of) { of.mesh.cp = 2, of.context_attention = "ulysses"; }}),
     [](const auto& row) { return std::string(row.param.name); });
+
+// Buckets on their way beside backward, or all behind it: nothing but the time differs, and a bucket that was not
+// waited for would show.
+TEST(OverlapOnDevice, ChangesNoBits) {
+  const auto run = [](bool overlap, int zero) {
+    return train_on(&tested_device(), [&](TrainOptions& of) {
+      of.mesh.dp = 2;
+      of.zero_stage = zero;
+      of.overlap = overlap;
+      of.bucket_bytes = 2000;
+    });
+  };
+  for (const int zero : {0, 2}) {
+    const TrainingRun beside = run(true, zero), behind = run(false, zero);
+    EXPECT_EQ(beside.losses, behind.losses);
+    EXPECT_EQ(beside.weights, behind.weights);
+  }
+}
+
+struct PrecisionCase {
+  const char* name;
+  double bound;  // as training_precision_test has it
+};
+class PrecisionOnDevice : public testing::TestWithParam<PrecisionCase> {};
+TEST_P(PrecisionOnDevice, FollowsTheCpu) {
+  const char* const name = GetParam().name;
+  const auto change = [name](TrainOptions& of) {
+    of.mesh.dp = 2;
+    of.zero_stage = 1;
+    of.precision = name;
+  };
+  const TrainingRun cpu = train_on(nullptr, change), device = train_on(&tested_device(), change);
+  EXPECT_LT(largest_difference(cpu.losses, device.losses), GetParam().bound);
+  EXPECT_GT(largest_difference(train_on(nullptr).losses, device.losses), 1e-7) << "nothing was rounded";
+}
+INSTANTIATE_TEST_SUITE_P(Formats, PrecisionOnDevice,
+                         testing::Values(PrecisionCase{"bfloat16", 1e-3}, PrecisionCase{"float16", 1.5e-4},
+                                         PrecisionCase{"fp8", 3e-3}),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+// The gradient of one weight that is a tenth too large in one step: what the bound of FollowsTheCpu must not let pass.
+TEST(TrainOnDevice, AWrongGradientIsSeen) {
+  const TrainingRun cpu = train_on(nullptr);
+  const TrainingRun wrong = train(
+      options_of(&tested_device()), kSteps,
+      [](Trainer& trainer) {
+        trainer.observe_gradients([&trainer](std::span<const training::Piece> pieces) {
+          if (trainer.steps_done() != 3) return;
+          const auto largest =
+              std::ranges::max_element(pieces, {}, [](const auto& piece) { return piece.value.size(); });
+          training::scale(trainer.parameters().find(largest->parameter->name)->gradient, 1.1f);
+        });
+      },
+      communicator());
+  EXPECT_GT(largest_difference(cpu.losses, wrong.losses), 5 * 5e-7);
+}
 
 }  // namespace
 }  // namespace wreath::gpt::test
