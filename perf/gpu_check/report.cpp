@@ -108,10 +108,20 @@ std::string targets_text(const GpuMachine& machine, const std::vector<PartOutcom
   return text;
 }
 
+// A line for all that one reason kept a part from.
 std::string skipped_text(const std::vector<PartOutcome>& parts) {
+  const Json skipped = skipped_of(parts);
+  const auto alike = [](const Json& a, const Json& b) {
+    return a.value("part", "") == b.value("part", "") && a.value("why", "") == b.value("why", "");
+  };
   std::string text = "\ncould not be run:\n";
-  for (const Json& each : skipped_of(parts)) {
-    text += fmt::format("  {:<15} {}: {}\n", each.value("part", ""), each.value("what", ""), each.value("why", ""));
+  for (std::size_t i = 0; i < skipped.size();) {
+    std::size_t end = i + 1;
+    while (end < skipped.size() && alike(skipped[i], skipped[end])) ++end;
+    const std::string more = end - i > 1 ? fmt::format(" and {} more", end - i - 1) : "";
+    text += fmt::format("  {:<15} {}{}: {}\n", skipped[i].value("part", ""), skipped[i].value("what", ""), more,
+                        skipped[i].value("why", ""));
+    i = end;
   }
   return text;
 }

@@ -15,7 +15,6 @@ namespace wreath::perf {
 namespace {
 
 constexpr std::int64_t kPatienceMs = 40'000;
-constexpr std::int64_t kMostNs = 3'000'000'000;  // of timed calls, where one is very slow
 
 }  // namespace
 
@@ -96,6 +95,11 @@ Status on_ranks(std::vector<Communicator>& ranks, const RankBody& body) {
   return first ? Status(*first) : Status();
 }
 
+int times_for(const GpuSetup& setup, std::int64_t ns) {
+  constexpr std::int64_t kMostNs = 1'000'000'000;
+  return static_cast<int>(std::clamp<std::int64_t>(kMostNs / std::max<std::int64_t>(ns, 1), 1, setup.iterations));
+}
+
 namespace {
 
 // Of `times` calls, the slowest rank's time.
@@ -128,8 +132,7 @@ Result<double> average_ns(const GpuSetup& setup, std::vector<Communicator>& rank
                           const StartCall& start) {
   const auto first = slowest_ns(ranks, streams, start, 2);
   if (!first) return first.error();
-  const auto one = std::max<std::int64_t>(*first / 2, 1);
-  const int times = static_cast<int>(std::clamp<std::int64_t>(kMostNs / one, 1, setup.iterations));
+  const int times = times_for(setup, *first / 2);
   const auto taken = slowest_ns(ranks, streams, start, times);
   if (!taken) return taken.error();
   return static_cast<double>(*taken) / times;

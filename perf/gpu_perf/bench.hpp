@@ -70,8 +70,10 @@ struct CallShape {
 
 // Adds a rank's call to its stream.
 using StartCall = std::function<Status(Communicator&, const OnStream&)>;
-// Of one call, the slowest rank's average of setup.iterations, or of as many as take three seconds, by events in its
-// stream; behind two that are not timed.
+// How often something is timed that takes `ns`: setup.iterations times, or as often as takes a second, at least once.
+int times_for(const GpuSetup& setup, std::int64_t ns);
+
+// Of one call, the slowest rank's average of times_for() many, by events in its stream; behind two that are not timed.
 Result<double> average_ns(const GpuSetup& setup, std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,
                           const StartCall& start);
 // The same of this library's calls.

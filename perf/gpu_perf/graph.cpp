@@ -49,18 +49,22 @@ Result<std::unique_ptr<Graph>> capture(Stream& origin, const std::vector<OnStrea
   return graph;
 }
 
-// Of one launch, the median of rounds of setup.iterations launches.
+// Of one launch, the median of rounds.
 Result<double> launch_ns(const GpuSetup& setup, Stream& stream, Graph& graph) {
-  for (int i = 0; i < 2; ++i) WREATH_TRY(graph.launch(stream));
-  WREATH_TRY(stream.synchronize());
-  std::vector<double> rounds;
-  for (int round = 0; round < (setup.quick ? 1 : kRounds); ++round) {
-    const auto taken = time_on(stream, [&]() -> Status {
-      for (int i = 0; i < setup.iterations; ++i) WREATH_TRY(graph.launch(stream));
+  const auto launches = [&](int times) {
+    return time_on(stream, [&]() -> Status {
+      for (int i = 0; i < times; ++i) WREATH_TRY(graph.launch(stream));
       return {};
     });
+  };
+  const auto first = launches(2);
+  if (!first) return first.error();
+  const int times = times_for(setup, *first / 2);
+  std::vector<double> rounds;
+  for (int round = 0; round < (setup.quick ? 1 : kRounds); ++round) {
+    const auto taken = launches(times);
     if (!taken) return taken.error();
-    rounds.push_back(static_cast<double>(*taken) / setup.iterations);
+    rounds.push_back(static_cast<double>(*taken) / times);
   }
   return median(rounds);
 }

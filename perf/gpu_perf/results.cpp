@@ -64,11 +64,19 @@ void Results::note(const std::string& what, const Error& error) {
   error.code == ErrorCode::Unavailable || memory ? skip(what, error.message) : fail(what, error.message);
 }
 
-bool Results::time_for(const std::string& what) {
+bool Results::late() const {
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin_;
-  if (setup_.budget_s == 0 || taken.count() < setup_.budget_s) return true;
-  skip(what, fmt::format("the {:.0f} s that it may take are over", setup_.budget_s));
-  return false;
+  return setup_.budget_s > 0 && taken.count() >= setup_.budget_s;
+}
+
+std::string Results::late_text() const {
+  return fmt::format("the {:.0f} s that it may take are over", setup_.budget_s);
+}
+
+bool Results::time_for(const std::string& what) {
+  const bool over = late();
+  if (over) skip(what, late_text());
+  return !over;
 }
 
 Status Results::write() const {

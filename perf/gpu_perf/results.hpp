@@ -44,6 +44,9 @@ class Results {
   void fail(const std::string& what, const std::string& why);
   // An error of what was to be measured: skipped where this machine lacks something, else failed.
   void note(const std::string& what, const Error& error);
+  // Whether the time is up. Any thread.
+  bool late() const;
+  std::string late_text() const;
   // False, and it is skipped, where the time is up.
   bool time_for(const std::string& what);
   bool failed() const { return failed_; }

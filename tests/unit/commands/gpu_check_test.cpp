@@ -79,7 +79,7 @@ cat > "$2" <<TEXT
 {"card": "a card", "targets": [
   {"what": "fast enough", "target": 0.85, "measured": 0.9, "unit": "of copies", "at_most": false, "reached": true},
   {"what": "soon enough", "target": 6, "measured": 7.5, "unit": "us", "at_most": true, "reached": false}],
- "skipped": [{"part": "x", "what": "the largest", "why": "no memory"}]}
+ "skipped": [{"part": "x", "what": "the largest", "why": "no memory"}, {"what": "another", "why": "no memory"}]}
 TEXT
 exit $code)");
   const Checked checked = check(folder, "--parts all_reduce,graph,memcheck --sanitizer " + folder.path() +
@@ -87,7 +87,7 @@ exit $code)");
   EXPECT_EQ(checked.outcome.exit_code, 0) << checked.outcome.text;
   for (const char* line :
        {"fast enough +>= 0.85 +0.9 +yes +of copies", "soon enough +<= 6 +7.5 +NO +us",
-        "memcheck +compute-sanitizer memcheck +clean +passed +yes", "all_reduce +the largest: no memory",
+        "memcheck +compute-sanitizer memcheck +clean +passed +yes", "all_reduce +the largest and 1 more: no memory",
         "graph +all of it: no memory", "bandwidth between GPUs: all parts use one GPU"}) {
     EXPECT_THAT(checked.outcome.text, testing::ContainsRegex(line));
   }
