@@ -47,7 +47,9 @@ function(wreath_cuda_image library function source)
       COMMAND_EXPAND_LISTS VERBATIM)
     add_custom_target(${function}_fatbin DEPENDS ${image})
     add_dependencies(wreath_cuda_image ${function}_fatbin)
-    add_dependencies(${library} ${function}_fatbin)
+    if(NOT CMAKE_GENERATOR MATCHES "Ninja")  # which knows it by OBJECT_DEPENDS; else all that links the library would wait
+      add_dependencies(${library} ${function}_fatbin)
+    endif()
     set(bytes "wreath_${function}_bytes")
     set(definition "asm(\".pushsection .rodata\\n.balign 16\\n.local ${bytes}\\n${bytes}:\\n.incbin \\\"${image}\\\"\\n.popsection\\n\");
 extern \"C\" const unsigned char ${bytes}[];")
