@@ -43,7 +43,8 @@ bool install_kernels() {
 class TrainOnCuda : public testing::Test {
  protected:
   void SetUp() override {
-    if (!install_kernels()) GTEST_SKIP() << "needs the driver that stands for CUDA's: ctest sets LD_LIBRARY_PATH";
+    if (!install_kernels())
+      GTEST_SKIP() << "this is not the driver that stands for CUDA's: run it by ctest, which sets LD_LIBRARY_PATH";
   }
   static TrainingRun train_on(Device* device, const char* precision, int dp = 1) {
     TrainOptions options = small_options();

@@ -22,7 +22,7 @@ TEST(DeviceOption, IsNoneTheHostsOrAGpu) {
 }
 
 TEST(DeviceOption, WithoutAGpuIsUnavailable) {
-  if (cuda_devices()) GTEST_SKIP() << "there is a GPU here";
+  if (cuda_devices()) GTEST_SKIP() << "there is a GPU here: run it on a machine without one";
   const Result<Device*> device = find_device("cuda", {});
   ASSERT_FALSE(device);
   EXPECT_EQ(device.error().code, ErrorCode::Unavailable);

@@ -53,7 +53,7 @@ SAME(matmul, cublasLtMatmul);
 TEST(CublasltHeader, IsHeldTo) {}  // while this compiles
 #else
 TEST(CublasltHeader, IsHeldTo) {
-  GTEST_SKIP() << "cublasLt.h was not found where this was built; it is in NVIDIA's package nvidia-cublas";
+  GTEST_SKIP() << "no cublasLt.h: install cuBLAS beside the CUDA toolkit and build again";
 }
 #endif
 
