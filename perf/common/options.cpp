@@ -188,7 +188,8 @@ void add_case_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
 void add_nccl_flags(CLI::App& app, const CollectiveRow& row, Options& o, int& average, double& timeout_s) {
   app.option_defaults()->group("nccl-tests' flags");
   add_number(app, "-t,--nthreads", o.threads, {1, 4096}, "ranks as threads of a process (1)");
-  add_number(app, "-g,--ngpus", o.devices, {1, 64}, "devices, and so ranks, of each of these threads; CUDA's in turn (1)");
+  add_number(app, "-g,--ngpus", o.devices, {1, 64},
+             "devices, and so ranks, of each of these threads; CUDA's in turn (1)");
   add_case_flags(app, row, o);
   add_number(app, "-n,--iters", o.iterations, {1}, "timed calls of each size (20)");
   add_number(app, "-w,--warmup_iters", o.warmup, {0}, "calls before, for each size (1)");

@@ -42,6 +42,14 @@ std::vector<RankLine> lines_of(const std::vector<std::string>& texts) {
   return lines;
 }
 
+// Whether all ranks use the one GPU that there is.
+bool share_one_gpu(const Report& report) {
+  const auto elsewhere = [&](const RankLine& line) { return line.host != report.ranks.front().host; };
+  return (report.options.memory == MemoryPlace::Device || report.options.memory == MemoryPlace::Pinned) &&
+         report.world > 1 && std::none_of(report.ranks.begin(), report.ranks.end(), elsewhere) &&
+         cuda_devices().value() == 1;
+}
+
 Result<Report> open_report(Member& member, const CollectiveRow& row, const Options& options,
                            const Surroundings& surroundings) {
   const auto core = choose_core(member, options.pin);
@@ -65,6 +73,7 @@ Result<Report> open_report(Member& member, const CollectiveRow& row, const Optio
     report.warnings.emplace_back("no limit: it needs a core for each rank, and two ranks over tcp");
   }
   if (report.world == 1) report.warnings.emplace_back("one rank: no data moves; --ranks 4 or -t 4 starts more");
+  if (share_one_gpu(report)) report.warnings.emplace_back(kOneGpu);
   if (options.pin && *core < 0) report.warnings.emplace_back("ranks are not pinned: more ranks than cores");
   return report;
 }

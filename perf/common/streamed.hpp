@@ -24,6 +24,9 @@ enum class MemoryPlace : std::uint8_t {
 std::string_view name(MemoryPlace place);
 // Whether calls on it run in streams.
 bool streams(MemoryPlace place);
+// What stands beside results of ranks that share the only GPU.
+inline constexpr std::string_view kOneGpu = "one GPU: the peer path is exercised, NVLink bandwidth is not";
+
 // Whether there is a CUDA device.
 bool has_gpu();
 // Variables that CUDA reads when it starts, where they are not set: a queue of the hardware for each stream of many

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "perf/common/streamed.hpp"
+
 namespace wreath::perf {
 namespace {
 
@@ -21,8 +23,6 @@ constexpr std::string_view word_of(PartResult result) {
 }
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::string_view kOneGpu = "one GPU: the peer path is exercised, NVLink bandwidth is not";
 
 auto count(const std::vector<PartOutcome>& parts, PartResult result) {
   return std::count_if(parts.begin(), parts.end(), [&](const PartOutcome& part) { return part.result == result; });

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "perf/common/streamed.hpp"
+
 namespace wreath::perf {
 
 Results::Results(Setup setup) : setup_(std::move(setup)) {

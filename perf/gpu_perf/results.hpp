@@ -11,8 +11,6 @@
 
 namespace wreath::perf {
 
-inline constexpr std::string_view kOneGpu = "one GPU: the peer path is exercised, NVLink bandwidth is not";
-
 // A number that was promised, beside the measured one.
 struct Target {
   std::string what;  // "float32, 8 ranks, 256 MiB"

@@ -107,7 +107,9 @@ CudaResult cuGetErrorString(CudaResult result, const char** text) {
   return kCudaSuccess;
 }
 CudaResult cuDriverGetVersion(int* version) { return *version = 13000, kCudaSuccess; }
-CudaResult cuDeviceGetCount(int* count) { return *count = kDevices, kCudaSuccess; }
+CudaResult cuDeviceGetCount(int* count) {
+  return *count = std::getenv("FAKE_CUDA_ONE_DEVICE") == nullptr ? kDevices : 1, kCudaSuccess;
+}
 CudaResult cuDeviceGet(int* device, int ordinal) {
   *device = ordinal;
   return ordinal < kDevices ? kCudaSuccess : kCudaInvalidValue;

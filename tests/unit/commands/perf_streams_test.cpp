@@ -55,6 +55,14 @@ TEST(PerfInStreams, MeasuresAndChecksMisalignedMemory) {
   expect_right(measure("--memory host-device -u 1 -d half"), "host-device", true);
 }
 
+TEST(PerfInStreams, SaysWhatOneGpuDoesNotShow) {
+  if (!perf::has_gpu_kernels()) GTEST_SKIP() << "this build has no kernels: run it in the preset dev, with nvcc";
+  const char* const note = "one GPU: the peer path is exercised, NVLink bandwidth is not";
+  const nlohmann::json one = measure("", kFakeCuda + std::string("FAKE_CUDA_ONE_DEVICE=1 "));
+  EXPECT_THAT(one["wreath"]["notes"], testing::Contains(note)) << one["wreath"];
+  EXPECT_THAT(measure("", kFakeCuda)["wreath"]["notes"], testing::Not(testing::Contains(note)));
+}
+
 TEST(PerfInStreams, NeedsKernelsForAGpu) {
   const Outcome outcome = run_program("all_reduce_perf -t 2 -n 1 -b 1K -e 1K --memory device", kFakeCuda);
   if (perf::has_gpu_kernels()) {
