@@ -32,7 +32,7 @@ KernelSeen& seen() {
 }
 
 void expect(const void* data, int access, const char* what) {
-  if (seen().fake.reaches(data) < access) seen().unreachable.insert(what);
+  if (seen().fake.reaches(0, data) < access) seen().unreachable.insert(what);
 }
 
 void look(const LowLatencyRun& run) {
