@@ -73,6 +73,10 @@ TEST_P(TrainOnDevices, FollowTheCpus) {
       return bytes;
     };
     EXPECT_EQ(payload(cpu.traffic[rank]), payload(device.traffic[rank])) << "rank " << rank;
+    for (std::size_t i = 0; i < training::kMemoryTags; ++i) {
+      const auto tag = static_cast<training::MemoryTag>(i);
+      EXPECT_EQ(cpu.memory[rank].bytes(tag), device.memory[rank].bytes(tag)) << training::name(tag);
+    }
   }
 }
 
