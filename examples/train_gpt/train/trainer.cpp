@@ -216,6 +216,7 @@ void Trainer::measure(StepResult& result) {
   }
   double loss_sum = 0;
   for (const training::Buffer<double>& losses : state_.losses) loss_sum += training::sum_of(losses);
+  state_.losses.clear();
   result.loss = total(loss_sum) / static_cast<double>(options_.batch * options_.model.context);
 }
 
@@ -279,6 +280,7 @@ double Trainer::validation_loss(std::int64_t windows) {
     set_batches(std::move(batches), false);
     pipeline_->run_forward();
     for (std::size_t i = 0; i < counts.size(); ++i) loss_sum += counts[i] ? training::sum_of(state_.losses[i]) : 0.0;
+    state_.losses.clear();
   }
   context_.shape = shape;
   const double loss = total(loss_sum) / static_cast<double>(count * options_.model.context);

@@ -73,6 +73,10 @@ TEST_P(TrainOnDevices, FollowTheCpus) {
       return bytes;
     };
     EXPECT_EQ(payload(cpu.traffic[rank]), payload(device.traffic[rank])) << "rank " << rank;
+    for (std::size_t i = 0; i < training::kMemoryTags; ++i) {
+      const auto tag = static_cast<training::MemoryTag>(i);
+      EXPECT_EQ(cpu.memory[rank].bytes(tag), device.memory[rank].bytes(tag)) << training::name(tag);
+    }
   }
 }
 
@@ -132,9 +136,10 @@ INSTANTIATE_TEST_SUITE_P(Formats, PrecisionOnDevice,
 
 // The gradient of one weight that is a tenth too large in one step: what the bound of FollowsTheCpu must not let pass.
 TEST(TrainOnDevice, AWrongGradientIsSeen) {
-  const TrainingRun cpu = train_on(nullptr);
+  constexpr std::int64_t kEnough = 24;  // steps, for the fault to show
+  const TrainingRun cpu = train_on(nullptr, {}, kEnough);
   const TrainingRun wrong = train(
-      options_of(&tested_device()), kSteps,
+      options_of(&tested_device()), kEnough,
       [](Trainer& trainer) {
         trainer.observe_gradients([&trainer](std::span<const training::Piece> pieces) {
           if (trainer.steps_done() != 3) return;
