@@ -121,7 +121,7 @@ WREATH_HOST_DEVICE inline bool lead(Patience<Block>& patience, const AdvanceLane
   for (;;) {
     switch (advance()) {
       case Advance::Failed: return false;
-      case Advance::Done: return true;
+      case Advance::Done: patience.moved(); return true;
       case Advance::Advanced: patience.moved(); break;
       case Advance::Blocked:
         if (!patience.wait()) return false;

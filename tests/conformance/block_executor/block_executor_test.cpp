@@ -161,6 +161,36 @@ TEST(BlocksAlone, EndWhenNothingMovesForLong) {
   }
 }
 
+// The host launches a grid again where something moved: also where all that did was a lane's last step.
+TEST(BlocksOfOneStep, TellThatTheyHaveMoved) {
+  const Algorithm chain = *find_algorithm(Collective::Broadcast, "chain");
+  const Problem problem{Collective::Broadcast, 2, 0};
+  std::mt19937_64 random(26);
+  const std::vector<Lowered> programs = lower_ranks(chain, problem, 1);
+  World world(programs, {});
+  Job job(chain, problem, programs[0], {.count = 10}, random);
+  const std::vector<RankCall> calls = job.calls();
+  const std::uint32_t stop = 0;
+  std::vector<RankGrid> grids(2);
+  std::vector<std::vector<Counter>> moved;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    RankGrid& grid = grids[rank];
+    moved.emplace_back(programs[rank].lanes.size());
+    grid.stream = host_device().make_stream().value();
+    grid.run.stop = &stop;
+    grid.run.moved = moved[rank].data();
+    grid.run.blocks = static_cast<std::uint32_t>(moved[rank].size());
+    launch(grid, world.plan(rank), calls[rank], 2);
+    grid.stream->synchronize().value();
+    for (std::size_t lane = 0; lane < grid.lanes.size(); ++lane) {
+      const bool had_steps = programs[rank].lanes[lane].step_count > 0;
+      EXPECT_EQ(moved[rank][lane].value > 0, had_steps) << "rank " << rank << " lane " << lane;
+    }
+  }
+  ASSERT_EQ(unfinished(grids), "");
+  ASSERT_EQ(job.wrong(), "");
+}
+
 // Their steps stay where they are.
 TEST(BlocksOfManyRanks, RunLanesOfMoreStepsThanTheyBringNear) {
   const Problem problem{Collective::AllReduce, 60, 0};
