@@ -238,6 +238,12 @@ void add_explain(CLI::App& plan, PlanArguments& arguments) {
   explain->add_option("--tuning", arguments.tuning, "a file of `wreath tune`, or none (default: this machine's)")
       ->envname("WREATH_TUNING")
       ->type_name("FILE");
+  command_line::one_of(explain
+                           ->add_option("--memory", arguments.memory,
+                                        "of the buffers: the host's, or GPUs', of ranks "
+                                        "that all have one")
+                           ->capture_default_str(),
+                       {"host", "device"});
   explain->add_flag("--any-order", arguments.any_order, "sums in any order, as with WREATH_REPRODUCIBLE=0");
   explain->add_flag("--json", arguments.json, "print JSON");
   explain->footer(

@@ -23,6 +23,7 @@ struct PlanArguments {
   bool json = false;
   bool markdown = false;
   std::string transport = "shm";
+  std::string memory = "host";
   std::string tuning;      // a file, none, or empty: this machine's
   bool any_order = false;  // not only canonical sums
   FlatModel model;

@@ -13,7 +13,9 @@
 namespace wreath {
 namespace {
 
-constexpr std::string_view kNotMeasured = "not measured on this machine: run `wreath tune`";
+std::string not_measured(const PlanQuestion& question) {
+  return fmt::format("not measured on this machine: run `wreath tune{}`", question.device ? " --memory device" : "");
+}
 
 std::string us_text(const std::optional<double>& us) {
   if (!us) return "-";
@@ -25,9 +27,12 @@ std::string tile_text(const PlanCandidate& candidate) {
   return candidate.tile_bytes == 0 ? "-" : format_bytes(candidate.tile_bytes);
 }
 
-std::string_view executor_text(const Algorithm& row) {
-  return (row.traits & kWrittenByHand) != 0 ? "steps; with WREATH_EXECUTOR=straight a loop written by hand"
-                                            : "steps; no loop is written by hand for it";
+std::string_view executor_text(const PlanCandidate& chosen) {
+  if (chosen.loop)
+    return "the loop written by hand, which was measured to be faster; with WREATH_EXECUTOR=steps the steps";
+  return (chosen.algorithm->traits & kWrittenByHand) != 0
+             ? "steps; with WREATH_EXECUTOR=straight a loop written by hand"
+             : "steps; no loop is written by hand for it";
 }
 
 // Beside the chosen one.
@@ -59,7 +64,8 @@ void print_row(const PlanCandidate& row, const std::string& remark) {
 }
 
 std::string no_limit(const Answer& answer) {
-  if (!answer.explanation.chosen.measured_us) return std::string(kNotMeasured);
+  if (answer.question.device) return "not known of GPUs";
+  if (!answer.explanation.chosen.measured_us) return not_measured(answer.question);
   return "not known: it needs a core for each rank, or over a wire two ranks that both send and receive";
 }
 
@@ -67,16 +73,19 @@ void print(const Answer& answer) {
   const PlanQuestion& question = answer.question;
   const PlanCandidate& chosen = answer.explanation.chosen;
   const std::optional<double>& limit = answer.explanation.limit_us;
-  fmt::print("{} of {} on {} ranks over {}{}\n", name(question.collective), format_bytes(question.bytes),
-             question.ranks, answer.transport, question.reproducible ? "" : ", sums in any order");
+  fmt::print("{} of {} on {} ranks over {}{}{}\n", name(question.collective), format_bytes(question.bytes),
+             question.ranks, answer.transport, question.device ? ", of GPUs" : "",
+             question.reproducible ? "" : ", sums in any order");
   fmt::print("  algorithm  {}, {} data lane{}, {}\n", chosen.algorithm->name, chosen.data_lanes,
              chosen.data_lanes == 1 ? "" : "s",
              chosen.straight ? "straight code without steps" : fmt::format("tiles of {}", tile_text(chosen)));
-  if (!chosen.straight) fmt::print("  executor   {}\n", executor_text(*chosen.algorithm));
+  if (!chosen.straight) fmt::print("  executor   {}\n", executor_text(chosen));
   fmt::print("  chosen by  {}\n", answer.explanation.tuned ? "measurement: " + answer.source : "the library's rules");
-  fmt::print("  predicted  {} us, by the simulator with the constants of a reference machine\n",
-             us_text(chosen.predicted_us));
-  fmt::print("  measured   {}\n", chosen.measured_us ? us_text(chosen.measured_us) + " us" : std::string(kNotMeasured));
+  fmt::print("  predicted  {}\n",
+             question.device
+                 ? "not known of GPUs"
+                 : us_text(chosen.predicted_us) + " us, by the simulator with the constants of a reference machine");
+  fmt::print("  measured   {}\n", chosen.measured_us ? us_text(chosen.measured_us) + " us" : not_measured(question));
   if (limit && chosen.measured_us) {
     fmt::print("  limit      {} us: this reaches {:.0f} % of it\n", us_text(limit), *limit / *chosen.measured_us * 100);
   } else {
@@ -96,6 +105,7 @@ nlohmann::json to_json(const PlanCandidate& candidate, const std::string& remark
           {"data_lanes", candidate.data_lanes},
           {"tile_bytes", candidate.tile_bytes},
           {"straight", candidate.straight},
+          {"loop", candidate.loop},
           {"written_by_hand", (candidate.algorithm->traits & kWrittenByHand) != 0},
           {"predicted_us", number(candidate.predicted_us)},
           {"measured_us", number(candidate.measured_us)},
@@ -110,6 +120,7 @@ void print_json(const Answer& answer) {
                               {"bytes", answer.question.bytes},
                               {"ranks", answer.question.ranks},
                               {"transport", answer.transport},
+                              {"memory", answer.question.device ? "device" : "host"},
                               {"reproducible", answer.question.reproducible},
                               {"tuning", answer.source},
                               {"tuned", answer.explanation.tuned},
@@ -134,7 +145,8 @@ Result<PlanQuestion> question_of(const PlanArguments& arguments) {
                       .bytes = *bytes,
                       .ranks = ranks->first,
                       .mapped = arguments.transport != "tcp",
-                      .reproducible = !arguments.any_order};
+                      .reproducible = !arguments.any_order,
+                      .device = arguments.memory == "device"};
 }
 
 // The file that was named, or this machine's where there is one.

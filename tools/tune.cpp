@@ -22,6 +22,7 @@ struct TuneArguments {
   std::vector<int> more_ranks;
   std::vector<std::string> transports;
   std::vector<std::string> collectives;
+  std::string memory = "host";
   std::string smallest = "8";
   std::string largest = "64M";
 };
@@ -42,6 +43,10 @@ int run(TuneArguments& arguments) {
     const bool tuned = collective && *collective != Collective::Barrier && *collective != Collective::Exchange;
     if (!tuned) return refuse(fmt::format("--collective {}: there is nothing to choose for it", each));
     request.collectives.push_back(*collective);
+  }
+  if (arguments.memory != perf::name(perf::MemoryPlace::Host)) {
+    request.memory = arguments.memory == "device" ? perf::MemoryPlace::Device : perf::MemoryPlace::HostDevice;
+    perf::set_cuda_environment();
   }
   const auto smallest = parse_bytes(arguments.smallest);
   const auto largest = parse_bytes(arguments.largest);
@@ -70,6 +75,12 @@ std::function<int()> add_tune(CLI::App& command) {
                        {"shm", "tcp"});
   command.add_option("--collective", arguments->collectives, "all_reduce, broadcast, ... (default: all)")
       ->type_name("NAME");
+  command_line::one_of(command
+                           .add_option("--memory", arguments->memory,
+                                       "of the buffers; device: of GPUs, one for each rank in turn, with the loops "
+                                       "written by hand beside the steps; host-device: the same without a GPU")
+                           ->capture_default_str(),
+                       {"host", "device", "host-device"});
   command.add_option("--smallest", arguments->smallest, "smallest size")->capture_default_str()->type_name("SIZE");
   command.add_option("--largest", arguments->largest, "largest size")->capture_default_str()->type_name("SIZE");
   command_line::add_number(command, "--seconds", arguments->request.seconds, {1, 36000},
@@ -83,10 +94,12 @@ std::function<int()> add_tune(CLI::App& command) {
   command.footer(
       "Every row of the table of algorithms that serves the ranks, with several tiles, in turns; who is far behind\n"
       "leaves early. The times are medians. Leave the machine alone meanwhile. Communicators of this machine read the\n"
-      "file from the cache by themselves; WREATH_TUNING names another one, or none.\n\n"
+      "file from the cache by themselves; WREATH_TUNING names another one, or none. What was measured for another\n"
+      "--memory stays in the file.\n\n"
       "Examples:\n"
       "  wreath tune\n"
       "  wreath tune --ranks 4 8 --seconds 90 --output cluster.json\n"
+      "  wreath tune --memory device --ranks 4 8\n"
       "  wreath plan explain all_reduce 64M");
   return [arguments] { return run(*arguments); };
 }

@@ -34,8 +34,9 @@ inline constexpr std::size_t kAutomaticBytes = ~std::size_t{0};
 struct CommunicatorOptions {
   std::vector<std::string> transports;              // allowed names; empty: all of this build
   std::string algorithm;                            // a registry name; empty: the tuner chooses
-  std::string executor;                             // steps, or straight: the loops written by hand, for rows that have
-                                                    // one; empty: WREATH_EXECUTOR
+  std::string executor;                             // steps; straight: the loops written by hand, for rows that have
+                                                    // one; auto: what the tuning measured, else steps. Empty:
+                                                    // WREATH_EXECUTOR
   int lanes = 0;                                    // data lanes; 0: the tuner chooses
   std::size_t tile_bytes = 0;                       // 0: the tuner chooses
   bool reproducible = true;                         // same inputs, same bits, whatever size, transport or lanes

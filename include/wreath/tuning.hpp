@@ -25,6 +25,8 @@ struct TuningTime {
   std::string algorithm;
   std::size_t tile_bytes = 0;  // 0: the library's own, as in the straight code of small messages
   double time_us = 0;
+  bool device = false;  // every rank has a GPU, and the buffers are its memory; else the host's
+  bool loop = false;    // by the loop written by hand, not by the algorithm's steps
 };
 
 // The least time that the machine's memory, cores and loopback allow for such a call.
@@ -39,6 +41,7 @@ struct TuningLimit {
 struct Tuning {
   std::string machine;  // machine_name() where it was measured
   std::string library;  // its version
+  std::string device;   // the GPU's name, of times with `device`; empty: there are none
   double flag_ns = 0;   // a flag's way from core to core; 0: unknown
   std::vector<TuningTime> times;
   std::vector<TuningLimit> limits;
@@ -46,6 +49,8 @@ struct Tuning {
 
 // The processor and how many of them: machines of the same name take each other's tuning.
 std::string machine_name();
+// The first GPU's, by the kernel's files; empty: there is none.
+std::string gpu_name();
 // Where `wreath tune` writes and communicators look: wreath/tuning-HASH.json in the user's cache folder
 // ($XDG_CACHE_HOME, else ~/.cache), where HASH is of machine_name(). Empty: there is no such folder.
 std::string default_tuning_path();
@@ -58,7 +63,7 @@ std::string to_json(const Tuning& tuning);
 Result<Tuning> parse_tuning(std::string_view text, std::string_view source);
 // Reads such a file, up to 4 MiB. System where there is none.
 Result<Tuning> read_tuning(const std::string& path);
-// InvalidArgument where it was measured on another machine, or by another version of the library.
+// InvalidArgument where it was measured on another machine, with another GPU, or by another version of the library.
 Status check_origin(const Tuning& tuning, std::string_view source);
 // Writes it whole or not at all, and makes the folder that it is in.
 Status write_tuning(const Tuning& tuning, const std::string& path);
@@ -70,6 +75,7 @@ struct PlanQuestion {
   int ranks = 2;
   bool mapped = true;
   bool reproducible = true;
+  bool device = false;  // of ranks with GPUs, on their memory
 };
 
 // One row of the table of algorithms, as an answer.
@@ -78,7 +84,8 @@ struct PlanCandidate {
   std::size_t tile_bytes = 0;
   int data_lanes = 1;
   bool straight = false;               // the small-message code, not steps
-  std::optional<double> predicted_us;  // by the simulator, with constants of a kind of link (not of this machine)
+  bool loop = false;                   // the loop written by hand, not steps
+  std::optional<double> predicted_us;  // by the simulator, with constants of a kind of link of hosts (not this machine)
   std::optional<double> measured_us;   // from the tuning; between two measured sizes, on the line between their times
   std::string refusal;                 // why it may not be chosen; empty: it may
 };

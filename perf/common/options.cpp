@@ -273,8 +273,8 @@ void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
     }
     o.communicator.algorithm = text;
   });
-  add(app, "--executor", "straight: loops written by hand, for the rows that have one (steps)", "steps|straight",
-      [&o](const std::string& text) {
+  add(app, "--executor", "straight: loops written by hand, for the rows that have one (auto: as tuned, else steps)",
+      "steps|straight", [&o](const std::string& text) {
         if (text != "steps" && text != "straight") refuse("--executor", text, "give steps or straight");
         o.communicator.executor = text;
       });

@@ -74,7 +74,7 @@ Result<std::unique_ptr<Nccl>> Nccl::open(const std::string& path) {
   nccl->path_ = where.dli_fname;
   if (is_wreath(nccl->path_)) {
     ::dlclose(library);
-    return Error{ErrorCode::Unavailable, fmt::format("{}: it is Wreath's own", where.dli_fname)};
+    return Error{ErrorCode::Unavailable, fmt::format("{}: it is Wreath's own", nccl->path_)};
   }
   WREATH_TRY(nccl->check("ncclGetVersion", nccl->get_version_(&nccl->version_)));
   if (nccl->version_ < kLeastVersion) {

@@ -68,17 +68,23 @@ Result<Communicator> Agreement::create(const CommunicatorOptions& options) {
   return Communicator::create(id, rank(), ranks(), options);
 }
 
-Contest::Contest(Agreement& agreement, const CollectiveRow& row, std::string transport, Buffers& buffers)
-    : agreement_(agreement),
+Contest::Contest(const Arena& arena, const CollectiveRow& row, std::string transport)
+    : agreement_(arena.agreement),
+      buffers_(arena.buffers),
+      memory_(arena.memory),
       row_(row),
       transport_(std::move(transport)),
-      buffers_(buffers),
-      cores_(pick_cores(agreement.ranks())) {}
+      cores_(streams(memory_) ? std::vector<int>() : pick_cores(agreement_.ranks())) {}
 
 Result<Communicator> Contest::create(const Entrant& entrant) {
   CommunicatorOptions options;
   options.transports = {transport_};
+  if (streams(memory_)) {
+    options.device = device_names(memory_, agreement_.rank());
+    if (transport_ == "shm") options.transports = {"inproc", "shm", "cuda_ipc"};
+  }
   options.algorithm = entrant.algorithm;
+  options.executor = entrant.loop ? "straight" : "steps";
   options.tile_bytes = entrant.tile_bytes;
   options.tuning = "none";
   return agreement_.create(options);
@@ -124,6 +130,18 @@ bool Contest::lost_before(const Entrant& entrant, std::size_t bytes) const {
   return same != before_.end() && same->time_us > kLoses * before_.front().time_us;
 }
 
+// Each tile, by the steps and, where a device runs it, by the loop: on the host they are as fast (docs/performance.md).
+void Contest::add_tiles(const Algorithm& row, std::size_t bytes, std::vector<Entrant>& all) const {
+  const bool large = bytes >= kLargeBytes;
+  const bool loop = streams(memory_) && (row.traits & kWrittenByHand) != 0;
+  for (const std::size_t tile : large ? std::span<const std::size_t>(kLargeTiles) : kTiles) {
+    for (const Entrant& entrant : {Entrant{std::string(row.name), tile}, Entrant{std::string(row.name), tile, true}}) {
+      if ((!entrant.loop || loop) && !lost_before(entrant, bytes)) all.push_back(entrant);
+    }
+    if (tile >= bytes) break;  // one tile: larger ones are the same
+  }
+}
+
 Result<std::vector<Entrant>> Contest::entrants(const Case& work, const Entrant& own) {
   std::vector<Entrant> all{own};
   for (const Algorithm& row : algorithms()) {
@@ -133,13 +151,8 @@ Result<std::vector<Entrant>> Contest::entrants(const Case& work, const Entrant& 
     if (!named) return named.error();
     if (parse_plan((*named)->communicator.plan_for(row_.collective, work.bytes)).second == kStraight) {
       all.push_back({std::string(row.name), 0});
-      continue;
-    }
-    const bool large = work.bytes >= kLargeBytes;
-    for (const std::size_t tile : large ? std::span<const std::size_t>(kLargeTiles) : kTiles) {
-      const Entrant entrant{std::string(row.name), tile};
-      if (!lost_before(entrant, work.bytes)) all.push_back(entrant);
-      if (tile >= work.bytes) break;  // one tile: larger ones are the same
+    } else {
+      add_tiles(row, work.bytes, all);
     }
   }
   std::sort(all.begin(), all.end());

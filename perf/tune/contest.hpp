@@ -2,12 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -41,10 +41,8 @@ class Agreement {
 struct Entrant {
   std::string algorithm;
   std::size_t tile_bytes = 0;
-  bool operator==(const Entrant&) const = default;
-  bool operator<(const Entrant& other) const {
-    return std::tie(algorithm, tile_bytes) < std::tie(other.algorithm, other.tile_bytes);
-  }
+  bool loop = false;  // the loop written by hand, not the steps
+  auto operator<=>(const Entrant&) const = default;
 };
 
 struct Outcome {
@@ -52,10 +50,17 @@ struct Outcome {
   double time_us = 0;  // the median over rounds of the slowest rank's
 };
 
+// What all contests of a rank share.
+struct Arena {
+  Agreement& agreement;
+  Buffers& buffers;
+  MemoryPlace memory;  // of the buffers
+};
+
 // One collective over one transport.
 class Contest {
  public:
-  Contest(Agreement& agreement, const CollectiveRow& row, std::string transport, Buffers& buffers);
+  Contest(const Arena& arena, const CollectiveRow& row, std::string transport);
 
   struct Size {
     Entrant own;  // what the library's rules choose
@@ -83,6 +88,7 @@ class Contest {
   Status run(std::vector<Running>& all, const Case& work, int rounds);
   Result<Entrant> own_choice(const Case& work);
   Result<std::vector<Entrant>> entrants(const Case& work, const Entrant& own);
+  void add_tiles(const Algorithm& row, std::size_t bytes, std::vector<Entrant>& all) const;
   bool hopeless(const Algorithm& row, std::size_t bytes) const;
   bool lost_before(const Entrant& entrant, std::size_t bytes) const;
   Status warm_up(Running& running, const Case& work);
@@ -91,10 +97,11 @@ class Contest {
   Status run_off(Size& size, const Case& work, int rounds);
 
   Agreement& agreement_;
+  Buffers& buffers_;
+  MemoryPlace memory_;
   const CollectiveRow& row_;
   std::string transport_;
-  Buffers& buffers_;
-  std::vector<int> cores_;  // one for each rank of this host; empty: too few
+  std::vector<int> cores_;  // one for each rank of this host; empty: too few, or a device does the work
   std::map<Entrant, Player> players_;
   std::vector<Outcome> before_;  // of the size before
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "perf/common/launch.hpp"
@@ -25,13 +26,16 @@ const CollectiveRow* row_of_collective(Collective collective) {
 
 std::string text_of(const Entrant& entrant, bool straight) {
   if (straight && entrant.tile_bytes == 0) return entrant.algorithm + " straight";
-  return fmt::format("{} {}", entrant.algorithm, format_size(entrant.tile_bytes));
+  return fmt::format("{} {}{}", entrant.algorithm, format_size(entrant.tile_bytes), entrant.loop ? " by hand" : "");
 }
 
 class Part {
  public:
   Part(const TuneRequest& request, Communicator& all, Buffers& buffers)
-      : request_(request), agreement_(all), buffers_(buffers), start_(std::chrono::steady_clock::now()) {}
+      : request_(request),
+        agreement_(all),
+        arena_{agreement_, buffers, request.memory},
+        start_(std::chrono::steady_clock::now()) {}
 
   Result<std::vector<TuningTime>> run() {
     const std::size_t count = request_.transports.size() * request_.collectives.size();
@@ -52,7 +56,7 @@ class Part {
 
  private:
   Status contest(Collective collective, const std::string& transport) {
-    Contest contest(agreement_, *row_of_collective(collective), transport, buffers_);
+    Contest contest(arena_, *row_of_collective(collective), transport);
     for (const std::size_t bytes : tuned_sizes(request_)) {
       const bool empty = make_case(*row_of_collective(collective), agreement_.ranks(), bytes, {}).count == 0;
       if (empty) continue;
@@ -67,7 +71,7 @@ class Part {
       if (!size) return size.error();
       for (const Outcome& each : size->outcomes) {
         times_.push_back({collective, agreement_.ranks(), transport == "shm", bytes, each.entrant.algorithm,
-                          each.entrant.tile_bytes, each.time_us});
+                          each.entrant.tile_bytes, each.time_us, streams(request_.memory), each.entrant.loop});
       }
       print(collective, transport, bytes, *size);
       ++sizes_;
@@ -98,7 +102,7 @@ class Part {
 
   const TuneRequest& request_;
   Agreement agreement_;
-  Buffers& buffers_;
+  Arena arena_;
   SteadyTime start_;
   double share_end_s_ = 0;
   std::vector<TuningTime> times_;
@@ -107,12 +111,21 @@ class Part {
 };
 
 // Present and written, so that no call pays for the system's first pages.
-Result<Buffers> make_buffers(std::size_t bytes) {
-  auto buffers = Buffers::make(bytes, 0, {});
-  if (!buffers) return buffers.error();
+Result<Buffers> make_buffers(const TuneRequest& request, int rank) {
+  const std::size_t bytes = std::max(request.largest, request.smallest);
+  const auto device = device_of(request.memory, rank);
+  if (!device) return device.error();
+  auto buffers = Buffers::make(bytes, 0, {request.memory, *device});
+  if (!buffers || streams(request.memory)) return buffers;
   std::memset(buffers->input[0].first(bytes).data(), 0, bytes);
   std::memset(buffers->output.first(bytes).data(), 0, bytes);
   return buffers;
+}
+
+Result<std::vector<TuningTime>> measure(const TuneRequest& request, Communicator& all) {
+  auto buffers = make_buffers(request, all.rank());
+  if (!buffers) return buffers.error();
+  return Part(request, all, *buffers).run();
 }
 
 }  // namespace
@@ -124,14 +137,32 @@ Status measure_part(const TuneRequest& request) {
   options.tuning = "none";
   auto all = Communicator::create(place->id, place->process, place->processes, options);
   if (!all) return all.error();
-  auto buffers = make_buffers(std::max(request.largest, request.smallest));
-  if (!buffers) return buffers.error();
-  auto times = Part(request, *all, *buffers).run();
+  auto times = measure(request, *all);
   if (!times) return times.error();
   if (place->process != 0) return {};
   Tuning part = empty_tuning();
   part.times = *std::move(times);
   return write_tuning(part, request.part_file);
+}
+
+Result<std::vector<TuningTime>> measure_threads(const TuneRequest& request, int ranks) {
+  CommunicatorOptions options;
+  options.tuning = "none";
+  auto all = Communicator::create_local(ranks, options);
+  if (!all) return all.error();
+  std::vector<Result<std::vector<TuningTime>>> times(all->size(), std::vector<TuningTime>());
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < all->size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      times[rank] = measure(request, (*all)[rank]);
+      if (!times[rank]) static_cast<void>((*all)[rank].abort());  // the others wait for this rank
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& each : times) {
+    if (!each && each.error().code != ErrorCode::Aborted) return each.error();
+  }
+  return times.front();
 }
 
 }  // namespace wreath::perf

@@ -32,8 +32,17 @@ std::vector<Collective> all_choices() {
   return choices;
 }
 
+int measure_in_threads(TuneRequest request, int ranks, double seconds, Tuning& tuning) {
+  request.seconds = seconds;
+  const auto times = measure_threads(request, ranks);
+  if (!times) return report(times.error());
+  tuning.times.insert(tuning.times.end(), times->begin(), times->end());
+  return 0;
+}
+
 // The processes of one number of ranks; its times are added to `tuning`.
 int measure_times(const TuneRequest& request, int ranks, double seconds, Tuning& tuning) {
+  if (streams(request.memory)) return measure_in_threads(request, ranks, seconds, tuning);
   const std::string part = fmt::format("{}.{}.part", request.output, ::getpid());
   std::vector<std::string> command = request.command;
   command.insert(command.end(), {"--part-file", part, "--seconds", fmt::format("{:.1f}", seconds)});
@@ -44,6 +53,48 @@ int measure_times(const TuneRequest& request, int ranks, double seconds, Tuning&
   if (!measured) return report(measured.error());
   tuning.times.insert(tuning.times.end(), measured->times.begin(), measured->times.end());
   return 0;
+}
+
+// What is in the file already of buffers elsewhere than this time.
+Tuning beginning(const TuneRequest& request) {
+  Tuning tuning = empty_tuning();
+  const bool device = streams(request.memory);
+  Result<Tuning> before = read_tuning(request.output);
+  if (before && check_origin(*before, request.output)) tuning = *std::move(before);
+  std::erase_if(tuning.times, [&](const TuningTime& time) { return time.device == device; });
+  if (device) {
+    tuning.device = request.memory == MemoryPlace::HostDevice ? "made of host threads" : gpu_name();
+  } else {
+    tuning.limits.clear();
+  }
+  return tuning;
+}
+
+// Before anything is measured: where the file goes, and whether it can be written there.
+Status prepare(TuneRequest& request) {
+  WREATH_TRY(check_started_once());
+  if (const auto device = device_of(request.memory, 0); !device) return device.error();
+  const auto refuse = [](std::string_view reason) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("--output: {}", reason)};
+  };
+  if (request.memory == MemoryPlace::HostDevice && request.output.empty()) {
+    return refuse("name a file: no communicator takes what a device made of host threads measured");
+  }
+  if (request.output.empty()) request.output = default_tuning_path();
+  if (request.output.empty()) return refuse("there is no cache folder: name a file");
+  const std::string part = request.output + ".part";
+  WREATH_TRY(write_tuning(empty_tuning(), part));
+  ::unlink(part.c_str());
+  return {};
+}
+
+// What the host allows, into `tuning`.
+void measure_flag(Tuning& tuning) {
+  fmt::print("# limits of the machine ...\n");
+  std::fflush(stdout);
+  const double flag_ns = flag_flight_ns(kQuickEffort);
+  tuning.flag_ns = std::isfinite(flag_ns) ? flag_ns : 0;
+  fmt::print("# a flag from core to core takes {:.0f} ns\n", tuning.flag_ns);
 }
 
 }  // namespace
@@ -62,30 +113,24 @@ int tune(const TuneRequest& asked) {
     const Status measured = measure_part(request);
     return measured ? 0 : report(measured.error());
   }
-  if (const Status once = check_started_once(); !once) return report(once.error());
-  if (request.output.empty()) request.output = default_tuning_path();
-  if (request.output.empty()) {
-    return report({ErrorCode::InvalidArgument, "--output: there is no cache folder: name a file"});
-  }
-  Tuning tuning = empty_tuning();
-  if (const Status writable = write_tuning(tuning, request.output + ".part"); !writable)
-    return report(writable.error());
-  ::unlink((request.output + ".part").c_str());
+  if (const Status prepared = prepare(request); !prepared) return report(prepared.error());
+  Tuning tuning = beginning(request);
+  const bool device = streams(request.memory);
 
   const auto start = std::chrono::steady_clock::now();
   const auto elapsed_s = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
-  fmt::print("# {}; ranks {}; over {}\n# limits of the machine ...\n", tuning.machine, fmt::join(request.ranks, " "),
+  fmt::print("# {}; ranks {}; over {}\n", device ? tuning.device : tuning.machine, fmt::join(request.ranks, " "),
              fmt::join(request.transports, " "));
-  std::fflush(stdout);
-  const double flag_ns = flag_flight_ns(kQuickEffort);
-  tuning.flag_ns = std::isfinite(flag_ns) ? flag_ns : 0;
-  fmt::print("# a flag from core to core takes {:.0f} ns\n", tuning.flag_ns);
+  if (request.memory == MemoryPlace::Device && cuda_devices().value() == 1) fmt::print("# {}\n", kOneGpu);
+  if (!device) measure_flag(tuning);
   for (const int ranks : request.ranks) {
     const double end_s = elapsed_s() + request.seconds;
-    const auto limits = tuning_limits(request, ranks, tuning.flag_ns);
-    tuning.limits.insert(tuning.limits.end(), limits.begin(), limits.end());
+    if (!device) {
+      const auto limits = tuning_limits(request, ranks, tuning.flag_ns);
+      tuning.limits.insert(tuning.limits.end(), limits.begin(), limits.end());
+    }
     fmt::print("\n# {} ranks\n{:<6} {:<15} {:>8} {:<25} {:>11} {:<25} {:>11} {:>6}\n", ranks, "over", "collective",
                "size", "library's choice", "us", "fastest", "us", "ratio");
     std::fflush(stdout);

@@ -1,10 +1,12 @@
-// `wreath tune`: times rows and tiles between processes of this host, beside what the machine allows.
+// `wreath tune`: times rows and tiles between processes of this host, beside what the machine allows; on devices
+// between threads.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
+#include "perf/common/streamed.hpp"
 #include "wreath/result.hpp"
 #include "wreath/tuning.hpp"
 
@@ -13,7 +15,8 @@ namespace wreath::perf {
 struct TuneRequest {
   std::vector<int> ranks{2};
   std::vector<std::string> transports{"shm", "tcp"};
-  std::vector<Collective> collectives;  // empty: all that have a choice
+  std::vector<Collective> collectives;     // empty: all that have a choice
+  MemoryPlace memory = MemoryPlace::Host;  // of the buffers; of a device: rows' loops are measured, too
   std::size_t smallest = 8;
   std::size_t largest = std::size_t{64} << 20;
   double seconds = 50;               // for each number of ranks, about; what is left then is not measured
@@ -35,5 +38,7 @@ std::vector<TuningLimit> tuning_limits(const TuneRequest& request, int ranks, do
 
 // In a started process: this rank's part; rank 0 writes its times.
 Status measure_part(const TuneRequest& request);
+// Of ranks that are threads of this process.
+Result<std::vector<TuningTime>> measure_threads(const TuneRequest& request, int ranks);
 
 }  // namespace wreath::perf

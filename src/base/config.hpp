@@ -111,8 +111,8 @@ inline constexpr std::array kSettings{
                "allowed transports, comma-separated: shm,tcp; empty: all of this build"},
     SettingRow{Setting::AlgorithmName, "WREATH_ALGORITHM", "",
                "the algorithm, by registry name; empty: the tuner chooses"},
-    SettingRow{Setting::Executor, "WREATH_EXECUTOR", "steps",
-               "steps; straight: loops written by hand, for the rows that have one, to compare with"},
+    SettingRow{Setting::Executor, "WREATH_EXECUTOR", "auto",
+               "steps; straight: loops written by hand, for the rows that have one; auto: as measured, else steps"},
     SettingRow{Setting::Lanes, "WREATH_LANES", "0", "data lanes of a call; 0: the tuner chooses", 0, 64},
     SettingRow{Setting::TileBytes, "WREATH_TILE_BYTES", "0", "bytes of a tile; 0: the tuner chooses", 0, 1 << 30},
     SettingRow{Setting::BufferBytes, "WREATH_BUFFER_BYTES", "32M",
@@ -176,8 +176,9 @@ inline constexpr std::array kSettings{
                "how long a waiter spins before it sleeps; -1: 50 with a core for each rank, else 0", -1, 1'000'000},
     SettingRow{
         Setting::SingleCopyBytes, "WREATH_SINGLE_COPY_BYTES", "auto",
-        "messages of so many bytes are read out of the sender's memory, on one host; 0: none; auto: by processor", 0,
-        std::int64_t{1} << 40},
+        "messages of so many bytes are read out of the sender's memory, on one host; 0: none; auto: by processor, of a "
+        "device 16 KiB",
+        0, std::int64_t{1} << 40},
     SettingRow{Setting::StreamBytes, "WREATH_STREAM_BYTES", "auto",
                "outputs of so many bytes are written past the caches, on one host; 0: none; auto: by cache and ranks",
                0, std::int64_t{1} << 40},

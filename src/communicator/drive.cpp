@@ -100,9 +100,11 @@ Result<Launch> Engine::launch_of(Operation& operation) {
                            operation.choice.tile_bytes, operation.choice.algorithm->name, kTooManyTiles - 1)};
 }
 
-StraightRow Engine::loop_of(Collective collective, const Choice& choice) const {
-  if (!straight_ || choice.small) return StraightRow::None;
-  return straight_row(collective, choice.algorithm == nullptr ? "" : choice.algorithm->name);
+StraightRow Engine::loop_of(const Operation& operation) const {
+  const bool exchange = operation.own != nullptr;
+  if (!(exchange ? options_.executor == kStraightExecutor : operation.choice.loop)) return StraightRow::None;
+  return exchange ? straight_row(Collective::Exchange, "")
+                  : straight_row(operation.call.collective, operation.choice.algorithm->name);
 }
 
 Status Engine::start_small(const Operation& operation) {
@@ -128,8 +130,9 @@ Result<bool> Engine::start_operation(Operation& operation) {
   auto launch = launch_of(operation);
   if (!launch) return launch.error();
   const Collective collective = operation.own ? Collective::Exchange : operation.call.collective;
-  launch->straight = {loop_of(collective, operation.choice), ranks(), rank()};
-  launch->state.single_copy_bytes = single_copy_.message_bytes({collective, launch->bytes, launch->sends_only});
+  launch->straight = {loop_of(operation), ranks(), rank()};
+  launch->state.single_copy_bytes =
+      single_copy_.message_bytes({collective, launch->bytes, launch->sends_only, operation.memory.by_blocks});
   if (!operation.own && !plans_->enter(*launch->plan)) return false;
   operation.started = true;
   if (trace_ != nullptr) trace_->begin_call(recorder_.find(operation.record).value_or(CallRecord{}), now_ns());

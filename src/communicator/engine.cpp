@@ -72,7 +72,6 @@ Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const Agre
 Status Engine::link(std::uint16_t epoch) {
   shape_ = {kLanes, options_.slot_count, slot_bytes_of(ranks(), most_in_a_process(membership_), options_),
             options_.first_sequence, epoch};
-  straight_ = options_.executor == kStraightExecutor;
   const int ranks_of_host = count_cores();
   if (options_.single_copy_bytes != kAutomaticBytes) {
     single_copy_ = SingleCopy(options_.single_copy_bytes);
@@ -109,9 +108,9 @@ Status Engine::link(std::uint16_t epoch) {
     links_->segment().let_sleepers_fence();
     progress_->want_fences();
   }
-  tuning_ = {ranks(),        facts->all_mapped,        options_.reproducible, options_.algorithm,
-             options_.lanes, options_.tile_bytes,      shape_.slot_bytes,     options_.measured,
-             facts->crowded, all_use_gpus(membership_)};
+  tuning_ = {ranks(),        facts->all_mapped,         options_.reproducible, options_.algorithm,
+             options_.lanes, options_.tile_bytes,       shape_.slot_bytes,     options_.measured,
+             facts->crowded, all_use_gpus(membership_), options_.executor};
   WREATH_TRY(check_tuning(tuning_));
   prepare_small();
   WREATH_TRY(prepare_low_latency());

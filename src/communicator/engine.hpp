@@ -199,7 +199,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Advance spin_small();
   std::uint64_t run_pair(Exchange& exchange);
   Result<Launch> launch_of(Operation& operation);
-  StraightRow loop_of(Collective collective, const Choice& choice) const;
+  StraightRow loop_of(const Operation& operation) const;
   Launch bind(const Operation& operation, Plan& plan);
   void measure_buffers(Launch& launch, const Operation& operation, std::uint32_t parts);
   Advance advance(Operation& operation);
@@ -240,7 +240,6 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   FifoShape shape_{};
   SingleCopy single_copy_;                        // which messages peers read out of this process
   std::uint64_t stream_bytes_ = kNothingStreams;  // outputs of so many bytes are written past the caches
-  bool straight_ = false;                         // lanes are advanced by loops written by hand, where there are any
   std::unique_ptr<Links> links_;
   std::unique_ptr<Plans> plans_;
   std::vector<const Counter*> sleeping_;  // of mapped peers, by rank

@@ -148,7 +148,6 @@ Status LaneGrid::start(LaneScheduler& lanes, const Launch& launch) {
   run_.operation = lanes.state();
   run_.straight = launch.straight;
   run_.operation.device = number_of(device_);
-  run_.operation.single_copy_bytes = launch.sends_only ? 0 : kDeviceReferenceBytes;
   moved_in_flight_ = true;
   waiting_for_.reset();
   tables_.clear();

@@ -28,9 +28,6 @@
 
 namespace wreath {
 
-// Smaller messages of a device's memory are staged: their sender need not wait.
-inline constexpr std::size_t kDeviceReferenceBytes = 16'384;
-
 // HostProcessor::read_device, of messages that a LaneGrid has sent.
 int read_device(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes);
 

@@ -19,6 +19,7 @@
 #include "src/base/log.hpp"
 #include "src/communicator/exchange.hpp"
 #include "src/communicator/own_device.hpp"
+#include "src/tuner/tuner.hpp"
 #include "wreath/algorithm.hpp"
 #include "wreath/transport.hpp"
 #include "wreath/tuning.hpp"
@@ -120,10 +121,11 @@ Status check_algorithm(const std::string& wanted) {
 
 // Straight, with an algorithm that is named, is for one that has a loop.
 Status check_executor(const CommunicatorOptions& options) {
-  if (options.executor.empty() || options.executor == "steps") return {};
+  if (options.executor.empty() || options.executor == kAutomaticExecutor || options.executor == kStepsExecutor)
+    return {};
   if (options.executor != kStraightExecutor) {
-    return invalid(
-        fmt::format("executor '{}' does not exist; these do: steps {}", options.executor, kStraightExecutor));
+    return invalid(fmt::format("executor '{}' does not exist; these do: {} {} {}", options.executor, kAutomaticExecutor,
+                               kStepsExecutor, kStraightExecutor));
   }
   std::set<std::string_view> known;
   for (const Algorithm& row : algorithms()) {

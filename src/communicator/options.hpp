@@ -11,9 +11,6 @@
 
 namespace wreath {
 
-// CommunicatorOptions::executor where the loops written by hand are wanted.
-inline constexpr std::string_view kStraightExecutor = "straight";
-
 // What all ranks hold alike: rank 0's options, and what its tuning chooses.
 struct AgreedOptions : CommunicatorOptions {
   AgreedOptions() = default;

@@ -18,7 +18,8 @@ void Engine::tell_start(int ranks_of_host) const {
   }
   log_info("waits spin {} us, then sleep: {} ranks on this host, {} cores for them", spin_ns_ / 1000, ranks_of_host,
            cores_of_ranks());
-  if (straight_) log_info("rows with a loop written by hand run by it, the others by their steps");
+  if (options_.executor == kStraightExecutor)
+    log_info("rows with a loop written by hand run by it, the others by their steps");
   log_info("slots: {} x {} to each peer and lane", shape_.slot_count, format_bytes(shape_.slot_bytes));
 }
 
@@ -27,7 +28,7 @@ std::string Engine::plan_text(const Query& query, const Choice& choice) const {
     std::string own = low_latency_->plan_text(query.bytes);
     if (!own.empty()) return own;
   }
-  return describe(choice) + (loop_of(query.collective, choice) == StraightRow::None ? "" : " executor=straight");
+  return describe(choice);
 }
 
 // Each choice once: calls of different sizes take turns in many programs.

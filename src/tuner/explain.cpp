@@ -46,11 +46,12 @@ bool same_tile(std::size_t a, std::size_t b, std::size_t bytes) {
   return a == b || (whole(a) && whole(b));
 }
 
-std::optional<double> measured_us(const PlanQuestion& question, const Tuning& tuning, std::string_view row,
-                                  std::size_t tile_bytes) {
+std::optional<double> measured_us(const PlanQuestion& question, const Tuning& tuning, const Choice& choice) {
+  const std::size_t tile_bytes = choice.small ? 0 : choice.tile_bytes;
   std::vector<Point> points;
   for (const TuningTime& time : tuning.times) {
-    if (about(time, question) && time.algorithm == row && same_tile(time.tile_bytes, tile_bytes, time.bytes)) {
+    if (about(time, question) && time.device == question.device && time.loop == choice.loop &&
+        time.algorithm == choice.algorithm->name && same_tile(time.tile_bytes, tile_bytes, time.bytes)) {
       points.push_back({static_cast<double>(time.bytes), time.time_us});
     }
   }
@@ -58,6 +59,7 @@ std::optional<double> measured_us(const PlanQuestion& question, const Tuning& tu
 }
 
 std::optional<double> limit_us(const PlanQuestion& question, const Tuning& tuning) {
+  if (question.device) return std::nullopt;  // limits are the host's
   std::vector<Point> points;
   for (const TuningLimit& limit : tuning.limits) {
     if (about(limit, question)) points.push_back({static_cast<double>(limit.bytes), limit.time_us});
@@ -78,9 +80,9 @@ class Explainer {
     candidate.tile_bytes = choice.tile_bytes;
     candidate.data_lanes = choice.data_lanes;
     candidate.straight = choice.small;
-    if (const auto us = predict_us(choice, question_.ranks, question_.bytes, model_)) candidate.predicted_us = *us;
-    candidate.measured_us =
-        measured_us(question_, tuning_, choice.algorithm->name, choice.small ? 0 : choice.tile_bytes);
+    candidate.loop = choice.loop;
+    if (const auto us = predict(choice)) candidate.predicted_us = *us;
+    candidate.measured_us = measured_us(question_, tuning_, choice);
     return candidate;
   }
 
@@ -98,6 +100,12 @@ class Explainer {
   }
 
  private:
+  // The model is of hosts.
+  Result<double> predict(const Choice& choice) const {
+    if (question_.device) return Error{ErrorCode::Unavailable, "nothing is known of GPUs"};
+    return predict_us(choice, question_.ranks, question_.bytes, model_);
+  }
+
   const PlanQuestion& question_;
   const Tuning& tuning_;
   FlatModel model_;
@@ -115,6 +123,7 @@ Result<PlanExplanation> explain_plan(const PlanQuestion& question, const Tuning*
   WREATH_TRY(check(question));
   TunerContext context = plain_context(question.ranks, question.mapped, question.reproducible);
   context.crowded = question.ranks > usable_cores();
+  context.gpus = question.device;
   const Tuning nothing;
   const Tuning& known = tuning != nullptr ? *tuning : nothing;
   auto measured = MeasuredRules::of(known, question.reproducible);
@@ -126,8 +135,8 @@ Result<PlanExplanation> explain_plan(const PlanQuestion& question, const Tuning*
   const Explainer explainer(question, known);
   PlanExplanation explanation;
   explanation.chosen = explainer.candidate(choice);
-  explanation.tuned =
-      context.measured.find(question.collective, question.ranks, question.mapped, question.bytes) != nullptr;
+  const MeasuredRule wanted{question.collective, question.ranks, question.mapped, question.device, question.bytes};
+  explanation.tuned = context.measured.find(wanted) != nullptr;
   explanation.limit_us = limit_us(question, known);
   for (const Algorithm& row : algorithms()) {
     if (row.collective != question.collective || &row == choice.algorithm) continue;

@@ -25,9 +25,12 @@ constexpr std::string_view kLibrary = "library";
 constexpr std::size_t kMaximumTile = std::size_t{1} << 30;
 constexpr int kMaximumRanks = 4096;
 
-auto place_of(const MeasuredRule& rule) { return std::tuple(rule.collective, rule.ranks, rule.mapped, rule.bytes); }
-auto kind_of(const MeasuredRule& rule) { return std::tuple(rule.collective, rule.ranks, rule.mapped); }
-auto kind_of(const TuningTime& time) { return std::tuple(time.collective, time.ranks, time.mapped); }
+template <typename Entry>
+auto kind_of(const Entry& entry) {
+  return std::tuple(entry.collective, entry.ranks, entry.mapped, entry.device);
+}
+auto place_of(const MeasuredRule& rule) { return std::pair(kind_of(rule), rule.bytes); }
+auto plan_of(const MeasuredRule& rule) { return std::tuple(rule.algorithm, rule.tile_bytes, rule.loop); }
 
 // Where one size's choice gives way to the next one's.
 std::size_t between(std::size_t bytes, std::size_t next) {
@@ -41,7 +44,8 @@ const TuningTime* fastest(const Times& times, std::size_t bytes, bool reproducib
   const TuningTime* best = nullptr;
   const TuningTime* own = nullptr;
   const TuningTime& any = *times.front();
-  const TunerContext plain = plain_context(any.ranks, any.mapped, reproducible);
+  TunerContext plain = plain_context(any.ranks, any.mapped, reproducible);
+  plain.gpus = any.device;
   const Choice rules = choose(plain, {.collective = any.collective, .bytes = bytes});
   for (const TuningTime* time : times) {
     const Algorithm* row = find_algorithm(time->collective, time->algorithm);
@@ -50,7 +54,7 @@ const TuningTime* fastest(const Times& times, std::size_t bytes, bool reproducib
     if (best == nullptr || time->time_us < best->time_us) best = time;
     const bool same_tile =
         time->tile_bytes == rules.tile_bytes || bytes <= std::min(time->tile_bytes, rules.tile_bytes);
-    if (row == rules.algorithm && (rules.small || time->tile_bytes == 0 || same_tile)) own = time;
+    if (row == rules.algorithm && !time->loop && (rules.small || time->tile_bytes == 0 || same_tile)) own = time;
   }
   if (own != nullptr && best->time_us > kClearly * own->time_us) return own;
   return best;
@@ -64,18 +68,18 @@ void append_rules(const Times& times, bool reproducible, std::vector<MeasuredRul
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   if (sizes.front() > kSmall) {
     const TuningTime& any = *times.front();
-    rules.push_back({any.collective, any.ranks, any.mapped, sizes.front() / 2, nullptr, 0});
+    rules.push_back({any.collective, any.ranks, any.mapped, any.device, sizes.front() / 2, nullptr, 0, false});
   }
   const std::size_t first = rules.size();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const TuningTime* best = fastest(times, sizes[i], reproducible);
     if (best == nullptr) continue;
     const std::size_t end = i + 1 < sizes.size() ? between(sizes[i], sizes[i + 1]) : kNoLimit;
-    const MeasuredRule rule{
-        best->collective, best->ranks, best->mapped, end, find_algorithm(best->collective, best->algorithm),
-        best->tile_bytes};
+    const Algorithm* const row = find_algorithm(best->collective, best->algorithm);
+    const MeasuredRule rule{best->collective, best->ranks, best->mapped, best->device, end, row,
+                            best->tile_bytes, best->loop};
     MeasuredRule* const last = rules.size() > first ? &rules.back() : nullptr;
-    if (last != nullptr && last->algorithm == rule.algorithm && last->tile_bytes == rule.tile_bytes) {
+    if (last != nullptr && plan_of(*last) == plan_of(rule)) {
       last->bytes = end;
     } else {
       rules.push_back(rule);
@@ -121,10 +125,12 @@ std::optional<MeasuredRule> rule_from(std::string_view line) {
   rule.collective = *collective;
   rule.ranks = static_cast<int>(words.number(1, kMaximumRanks));
   rule.mapped = words.number(0, 1) == 1;
+  rule.device = words.number(0, 1) == 1;
   rule.bytes = words.number(0, kNoLimit);
   const std::string_view row = words.text();
   rule.algorithm = find_algorithm(rule.collective, row);
   rule.tile_bytes = words.number(0, kMaximumTile);
+  rule.loop = words.number(0, 1) == 1;
   return words.complete() && (rule.algorithm != nullptr || row == kLibrary) ? std::optional(rule) : std::nullopt;
 }
 
@@ -149,9 +155,9 @@ Result<MeasuredRules> MeasuredRules::of(const Tuning& tuning, bool reproducible)
 std::string MeasuredRules::to_text() const {
   std::string text;
   for (const MeasuredRule& rule : rules_) {
-    fmt::format_to(std::back_inserter(text), "{} {} {} {} {} {}\n", name(rule.collective), rule.ranks,
-                   rule.mapped ? 1 : 0, rule.bytes, rule.algorithm != nullptr ? rule.algorithm->name : kLibrary,
-                   rule.tile_bytes);
+    fmt::format_to(std::back_inserter(text), "{} {} {:d} {:d} {} {} {} {:d}\n", name(rule.collective), rule.ranks,
+                   rule.mapped, rule.device, rule.bytes, rule.algorithm != nullptr ? rule.algorithm->name : kLibrary,
+                   rule.tile_bytes, rule.loop);
   }
   return text;
 }
@@ -173,13 +179,7 @@ Result<MeasuredRules> MeasuredRules::parse(std::string_view text) {
   return rules;
 }
 
-const MeasuredRule* MeasuredRules::find(Collective collective, int ranks, bool mapped,
-                                        std::size_t bytes) const noexcept {
-  MeasuredRule wanted;
-  wanted.collective = collective;
-  wanted.ranks = ranks;
-  wanted.mapped = mapped;
-  wanted.bytes = bytes;
+const MeasuredRule* MeasuredRules::find(const MeasuredRule& wanted) const noexcept {
   const auto found =
       std::lower_bound(rules_.begin(), rules_.end(), wanted,
                        [](const MeasuredRule& a, const MeasuredRule& b) { return place_of(a) < place_of(b); });

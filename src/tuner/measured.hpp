@@ -16,9 +16,11 @@ struct MeasuredRule {
   Collective collective = Collective::AllReduce;
   int ranks = 2;
   bool mapped = true;
+  bool device = false;
   std::size_t bytes = 0;
   const Algorithm* algorithm = nullptr;  // null: the library's own choice
   std::size_t tile_bytes = 0;            // 0: the library's own
+  bool loop = false;                     // the loop written by hand
 };
 
 class MeasuredRules {
@@ -34,12 +36,13 @@ class MeasuredRules {
   std::string to_text() const;
   static Result<MeasuredRules> parse(std::string_view text);
 
-  // Null: nothing was measured for such a call, or near its size.
-  const MeasuredRule* find(Collective collective, int ranks, bool mapped, std::size_t bytes) const noexcept;
+  // The rule for calls like `wanted`, of which it reads what stands before `algorithm`. Null: nothing was measured for
+  // such calls, or near their size.
+  const MeasuredRule* find(const MeasuredRule& wanted) const noexcept;
   bool empty() const noexcept { return rules_.empty(); }
 
  private:
-  std::vector<MeasuredRule> rules_;  // sorted by all but the last two
+  std::vector<MeasuredRule> rules_;  // sorted by what stands before `algorithm`
 };
 
 }  // namespace wreath

@@ -27,12 +27,20 @@ constexpr SingleCopyRule kIntelCrowded[] = {
 
 SingleCopy SingleCopy::of_machine(std::string_view vendor, bool crowded) noexcept {
   SingleCopy single_copy;
+  single_copy.automatic_ = true;
   // On an AuthenticAMD, slots are filled at 48 GB/s and the kernel copies at 14.
   if (vendor == "GenuineIntel") single_copy.rules_ = crowded ? std::span<const SingleCopyRule>(kIntelCrowded) : kIntel;
   return single_copy;
 }
 
+// On every machine: the other way leads over the host's memory.
+std::size_t SingleCopy::on_device(const SingleCopyCall& call) const noexcept {
+  if (call.sends_only || (!automatic_ && message_bytes_ == 0)) return 0;
+  return std::max(message_bytes_, kDeviceReferenceBytes);
+}
+
 std::size_t SingleCopy::message_bytes(const SingleCopyCall& call) const noexcept {
+  if (call.by_blocks) return on_device(call);
   if (rules_.empty()) return message_bytes_;
   const auto rule = std::find_if(rules_.begin(), rules_.end(),
                                  [&](const SingleCopyRule& each) { return each.collective == call.collective; });

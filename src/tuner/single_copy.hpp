@@ -19,9 +19,13 @@ struct SingleCopyRule {
 
 struct SingleCopyCall {
   Collective collective;
-  std::size_t bytes;  // of the vector, or of all blocks together; of an exchange, all that this rank sends
-  bool sends_only;    // an exchange that receives nothing: it is over when its data is on the way
+  std::size_t bytes;       // of the vector, or of all blocks together; of an exchange, all that this rank sends
+  bool sends_only;         // an exchange that receives nothing: it is over when its data is on the way
+  bool by_blocks = false;  // of a device, on its memory
 };
+
+// Smaller messages of a device's memory are staged: their sender need not wait.
+inline constexpr std::size_t kDeviceReferenceBytes = 16'384;
 
 class SingleCopy {
  public:
@@ -38,6 +42,9 @@ class SingleCopy {
   std::size_t message_bytes(const SingleCopyCall& call) const noexcept;
 
  private:
+  std::size_t on_device(const SingleCopyCall& call) const noexcept;
+
+  bool automatic_ = false;  // of_machine
   std::size_t message_bytes_ = 0;
   std::span<const SingleCopyRule> rules_;
 };

@@ -44,7 +44,8 @@ const Algorithm* row_of(const TunerContext& context, const Query& query, std::st
 // What was measured for such calls; null where nothing was, or a row is named.
 const MeasuredRule* measured_rule(const TunerContext& context, const Query& query) {
   if (context.measured.empty() || !context.algorithm.empty()) return nullptr;
-  const MeasuredRule* rule = context.measured.find(query.collective, context.ranks, context.all_mapped, query.bytes);
+  MeasuredRule wanted{query.collective, context.ranks, context.all_mapped, context.gpus, query.bytes};
+  const MeasuredRule* rule = context.measured.find(wanted);
   return rule != nullptr && eligible(context, *rule->algorithm, query) ? rule : nullptr;
 }
 
@@ -71,10 +72,16 @@ bool serves_small(const TunerContext& context, const Query& query, const Algorit
 
 // A lane is a block of a GPU, which has 100 and more: as many as have something to do, and a FIFO. The rules' rows have
 // up to 3 lanes for each share of the data, others up to 4, of 15. Not measured yet.
-int lanes_of_gpus(const Query& query, bool by_rule) {
+int lanes_of_gpus(const Query& query, bool row_of_rule) {
   constexpr std::size_t kLaneBytes = std::size_t{512} << 10;
-  const std::size_t most = by_rule ? 5 : 3;
+  const std::size_t most = row_of_rule ? 5 : 3;
   return static_cast<int>(std::clamp<std::size_t>(query.bytes / kLaneBytes, 1, most));
+}
+
+bool takes_loop(const TunerContext& context, const Algorithm* row, const MeasuredRule* measured) {
+  if (row == nullptr || (row->traits & kWrittenByHand) == 0) return false;
+  if (context.executor == kStraightExecutor) return true;
+  return context.executor != kStepsExecutor && measured != nullptr && measured->loop;
 }
 
 }  // namespace
@@ -104,8 +111,8 @@ Choice choose(const TunerContext& context, const Query& query) {
   const MeasuredRule* measured = measured_rule(context, query);
   Choice choice;
   choice.algorithm = measured != nullptr ? measured->algorithm : row_of(context, query, rule.algorithm);
-  const bool by_rule = measured == nullptr && named_row(context, query) == nullptr;
-  if (context.gpus) choice.data_lanes = lanes_of_gpus(query, by_rule);
+  const bool row_of_rule = choice.algorithm != nullptr && choice.algorithm->name == rule.algorithm;
+  if (context.gpus) choice.data_lanes = lanes_of_gpus(query, row_of_rule);
   if (context.data_lanes > 0) choice.data_lanes = context.data_lanes;
   std::size_t tile = measured != nullptr && measured->tile_bytes > 0 ? measured->tile_bytes : rule.tile_bytes;
   if (context.tile_bytes > 0) tile = context.tile_bytes;
@@ -114,6 +121,7 @@ Choice choose(const TunerContext& context, const Query& query) {
   if (query.collective == Collective::Barrier && choice.small) {
     choice.algorithm = find_algorithm(Collective::AllReduce, "one_shot");
   }
+  choice.loop = !choice.small && takes_loop(context, choice.algorithm, measured);
   return choice;
 }
 
@@ -137,8 +145,9 @@ Error no_row(const TunerContext& context, const Query& query) {
 
 std::string describe(const Choice& choice) {
   if (choice.algorithm == nullptr) return "none";
-  return fmt::format("{} lanes={} tile={} order={}", choice.algorithm->name, choice.data_lanes,
-                     choice.small ? "straight" : format_bytes(choice.tile_bytes), name(choice.algorithm->order));
+  return fmt::format("{} lanes={} tile={} order={}{}", choice.algorithm->name, choice.data_lanes,
+                     choice.small ? "straight" : format_bytes(choice.tile_bytes), name(choice.algorithm->order),
+                     choice.loop ? " executor=straight" : "");
 }
 
 }  // namespace wreath

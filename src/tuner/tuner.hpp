@@ -24,7 +24,13 @@ struct TunerContext {
   MeasuredRules measured = {};  // before the library's own rules
   bool crowded = false;         // some host has fewer cores than ranks
   bool gpus = false;            // every rank uses a GPU
+  std::string executor;  // steps, straight: the loops written by hand; else as measured, by steps where nothing was
 };
+
+// CommunicatorOptions::executor. Automatic: what was measured decides.
+inline constexpr std::string_view kAutomaticExecutor = "auto";
+inline constexpr std::string_view kStepsExecutor = "steps";
+inline constexpr std::string_view kStraightExecutor = "straight";
 
 inline constexpr std::size_t kLargestTile = std::size_t{512} << 10;  // of communicators that have the room
 
@@ -47,6 +53,7 @@ struct Choice {
   int data_lanes = 1;
   std::size_t tile_bytes = 0;
   bool small = false;  // the straight small-message code
+  bool loop = false;   // the loop written by hand, not the steps
 };
 
 // InvalidArgument when the named row does not serve so many ranks in any collective: the message lists the rows that
@@ -64,7 +71,7 @@ std::string_view why(const TunerContext& context, const Query& query);
 // Why choose() found no row: Unavailable.
 Error no_row(const TunerContext& context, const Query& query);
 
-// "two_shot lanes=1 tile=256K order=canonical"; "none".
+// "two_shot lanes=1 tile=256K order=canonical", with " executor=straight" for a loop written by hand; "none".
 std::string describe(const Choice& choice);
 
 }  // namespace wreath

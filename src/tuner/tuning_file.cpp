@@ -16,6 +16,7 @@
 #include "src/base/json_reader.hpp"
 #include "src/base/text_file.hpp"
 #include "src/base/version.hpp"
+#include "wreath/topology.hpp"
 #include "wreath/tuning.hpp"
 
 namespace wreath {
@@ -35,6 +36,10 @@ constexpr double kShortestUs = 1e-3;
 constexpr double kLongestUs = 1e10;
 constexpr std::string_view kMapped = "mapped";
 constexpr std::string_view kWire = "wire";
+constexpr std::string_view kDevice = "device";
+constexpr std::string_view kHost = "host";
+constexpr std::string_view kLoop = "straight";
+constexpr std::string_view kSteps = "steps";
 
 // The value of a line "KEY : VALUE" of /proc/cpuinfo; empty: there is none.
 std::string cpu_field(std::string_view key) {
@@ -52,6 +57,14 @@ OrderedJson call_to_json(const Entry& entry) {
           {"ranks", entry.ranks},
           {"links", entry.mapped ? kMapped : kWire},
           {"bytes", entry.bytes}};
+}
+
+// Whether the member is `yes`; where there is no such member, as with `no`.
+bool is(JsonReader& reader, const char* key, std::string_view yes, std::string_view no) {
+  if (!reader.has(key)) return false;
+  const std::string text = reader.text(key);
+  if (text != yes && text != no) reader.refuse(key, fmt::format("is neither '{}' nor '{}'", yes, no));
+  return text == yes;
 }
 
 // What a time and a limit have in common.
@@ -74,6 +87,8 @@ void read_entry(JsonReader& reader, TuningTime& time) {
                                            time.algorithm.substr(0, 40), name(time.collective)));
   }
   time.tile_bytes = static_cast<std::size_t>(reader.integer("tile_bytes", 0, kMaximumTile));
+  time.device = is(reader, "memory", kDevice, kHost);
+  time.loop = is(reader, "executor", kLoop, kSteps);
 }
 
 void read_entry(JsonReader& reader, TuningLimit& limit) { call_from(reader, limit); }
@@ -103,6 +118,11 @@ std::string machine_name() {
   return fmt::format("{}, {} processors", cpu, ::sysconf(_SC_NPROCESSORS_CONF));
 }
 
+std::string gpu_name() {
+  const Topology topology = read_topology();
+  return topology.gpus.empty() ? std::string() : topology.gpus.front().name;
+}
+
 std::string default_tuning_path() {
   std::string cache = setting_text(Setting::CacheHome);
   if (!cache.starts_with('/')) {  // relative ones are invalid, says the XDG base directory specification
@@ -127,6 +147,7 @@ std::string to_json(const Tuning& tuning) {
                         {"version", kFormatVersion},
                         {"library", tuning.library},
                         {"machine", tuning.machine},
+                        {"device", tuning.device},
                         {"flag_ns", tuning.flag_ns},
                         {"limits", OrderedJson::array()},
                         {"times", OrderedJson::array()}};
@@ -139,6 +160,8 @@ std::string to_json(const Tuning& tuning) {
     OrderedJson each = call_to_json(time);
     each["algorithm"] = time.algorithm;
     each["tile_bytes"] = time.tile_bytes;
+    each["memory"] = time.device ? kDevice : kHost;
+    each["executor"] = time.loop ? kLoop : kSteps;
     each["time_us"] = time.time_us;
     object["times"].push_back(std::move(each));
   }
@@ -157,6 +180,7 @@ Result<Tuning> parse_tuning(std::string_view text, std::string_view source) {
   Tuning tuning;
   tuning.library = reader.text("library");
   tuning.machine = reader.text("machine");
+  if (reader.has("device")) tuning.device = reader.text("device");
   tuning.flag_ns = reader.number("flag_ns", 0, kLongestUs);
   entries_from(reader, "limits", kMaximumLimits, tuning.limits);
   entries_from(reader, "times", kMaximumTimes, tuning.times);
@@ -178,6 +202,7 @@ Status check_origin(const Tuning& tuning, std::string_view source) {
   };
   if (tuning.library != library_version()) return other("version of the library", tuning.library, library_version());
   if (tuning.machine != machine_name()) return other("machine", tuning.machine, machine_name());
+  if (!tuning.device.empty() && tuning.device != gpu_name()) return other("GPU", tuning.device, gpu_name());
   return {};
 }
 

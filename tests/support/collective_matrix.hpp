@@ -13,6 +13,7 @@
 #include "src/base/config.hpp"
 #include "tests/support/collective_cases.hpp"
 #include "tests/support/local_ranks.hpp"
+#include "tests/support/processes.hpp"
 #include "wreath/algorithm.hpp"
 #include "wreath/transport.hpp"
 
@@ -60,6 +61,20 @@ inline std::vector<Way> all_ways() {
 }
 
 // A name for a test: letters, digits and underscores.
+// What a sanitizer runs of them, which is to see each algorithm's code and each transport's: every algorithm over every
+// second transport, and the next one over the others. Long runs have all.
+inline std::vector<Way> sanitizer_ways(const std::vector<Way>& ways) {
+  if (!testing_support::kSanitized || testing_support::rounds(0, 1) == 1) return ways;
+  std::map<std::pair<std::string, bool>, std::size_t> turns;
+  std::vector<Way> some;
+  for (const Way& way : ways) {
+    const std::size_t first = turns.size();
+    std::size_t& turn = turns.try_emplace({way.algorithm, way.straight}, first).first->second;
+    if (turn++ % 2 == 0) some.push_back(way);
+  }
+  return some;
+}
+
 inline std::string test_name(const testing::TestParamInfo<Way>& info) {
   return info.param.algorithm + "_" + info.param.transport + (info.param.single_copy_bytes > 0 ? "_single_copy" : "") +
          (info.param.straight ? "_straight" : "");

@@ -22,7 +22,7 @@ class AllReduce : public testing::TestWithParam<Way> {};
 std::vector<Way> all_reduce_ways() {
   std::vector<Way> ways = all_ways();
   std::erase_if(ways, [](const Way& way) { return find_algorithm(Collective::AllReduce, way.algorithm) == nullptr; });
-  return ways;
+  return sanitizer_ways(ways);
 }
 
 TEST_P(AllReduce, ReadsMemoryThatPeersMap) {

@@ -44,7 +44,7 @@ TEST_P(RaggedBlocks, RightResultsWhateverTheirSizes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, RaggedBlocks, testing::ValuesIn(all_ways()), test_name);
+INSTANTIATE_TEST_SUITE_P(Ways, RaggedBlocks, testing::ValuesIn(sanitizer_ways(all_ways())), test_name);
 
 }  // namespace
 }  // namespace wreath::test

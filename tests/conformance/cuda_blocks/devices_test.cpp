@@ -99,6 +99,17 @@ TEST_P(TwoDevices, GetCopiesWhereTheyDoNotReachEachOther) {
   }
 }
 
+// What the error of memory that cannot be read advises.
+TEST_P(TwoDevices, NameNothingWhereTheProgramWantsNoSingleCopies) {
+  CommunicatorOptions staged = options("direct");
+  staged.single_copy_bytes = 0;
+  LocalRanks ranks(2, staged);
+  expect_gathered(ranks, GetParam(), 2);
+  const LanesSeen seen = take_lanes_seen();
+  EXPECT_EQ(seen.references, 0);
+  EXPECT_FALSE(seen.loaded_from_peers);
+}
+
 // Messages of one exchange may lie in several allocations, or in one.
 TEST_P(TwoDevices, ExchangeMessagesOfSeveralAllocations) {
   LocalRanks ranks(2, options(""));

@@ -60,6 +60,7 @@ TEST_P(ByCudasBlocks, LargeMessagesAreReadWhereTheyAre) {
     if (cases.empty()) continue;
     CommunicatorOptions options = options_of(GetParam());
     options.tile_bytes = 65'536;
+    if (options.single_copy_bytes == 0) options.single_copy_bytes = kAutomaticBytes;  // 0: nothing is named
     LocalRanks ranks(n, options);
     expect_right(ranks, cases, store, text_of(GetParam()), &device());
   }
@@ -100,7 +101,7 @@ std::vector<Way> ways() {
   }
   return ways;
 }
-INSTANTIATE_TEST_SUITE_P(Ways, ByCudasBlocks, testing::ValuesIn(ways()), test_name);
+INSTANTIATE_TEST_SUITE_P(Ways, ByCudasBlocks, testing::ValuesIn(sanitizer_ways(ways())), test_name);
 
 }  // namespace
 }  // namespace wreath::test

@@ -163,7 +163,9 @@ TEST_P(StoppedPeer, NeitherWritesNorReadsBuffersAfterAnAbort) {
            {"devices", shape.memory == "device" ? "host" : ""},
            {"freed", shape.freed ? "1" : "0"},
            {"rounds", std::to_string(count)}},
-          {{"WREATH_SINGLE_COPY_BYTES", shape.single_copy ? "1" : "0"}});
+          {{"WREATH_SINGLE_COPY_BYTES", shape.single_copy          ? "1"
+                                        : shape.memory == "device" ? "auto"
+                                                                   : "0"}});
   for (int i = 0; i < count && !HasFailure(); ++i) {
     SCOPED_TRACE("round " + std::to_string(i));
     stop_and_abort(job, i % kRanks, i * 1237 % 9'000);

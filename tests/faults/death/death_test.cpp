@@ -45,7 +45,7 @@ void kill_one(const Shape& shape, int victim, int delay_us) {
            {"bytes", std::to_string(shape.bytes)},
            {"device", shape.device ? "1" : "0"},
            {"devices", shape.device ? "host" : ""}},
-          {{"WREATH_SINGLE_COPY_BYTES", shape.single_copy_bytes}});
+          {{"WREATH_SINGLE_COPY_BYTES", shape.device ? "auto" : shape.single_copy_bytes}});
   ASSERT_TRUE(job.share_id());
   ASSERT_TRUE(job.all_report("running", 30'000 * kSlower)) << job.logs();
   std::this_thread::sleep_for(std::chrono::microseconds(delay_us));

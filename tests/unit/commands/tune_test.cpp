@@ -53,6 +53,27 @@ TEST(TuneCommand, WritesWhatCommunicatorsReadAndExplanationsShow) {
               testing::AllOf(HasSubstr("measurement: " + path), testing::Not(HasSubstr("not measured"))));
 }
 
+// On the device made of host threads: what is in the file of the host's memory stays, and no communicator takes it.
+TEST(TuneCommand, MeasuresLoopsBesideStepsOnDevices) {
+  const test::Folder folder;
+  const std::string path = folder / "tuning.json";
+  Tuning before = empty_tuning();
+  before.times = {{Collective::AllReduce, 2, true, 8, "one_shot", 0, 0.25}};
+  ASSERT_TRUE(write_tuning(before, path));
+  const auto tuned = run_command(
+      "tune --memory host-device --collective all_reduce --transport shm --smallest 256K --largest 256K --output " +
+      path);
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.text;
+  const Tuning tuning = read_tuning(path).value();
+  EXPECT_EQ(tuning.times.front().time_us, 0.25);
+  for (const bool loop : {false, true}) {
+    EXPECT_TRUE(std::any_of(tuning.times.begin(), tuning.times.end(), [&](const TuningTime& time) {
+      return time.device && time.mapped && time.loop == loop && time.algorithm == "two_shot";
+    })) << (loop ? "loop" : "steps");
+  }
+  EXPECT_THAT(check_origin(tuning, path).error().message, HasSubstr("another GPU"));
+}
+
 TEST(TuneCommand, RefusesWhatItCannotTune) {
   const auto expect_refused = [](const std::string& arguments, const std::string& words) {
     const auto outcome = run_command("tune " + arguments);
@@ -64,6 +85,8 @@ TEST(TuneCommand, RefusesWhatItCannotTune) {
   expect_refused("--transport pigeon", "pigeon");
   expect_refused("--smallest 64K --largest 8", "in this order");
   expect_refused("--ranks 1", "--ranks");
+  expect_refused("--memory pinned", "--memory");
+  expect_refused("--memory host-device", "name a file");
   const test::Folder folder;
   std::ofstream(folder / "file") << "text";
   expect_refused("--output " + (folder / "file/tuning.json"), folder / "file");

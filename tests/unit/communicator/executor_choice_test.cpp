@@ -23,8 +23,8 @@ std::string plan(const CommunicatorOptions& options, Collective collective) {
   return Communicator::create_local(2, options).value().at(1).plan_for(collective, 1 << 20);
 }
 
-TEST(ExecutorChoice, IsSteps) {
-  EXPECT_EQ(complete_options(asking(""))->executor, "steps");
+TEST(ExecutorChoice, IsStepsWhereNothingWasMeasured) {
+  EXPECT_EQ(complete_options(asking(""))->executor, "auto");
   EXPECT_THAT(plan(asking("", "ring"), Collective::AllReduce), Not(HasSubstr("executor")));
 }
 
@@ -33,6 +33,7 @@ TEST(ExecutorChoice, IsMadeByOptionOrVariable) {
   const Environment variable({{"WREATH_EXECUTOR", std::string("straight")}});
   EXPECT_THAT(plan(asking("", "ring"), Collective::AllReduce), HasSubstr(" executor=straight"));
   EXPECT_THAT(plan(asking("steps", "ring"), Collective::AllReduce), Not(HasSubstr("executor")));
+  EXPECT_THAT(plan(asking("auto", "ring"), Collective::AllReduce), Not(HasSubstr("executor")));
 }
 
 TEST(ExecutorChoice, LeavesRowsWithoutALoopToTheirSteps) {

@@ -51,6 +51,21 @@ TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
   }
 }
 
+// Of GPUs what was measured on devices counts, and nothing is predicted.
+TEST(Explain, OfGpusTellsTheExecutorThatWasMeasured) {
+  Tuning tuning;
+  tuning.times = {{Collective::AllReduce, 2, true, 1 << 20, "two_shot", 262144, 100, true, false},
+                  {Collective::AllReduce, 2, true, 1 << 20, "two_shot", 262144, 60, true, true}};
+  PlanQuestion asked = question(Collective::AllReduce, 1 << 20);
+  EXPECT_FALSE(explain_plan(asked, &tuning)->tuned);
+  asked.device = true;
+  const PlanExplanation explained = explain_plan(asked, &tuning).value();
+  EXPECT_TRUE(explained.tuned);
+  EXPECT_TRUE(explained.chosen.loop);
+  EXPECT_EQ(explained.chosen.measured_us, 60);
+  EXPECT_FALSE(explained.chosen.predicted_us || explained.limit_us);
+}
+
 TEST(Explain, RefusesWhatHasNoPlan) {
   EXPECT_FALSE(explain_plan(question(Collective::Exchange, 8), nullptr));
   EXPECT_FALSE(explain_plan(question(Collective::AllReduce, 8, 0), nullptr));

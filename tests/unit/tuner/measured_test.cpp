@@ -22,7 +22,7 @@ MeasuredRules rules_of(std::vector<TuningTime> times, bool reproducible = true) 
 }
 
 std::string at(const MeasuredRules& rules, std::size_t bytes, int ranks = 4) {
-  const MeasuredRule* rule = rules.find(Collective::AllReduce, ranks, true, bytes);
+  const MeasuredRule* rule = rules.find({Collective::AllReduce, ranks, true, false, bytes});
   return rule == nullptr ? "none" : std::string(rule->algorithm->name) + " " + std::to_string(rule->tile_bytes / kKiB);
 }
 
@@ -36,8 +36,8 @@ TEST(MeasuredRules, TakeTheFastestNearEachSize) {
   EXPECT_EQ(at(rules, 513 * kKiB), "rabenseifner 256");
   EXPECT_EQ(at(rules, 2048 * kKiB), "rabenseifner 256");
   EXPECT_EQ(at(rules, 64 * kKiB, 3), "none");
-  EXPECT_EQ(rules.find(Collective::AllReduce, 4, false, 64 * kKiB), nullptr);
-  EXPECT_EQ(rules.find(Collective::Reduce, 4, true, 64 * kKiB), nullptr);
+  EXPECT_EQ(rules.find({Collective::AllReduce, 4, false, false, 64 * kKiB}), nullptr);
+  EXPECT_EQ(rules.find({Collective::Reduce, 4, true, false, 64 * kKiB}), nullptr);
 }
 
 // What was not measured is left to the library, but for the ends that all tuning has.
@@ -85,10 +85,11 @@ TEST(MeasuredRules, AreTextAndBack) {
   EXPECT_EQ(at(again, 300 * kKiB), at(rules, 300 * kKiB));
   EXPECT_TRUE(MeasuredRules::parse("").value().empty());
   for (const std::string wrong :
-       {"all_reduce 2 1 8 one_shot", "all_reduce 2 1 8 one_shot 0 0", "all_reduce 2 1 8 nothing 0",
-        "nothing 2 1 8 one_shot 0", "all_reduce 0 1 8 one_shot 0", "all_reduce -2 1 8 one_shot 0",
-        "all_reduce 2 2 8 one_shot 0", "all_reduce 2 1 x one_shot 0", "all_reduce 2 1 8 one_shot 99999999999999", "\n",
-        " ", "all_reduce 2 1 8 one_shot 0\nall_reduce 2 1 8 ring 0"}) {
+       {"all_reduce 2 1 0 8 one_shot 0", "all_reduce 2 1 0 8 one_shot 0 0 0", "all_reduce 2 1 0 8 nothing 0 0",
+        "nothing 2 1 0 8 one_shot 0 0", "all_reduce 0 1 0 8 one_shot 0 0", "all_reduce -2 1 0 8 one_shot 0 0",
+        "all_reduce 2 2 0 8 one_shot 0 0", "all_reduce 2 1 2 8 one_shot 0 0", "all_reduce 2 1 0 8 one_shot 0 2",
+        "all_reduce 2 1 0 x one_shot 0 0", "all_reduce 2 1 0 8 one_shot 99999999999999 0", "\n", " ",
+        "all_reduce 2 1 0 8 one_shot 0 0\nall_reduce 2 1 0 8 ring 0 0"}) {
     EXPECT_FALSE(MeasuredRules::parse(wrong)) << wrong;
   }
 }
@@ -97,16 +98,42 @@ TEST(MeasuredRules, AreTextAndBack) {
 TEST(MeasuredRules, OfTheLargestTableFitIntoTheSettings) {
   std::string text;
   for (std::size_t i = 0; i < MeasuredRules::kMaximum; ++i) {
-    text += "all_reduce 4096 1 " + std::to_string(kUnknownBytes - 1000 + i) + " recursive_doubling 1073741824\n";
+    text += "all_reduce 4096 1 1 " + std::to_string(kUnknownBytes - 1000 + i) + " recursive_doubling 1073741824 1\n";
   }
   EXPECT_TRUE(MeasuredRules::parse(text));
   EXPECT_LT(text.size() * 11 / 10, kMaxSettingsBytes - 16 * kKiB);
-  EXPECT_FALSE(MeasuredRules::parse(text + "all_reduce 4096 1 18446744073709551615 ring 0\n"));
+  EXPECT_FALSE(MeasuredRules::parse(text + "all_reduce 4096 1 1 18446744073709551615 ring 0 0\n"));
   Tuning tuning;
   for (std::size_t i = 0; i <= MeasuredRules::kMaximum; ++i) {
     tuning.times.push_back(time_of(1000 + 10 * i, i % 2 == 0 ? "two_shot" : "one_shot", 4 * kKiB, 1));
   }
   EXPECT_FALSE(MeasuredRules::of(tuning, true));
+}
+
+// Of devices, steps and loops beside each other.
+TEST(MeasuredRules, ChooseTheExecutorOfDevices) {
+  const auto on_device = [](std::size_t bytes, double time_us, bool loop) {
+    TuningTime time = time_of(bytes, "two_shot", 256 * kKiB, time_us);
+    time.device = true;
+    time.loop = loop;
+    return time;
+  };
+  TunerContext context = plain_context(4, true, true);
+  context.measured = rules_of({on_device(1024 * kKiB, 100, false), on_device(1024 * kKiB, 80, true),
+                               on_device(16384 * kKiB, 100, false), on_device(16384 * kKiB, 95, true),
+                               time_of(1024 * kKiB, "recursive_doubling", 64 * kKiB, 10)});
+  context.measured = MeasuredRules::parse(context.measured.to_text()).value();
+  const auto plan = [&](std::size_t bytes) { return describe(choose(context, {Collective::AllReduce, bytes})); };
+  EXPECT_EQ(plan(1024 * kKiB), "recursive_doubling lanes=1 tile=64K order=canonical") << "of the host";
+  context.gpus = true;
+  EXPECT_EQ(plan(1024 * kKiB), "two_shot lanes=2 tile=256K order=canonical executor=straight");
+  EXPECT_EQ(plan(16384 * kKiB), "two_shot lanes=5 tile=256K order=canonical") << "not clearly faster";
+  context.executor = "steps";
+  EXPECT_EQ(plan(1024 * kKiB), "two_shot lanes=2 tile=256K order=canonical");
+  context.executor = "straight";
+  EXPECT_EQ(plan(16384 * kKiB), "two_shot lanes=5 tile=256K order=canonical executor=straight");
+  context.algorithm = "one_shot";  // has no loop
+  EXPECT_EQ(plan(1024 * kKiB), "one_shot lanes=2 tile=256K order=canonical");
 }
 
 TEST(MeasuredRules, ComeBeforeTheLibrarysOwnUnlessARowIsNamed) {

@@ -21,6 +21,17 @@ TEST(SingleCopy, OfTheProgramIsForEveryCall) {
   EXPECT_EQ(asked.message_bytes({Collective::Exchange, 1, true}), 100U);
 }
 
+// Messages that blocks of a device send stay where they are on every machine, unless the program says none.
+TEST(SingleCopy, OfBlocksIsForLargeMessagesUnlessTheProgramSaysNone) {
+  const SingleCopyCall call{Collective::AllReduce, 64 << 20, false, true};
+  EXPECT_EQ(SingleCopy::of_machine("AuthenticAMD", true).message_bytes(call), 16 * kKiB);
+  EXPECT_EQ(SingleCopy::of_machine("GenuineIntel", false).message_bytes(call), 16 * kKiB);
+  EXPECT_EQ(SingleCopy(100).message_bytes(call), 16 * kKiB);
+  EXPECT_EQ(SingleCopy(1 << 20).message_bytes(call), std::size_t{1} << 20);
+  EXPECT_EQ(SingleCopy(0).message_bytes(call), 0U);
+  EXPECT_EQ(SingleCopy(100).message_bytes({Collective::Exchange, 64 << 20, true, true}), 0U);
+}
+
 TEST(SingleCopy, OfAMachineIsWhatWasMeasured) {
   EXPECT_FALSE(SingleCopy::of_machine("AuthenticAMD", false).possible());
   EXPECT_FALSE(SingleCopy::of_machine("", true).possible());

@@ -21,7 +21,8 @@ Tuning some_tuning() {
   tuning.flag_ns = 140.5;
   tuning.limits = {{Collective::Broadcast, 4, false, 64, 12.5}};
   tuning.times = {{Collective::AllReduce, 2, true, 8, "one_shot", 0, 0.25},
-                  {Collective::AllGather, 4, false, 1 << 20, "bruck", 65536, 99}};
+                  {Collective::AllGather, 4, false, 1 << 20, "bruck", 65536, 99},
+                  {Collective::AllGather, 4, true, 1 << 20, "ring", 65536, 9, true, true}};
   return tuning;
 }
 
@@ -44,6 +45,8 @@ TEST(TuningFile, IsReadBackAsWritten) {
   EXPECT_TRUE(check_origin(read, path));
   EXPECT_EQ(read.times.at(1).algorithm, "bruck");
   EXPECT_EQ(read.limits.at(0).time_us, 12.5);
+  EXPECT_FALSE(read.times.at(1).device || read.times.at(1).loop);
+  EXPECT_TRUE(read.times.at(2).device && read.times.at(2).loop);
   // Nothing beside it, and what was there is replaced.
   ASSERT_TRUE(write_tuning(empty_tuning(), path));
   EXPECT_TRUE(read_tuning(path).value().times.empty());
