@@ -213,8 +213,8 @@ int wreath_free(void* data);
 // ---- memory of GPUs ----
 
 // Calls take memory of a CUDA device like any other, and begin at once. Before them: waits until what the program's
-// `stream` (a cudaStream_t; null: the default one) holds is over. `data`: of which device; null: of the current one. WREATH_UNAVAILABLE
-// where there is no CUDA, WREATH_INVALID_ARGUMENT where `data` is not memory of one of its devices.
+// `stream` (a cudaStream_t; null: the default one) holds is over. `data`: of which device; null: of the current one.
+// WREATH_UNAVAILABLE where there is no CUDA, WREATH_INVALID_ARGUMENT where `data` is not memory of one of its devices.
 int wreath_await_cuda(const void* data, void* stream);
 
 #ifdef __cplusplus

@@ -32,7 +32,8 @@ class Network {
   }
 
   bool made() const { return made_; }
-  static constexpr const char* kNeeds = "makes network namespaces: install iproute2, and run it as root where that is allowed";
+  static constexpr const char* kNeeds =
+      "makes network namespaces: install iproute2, and run it as root where that is allowed";
 
   // The namespace of a host; of the switches: -1.
   static std::string space(int host) {

@@ -253,7 +253,8 @@ void attention_backward_block(const AttentionShape& shape, const AttentionQuerie
       for (std::int64_t i = 0; i < block.queries; ++i) {
         const std::int64_t row = block.query + i;
         float* probability = probabilities->rows[i];
-        exponentials(probability, seen_in(block, of.queries, keys, row), block.keys, head.factor(), head.value(of.log_sum_exp, row));
+        exponentials(probability, seen_in(block, of.queries, keys, row), block.keys, head.factor(),
+                     head.value(of.log_sum_exp, row));
         if (!keep.all()) {
           keep.draw(head, of.queries.first + row, keys.first + block.key, block.keys);
           keep.apply(slopes->rows[i], block.keys);

@@ -57,8 +57,8 @@ struct HeadValues {
   HeadValues(T* values, std::int64_t to_next) : data(values), sequence_stride(to_next) {}
   // Of one sequence: what converts to a span.
   template <typename Values>
-    requires std::is_convertible_v<Values, std::span<T>>
-  HeadValues(Values&& values) : data(std::span<T>(values).data()) {}  // NOLINT(google-explicit-constructor)
+  requires std::is_convertible_v<Values, std::span<T>> HeadValues(Values&& values)
+      : data(std::span<T>(values).data()) {}  // NOLINT(google-explicit-constructor)
 };
 
 // Of a block of queries: for each row and head the highest score so far, the sum of exp(score - highest), and the sum

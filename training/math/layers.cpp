@@ -28,9 +28,7 @@ void for_rows(std::size_t rows, std::size_t width, const Body& body) {
   });
 }
 
-void add_column_sums(Compute& on, const ColumnSumsRun& run) {
-  on.launch(run, run.width / kColumnsOfBlock + 1);
-}
+void add_column_sums(Compute& on, const ColumnSumsRun& run) { on.launch(run, run.width / kColumnsOfBlock + 1); }
 
 }  // namespace
 
@@ -53,10 +51,10 @@ void layer_norm_forward(std::span<const float> x, std::span<const float> weight,
 void layer_norm_backward(std::span<const float> x, std::span<const float> weight, const LayerNormSaved& saved,
                          std::span<const float> y_gradient, std::span<float> x_gradient) {
   if (Compute* const on = compute_of(x_gradient)) {
-    return on->launch(LayerNormBackwardRun{on->at(x), on->at(weight), on->at(saved.mean),
-                                           on->at(saved.reciprocal_deviation), on->at(y_gradient), on->at(x_gradient),
-                                           saved.mean.size(), weight.size()},
-                      saved.mean.size());
+    return on->launch(
+        LayerNormBackwardRun{on->at(x), on->at(weight), on->at(saved.mean), on->at(saved.reciprocal_deviation),
+                             on->at(y_gradient), on->at(x_gradient), saved.mean.size(), weight.size()},
+        saved.mean.size());
   }
   const std::size_t width = weight.size();
   for_rows(saved.mean.size(), width, [&](std::size_t row) {

@@ -28,7 +28,8 @@ enum class Accumulate : std::uint8_t { No, Yes };
 // the other rows and columns nor threads (an instruction set without fused multiply-add rounds twice, and so differs
 // from one that has it). result is row-major, `result_stride` elements from row to row, and overlaps neither input.
 // In memory of a Compute (compute_of) the own kernel gives these bits, too, with fused multiply-adds; cuBLASLt, where
-// the Compute has it (training/compute/products.hpp), gives others. Throws InvalidArgument where left has not as many columns as right has rows.
+// the Compute has it (training/compute/products.hpp), gives others. Throws InvalidArgument where left has not as many
+// columns as right has rows.
 void matrix_product(const MatrixView& left, const MatrixView& right, float* result, std::int64_t result_stride,
                     Accumulate accumulate = Accumulate::No);
 

@@ -50,8 +50,8 @@ class Pending {
   std::unique_ptr<Event> over_;
 };
 
-// Buffers in memory of a Compute: run() puts the call into the Compute's stream and returns; start() puts it into a side
-// stream of the group's own, behind what the Compute's stream holds now, so that it runs beside what comes after.
+// Buffers in memory of a Compute: run() puts the call into the Compute's stream and returns; start() puts it into a
+// side stream of the group's own, behind what the Compute's stream holds now, so that it runs beside what comes after.
 //
 // Alone (ranks() == 1) it communicates and counts nothing: outputs are copies of inputs. All calls throw Exception
 // when the communicator fails, and are of one thread at a time. Buffers of start() live until the Pending is waited

@@ -102,7 +102,8 @@ bool on_device(std::span<const std::span<const float>> gradients) {
 std::uint32_t highest_bits(std::span<const std::span<const float>> gradients) {
   std::uint32_t highest = 0;
   if (on_device(gradients)) {
-    for (const __int128 bits : gradient_sums(gradients, 0)) highest = std::max(highest, static_cast<std::uint32_t>(bits));
+    for (const __int128 bits : gradient_sums(gradients, 0))
+      highest = std::max(highest, static_cast<std::uint32_t>(bits));
     return highest;
   }
   for (const std::span<const float> values : gradients) {

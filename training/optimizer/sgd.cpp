@@ -13,9 +13,9 @@ class Sgd final : public Optimizer {
     ++steps_;
     for (const Piece& piece : pieces) {
       if (Compute* const on = compute_of(piece.value)) {
-        on->launch_elements(SgdRun{on->at(piece.value), on->at(piece.gradient), piece.value.size(), learning_rate,
-                                   gradient_factor},
-                            piece.value.size());
+        on->launch_elements(
+            SgdRun{on->at(piece.value), on->at(piece.gradient), piece.value.size(), learning_rate, gradient_factor},
+            piece.value.size());
         continue;
       }
       for (std::size_t i = 0; i < piece.value.size(); ++i) {

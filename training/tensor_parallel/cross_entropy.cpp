@@ -78,10 +78,10 @@ class LossOnDevice {
   void find_highest() const { parts(false); }
   void exponentiate() const { parts(true); }
   void finish(std::span<double> losses) const {
-    on_.launch(CrossEntropyRun{on_.at(of_.logits), targets_.at(), on_.at(of_.highest), on_.at(of_.sum),
-                               on_.at(of_.of_target), on_.at(losses), rows(), of_.width, of_.used, of_.first,
-                               of_.gradient_scale},
-               rows());
+    on_.launch(
+        CrossEntropyRun{on_.at(of_.logits), targets_.at(), on_.at(of_.highest), on_.at(of_.sum), on_.at(of_.of_target),
+                        on_.at(losses), rows(), of_.width, of_.used, of_.first, of_.gradient_scale},
+        rows());
   }
 
  private:
@@ -117,9 +117,9 @@ Buffer<double> VocabParallelEmbedding::cross_entropy(std::span<float> logits, st
   const Buffer<float> of_target = values_of_rows();
   Buffer<double> losses(region_->memory(), MemoryTag::Workspace, targets.size(), Contents::Undefined);
   const auto used = static_cast<std::size_t>(std::clamp<std::int64_t>(vocabulary_ - first_, 0, rows_here_));
-  const Loss loss{logits,         targets,        static_cast<std::size_t>(rows_here_), used,
-                  first_,         gradient_scale, highest.span(),                       sum.span(),
-                  of_target.span()};
+  const Loss loss{logits,         targets,    static_cast<std::size_t>(rows_here_),
+                  used,           first_,     gradient_scale,
+                  highest.span(), sum.span(), of_target.span()};
   std::optional<LossOnDevice> there;
   if (Compute* const on = compute_of(logits)) there.emplace(*on, loss);
 

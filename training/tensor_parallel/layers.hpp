@@ -118,10 +118,11 @@ class VocabParallelEmbedding {
   void logits_backward(std::int64_t rows, std::span<const float> logits_gradient, std::span<float> x_gradient) const;
   void logits_backward_weights(std::int64_t rows, std::span<const float> x, std::span<const float> logits_gradient);
 
-  // -log softmax(logits)[target] of each row, in float64, where the logits lie; padding of the vocabulary takes no part.
-  // Replaces logits by gradient_scale * (softmax - target). Three all_reduces of a float a row: highest, sum of exp,
-  // target's.
-  Buffer<double> cross_entropy(std::span<float> logits, std::span<const std::int32_t> targets, float gradient_scale) const;
+  // -log softmax(logits)[target] of each row, in float64, where the logits lie; padding of the vocabulary takes no
+  // part. Replaces logits by gradient_scale * (softmax - target). Three all_reduces of a float a row: highest, sum of
+  // exp, target's.
+  Buffer<double> cross_entropy(std::span<float> logits, std::span<const std::int32_t> targets,
+                               float gradient_scale) const;
 
  private:
   TensorRegion* region_;

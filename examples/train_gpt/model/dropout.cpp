@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "training/random/philox.hpp"
 #include "training/kernels/kernels.hpp"
+#include "training/random/philox.hpp"
 
 namespace wreath::gpt {
 
@@ -44,10 +44,9 @@ void Dropout::apply(const MicroBatch& batch, std::span<float> values) const {
   const std::int64_t width = context_->config.width;
   const std::int64_t places = context_->shape.places_here();
   if (training::Compute* const on = training::compute_of(values)) {
-    return on->launch_elements(
-        training::DropoutRun{on->at(values), values.size(), static_cast<std::uint64_t>(width),
-                             held_places(*context_, batch), stream, dropped, factor},
-        values.size());
+    return on->launch_elements(training::DropoutRun{on->at(values), values.size(), static_cast<std::uint64_t>(width),
+                                                    held_places(*context_, batch), stream, dropped, factor},
+                               values.size());
   }
   const training::Range held = context_->held();
   for (std::int64_t row = 0; row < held.count; ++row) {

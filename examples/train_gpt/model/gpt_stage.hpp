@@ -15,11 +15,11 @@ namespace wreath::gpt {
 
 // What the stages of a rank share within a step.
 struct StepState {
-  std::vector<MicroBatch> batches;  // by micro-batch
-  float gradient_scale = 1;         // of the sum of losses
-  bool training = true;             // else forward alone: nothing is kept
+  std::vector<MicroBatch> batches;               // by micro-batch
+  float gradient_scale = 1;                      // of the sum of losses
+  bool training = true;                          // else forward alone: nothing is kept
   std::vector<training::Buffer<double>> losses;  // by micro-batch: of the last stage's rows
-  std::span<float> scores;          // not empty: the head writes its scores here instead, [rows][vocabulary here]
+  std::span<float> scores;  // not empty: the head writes its scores here instead, [rows][vocabulary here]
 };
 
 // Of stage `index` of `stages`: near-equal numbers of blocks, the first ones longer.

@@ -13,8 +13,8 @@ inline constexpr double kNormBound = 1e-6;
 // How far beyond the bound a planted fault must go.
 inline constexpr double kFaultFactor = 5;
 
-// Plain gradient descent at a constant rate, without clipping. At a fifth of the rate a layer norm moves too little for a
-// fault there to show in the loss; at four times it the steps diverge.
+// Plain gradient descent at a constant rate, without clipping. At a fifth of the rate a layer norm moves too little for
+// a fault there to show in the loss; at four times it the steps diverge.
 void use_plain_descent(TrainOptions& options);
 
 // The largest relative difference to `alone` of eight runs whose gradients are off by up to one unit in the last place.
