@@ -44,10 +44,8 @@ int run(TuneArguments& arguments) {
     if (!tuned) return refuse(fmt::format("--collective {}: there is nothing to choose for it", each));
     request.collectives.push_back(*collective);
   }
-  if (arguments.memory != perf::name(perf::MemoryPlace::Host)) {
-    request.memory = arguments.memory == "device" ? perf::MemoryPlace::Device : perf::MemoryPlace::HostDevice;
-    perf::set_cuda_environment();
-  }
+  request.memory = perf::parse_memory_place(arguments.memory).value();  // one of the option's words
+  if (perf::streams(request.memory)) perf::set_cuda_environment();
   const auto smallest = parse_bytes(arguments.smallest);
   const auto largest = parse_bytes(arguments.largest);
   if (!smallest || !largest) return refuse((smallest ? largest : smallest).error().message);

@@ -210,17 +210,14 @@ void add_nccl_flags(CLI::App& app, const CollectiveRow& row, Options& o, int& av
 }
 
 void add_memory(CLI::App& app, Options& o) {
-  static constexpr std::array kPlaces{MemoryPlace::Host, MemoryPlace::Shared, MemoryPlace::Device, MemoryPlace::Pinned,
-                                      MemoryPlace::HostDevice};
   const std::string help =
       "host: ordinary memory; shared: memory that peers map; device: of a GPU, and pinned: the host's that a GPU "
       "reaches, both in streams; host-device: as device, of the device made of host threads (device where there is a "
       "GPU, but host with -I, --rewrite and --limits; else host)";
   add(app, "--memory", help, "PLACE", [&o](const std::string& text) {
-    const auto found =
-        std::find_if(kPlaces.begin(), kPlaces.end(), [&](MemoryPlace place) { return name(place) == text; });
-    if (found == kPlaces.end()) refuse("--memory", text, "give host, shared, device, pinned or host-device");
-    o.memory = *found;
+    const auto place = parse_memory_place(text);
+    if (!place) refuse("--memory", text, "give host, shared, device, pinned or host-device");
+    o.memory = *place;
   });
 }
 
@@ -274,8 +271,10 @@ void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
     o.communicator.algorithm = text;
   });
   add(app, "--executor", "straight: loops written by hand, for the rows that have one (auto: as tuned, else steps)",
-      "steps|straight", [&o](const std::string& text) {
-        if (text != "steps" && text != "straight") refuse("--executor", text, "give steps or straight");
+      "auto|steps|straight", [&o](const std::string& text) {
+        if (text != "auto" && text != "steps" && text != "straight") {
+          refuse("--executor", text, "give auto, steps or straight");
+        }
         o.communicator.executor = text;
       });
   add_number(app, "--lanes", o.communicator.lanes, {1, 15}, "data lanes");

@@ -1,14 +1,24 @@
 // Streams of a measurement, and their clocks: events.
 #include "perf/common/streamed.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
 namespace wreath::perf {
 
-std::string_view name(MemoryPlace place) {
-  constexpr std::array<std::string_view, 5> kNames{"host", "shared", "device", "pinned", "host-device"};
-  return kNames[static_cast<std::size_t>(place)];
+namespace {
+
+constexpr std::array<std::string_view, 5> kPlaces{"host", "shared", "device", "pinned", "host-device"};
+
+}  // namespace
+
+std::string_view name(MemoryPlace place) { return kPlaces[static_cast<std::size_t>(place)]; }
+
+std::optional<MemoryPlace> parse_memory_place(std::string_view text) {
+  const auto found = std::find(kPlaces.begin(), kPlaces.end(), text);
+  if (found == kPlaces.end()) return std::nullopt;
+  return static_cast<MemoryPlace>(found - kPlaces.begin());
 }
 
 bool streams(MemoryPlace place) { return place != MemoryPlace::Host && place != MemoryPlace::Shared; }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,7 @@ enum class MemoryPlace : std::uint8_t {
 
 // "host", "shared", "device", "pinned", "host-device".
 std::string_view name(MemoryPlace place);
+std::optional<MemoryPlace> parse_memory_place(std::string_view text);
 // Whether calls on it run in streams.
 bool streams(MemoryPlace place);
 // What stands beside results of ranks that share the only GPU.

@@ -21,7 +21,7 @@ constexpr std::uint64_t kMinimumSlotBytes = 4 * 1024;
 constexpr std::uint64_t kMaximumSlotBytes = kLargestTile;
 
 // Held by a test: heap of links, control connections and plans, and code that is used for the first time.
-constexpr std::size_t kBookkeepingBytes = std::size_t{2} << 20;
+constexpr std::size_t kBookkeepingBytes = std::size_t{1} << 20;
 constexpr std::size_t kBookkeepingOfPeerBytes = 24 * 1024;
 
 constexpr int kDescriptorsOfPeer = 2;  // the control connection, the doorbell

@@ -102,7 +102,7 @@ Result<Launch> Engine::launch_of(Operation& operation) {
 
 StraightRow Engine::loop_of(const Operation& operation) const {
   const bool exchange = operation.own != nullptr;
-  if (!(exchange ? options_.executor == kStraightExecutor : operation.choice.loop)) return StraightRow::None;
+  if (!(exchange ? tuning_.executor == Executor::Straight : operation.choice.loop)) return StraightRow::None;
   return exchange ? straight_row(Collective::Exchange, "")
                   : straight_row(operation.call.collective, operation.choice.algorithm->name);
 }

@@ -121,19 +121,18 @@ Status check_algorithm(const std::string& wanted) {
 
 // Straight, with an algorithm that is named, is for one that has a loop.
 Status check_executor(const CommunicatorOptions& options) {
-  if (options.executor.empty() || options.executor == kAutomaticExecutor || options.executor == kStepsExecutor)
-    return {};
-  if (options.executor != kStraightExecutor) {
-    return invalid(fmt::format("executor '{}' does not exist; these do: {} {} {}", options.executor, kAutomaticExecutor,
-                               kStepsExecutor, kStraightExecutor));
-  }
+  if (options.executor.empty()) return {};
+  const std::optional<Executor> executor = parse_executor(options.executor);
+  if (!executor)
+    return invalid(fmt::format("executor '{}' does not exist; these do: auto steps straight", options.executor));
+  if (*executor != Executor::Straight) return {};
   std::set<std::string_view> known;
   for (const Algorithm& row : algorithms()) {
     if ((row.traits & kWrittenByHand) != 0) known.insert(row.name);
   }
   if (options.algorithm.empty() || known.contains(options.algorithm)) return {};
   return invalid(fmt::format("executor = {}: no loop is written by hand for the algorithm '{}'; these have one: {}",
-                             kStraightExecutor, options.algorithm, fmt::join(known, " ")));
+                             options.executor, options.algorithm, fmt::join(known, " ")));
 }
 
 // Rank 0 tells its options to the others in JSON.

@@ -18,7 +18,7 @@ void Engine::tell_start(int ranks_of_host) const {
   }
   log_info("waits spin {} us, then sleep: {} ranks on this host, {} cores for them", spin_ns_ / 1000, ranks_of_host,
            cores_of_ranks());
-  if (options_.executor == kStraightExecutor)
+  if (tuning_.executor == Executor::Straight)
     log_info("rows with a loop written by hand run by it, the others by their steps");
   log_info("slots: {} x {} to each peer and lane", shape_.slot_count, format_bytes(shape_.slot_bytes));
 }

@@ -135,8 +135,7 @@ Result<PlanExplanation> explain_plan(const PlanQuestion& question, const Tuning*
   const Explainer explainer(question, known);
   PlanExplanation explanation;
   explanation.chosen = explainer.candidate(choice);
-  const MeasuredRule wanted{question.collective, question.ranks, question.mapped, question.device, question.bytes};
-  explanation.tuned = context.measured.find(wanted) != nullptr;
+  explanation.tuned = measured_rule(context, query) != nullptr;
   explanation.limit_us = limit_us(question, known);
   for (const Algorithm& row : algorithms()) {
     if (row.collective != question.collective || &row == choice.algorithm) continue;

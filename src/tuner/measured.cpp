@@ -29,7 +29,6 @@ template <typename Entry>
 auto kind_of(const Entry& entry) {
   return std::tuple(entry.collective, entry.ranks, entry.mapped, entry.device);
 }
-auto place_of(const MeasuredRule& rule) { return std::pair(kind_of(rule), rule.bytes); }
 auto plan_of(const MeasuredRule& rule) { return std::tuple(rule.algorithm, rule.tile_bytes, rule.loop); }
 
 // Where one size's choice gives way to the next one's.
@@ -68,24 +67,25 @@ void append_rules(const Times& times, bool reproducible, std::vector<MeasuredRul
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   if (sizes.front() > kSmall) {
     const TuningTime& any = *times.front();
-    rules.push_back({any.collective, any.ranks, any.mapped, any.device, sizes.front() / 2, nullptr, 0, false});
+    rules.push_back({{any.collective, any.ranks, any.mapped, any.device, sizes.front() / 2}, nullptr, 0, false});
   }
   const std::size_t first = rules.size();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const TuningTime* best = fastest(times, sizes[i], reproducible);
     if (best == nullptr) continue;
     const std::size_t end = i + 1 < sizes.size() ? between(sizes[i], sizes[i + 1]) : kNoLimit;
-    const Algorithm* const row = find_algorithm(best->collective, best->algorithm);
-    const MeasuredRule rule{best->collective, best->ranks, best->mapped, best->device, end, row,
-                            best->tile_bytes, best->loop};
+    const MeasuredRule rule{{best->collective, best->ranks, best->mapped, best->device, end},
+                            find_algorithm(best->collective, best->algorithm),
+                            best->tile_bytes,
+                            best->loop};
     MeasuredRule* const last = rules.size() > first ? &rules.back() : nullptr;
     if (last != nullptr && plan_of(*last) == plan_of(rule)) {
-      last->bytes = end;
+      last->most.bytes = end;
     } else {
       rules.push_back(rule);
     }
   }
-  if (rules.size() > first) rules.back().bytes = sizes.back() >= kLarge ? kNoLimit : 2 * sizes.back();
+  if (rules.size() > first) rules.back().most.bytes = sizes.back() >= kLarge ? kNoLimit : 2 * sizes.back();
 }
 
 Error too_many() {
@@ -122,13 +122,14 @@ std::optional<MeasuredRule> rule_from(std::string_view line) {
   MeasuredRule rule;
   const std::optional<Collective> collective = parse_collective(words.text());
   if (!collective) return std::nullopt;
-  rule.collective = *collective;
-  rule.ranks = static_cast<int>(words.number(1, kMaximumRanks));
-  rule.mapped = words.number(0, 1) == 1;
-  rule.device = words.number(0, 1) == 1;
-  rule.bytes = words.number(0, kNoLimit);
+  MeasuredCall& most = rule.most;
+  most.collective = *collective;
+  most.ranks = static_cast<int>(words.number(1, kMaximumRanks));
+  most.mapped = words.number(0, 1) == 1;
+  most.device = words.number(0, 1) == 1;
+  most.bytes = words.number(0, kNoLimit);
   const std::string_view row = words.text();
-  rule.algorithm = find_algorithm(rule.collective, row);
+  rule.algorithm = find_algorithm(most.collective, row);
   rule.tile_bytes = words.number(0, kMaximumTile);
   rule.loop = words.number(0, 1) == 1;
   return words.complete() && (rule.algorithm != nullptr || row == kLibrary) ? std::optional(rule) : std::nullopt;
@@ -155,8 +156,9 @@ Result<MeasuredRules> MeasuredRules::of(const Tuning& tuning, bool reproducible)
 std::string MeasuredRules::to_text() const {
   std::string text;
   for (const MeasuredRule& rule : rules_) {
-    fmt::format_to(std::back_inserter(text), "{} {} {:d} {:d} {} {} {} {:d}\n", name(rule.collective), rule.ranks,
-                   rule.mapped, rule.device, rule.bytes, rule.algorithm != nullptr ? rule.algorithm->name : kLibrary,
+    const MeasuredCall& most = rule.most;
+    fmt::format_to(std::back_inserter(text), "{} {} {:d} {:d} {} {} {} {:d}\n", name(most.collective), most.ranks,
+                   most.mapped, most.device, most.bytes, rule.algorithm != nullptr ? rule.algorithm->name : kLibrary,
                    rule.tile_bytes, rule.loop);
   }
   return text;
@@ -167,7 +169,7 @@ Result<MeasuredRules> MeasuredRules::parse(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::optional<MeasuredRule> rule = rule_from(text.substr(0, end));
-    const bool in_order = rule && (rules.empty() || place_of(rules.rules_.back()) < place_of(*rule));
+    const bool in_order = rule && (rules.empty() || rules.rules_.back().most < rule->most);
     if (!in_order) {
       return Error{ErrorCode::InvalidArgument, fmt::format("'{}' is no measured rule, or not in order",
                                                            text.substr(0, std::min<std::size_t>(end, 80)))};
@@ -179,11 +181,11 @@ Result<MeasuredRules> MeasuredRules::parse(std::string_view text) {
   return rules;
 }
 
-const MeasuredRule* MeasuredRules::find(const MeasuredRule& wanted) const noexcept {
+const MeasuredRule* MeasuredRules::find(const MeasuredCall& call) const noexcept {
   const auto found =
-      std::lower_bound(rules_.begin(), rules_.end(), wanted,
-                       [](const MeasuredRule& a, const MeasuredRule& b) { return place_of(a) < place_of(b); });
-  const bool known = found != rules_.end() && kind_of(*found) == kind_of(wanted) && found->algorithm != nullptr;
+      std::lower_bound(rules_.begin(), rules_.end(), call,
+                       [](const MeasuredRule& rule, const MeasuredCall& wanted) { return rule.most < wanted; });
+  const bool known = found != rules_.end() && kind_of(found->most) == kind_of(call) && found->algorithm != nullptr;
   return known ? &*found : nullptr;
 }
 

@@ -1,6 +1,7 @@
 // What a tuning chooses: for each collective, number of ranks and kind of links, the fastest row and tile by size.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -11,13 +12,18 @@
 
 namespace wreath {
 
-// For calls of up to `bytes` bytes.
-struct MeasuredRule {
+// Fields as TuningTime's.
+struct MeasuredCall {
   Collective collective = Collective::AllReduce;
   int ranks = 2;
   bool mapped = true;
   bool device = false;
   std::size_t bytes = 0;
+  auto operator<=>(const MeasuredCall&) const = default;
+};
+
+struct MeasuredRule {
+  MeasuredCall most;                     // for such calls of up to so many bytes
   const Algorithm* algorithm = nullptr;  // null: the library's own choice
   std::size_t tile_bytes = 0;            // 0: the library's own
   bool loop = false;                     // the loop written by hand
@@ -36,13 +42,12 @@ class MeasuredRules {
   std::string to_text() const;
   static Result<MeasuredRules> parse(std::string_view text);
 
-  // The rule for calls like `wanted`, of which it reads what stands before `algorithm`. Null: nothing was measured for
-  // such calls, or near their size.
-  const MeasuredRule* find(const MeasuredRule& wanted) const noexcept;
+  // Null: nothing was measured for such a call, or near its size.
+  const MeasuredRule* find(const MeasuredCall& call) const noexcept;
   bool empty() const noexcept { return rules_.empty(); }
 
  private:
-  std::vector<MeasuredRule> rules_;  // sorted by what stands before `algorithm`
+  std::vector<MeasuredRule> rules_;  // sorted by calls
 };
 
 }  // namespace wreath

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "src/tuner/rules.hpp"
@@ -13,6 +14,8 @@
 
 namespace wreath {
 namespace {
+
+constexpr std::array<std::string_view, 3> kExecutors{"auto", "steps", "straight"};
 
 bool serves(const TunerContext& context, const Algorithm& row, const Query& query) {
   return row.collective == query.collective && row.supports({query.collective, context.ranks, 0}) &&
@@ -39,14 +42,6 @@ const Algorithm* row_of(const TunerContext& context, const Query& query, std::st
     if (eligible(context, other, query)) return &other;
   }
   return nullptr;
-}
-
-// What was measured for such calls; null where nothing was, or a row is named.
-const MeasuredRule* measured_rule(const TunerContext& context, const Query& query) {
-  if (context.measured.empty() || !context.algorithm.empty()) return nullptr;
-  MeasuredRule wanted{query.collective, context.ranks, context.all_mapped, context.gpus, query.bytes};
-  const MeasuredRule* rule = context.measured.find(wanted);
-  return rule != nullptr && eligible(context, *rule->algorithm, query) ? rule : nullptr;
 }
 
 // What a rank tells the others in the straight code: its block, or all that it has.
@@ -80,11 +75,20 @@ int lanes_of_gpus(const Query& query, bool row_of_rule) {
 
 bool takes_loop(const TunerContext& context, const Algorithm* row, const MeasuredRule* measured) {
   if (row == nullptr || (row->traits & kWrittenByHand) == 0) return false;
-  if (context.executor == kStraightExecutor) return true;
-  return context.executor != kStepsExecutor && measured != nullptr && measured->loop;
+  if (context.executor != Executor::Automatic) return context.executor == Executor::Straight;
+  return measured != nullptr && measured->loop;
 }
 
 }  // namespace
+
+std::string_view name(Executor executor) { return kExecutors[static_cast<std::size_t>(executor)]; }
+
+std::optional<Executor> parse_executor(std::string_view text) {
+  for (const Executor each : {Executor::Automatic, Executor::Steps, Executor::Straight}) {
+    if (name(each) == text) return each;
+  }
+  return std::nullopt;
+}
 
 TunerContext plain_context(int ranks, bool all_mapped, bool reproducible) {
   TunerContext context;
@@ -106,13 +110,22 @@ Status check_tuning(const TunerContext& context) {
                                                        context.algorithm, context.ranks, fmt::join(known, " "))};
 }
 
+const MeasuredRule* measured_rule(const TunerContext& context, const Query& query) {
+  if (context.measured.empty() || !context.algorithm.empty()) return nullptr;
+  const MeasuredRule* rule =
+      context.measured.find({query.collective, context.ranks, context.all_mapped, context.gpus, query.bytes});
+  return rule != nullptr && eligible(context, *rule->algorithm, query) ? rule : nullptr;
+}
+
 Choice choose(const TunerContext& context, const Query& query) {
   const Rule& rule = rule_of({query.collective, context.ranks, context.all_mapped, context.crowded}, query.bytes);
   const MeasuredRule* measured = measured_rule(context, query);
   Choice choice;
   choice.algorithm = measured != nullptr ? measured->algorithm : row_of(context, query, rule.algorithm);
-  const bool row_of_rule = choice.algorithm != nullptr && choice.algorithm->name == rule.algorithm;
-  if (context.gpus) choice.data_lanes = lanes_of_gpus(query, row_of_rule);
+  if (context.gpus) {
+    const bool row_of_rule = choice.algorithm != nullptr && choice.algorithm->name == rule.algorithm;
+    choice.data_lanes = lanes_of_gpus(query, row_of_rule);
+  }
   if (context.data_lanes > 0) choice.data_lanes = context.data_lanes;
   std::size_t tile = measured != nullptr && measured->tile_bytes > 0 ? measured->tile_bytes : rule.tile_bytes;
   if (context.tile_bytes > 0) tile = context.tile_bytes;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +13,16 @@
 #include "wreath/result.hpp"
 
 namespace wreath {
+
+// What runs the rows that are also written by hand, as loops.
+enum class Executor : std::uint8_t {
+  Automatic,  // what was measured to be faster; where nothing was, their steps
+  Steps,
+  Straight,  // the loops
+};
+// "auto", "steps", "straight".
+std::string_view name(Executor executor);
+std::optional<Executor> parse_executor(std::string_view text);
 
 // What a communicator's choices depend on. Equal on all ranks.
 struct TunerContext {
@@ -24,13 +36,8 @@ struct TunerContext {
   MeasuredRules measured = {};  // before the library's own rules
   bool crowded = false;         // some host has fewer cores than ranks
   bool gpus = false;            // every rank uses a GPU
-  std::string executor;  // steps, straight: the loops written by hand; else as measured, by steps where nothing was
+  Executor executor = Executor::Automatic;
 };
-
-// CommunicatorOptions::executor. Automatic: what was measured decides.
-inline constexpr std::string_view kAutomaticExecutor = "auto";
-inline constexpr std::string_view kStepsExecutor = "steps";
-inline constexpr std::string_view kStraightExecutor = "straight";
 
 inline constexpr std::size_t kLargestTile = std::size_t{512} << 10;  // of communicators that have the room
 
@@ -61,6 +68,9 @@ struct Choice {
 Status check_tuning(const TunerContext& context);
 
 Choice choose(const TunerContext& context, const Query& query);
+
+// What was measured for such calls; null where nothing was, or a row is named.
+const MeasuredRule* measured_rule(const TunerContext& context, const Query& query);
 
 // Why choose() may not take `row`, one of the query's collective; empty: it may.
 std::string why_not(const TunerContext& context, const Algorithm& row, const Query& query);

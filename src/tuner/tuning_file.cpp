@@ -16,6 +16,7 @@
 #include "src/base/json_reader.hpp"
 #include "src/base/text_file.hpp"
 #include "src/base/version.hpp"
+#include "src/tuner/tuner.hpp"
 #include "wreath/topology.hpp"
 #include "wreath/tuning.hpp"
 
@@ -38,8 +39,6 @@ constexpr std::string_view kMapped = "mapped";
 constexpr std::string_view kWire = "wire";
 constexpr std::string_view kDevice = "device";
 constexpr std::string_view kHost = "host";
-constexpr std::string_view kLoop = "straight";
-constexpr std::string_view kSteps = "steps";
 
 // The value of a line "KEY : VALUE" of /proc/cpuinfo; empty: there is none.
 std::string cpu_field(std::string_view key) {
@@ -88,7 +87,7 @@ void read_entry(JsonReader& reader, TuningTime& time) {
   }
   time.tile_bytes = static_cast<std::size_t>(reader.integer("tile_bytes", 0, kMaximumTile));
   time.device = is(reader, "memory", kDevice, kHost);
-  time.loop = is(reader, "executor", kLoop, kSteps);
+  time.loop = is(reader, "executor", name(Executor::Straight), name(Executor::Steps));
 }
 
 void read_entry(JsonReader& reader, TuningLimit& limit) { call_from(reader, limit); }
@@ -161,7 +160,7 @@ std::string to_json(const Tuning& tuning) {
     each["algorithm"] = time.algorithm;
     each["tile_bytes"] = time.tile_bytes;
     each["memory"] = time.device ? kDevice : kHost;
-    each["executor"] = time.loop ? kLoop : kSteps;
+    each["executor"] = name(time.loop ? Executor::Straight : Executor::Steps);
     each["time_us"] = time.time_us;
     object["times"].push_back(std::move(each));
   }

@@ -31,13 +31,16 @@ int entries_of(const char* folder) {
   return gone ? 0 : static_cast<int>(std::distance(begin(all), end(all)));
 }
 
+// Without the pages of programs and libraries: they are the system's, and of each of them a process that runs beside
+// others counts less.
 std::int64_t resident_bytes() {
   std::ifstream file("/proc/self/smaps_rollup");
+  std::int64_t bytes = 0;
   for (std::string word; file >> word;) {
     std::int64_t kib = 0;
-    if (word == "Pss:" && file >> kib) return kib * 1024;
+    if ((word == "Pss_Anon:" || word == "Pss_Shmem:") && file >> kib) bytes += kib * 1024;
   }
-  return 0;
+  return bytes;
 }
 
 Held held_now() { return {resident_bytes(), entries_of("/proc/self/fd"), entries_of("/proc/self/task")}; }

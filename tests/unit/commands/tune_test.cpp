@@ -60,10 +60,12 @@ TEST(TuneCommand, MeasuresLoopsBesideStepsOnDevices) {
   Tuning before = empty_tuning();
   before.times = {{Collective::AllReduce, 2, true, 8, "one_shot", 0, 0.25}};
   ASSERT_TRUE(write_tuning(before, path));
+  const test::Environment loud({{"WREATH_DEBUG", std::string("INFO")}});
   const auto tuned = run_command(
       "tune --memory host-device --collective all_reduce --transport shm --smallest 256K --largest 256K --output " +
       path);
   ASSERT_EQ(tuned.exit_code, 0) << tuned.text;
+  EXPECT_THAT(tuned.text, HasSubstr("rows with a loop written by hand run by it")) << "none of the communicators";
   const Tuning tuning = read_tuning(path).value();
   EXPECT_EQ(tuning.times.front().time_us, 0.25);
   for (const bool loop : {false, true}) {

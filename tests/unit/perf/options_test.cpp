@@ -132,7 +132,7 @@ TEST(CommandLine, RefusesNamingFlagAndValue) {
       {{"--ranks", "0"}, "--ranks 0: "},
       {{"--transport", "nosuch"}, "'nosuch' is unknown; known are "},
       {{"--algorithm", "nosuch"}, "--algorithm nosuch: unknown; known are "},
-      {{"--executor", "nosuch"}, "--executor nosuch: give steps or straight"},
+      {{"--executor", "nosuch"}, "--executor nosuch: give auto, steps or straight"},
       {{"-n", "0"}, "-n 0: not a whole number of at least 1"},
       {{"-n", "7x"}, "-n 7x: "},
       {{"-K", "1"}, "-K 1: needs -I 1"},

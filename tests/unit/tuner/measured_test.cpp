@@ -128,9 +128,9 @@ TEST(MeasuredRules, ChooseTheExecutorOfDevices) {
   context.gpus = true;
   EXPECT_EQ(plan(1024 * kKiB), "two_shot lanes=2 tile=256K order=canonical executor=straight");
   EXPECT_EQ(plan(16384 * kKiB), "two_shot lanes=5 tile=256K order=canonical") << "not clearly faster";
-  context.executor = "steps";
+  context.executor = Executor::Steps;
   EXPECT_EQ(plan(1024 * kKiB), "two_shot lanes=2 tile=256K order=canonical");
-  context.executor = "straight";
+  context.executor = Executor::Straight;
   EXPECT_EQ(plan(16384 * kKiB), "two_shot lanes=5 tile=256K order=canonical executor=straight");
   context.algorithm = "one_shot";  // has no loop
   EXPECT_EQ(plan(1024 * kKiB), "one_shot lanes=2 tile=256K order=canonical");
