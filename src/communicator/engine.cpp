@@ -37,6 +37,10 @@ bool all_use_gpus(const Membership& membership) {
                      [](const Member& member) { return member.endpoint.device.kind == EndpointDevice::Kind::Cuda; });
 }
 
+SingleCopy single_copy_of(std::size_t message_bytes, bool crowded) {
+  return message_bytes == kAutomaticBytes ? SingleCopy::of_machine(cpu_vendor(), crowded) : SingleCopy(message_bytes);
+}
+
 std::string text_of(const Operation& operation) {
   if (operation.own) return operation.own->describe();
   const Call& call = operation.call;
@@ -73,11 +77,7 @@ Status Engine::link(std::uint16_t epoch) {
   shape_ = {kLanes, options_.slot_count, slot_bytes_of(ranks(), most_in_a_process(membership_), options_),
             options_.first_sequence, epoch};
   const int ranks_of_host = count_cores();
-  if (options_.single_copy_bytes != kAutomaticBytes) {
-    single_copy_ = SingleCopy(options_.single_copy_bytes);
-  } else {
-    single_copy_ = SingleCopy::of_machine(cpu_vendor(), crowded_);
-  }
+  single_copy_ = single_copy_of(options_.single_copy_bytes, crowded_);
   control_ = std::make_unique<ControlPlane>(std::move(membership_.control), *this);
   if (const Status own = prepare_own(ranks_of_host); !own) {
     ControlMessage message;

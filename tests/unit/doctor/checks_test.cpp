@@ -56,7 +56,7 @@ void make_sick(const test::FakeMachine& machine) {
   machine.file("/proc/self/cgroup", "0::/job");
   machine.file("/sys/fs/cgroup/job/cpu.max", "200000 100000");
   machine.file("/sys/fs/cgroup/job/memory.max", "33554432");
-  machine.file("/sys/fs/cgroup/job/memory.current", "16777216");
+  machine.file("/sys/fs/cgroup/job/memory.current", "29360128");
   machine.file("/proc/sys/kernel/osrelease", "4.18.0-553.el8");
   limits(machine, "20                   20", "1048576");
   machine.file("/proc/self/mounts", "overlay / overlay rw 0 0\nshm /dev/shm tmpfs rw,nosuid,size=65536k 0 0");
@@ -145,7 +145,7 @@ constexpr const char* kSick = R"(limits
   ok       processes           96365
 
 memory
-  problem  memory              16 MiB can be had; 2 ranks take at most BUDGET
+  problem  memory              4 MiB can be had; 2 ranks take at most BUDGET
                                fix: start fewer ranks, export WREATH_BUFFER_BYTES=8M, or raise the memory limit of the control group
   note     /dev/shm            tmpfs of 64 MiB; Wreath does not fill it, Open MPI, NCCL and Gloo do
                                fix: docker run --shm-size=8g ..., or as root: mount -o remount,size=8G /dev/shm
