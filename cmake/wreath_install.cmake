@@ -9,10 +9,13 @@ install(TARGETS wreath_shared EXPORT wreath-targets
   LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
 install(DIRECTORY include/wreath DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(EXPORT wreath-targets NAMESPACE wreath:: DESTINATION ${package_folder} COMPONENT development)
-configure_package_config_file(cmake/wreath-config.cmake.in wreath-config.cmake INSTALL_DESTINATION ${package_folder})
-write_basic_package_version_file(wreath-config-version.cmake COMPATIBILITY SameMinorVersion)
+# Out of the build folder's root: CMake finds packages beside folders of PATH, and this one is not installed yet.
+set(package_files ${CMAKE_CURRENT_BINARY_DIR}/package)
+configure_package_config_file(cmake/wreath-config.cmake.in ${package_files}/wreath-config.cmake
+  INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${package_files}/wreath-config-version.cmake COMPATIBILITY SameMinorVersion)
 configure_file(cmake/wreath.pc.in wreath.pc @ONLY)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wreath-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/wreath-config-version.cmake
+install(FILES ${package_files}/wreath-config.cmake ${package_files}/wreath-config-version.cmake
   DESTINATION ${package_folder} COMPONENT development)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wreath.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 

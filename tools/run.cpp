@@ -43,7 +43,7 @@ place, as is everything when too few are left or one ends with 9, until --max-re
 
 Examples:
   wreath run -n 4 ./train                       four ranks here, each with its share of the cores
-  wreath run -n 4 --verbose all_reduce_perf -b 8 -e 64M
+  wreath run -n 4 --verbose all_reduce_perf -b 8 -e 64M -f 2
   wreath run -n 8 --hosts a,b ./train           four on a, four on b
   wreath run --hosts a:2,b:6 ./train            two on a, six on b
   wreath run --hostfile hosts -n 16 --env OMP_NUM_THREADS=2 -- ./train --epochs 3

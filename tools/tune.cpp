@@ -76,7 +76,8 @@ std::function<int()> add_tune(CLI::App& command) {
   command_line::one_of(command
                            .add_option("--memory", arguments->memory,
                                        "of the buffers; device: of GPUs, one for each rank in turn, with the loops "
-                                       "written by hand beside the steps; host-device: the same without a GPU")
+                                       "written by hand beside the steps; host-device: the same made of threads, to "
+                                       "try it (name an --output: nothing reads what it measured)")
                            ->capture_default_str(),
                        {"host", "device", "host-device"});
   command.add_option("--smallest", arguments->smallest, "smallest size")->capture_default_str()->type_name("SIZE");

@@ -49,7 +49,7 @@ struct Tuning {
 
 // The processor and how many of them: machines of the same name take each other's tuning.
 std::string machine_name();
-// The first GPU's, by the kernel's files; empty: there is none.
+// The first GPU's that CUDA's driver has, by the kernel's files; "unnamed": they know of none.
 std::string gpu_name();
 // Where `wreath tune` writes and communicators look: wreath/tuning-HASH.json in the user's cache folder
 // ($XDG_CACHE_HOME, else ~/.cache), where HASH is of machine_name(). Empty: there is no such folder.

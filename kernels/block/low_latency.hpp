@@ -82,20 +82,19 @@ class LowLatencyThread {
     std::uint32_t& counter = *reinterpret_cast<std::uint32_t*>(run_.own + block_.block() * Layout::kBlockBytes);
     if (block_.thread() == 0) {
       shared_.call = counter % kCalls;
-      shared_.end = 0;
+      // What an aborted communicator's buffers were may be somebody else's by now.
+      const bool stopped = load_relaxed(*run_.stop) != 0;
+      shared_.end = stopped ? word_of({LowLatencyOutcome::GaveUp, (run_.rank + 1) % ranks_}) : 0;
     }
     block_.barrier();
     call_ = shared_.call;
+    over_ = shared_.end != 0;
     if (call_ % kClearedEvery < 2) clear();
-    publish_inputs();
-    const bool hears = block_.thread() == block_.threads() - 1;  // a small call has no other work for it
+    if (!over_) publish_inputs();
+    const bool hears = !over_ && block_.thread() == block_.threads() - 1;  // a small call has no other work for it
     if (hears) hear_all();
-    if (run_.two_shot) {
-      sum_part();
-      take_sums();
-    } else {
-      sum_all();
-    }
+    sum_packs(run_.two_shot ? part(run_.rank) : Range{0, packs_});
+    if (run_.two_shot) take_sums();
     block_.barrier();
     if (block_.thread() != 0) return;
     counter = (call_ + 1) % kCalls;
@@ -285,19 +284,12 @@ class LowLatencyThread {
     }
   }
 
-  WREATH_HOST_DEVICE void sum_all() {
-    for (std::uint64_t pack = own_from(0); pack < packs_ && !over_; pack += block_.threads()) {
-      const Pack<T, kN> result = sum(pack);
-      if (!over_) output(pack, result);
-    }
-  }
-
-  WREATH_HOST_DEVICE void sum_part() {
-    const Range mine = part(run_.rank);
+  // Of two_shot the others take the sums of this rank's part.
+  WREATH_HOST_DEVICE void sum_packs(const Range& mine) {
     for (std::uint64_t pack = own_from(mine.first); pack < mine.end && !over_; pack += block_.threads()) {
       const Pack<T, kN> result = sum(pack);
       if (over_) return;
-      publish(place_of_sum(pack - mine.first), result);
+      if (run_.two_shot) publish(place_of_sum(pack - mine.first), result);
       output(pack, result);
     }
   }

@@ -213,7 +213,9 @@ WREATH_HOST_DEVICE inline void combine_packs(const Block& block, const Arithmeti
   const PackCombiner<T, N, K> combiner(arithmetic, work);
   const std::size_t threads = block.threads();
   std::size_t i = first + block.thread();
-  for (; i + (kPacks - 1) * threads < end; i += kPacks * threads) combiner.template run<kPacks>(i, threads);
+  if constexpr (kPacks > 1) {
+    for (; i + (kPacks - 1) * threads < end; i += kPacks * threads) combiner.template run<kPacks>(i, threads);
+  }
   for (; i < end; i += threads) combiner.template run<1>(i, threads);
 }
 

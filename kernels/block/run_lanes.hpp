@@ -43,7 +43,8 @@ inline constexpr std::uint32_t kStepsAhead = 96;
 // What the threads of a block share.
 struct BlockShared {
   BlockWork work;
-  const std::byte* sources[kMaximumFanIn + 1];  // of `work`
+  const std::byte* sources[kMaximumFanIn + 1];  // the leader's SourceList
+  const std::byte* pair[2];                     // of `work` of other sources
   Step steps[kStepsAhead];
 };
 
@@ -79,6 +80,12 @@ class BlockProcessor {
   static constexpr bool kTraces = false;
   static constexpr std::size_t kPulledBytes = 0;
 
+  // The block's: one in each thread's own memory would be gigabytes of a GPU's.
+  struct SourceList {
+    WREATH_HOST_DEVICE explicit SourceList(BlockProcessor& processor) : data(processor.shared_.sources) {}
+    const std::byte** data;
+  };
+
   WREATH_HOST_DEVICE BlockProcessor(Block& block, const Arithmetic& arithmetic, BlockShared& shared)
       : block_(block), arithmetic_(arithmetic), shared_(shared) {}
   WREATH_HOST_DEVICE void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k,
@@ -101,10 +108,11 @@ class BlockProcessor {
 
  private:
   WREATH_NOINLINE WREATH_HOST_DEVICE void run(const BlockWork& work) {
-    // The sources' list is in the leader's own memory: the block gets a copy.
-    for (int i = 0; i < work.k; ++i) shared_.sources[i] = work.sources[i];
     shared_.work = work;
-    shared_.work.sources = shared_.sources;
+    if (work.sources != shared_.sources) {  // in the leader's own memory: one or two
+      for (int i = 0; i < work.k; ++i) shared_.pair[i] = work.sources[i];
+      shared_.work.sources = shared_.pair;
+    }
     block_.barrier();
     do_work(block_, arithmetic_, shared_.work);
     block_.barrier();
@@ -132,7 +140,6 @@ WREATH_HOST_DEVICE inline bool lead(Patience<Block>& patience, const AdvanceLane
 // Until nobody reads what the lane sent by reference: the caller may change it afterwards.
 template <typename Block>
 WREATH_HOST_DEVICE inline bool await_readers(const LaneRun& run, const LaneState& lane, Patience<Block>& patience) {
-  patience.moved();
   for (std::uint32_t i = lane.first; i < lane.end; ++i) {
     const Step& step = run.operation.steps[i];
     for (std::uint32_t out = step.out_first; out < step.out_first + std::uint32_t{step.out_count}; ++out) {
@@ -151,7 +158,8 @@ WREATH_HOST_DEVICE inline void run_lane(const LaneRun& run, LaneState& lane, Pat
   if (lane.done || lane.fault != Fault::None) return;
   if (lane.step < lane.end && !lead(patience, advance)) return;
   lane.step = lane.end;
-  lane.done = !lane.referenced || await_readers(run, lane, patience);
+  lane.done = !lane.referenced || await_readers(run, lane, patience);  // to wait again is no move
+  if (lane.done) patience.moved();
 }
 
 // What each thread of the grid does, where advance(lane, processor) does what try_step does.

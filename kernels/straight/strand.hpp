@@ -140,7 +140,7 @@ class Strand : private LaneWork<Processor> {
       if (here == Advance::Blocked) Work::post_landing(from, piece(target));
       return here;
     }
-    Sources sources;
+    Sources sources(processor_);
     sources.from = from;
     sources.k = 1;
     sources.operands = {Form::Data, -1, Form::Data};
@@ -153,7 +153,7 @@ class Strand : private LaneWork<Processor> {
     if (lane_.received) return send_on(target, to);
     const Advance here = arrived(from, operands.messages, target);
     if (here != Advance::Advanced) return here;
-    Sources sources;
+    Sources sources(processor_);
     sources.from = from;
     sources.k = static_cast<int>(from.count) + 1;
     sources.operands = operands;

@@ -329,7 +329,8 @@ void check_streams(Options& o) {
     refuse("--memory", place, "not together with -I: calls in a stream are timed together");
   }
   if (o.devices > 1 && !streams(o.memory))
-    refuse("-g", std::to_string(o.devices), "needs --memory device, pinned or host-device");
+    refuse("-g", std::to_string(o.devices),
+           "needs --memory device, pinned or host-device; ranks without a GPU: --ranks N, or -t N for threads");
   if (o.graph_launches > 0 && !streams(o.memory)) {
     refuse("-G", std::to_string(o.graph_launches),
            "needs --memory device, pinned or host-device: graphs are of streams");

@@ -205,14 +205,18 @@ std::string missing_gpu() {
   return first ? "" : first.error().message;
 }
 
-// Whole, or not at all.
+// Whole, or not at all; what a link leads to, and into what is no regular file.
 bool write(const std::string& path, const std::string& text) {
-  const std::string whole = path + ".part";
-  std::ofstream file(whole);
+  std::error_code missing;
+  const std::filesystem::path there = std::filesystem::canonical(path, missing);
+  const std::filesystem::path place = missing ? std::filesystem::path(path) : there;
+  const bool replaces = missing || std::filesystem::is_regular_file(place);
+  const std::filesystem::path written = replaces ? std::filesystem::path(place.string() + ".part") : place;
+  std::ofstream file(written);
   file << text;
   file.close();
   std::error_code moved;
-  if (file) std::filesystem::rename(whole, path, moved);
+  if (file && replaces) std::filesystem::rename(written, place, moved);
   return file && !moved;
 }
 

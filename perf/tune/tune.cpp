@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <utility>
 
 #include "perf/common/launch.hpp"
 #include "perf/limits/shm.hpp"
@@ -60,8 +62,13 @@ Tuning beginning(const TuneRequest& request) {
   Tuning tuning = empty_tuning();
   const bool device = streams(request.memory);
   Result<Tuning> before = read_tuning(request.output);
+  const std::string of_device = before ? std::exchange(before->device, {}) : std::string();
   if (before && check_origin(*before, request.output)) tuning = *std::move(before);
-  std::erase_if(tuning.times, [&](const TuningTime& time) { return time.device == device; });
+  const bool same_device = of_device == gpu_name();
+  if (same_device) tuning.device = of_device;
+  std::erase_if(tuning.times, [&](const TuningTime& time) {
+    return time.device == device || (time.device && !same_device);
+  });
   if (device) {
     tuning.device = request.memory == MemoryPlace::HostDevice ? "made of host threads" : gpu_name();
   } else {
@@ -82,6 +89,7 @@ Status prepare(TuneRequest& request) {
   }
   if (request.output.empty()) request.output = default_tuning_path();
   if (request.output.empty()) return refuse("there is no cache folder: name a file");
+  if (std::filesystem::is_directory(request.output)) return refuse(request.output + " is a folder: name a file");
   const std::string part = request.output + ".part";
   WREATH_TRY(write_tuning(empty_tuning(), part));
   ::unlink(part.c_str());
@@ -137,6 +145,8 @@ int tune(const TuneRequest& asked) {
     const double left_s = std::max(1.0, end_s - elapsed_s());
     if (const int code = measure_times(request, ranks, left_s, tuning); code != 0) return code;
   }
+  // What no communicator would take must not be where they look.
+  if (const auto taken = explain_plan({}, &tuning); !taken) return report(taken.error());
   if (const Status written = write_tuning(tuning, request.output); !written) return report(written.error());
   fmt::print("\n# {} times in {:.1f} s: {}\n", tuning.times.size(), elapsed_s(), request.output);
   return 0;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "src/base/fd.hpp"
 #include "src/base/io.hpp"
@@ -48,6 +49,16 @@ Result<std::string> read_file(const std::string& path, std::size_t maximum_bytes
     text.append(piece.data(), static_cast<std::size_t>(got));
   }
   return text;
+}
+
+Status write_output(const std::string& path, std::string_view draft, std::string_view text) {
+  std::error_code failed;
+  const std::filesystem::path place = std::filesystem::canonical(path, failed);
+  if (failed) return replace_file(path, draft, text);  // there is nothing yet
+  if (std::filesystem::is_regular_file(place, failed)) return replace_file(place.string(), draft, text);
+  const Fd file(::open(place.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file || !write_all(file.get(), text)) return system_error("cannot write", path);
+  return {};
 }
 
 Status replace_file(const std::string& path, std::string_view draft, std::string_view text) {

@@ -304,10 +304,13 @@ Status Engine::end_work(std::string_view call) {
     std::unique_lock alone(alone_, std::defer_lock);
     ended = ended && stopped([&] { return alone.try_lock(); });
   }
-  ended = stopped([&] { return low_latency_ == nullptr || !low_latency_->in_flight(); }) && ended;
-  if (ended) return {};
+  const bool passed = stopped([&] { return low_latency_ == nullptr || !low_latency_->in_flight(); });
+  if (ended && passed) return {};
   return Error{ErrorCode::Timeout,
-               fmt::format("{}: {}: the driving thread did not stop within {} ms", identity_, call, kAbortMs)};
+               fmt::format("{}: {}: {} within {} ms", identity_, call,
+                           ended ? "a stream did not come to a small all_reduce, which will leave its buffers alone,"
+                                 : "the driving thread did not stop",
+                           kAbortMs)};
 }
 
 // A root may be done long before a peer enters the call: what that peer has not read must not go with this rank.

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::uint32_t kAreas = 0xFFFFFFFD;  // what Links swaps and tells
 constexpr std::int64_t kLookNs = 5'000'000;
+constexpr std::int64_t kTurnMs = 20;  // between two looks whether the communicator has failed
 constexpr std::int64_t kLeftNs = 2'000'000'000;  // a peer that made the call and left has written all it will
 
 std::string refusal(const Status& status) { return status ? std::string() : status.error().message; }
@@ -151,8 +152,13 @@ Result<std::shared_ptr<Operation>> Engine::begin_low_latency(std::shared_ptr<Ope
 
 // A call that has ended early has left its reason when its event is passed.
 Status Engine::wait_low_latency(Operation& operation, std::int64_t timeout_ms) {
-  const Status passed = operation.passed->synchronize(timeout_ms);
-  if (!passed && passed.error().code == ErrorCode::NotReady) return still_runs(operation, timeout_ms);
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  Status passed = operation.passed->synchronize(timeout_ms < 0 ? kTurnMs : std::min(timeout_ms, kTurnMs));
+  while (!passed && passed.error().code == ErrorCode::NotReady) {
+    if (failed_.load(std::memory_order_acquire)) return error();  // its stream may take long to come to it
+    if (deadline.passed()) return still_runs(operation, timeout_ms);
+    passed = operation.passed->synchronize(kTurnMs);
+  }
   if (!passed) return passed;
   look_for_low_latency_failure();
   return error();

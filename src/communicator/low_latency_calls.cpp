@@ -18,7 +18,6 @@ namespace {
 
 constexpr int kHostThreads = 2;  // of a block of the host device
 constexpr std::int64_t kEndMs = 1'000;
-constexpr std::size_t kCaptures = 16;                         // at once, of one communicator
 constexpr std::size_t kOneShotBytes = std::size_t{32} << 10;  // that a rank reads of all others
 
 DataType travelling(const Call& call) {
@@ -160,15 +159,15 @@ std::string LowLatencyCalls::plan_text(std::size_t bytes) const {
 Status LowLatencyCalls::order(Stream& stream, std::uint64_t capture) {
   if (capture == 0) return last_ == nullptr ? Status() : stream.wait(*last_);
   const auto before = captured_.find(capture);
-  return before == captured_.end() ? Status() : stream.wait(*before->second);
+  const bool first = before == captured_.end() || before->second.last == nullptr;
+  return first ? Status() : stream.wait(*before->second.last);
 }
 
 Status LowLatencyCalls::pass(Stream& stream, std::uint64_t capture) {
   auto event = events_->take();
   if (!event) return event.error();
   WREATH_TRY(stream.record(**event));
-  (capture == 0 ? last_ : captured_[capture]) = *std::move(event);
-  if (captured_.size() > kCaptures) captured_.erase(captured_.begin());
+  (capture == 0 ? last_ : captured_[capture].last) = *std::move(event);
   return {};
 }
 
@@ -194,7 +193,12 @@ Result<std::shared_ptr<Event>> LowLatencyCalls::launch(const Call& call, std::ui
   const LibraryStream* const in_graph = capturing(&stream);
   const std::uint64_t capture = in_graph == nullptr ? 0 : capture_number(*in_graph);
   const std::lock_guard lock(mutex_);
-  if (in_graph != nullptr && !captured_.contains(capture)) WREATH_TRY(guard_graph(*in_graph, guard()));
+  if (in_graph != nullptr && !captured_.contains(capture)) {
+    const std::shared_ptr<GraphGuard> made = guard();
+    WREATH_TRY(guard_graph(*in_graph, made));
+    std::erase_if(captured_, [](const auto& graph) { return graph.second.guard.expired(); });
+    captured_[capture].guard = made;
+  }
   WREATH_TRY(order(stream, capture));
   WREATH_TRY(add(stream, call, signature));
   WREATH_TRY(pass(stream, capture));
@@ -227,9 +231,12 @@ Status LowLatencyCalls::add(Stream& stream, const Call& call, std::uint32_t sign
   return output->copied ? move(stream, {call.output, output->data, bytes, output->by_host}) : Status();
 }
 
-Status LowLatencyCalls::move(Stream& stream, const Move& copy) {
+Status LowLatencyCalls::move(Stream& stream, const Move& copy) const {
   if (!copy.by_host) return stream.copy(copy.target, copy.source, copy.bytes);
-  return stream.run([copy] { return std::memcpy(copy.target, copy.source, copy.bytes), Status(); });
+  return stream.run([copy, &stop = shared().stop] {
+    if (load_acquire(stop) == 0) std::memcpy(copy.target, copy.source, copy.bytes);
+    return Status();
+  });
 }
 
 // Where kernels reach a buffer. Memory that they do not reach, or whole elements of it not at once, has a copy, `at` so

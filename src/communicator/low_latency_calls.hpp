@@ -102,13 +102,19 @@ class LowLatencyCalls {
     bool by_host;
   };
 
+  // A graph, or what will be one.
+  struct Captured {
+    std::weak_ptr<GraphGuard> guard;  // lives as long as it
+    std::shared_ptr<Event> last;      // behind its last call
+  };
+
   LowLatencyCalls(LibraryDevice& device, Setup setup);
   Status make_memory();
   bool two_shot(std::size_t bytes) const;
   Status order(Stream& stream, std::uint64_t capture);
   Status pass(Stream& stream, std::uint64_t capture);
   Status add(Stream& stream, const Call& call, std::uint32_t signature);
-  static Status move(Stream& stream, const Move& copy);
+  Status move(Stream& stream, const Move& copy) const;
   Result<Place> place_of(const Call& call, const std::byte* data, std::size_t at);
   Shared& shared() const { return *reinterpret_cast<Shared*>(memory_->shared.data()); }
 
@@ -122,7 +128,7 @@ class LowLatencyCalls {
 
   std::mutex mutex_;
   std::shared_ptr<Event> last_;  // behind the last call that is in no graph, or the last launch of a graph
-  std::map<std::uint64_t, std::shared_ptr<Event>> captured_;  // of the latest captures: behind their last calls
+  std::map<std::uint64_t, Captured> captured_;
 };
 
 }  // namespace wreath

@@ -36,9 +36,10 @@ Status StagedBuffers::bring() {
   std::size_t bytes = 0;
   for (const Piece& piece : pieces_) bytes += aligned(piece.bytes);
   if (bytes > memory_.size()) {
-    memory_ = DeviceMemory();
-    auto memory = pieces_.front().device->allocate(bytes, MemoryUse::Pinned);
+    auto memory = pieces_.front().device->allocate(std::max(bytes, 2 * memory_.size()), MemoryUse::Pinned);
     if (!memory) return memory.error();
+    // To free memory is to wait for all kernels, and a peer's may wait for this rank.
+    if (memory_.size() > 0) outgrown_.push_back(std::move(memory_));
     memory_ = *std::move(memory);
   }
   std::byte* next = memory_.data();

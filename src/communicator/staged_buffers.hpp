@@ -11,7 +11,7 @@
 namespace wreath {
 
 // One call after the other: clear(), add() all, bring(), at(), then give_back() or clear(). The driver's alone. Keeps
-// its memory.
+// its memory, also what was too small, until it ends.
 class StagedBuffers {
  public:
   void clear() { pieces_.clear(); }
@@ -37,6 +37,7 @@ class StagedBuffers {
 
   std::vector<Piece> pieces_;
   DeviceMemory memory_;  // pinned
+  std::vector<DeviceMemory> outgrown_;
 };
 
 }  // namespace wreath

@@ -24,6 +24,11 @@ struct HostProcessor {
   static constexpr std::size_t kPulledBytes = 1U << 20;
   static constexpr std::size_t kPulledBlockBytes = 128U << 10;  // stays in L2 until it is combined
 
+  struct SourceList {
+    explicit SourceList(const HostProcessor& /*processor*/) {}
+    const std::byte* data[kMaximumFanIn + 1];  // NOLINT(modernize-avoid-c-arrays): as far as it is filled
+  };
+
   Arithmetic arithmetic{};  // combine null: nothing is combined, all bytes are moved as they are
   CopyKernels copies{};
   std::byte* pulled = nullptr;

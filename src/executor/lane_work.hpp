@@ -10,6 +10,7 @@
 //   kBlockBytes       where a target and a slot are written, they are in blocks of so many bytes, which stay near
 //   kCombinesInSlots  a combination straight into a slot costs no more than filling it afterwards
 //   kTraces           whether loops written by hand keep what they do, where there is a trace
+//   SourceList        made of the processor, which it may share: `data`, room for kMaximumFanIn + 1 pointers to sources
 //   kPulledBytes      0: all messages are where they are read. Else, of memory at `pulled`: messages
 //                     that are combined are read there first, in blocks of at most kPulledBlockBytes
 //   std::byte* pulled
@@ -51,7 +52,8 @@ class LaneWork {
   };
 
   // Messages, and maybe memory of the rank's own, that become one target piece by piece: pointers move on.
-  struct Sources {
+  struct Sources : Processor::SourceList {
+    WREATH_HOST_DEVICE explicit Sources(Processor& processor) : Processor::SourceList(processor) {}
     Ends from;
     int k;
     Operands operands;
@@ -60,7 +62,6 @@ class LaneWork {
     Form target_form;
     bool target_dead;  // nothing reads the target but the slot that is filled with it
     bool streams;      // the target is written past the caches
-    const std::byte* data[kMaximumFanIn + 1];
   };
 
   struct MessageName {
@@ -308,7 +309,7 @@ class LaneWork {
     const std::uint64_t block = elements_pulled(sources);
     for (std::uint64_t done = 0; done < to.elements; done += block) {
       const std::uint64_t elements = to.elements - done < block ? to.elements - done : block;
-      Sources near;
+      Sources near(processor_);
       if (!pull_block(sources, elements, near)) return Advance::Failed;
       const std::uint64_t offset = done * element_bytes;
       move({dead ? to.data : to.data + offset, to.offset + offset, elements, elements * element_bytes}, near,

@@ -147,7 +147,7 @@ class StepRunner : private LaneWork<Processor> {
 
   // target, and `slot` if there is one, = sum or copy of the messages, each `bytes` long.
   WREATH_HOST_DEVICE Advance take(std::uint64_t bytes, std::byte* slot) {
-    Sources sources;
+    Sources sources(processor_);
     const bool with_own = reduces();
     const int own = with_own ? (step_.own_place < step_.in_count ? step_.own_place : step_.in_count) : -1;
     sources.from = from();

@@ -3,6 +3,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
@@ -119,7 +120,9 @@ std::string machine_name() {
 
 std::string gpu_name() {
   const Topology topology = read_topology();
-  return topology.gpus.empty() ? std::string() : topology.gpus.front().name;
+  const auto of_cuda = std::find_if(topology.gpus.begin(), topology.gpus.end(),
+                                    [](const auto& gpu) { return gpu.driver.starts_with("nvidia"); });
+  return of_cuda == topology.gpus.end() ? "unnamed" : of_cuda->name;
 }
 
 std::string default_tuning_path() {
@@ -212,7 +215,7 @@ Status write_tuning(const Tuning& tuning, const std::string& path) {
   if (failed) {
     return Error{ErrorCode::System, fmt::format("cannot make the folder {}: {}", folder.string(), failed.message())};
   }
-  return replace_file(path, std::to_string(::getpid()), to_json(tuning));
+  return write_output(path, std::to_string(::getpid()), to_json(tuning));
 }
 
 }  // namespace wreath

@@ -106,6 +106,24 @@ TEST_P(CallsByBlocks, RefuseBuffersThatEndBehindTheirAllocation) {
 std::string name_of(const testing::TestParamInfo<Place>& info) {
   return std::string(info.param.device) + "_" + info.param.transport;
 }
+// Ranks of one process read each other's memory where it is: to wait for such a reader is no movement.
+TEST_P(CallsByBlocks, EndWhereAPeerNeverComesForWhatItWasToRead) {
+  CommunicatorOptions late = options();
+  late.timeouts.arrival_ms = late.timeouts.stall_ms = 500;
+  LocalRanks ranks(2, late);
+  DeviceMemory memory[2] = {device().allocate(kBytes).value(), device().allocate(kBytes).value()};
+  ranks.run([&](Communicator& communicator) {
+    const DeviceMemory& own = memory[communicator.rank()];
+    const auto sum = [&] { return communicator.all_reduce_async(own.data(), own.data(), kCount, DataType::Float32); };
+    sum().value().wait().value();
+    if (communicator.rank() == 1) return;
+    const Status status = sum().value().wait(30'000);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::Timeout) << status.error().message;
+    EXPECT_EQ(status.error().failed_rank, 1) << status.error().message;
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Places, CallsByBlocks, testing::ValuesIn(places()), name_of);
 
 }  // namespace

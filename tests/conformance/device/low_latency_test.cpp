@@ -280,6 +280,85 @@ TEST(LowLatencyCalls, EndWithAnAbort) {
   });
 }
 
+// The stream comes to the call long after the abort, when its buffers may be somebody else's.
+TEST(LowLatencyCalls, LeaveBuffersAloneAfterAnAbort) {
+  LocalRanks ranks(2, options_with());
+  const RecordingsFolder kept;
+  std::vector<Communicator>& communicators = ranks.communicators();
+  const Elements late(all_of(10, 1));
+  const Elements there(all_of(10, 1));
+  const auto busy = host_device().make_stream().value();
+  std::atomic<bool> open = false;
+  busy->run([&] {
+        while (!open) std::this_thread::yield();
+        return Status();
+      })
+      .value();
+  Work first = communicators[0].start(late.call(busy.get())).value();
+  Work second = communicators[1].start(there.call()).value();
+  static_cast<void>(communicators[0].abort());  // says that the stream has not come to it
+  EXPECT_EQ(first.wait(60'000).error().code, ErrorCode::Aborted);
+  EXPECT_EQ(second.wait(60'000).error().code, ErrorCode::Aborted);
+  open = true;
+  busy->synchronize().value();
+  EXPECT_EQ(late.get(), all_of(10, 1));
+}
+
+// A capture stays open while others of the same communicator come and go.
+TEST(LowLatencyCalls, KeepTheirOrderInACaptureBesideManyOthers) {
+  LocalRanks ranks(2, options_with());
+  ranks.run([](Communicator& communicator) {
+    const Elements first(all_of(10, communicator.rank() + 1));
+    const Elements second(all_of(10, 10 * (communicator.rank() + 1)));
+    const auto trunk = host_device().make_stream().value();
+    const auto branch = host_device().make_stream().value();
+    const auto fork = host_device().make_event().value();
+    const auto join = host_device().make_event().value();
+    trunk->begin_capture().value();
+    trunk->record(*fork).value();
+    branch->wait(*fork).value();
+    if (communicator.rank() == 0) {
+      trunk->run([] { return std::this_thread::sleep_for(std::chrono::milliseconds(30)), Status(); }).value();
+    }
+    communicator.start(first.call(trunk.get())).value();
+    std::vector<std::unique_ptr<Graph>> others;
+    for (int i = 0; i < 20; ++i) {
+      const auto stream = host_device().make_stream().value();
+      stream->begin_capture().value();
+      communicator.start(second.call(stream.get())).value();
+      others.push_back(stream->end_capture().value());
+    }
+    communicator.start(second.call(branch.get())).value();
+    branch->record(*join).value();
+    trunk->wait(*join).value();
+    trunk->end_capture().value()->launch(*trunk).value();
+    trunk->synchronize().value();
+    EXPECT_EQ(first.get(), all_of(10, 3));
+    EXPECT_EQ(second.get(), all_of(10, 30));
+  });
+}
+
+// To free memory waits for all kernels, and the kernel waits for the rank that would free it.
+TEST(LowLatencyCalls, WaitForNoMemoryThatTheLibraryFrees) {
+  CommunicatorOptions options = options_with(1'024);
+  options.timeouts.arrival_ms = 5'000;
+  LocalRanks ranks(2, options);
+  std::deque<Elements> all;
+  for (int i = 0; i < 6; ++i) all.emplace_back(all_of(i % 3 == 1 ? 3'000 : 100, 1));
+  ranks.run([&](Communicator& communicator) {
+    const auto own = [&](int i) -> const Elements& { return all[static_cast<std::size_t>(3 * communicator.rank() + i)]; };
+    const auto stream = host_device().make_stream().value();
+    communicator.start(own(0).call(stream.get())).value().wait().value();
+    if (communicator.rank() == 1) {
+      stream->run([] { return std::this_thread::sleep_for(std::chrono::milliseconds(100)), Status(); }).value();
+    }
+    Work large = communicator.start(own(1).call(communicator.rank() == 1 ? stream.get() : nullptr)).value();
+    Work small = communicator.start(own(2).call(stream.get())).value();
+    large.wait().value();
+    small.wait().value();
+  });
+}
+
 TEST(LowLatencyCalls, EndWhereARankDoesNotCome) {
   CommunicatorOptions options = options_with();
   options.timeouts.arrival_ms = 200;

@@ -58,7 +58,9 @@ TEST(TuneCommand, MeasuresLoopsBesideStepsOnDevices) {
   const test::Folder folder;
   const std::string path = folder / "tuning.json";
   Tuning before = empty_tuning();
-  before.times = {{Collective::AllReduce, 2, true, 8, "one_shot", 0, 0.25}};
+  before.device = "a GPU that is gone";
+  before.times = {{Collective::AllReduce, 2, true, 8, "one_shot", 0, 0.25},
+                  {Collective::AllReduce, 2, true, 8, "one_shot", 0, 0.5, true}};
   ASSERT_TRUE(write_tuning(before, path));
   const test::Environment loud({{"WREATH_DEBUG", std::string("INFO")}});
   const auto tuned = run_command(
@@ -68,6 +70,10 @@ TEST(TuneCommand, MeasuresLoopsBesideStepsOnDevices) {
   EXPECT_THAT(tuned.text, HasSubstr("rows with a loop written by hand run by it")) << "none of the communicators";
   const Tuning tuning = read_tuning(path).value();
   EXPECT_EQ(tuning.times.front().time_us, 0.25);
+  EXPECT_EQ(std::count_if(tuning.times.begin(), tuning.times.end(),
+                          [](const TuningTime& time) { return time.bytes == 8; }),
+            1)
+      << "the other GPU's";
   for (const bool loop : {false, true}) {
     EXPECT_TRUE(std::any_of(tuning.times.begin(), tuning.times.end(), [&](const TuningTime& time) {
       return time.device && time.mapped && time.loop == loop && time.algorithm == "two_shot";

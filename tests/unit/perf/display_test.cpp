@@ -23,11 +23,13 @@ struct Close {
 };
 using File = std::unique_ptr<std::FILE, Close>;
 
+constexpr const char* kNoTerminal = "no terminal";  // where /dev/pts is not mounted
+
 // What a terminal gets of a display's progress, and a dot at the end.
 std::string shown_on_terminal(const std::vector<std::string>& lines) {
   int master = -1;
   int slave = -1;
-  if (openpty(&master, &slave, nullptr, nullptr, nullptr) != 0) return "no terminal";
+  if (openpty(&master, &slave, nullptr, nullptr, nullptr) != 0) return kNoTerminal;
   const File out(std::tmpfile());
   std::string text;
   {
@@ -44,12 +46,16 @@ std::string shown_on_terminal(const std::vector<std::string>& lines) {
 
 TEST(Progress, IsErasedOnATerminal) {
   unsetenv("NO_COLOR");
-  EXPECT_EQ(shown_on_terminal({"1 of 2", "2 of 2", ""}), "\r\033[K1 of 2\r\033[K2 of 2\r\033[K.");
+  const std::string shown = shown_on_terminal({"1 of 2", "2 of 2", ""});
+  if (shown == kNoTerminal) GTEST_SKIP() << shown << ": run it where /dev/pts is mounted";
+  EXPECT_EQ(shown, "\r\033[K1 of 2\r\033[K2 of 2\r\033[K.");
 }
 
 TEST(Progress, IsNotShownWhereNobodyWantsEscapes) {
   setenv("NO_COLOR", "1", 1);
-  EXPECT_EQ(shown_on_terminal({"1 of 2", ""}), ".");
+  const std::string shown = shown_on_terminal({"1 of 2", ""});
+  if (shown == kNoTerminal) GTEST_SKIP() << shown << ": run it where /dev/pts is mounted";
+  EXPECT_EQ(shown, ".");
   setenv("NO_COLOR", "", 1);
   EXPECT_EQ(shown_on_terminal({""}), "\r\033[K.") << "an empty value says nothing";
   unsetenv("NO_COLOR");

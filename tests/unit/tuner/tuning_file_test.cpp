@@ -1,5 +1,6 @@
 // The file of `wreath tune`: written whole, read back equal, and any other text is refused with what is wrong.
 #include <gmock/gmock.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -51,6 +52,21 @@ TEST(TuningFile, IsReadBackAsWritten) {
   ASSERT_TRUE(write_tuning(empty_tuning(), path));
   EXPECT_TRUE(read_tuning(path).value().times.empty());
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "new/folder"), {}), 1);
+}
+
+TEST(TuningFile, IsWrittenWhereALinkLeadsAndToWhatIsNoFile) {
+  const test::Folder folder;
+  std::filesystem::create_symlink(folder / "there.json", folder / "link");
+  std::ofstream(folder / "there.json") << "text";
+  ASSERT_TRUE(write_tuning(some_tuning(), folder / "link"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(to_json(read_tuning(folder / "there.json").value()), to_json(some_tuning()));
+  const int device = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (device < 0 || ::grantpt(device) != 0 || ::unlockpt(device) != 0) GTEST_SKIP() << "no terminal: run it where /dev/pts is mounted";
+  const std::string terminal = ::ptsname(device);
+  EXPECT_TRUE(write_tuning(empty_tuning(), terminal));
+  EXPECT_TRUE(std::filesystem::is_character_file(terminal));
+  ::close(device);
 }
 
 TEST(TuningFile, SaysWhereItCannotBeWritten) {
