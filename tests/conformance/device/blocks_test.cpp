@@ -111,10 +111,12 @@ TEST_P(CallsByBlocks, EndWhereAPeerNeverComesForWhatItWasToRead) {
   CommunicatorOptions late = options();
   late.timeouts.arrival_ms = late.timeouts.stall_ms = 500;
   LocalRanks ranks(2, late);
-  DeviceMemory memory[2] = {device().allocate(kBytes).value(), device().allocate(kBytes).value()};
+  constexpr std::size_t kLarge = 40 * kCount;  // not staged
+  DeviceMemory memory[2];
+  for (DeviceMemory& each : memory) each = device().allocate(kLarge * sizeof(float)).value();
   ranks.run([&](Communicator& communicator) {
     const DeviceMemory& own = memory[communicator.rank()];
-    const auto sum = [&] { return communicator.all_reduce_async(own.data(), own.data(), kCount, DataType::Float32); };
+    const auto sum = [&] { return communicator.all_reduce_async(own.data(), own.data(), kLarge, DataType::Float32); };
     sum().value().wait().value();
     if (communicator.rank() == 1) return;
     const Status status = sum().value().wait(30'000);
