@@ -53,10 +53,7 @@ struct Options {
 class Logs {
  public:
   explicit Logs(const std::string& named) : path_(named) {
-    if (!named.empty()) {
-      std::filesystem::create_directories(named);
-      return;
-    }
+    if (!named.empty()) return;
     std::string name = (std::filesystem::temp_directory_path() / "gpu-check-XXXXXX").string();
     if (::mkdtemp(name.data()) != nullptr) made_ = path_ = name;
   }
@@ -227,6 +224,9 @@ int run(Options options, int stop) {
   bool written = write(options.json, "");
   if (!written) return fail(2, fmt::format("--json {}: cannot be written", options.json));
   options.sanitizer = find_sanitizer(options.sanitizer);
+  std::error_code refused;
+  if (!options.logs.empty()) std::filesystem::create_directories(options.logs, refused);
+  if (refused) return fail(2, fmt::format("--logs {}: {}", options.logs, refused.message()));
   const Logs logs(options.logs);
   const GpuMachine machine = this_machine(options);
   fmt::print("{}, {}: {}\n", machine.host, machine.date, fmt::format("{}", CLI::detail::join(machine.gpus, ", ")));

@@ -96,6 +96,7 @@ Result<std::byte*> map_twice(const Fd& memory, std::size_t bytes, int access, Fd
 
 Result<std::byte*> map_device_memory(std::size_t bytes, MemoryUse use) {
   const std::size_t size = whole_pages(bytes);
+  if (size < bytes) return memory_refused(kWhat, bytes, "mmap", ENOMEM);
   if (use == MemoryUse::Pinned) return map_pinned(size);
   auto memory = make_memfd("wreath-device", size, kWhat);
   if (!memory) return memory.error();

@@ -47,6 +47,7 @@ TEST(DeviceMemory, BeyondTheMachinesIsAnError) {
     ASSERT_FALSE(memory);
     EXPECT_EQ(memory.error().code, ErrorCode::System);
     EXPECT_NE(memory.error().message.find("device memory"), std::string::npos) << memory.error().message;
+    EXPECT_NE(memory.error().message.find(std::to_string(bytes) + " bytes"), std::string::npos);
   }
 }
 
