@@ -75,7 +75,9 @@ ncclResult_t init_all(ncclComm_t* comm, int ranks, const int* devices) {
   }
   CommunicatorOptions options;
   for (const Device* const each : cuda) {
-    if (each != nullptr) options.device += (options.device.empty() ? "" : ",") + device_text(each);
+    if (each == nullptr) continue;
+    if (!options.device.empty()) options.device += ',';
+    options.device += device_text(each);
   }
   auto made = Communicator::create_local(ranks, options);
   if (!made) return refuse_error(made.error(), kName);

@@ -41,7 +41,8 @@ std::optional<std::string> json_text(const std::string& text) {
 std::string header_json(const SafetensorsHeader& header) {
   std::string text = "{";
   const auto add = [&](const std::string& key, const nlohmann::ordered_json& value) {
-    text += (text.size() > 1 ? "," : "") + nlohmann::json(key).dump() + ":" + value.dump();
+    if (text.size() > 1) text += ',';
+    text += fmt::format("{}:{}", nlohmann::json(key).dump(), value.dump());
   };
   if (!header.metadata.empty()) add("__metadata__", header.metadata);
   for (const StoredTensor& tensor : header.tensors) {

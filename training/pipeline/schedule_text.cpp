@@ -76,7 +76,7 @@ std::string to_text(const PipelineSchedule& schedule) {
                                  schedule.chunks_per_rank, schedule.micro_batches);
   for (std::size_t rank = 0; rank < schedule.actions.size(); ++rank) {
     text += fmt::format("{}:", rank);
-    for (const Action& action : schedule.actions[rank]) text += " " + to_text(action);
+    for (const Action& action : schedule.actions[rank]) text += fmt::format(" {}", to_text(action));
     text += "\n";
   }
   return text;
