@@ -80,7 +80,7 @@ class BlockProcessor {
   static constexpr bool kTraces = false;
   static constexpr std::size_t kPulledBytes = 0;
 
-  // The block's: one in each thread's own memory would be gigabytes of a GPU's.
+  // The block's: in each thread's stack it would be 2 KiB for every thread that a GPU can run.
   struct SourceList {
     WREATH_HOST_DEVICE explicit SourceList(BlockProcessor& processor) : data(processor.shared_.sources) {}
     const std::byte** data;

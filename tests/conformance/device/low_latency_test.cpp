@@ -344,7 +344,8 @@ TEST(LowLatencyCalls, WaitForNoMemoryThatTheLibraryFrees) {
   options.timeouts.arrival_ms = 5'000;
   LocalRanks ranks(2, options);
   std::deque<Elements> all;
-  for (int i = 0; i < 6; ++i) all.emplace_back(all_of(i % 3 == 1 ? 3'000 : 100, 1));
+  constexpr std::size_t kCounts[] = {300, 3'000, 100};  // the last alone is small
+  for (std::size_t i = 0; i < 6; ++i) all.emplace_back(all_of(kCounts[i % 3], 1));
   ranks.run([&](Communicator& communicator) {
     const auto own = [&](int i) -> const Elements& { return all[static_cast<std::size_t>(3 * communicator.rank() + i)]; };
     const auto stream = host_device().make_stream().value();

@@ -18,6 +18,10 @@ using testing_support::run_command;
 TEST(TuneCommand, WritesWhatCommunicatorsReadAndExplanationsShow) {
   const test::Folder folder;
   const std::string path = folder / "cache/tuning.json";
+  Tuning before = empty_tuning();
+  before.device = "a GPU that is gone";
+  before.times = {{Collective::AllReduce, 2, true, 8, "one_shot", 0, 0.5, true}};
+  ASSERT_TRUE(write_tuning(before, path));
   const auto tuned = run_command(
       "tune --collective broadcast --collective all_reduce --smallest 2K --largest 32K "
       "--seconds 300 --output " +
@@ -27,6 +31,7 @@ TEST(TuneCommand, WritesWhatCommunicatorsReadAndExplanationsShow) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "cache"), {}), 1) << "no part is left";
   const Tuning tuning = read_tuning(path).value();
   EXPECT_TRUE(check_origin(tuning, path));
+  EXPECT_TRUE(std::none_of(tuning.times.begin(), tuning.times.end(), [](const auto& time) { return time.device; }));
   // Each collective, kind of links and size, by the library's choice among others.
   for (const Collective collective : {Collective::Broadcast, Collective::AllReduce}) {
     for (const bool mapped : {true, false}) {
@@ -59,8 +64,7 @@ TEST(TuneCommand, MeasuresLoopsBesideStepsOnDevices) {
   const std::string path = folder / "tuning.json";
   Tuning before = empty_tuning();
   before.device = "a GPU that is gone";
-  before.times = {{Collective::AllReduce, 2, true, 8, "one_shot", 0, 0.25},
-                  {Collective::AllReduce, 2, true, 8, "one_shot", 0, 0.5, true}};
+  before.times = {{Collective::AllReduce, 2, true, 8, "one_shot", 0, 0.25}};
   ASSERT_TRUE(write_tuning(before, path));
   const test::Environment loud({{"WREATH_DEBUG", std::string("INFO")}});
   const auto tuned = run_command(
@@ -70,10 +74,6 @@ TEST(TuneCommand, MeasuresLoopsBesideStepsOnDevices) {
   EXPECT_THAT(tuned.text, HasSubstr("rows with a loop written by hand run by it")) << "none of the communicators";
   const Tuning tuning = read_tuning(path).value();
   EXPECT_EQ(tuning.times.front().time_us, 0.25);
-  EXPECT_EQ(std::count_if(tuning.times.begin(), tuning.times.end(),
-                          [](const TuningTime& time) { return time.bytes == 8; }),
-            1)
-      << "the other GPU's";
   for (const bool loop : {false, true}) {
     EXPECT_TRUE(std::any_of(tuning.times.begin(), tuning.times.end(), [&](const TuningTime& time) {
       return time.device && time.mapped && time.loop == loop && time.algorithm == "two_shot";
