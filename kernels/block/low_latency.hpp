@@ -88,7 +88,7 @@ class LowLatencyThread {
     }
     block_.barrier();
     call_ = shared_.call;
-    over_ = shared_.end != 0;
+    over_ = load_relaxed(shared_.end) != 0;
     if (call_ % kClearedEvery < 2) clear();
     if (!over_) publish_inputs();
     const bool hears = !over_ && block_.thread() == block_.threads() - 1;  // a small call has no other work for it
