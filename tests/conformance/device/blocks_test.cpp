@@ -109,7 +109,7 @@ std::string name_of(const testing::TestParamInfo<Place>& info) {
 // Ranks of one process read each other's memory where it is: to wait for such a reader is no movement.
 TEST_P(CallsByBlocks, EndWhereAPeerNeverComesForWhatItWasToRead) {
   CommunicatorOptions late = options();
-  late.timeouts.arrival_ms = late.timeouts.stall_ms = 500;
+  late.timeouts.arrival_ms = late.timeouts.stall_ms = 2'000;
   LocalRanks ranks(2, late);
   constexpr std::size_t kLarge = 40 * kCount;  // not staged
   DeviceMemory memory[2];
