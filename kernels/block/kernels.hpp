@@ -17,5 +17,7 @@ const Kernel& run_low_latency_kernel() noexcept;
 
 // Threads of a block on a GPU.
 inline constexpr int kBlockThreads = 512;
+// Blocks of a multiprocessor at least, each thread having 64 registers: ranks that share a GPU need room for all.
+inline constexpr int kResidentBlocks = 2;
 
 }  // namespace wreath

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "kernels/arithmetic.hpp"
+#include "kernels/block/canonical_tree.hpp"
 #include "kernels/block/low_latency_area.hpp"
 #include "kernels/block/patience.hpp"
 #include "kernels/block/primitives.hpp"
@@ -108,7 +109,8 @@ class LowLatencyThread {
   static constexpr int kN = static_cast<int>(kElements);
   static constexpr std::uint32_t kCalls = 1U << 31;
   static constexpr std::uint32_t kClearedEvery = 1U << 30;
-  static constexpr std::uint32_t kAhead = 8;  // ranks whose words are on their way at once
+  static constexpr std::uint32_t kAhead = 8;  // ranks whose sums are on their way at once
+  static constexpr int kLeaves = 4;           // of inputs
 
   struct Words {
     FlaggedWord word[2];
@@ -260,19 +262,26 @@ class LowLatencyThread {
     }
   }
 
-  // Of all ranks' inputs; kAhead ranks' words are loaded before the first is waited for.
-  WREATH_HOST_DEVICE Pack<T, kN> sum(std::uint64_t pack) {
-    const std::size_t place = place_of_input(pack);
-    Words ahead[kAhead];
-    const auto read = [&](int source) {
+  // All ranks' inputs of a pack.
+  struct Inputs {
+    using Raw = Words;
+    WREATH_HOST_DEVICE Words read(int source) const {
       const auto rank = static_cast<std::uint32_t>(source);
-      if (rank % kAhead == 0) look_ahead(rank, ahead, [&](std::uint32_t) { return place; });
-      if (rank == run_.rank) return multiplied(pack);
-      return wide(await<M>(rank, place, ahead[rank % kAhead]));
-    };
-    const Pack<A, kN> total =
-        canonical_tree<Pack<A, kN>, 9>(run_.arithmetic.reduction.op, static_cast<int>(ranks_), read);
-    return finish_sum<T>(run_.arithmetic, total);
+      return rank == thread.run_.rank ? Words{} : thread.peers_words(rank, place);
+    }
+    WREATH_HOST_DEVICE Pack<A, kN> wide(int source, const Words& words) const {
+      const auto rank = static_cast<std::uint32_t>(source);
+      if (rank == thread.run_.rank) return thread.multiplied(pack);
+      return thread.wide(thread.template await<M>(rank, place, words));
+    }
+    LowLatencyThread& thread;
+    std::uint64_t pack;
+    std::size_t place;
+  };
+  WREATH_HOST_DEVICE Pack<T, kN> sum(std::uint64_t pack) {
+    Inputs inputs{*this, pack, place_of_input(pack)};
+    CanonicalTree<Pack<A, kN>, kLeaves, Inputs> tree(run_.arithmetic.reduction.op, static_cast<int>(ranks_), inputs);
+    return finish_sum<T>(run_.arithmetic, tree.result());
   }
 
   template <typename PlaceOf>

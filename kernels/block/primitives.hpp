@@ -1,9 +1,8 @@
-// Moving and combining bytes with all threads of a block, 16 bytes at a time where the pointers allow it and several
-// loads before the first store: what hides the time that a load takes. One source for a GPU and for the host, where a
-// block is a group of threads. `Block` says who a thread is: thread(), threads().
+// Moving bytes with all threads of a block, 16 bytes at a time where the pointers allow it and several loads before the
+// first store, which hides the time that a load takes; and what combining them is made of (combine.hpp). One source for
+// a GPU and for the host, where a block is a group of threads. `Block` says who a thread is: thread(), threads().
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -73,16 +72,41 @@ using AccessWord = std::conditional_t<
                        std::conditional_t<kBytes % 4 == 0, std::uint32_t,
                                           std::conditional_t<kBytes % 2 == 0, std::uint16_t, std::uint8_t>>>>;
 
+// What so many bytes of memory fill of words of four, unshuffled: to look into them is to wait for the load.
+template <int kBytes>
+struct RawBytes {
+  std::uint32_t words[unsigned{(kBytes + 3) / 4}];
+};
+
+// The index-th kBytes at `source`, into as many of the words.
+template <int kBytes, int kRawBytes>
+WREATH_HOST_DEVICE inline void load_bytes(const std::byte* source, std::size_t index, RawBytes<kRawBytes>& raw) {
+  using Access = AccessWord<kBytes>;
+  constexpr unsigned kAccesses = kBytes / sizeof(Access);
+  WREATH_UNROLL
+  for (unsigned i = 0; i < kAccesses; ++i) {
+    const Access access = reinterpret_cast<const Access*>(source)[index * kAccesses + i];
+    if constexpr (sizeof(access) < sizeof(std::uint32_t)) {
+      raw.words[0] = access;
+    } else {
+      std::memcpy(raw.words + i * (sizeof(access) / sizeof(std::uint32_t)), &access, sizeof(access));
+    }
+  }
+}
+
+template <typename T, int N, int kRawBytes>
+WREATH_HOST_DEVICE inline Pack<T, N> pack_of(const RawBytes<kRawBytes>& raw) {
+  Pack<T, N> pack;
+  std::memcpy(&pack, raw.words, sizeof(pack));
+  return pack;
+}
+
 template <typename T, int N>
 WREATH_HOST_DEVICE inline Pack<T, N> load(const std::byte* source, std::size_t index) {
-  using Access = AccessWord<static_cast<int>(sizeof(T)) * N>;
-  constexpr unsigned kWords = sizeof(T) * N / sizeof(Access);
-  Access words[kWords];
-  WREATH_UNROLL
-  for (unsigned i = 0; i < kWords; ++i) words[i] = reinterpret_cast<const Access*>(source)[index * kWords + i];
-  Pack<T, N> pack;
-  std::memcpy(&pack, words, sizeof(pack));
-  return pack;
+  constexpr int kBytes = static_cast<int>(sizeof(T)) * N;
+  RawBytes<kBytes> raw;
+  load_bytes<kBytes>(source, index, raw);
+  return pack_of<T, N>(raw);
 }
 
 template <typename T, int N>
@@ -111,25 +135,6 @@ WREATH_HOST_DEVICE inline Pack<A, N> merge(ReduceOp op, const Pack<A, N>& a, con
     case ReduceOp::Max: return merge<ReduceOp::Max>(a, b);
     default: return merge<ReduceOp::Sum>(a, b);
   }
-}
-
-// The canonical tree over read(0), ..., read(k - 1), called in this order, as a binary counter over its leaves: after
-// leaf i, as many results merge as i + 1 has trailing zeros. kStack: 1 + log2 of the largest k.
-template <typename Combined, unsigned kStack, typename Read>
-WREATH_HOST_DEVICE inline Combined canonical_tree(ReduceOp op, int k, const Read& read) {
-  const int leaves = static_cast<int>(std::bit_floor(static_cast<unsigned>(k)));
-  const int paired = k - leaves;
-  Combined stack[kStack] = {};
-  int depth = 0;
-  int next = 0;
-  Combined result{};
-  for (int leaf = 0; leaf < leaves; ++leaf) {
-    result = read(next++);
-    if (leaf < paired) result = merge(op, result, read(next++));
-    for (int done = leaf + 1; done % 2 == 0; done /= 2) result = merge(op, stack[--depth], result);
-    stack[depth++] = result;
-  }
-  return result;
 }
 
 template <typename T, int N>
@@ -165,60 +170,6 @@ WREATH_HOST_DEVICE inline Pack<A, N> canonical_pack(const Pack<A, N>& wide) {
   return partial;
 }
 
-// The combination of one pack of N elements: kernels.hpp's rules. K > 0 fixes it, one or two; K = 0
-// takes it at run time, up to 511.
-template <typename T, int N, int K>
-class PackCombiner {
- public:
-  using A = Accumulator<T>;
-
-  WREATH_HOST_DEVICE PackCombiner(const Arithmetic& arithmetic, const BlockWork& work)
-      : arithmetic_(arithmetic), work_(work) {}
-
-  // Packs first, first + stride, ...: kPacks of them, all read before the first is written.
-  template <int kPacks>
-  WREATH_HOST_DEVICE void run(std::size_t first, std::size_t stride) const {
-    Pack<A, N> results[unsigned{kPacks}];
-    WREATH_UNROLL
-    for (unsigned i = 0; i < kPacks; ++i) results[i] = tree(first + i * stride);
-    WREATH_UNROLL
-    for (unsigned i = 0; i < kPacks; ++i) finish(first + i * stride, results[i]);
-  }
-
- private:
-  WREATH_HOST_DEVICE void finish(std::size_t index, const Pack<A, N>& result) const {
-    if (work_.target_form == Form::Partial) return store(work_.target, index, canonical_pack(result));
-    store(work_.target, index, finish_sum<T>(arithmetic_, result));
-  }
-
-  WREATH_HOST_DEVICE Pack<A, N> read(int source, std::size_t index) const {
-    const Form form = source == work_.operands.own ? work_.operands.own_form : work_.operands.messages;
-    if (form == Form::Partial) return load<A, N>(work_.sources[source], index);
-    return widen_input(arithmetic_, load<T, N>(work_.sources[source], index));
-  }
-
-  WREATH_HOST_DEVICE Pack<A, N> tree(std::size_t index) const {
-    return canonical_tree<Pack<A, N>, (K > 0 ? 1 : 9)>(arithmetic_.reduction.op, K > 0 ? K : work_.k,
-                                                       [&](int source) { return read(source, index); });
-  }
-
-  const Arithmetic& arithmetic_;
-  const BlockWork& work_;
-};
-
-// Packs [first, end), kPacks of each thread in flight.
-template <typename T, int N, int K, int kPacks, typename Block>
-WREATH_HOST_DEVICE inline void combine_packs(const Block& block, const Arithmetic& arithmetic, const BlockWork& work,
-                                             std::size_t first, std::size_t end) {
-  const PackCombiner<T, N, K> combiner(arithmetic, work);
-  const std::size_t threads = block.threads();
-  std::size_t i = first + block.thread();
-  if constexpr (kPacks > 1) {
-    for (; i + (kPacks - 1) * threads < end; i += kPacks * threads) combiner.template run<kPacks>(i, threads);
-  }
-  for (; i < end; i += threads) combiner.template run<1>(i, threads);
-}
-
 WREATH_HOST_DEVICE inline bool aligned_to_16(const BlockWork& work) {
   std::uint64_t bits = reinterpret_cast<std::uint64_t>(work.target);
   for (int i = 0; i < work.k; ++i) bits |= reinterpret_cast<std::uint64_t>(work.sources[i]);
@@ -242,23 +193,6 @@ WREATH_HOST_DEVICE inline void block_copy(const Block& block, const BlockWork& w
   }
   for (; i < words; i += threads) target[i] = source[i];
   for (i = words * sizeof(Word16) + block.thread(); i < work.units; i += threads) work.target[i] = work.sources[0][i];
-}
-
-// All pointers are aligned to elements of their form.
-template <typename T, typename Block>
-WREATH_HOST_DEVICE inline void block_combine(const Block& block, const Arithmetic& arithmetic, const BlockWork& work) {
-  constexpr int kPack = 16 / static_cast<int>(sizeof(T));
-  constexpr int kWidePack = 16 / static_cast<int>(sizeof(Accumulator<T>));  // of any number of sources
-  constexpr int kInFlight = sizeof(T) == 1 ? 1 : 2;  // packs: more would not fit a thread's registers
-  const bool aligned = aligned_to_16(work);
-  const int pack = work.k <= 2 ? kPack : kWidePack;
-  const std::size_t packs = aligned ? work.units / static_cast<std::size_t>(pack) : 0;
-  switch (work.k) {
-    case 1: combine_packs<T, kPack, 1, kInFlight>(block, arithmetic, work, 0, packs); break;
-    case 2: combine_packs<T, kPack, 2, kInFlight>(block, arithmetic, work, 0, packs); break;
-    default: combine_packs<T, kWidePack, 0, 1>(block, arithmetic, work, 0, packs); break;
-  }
-  combine_packs<T, 1, 0, 1>(block, arithmetic, work, packs * static_cast<std::size_t>(pack), work.units);
 }
 
 }  // namespace wreath

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/block/combine.hpp"
 #include "kernels/block/patience.hpp"
 #include "kernels/block/primitives.hpp"
 #include "kernels/kernels.hpp"

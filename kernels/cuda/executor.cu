@@ -4,9 +4,9 @@
 #include "kernels/block/run_straight.hpp"
 #include "wreath/cuda_block.cuh"
 
-WREATH_CUDA_KERNEL(wreath_run_lanes, wreath::kBlockThreads, wreath::LaneRun, sizeof(wreath::BlockShared),
-                   wreath::run_lanes)
-WREATH_CUDA_KERNEL(wreath_run_straight, wreath::kBlockThreads, wreath::LaneRun, sizeof(wreath::BlockShared),
-                   wreath::run_straight)
-WREATH_CUDA_KERNEL(wreath_run_low_latency, wreath::kBlockThreads, wreath::LowLatencyRun,
-                   sizeof(wreath::LowLatencyShared), wreath::run_low_latency)
+WREATH_CUDA_RESIDENT_KERNEL(wreath_run_lanes, wreath::kBlockThreads, wreath::kResidentBlocks, wreath::LaneRun,
+                            sizeof(wreath::BlockShared), wreath::run_lanes)
+WREATH_CUDA_RESIDENT_KERNEL(wreath_run_straight, wreath::kBlockThreads, wreath::kResidentBlocks, wreath::LaneRun,
+                            sizeof(wreath::BlockShared), wreath::run_straight)
+WREATH_CUDA_RESIDENT_KERNEL(wreath_run_low_latency, wreath::kBlockThreads, wreath::kResidentBlocks,
+                            wreath::LowLatencyRun, sizeof(wreath::LowLatencyShared), wreath::run_low_latency)

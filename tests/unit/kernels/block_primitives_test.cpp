@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/block/primitives.hpp"
+#include "kernels/block/combine.hpp"
 #include "kernels/kernels.hpp"
 #include "tests/unit/kernels/values.hpp"
 
@@ -102,7 +102,7 @@ TEST(BlockPrimitives, CombineLikeTheReference) {
   for (const DataType dtype : all_dtypes()) {
     for (const ReduceOp op : all_ops()) {
       const Reduction reduction = op == ReduceOp::PremultipliedSum ? Reduction::premultiplied_sum(3.0) : Reduction(op);
-      for (const int k : {1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 64, 257}) {
+      for (const int k : {1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 17, 64, 200, 256, 257}) {
         const Arithmetic of = arithmetic(dtype, reduction, k);
         for (const Form messages : {Form::Data, Form::Partial}) {
           for (const Form target : {Form::Data, Form::Partial}) {
