@@ -39,9 +39,9 @@ class CudaBlock {
 #define WREATH_CUDA_RESIDENT_KERNEL(NAME, THREADS, BLOCKS, Run, shared_bytes, function) \
   WREATH_CUDA_KERNEL_OF_BOUNDS(__launch_bounds__(THREADS, BLOCKS), NAME, Run, shared_bytes, function)
 
-#define WREATH_CUDA_KERNEL_OF_BOUNDS(BOUNDS, NAME, Run, shared_bytes, function)  \
-  extern "C" __global__ void BOUNDS NAME(const __grid_constant__ Run run) {      \
-    __shared__ alignas(16) unsigned char shared[shared_bytes];                   \
-    wreath::CudaBlock block(reinterpret_cast<std::byte*>(shared));               \
-    function(block, run);                                                        \
+#define WREATH_CUDA_KERNEL_OF_BOUNDS(BOUNDS, NAME, Run, shared_bytes, function) \
+  extern "C" __global__ void BOUNDS NAME(const __grid_constant__ Run run) {     \
+    __shared__ alignas(16) unsigned char shared[shared_bytes];                  \
+    wreath::CudaBlock block(reinterpret_cast<std::byte*>(shared));              \
+    function(block, run);                                                       \
   }

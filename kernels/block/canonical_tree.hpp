@@ -9,9 +9,9 @@
 
 namespace wreath {
 
-// `Sources` has Raw read(int source), which only begins a load, and Combined wide(int source, const Raw&), which waits
-// for it; they are called for sources 0 to k - 1, once each. kLeaves, a power of two, are read before the first is
-// waited for, then the second sources of those leaves that have two: what they are is held in registers.
+// Of k sources, kMaximumFanIn + 1 at most. `Sources` has Raw read(int source), which only begins a load, and
+// Combined wide(int source, const Raw&), which waits for it; they are called once for each. kLeaves leaves, a power of
+// two, are read before the first is waited for, then the second sources of those that have two.
 template <typename Combined, int kLeaves, typename Sources>
 class CanonicalTree {
  public:

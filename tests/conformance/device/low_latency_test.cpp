@@ -347,7 +347,9 @@ TEST(LowLatencyCalls, WaitForNoMemoryThatTheLibraryFrees) {
   constexpr std::size_t kCounts[] = {300, 3'000, 100};  // the last alone is small
   for (std::size_t i = 0; i < 6; ++i) all.emplace_back(all_of(kCounts[i % 3], 1));
   ranks.run([&](Communicator& communicator) {
-    const auto own = [&](int i) -> const Elements& { return all[static_cast<std::size_t>(3 * communicator.rank() + i)]; };
+    const auto own = [&](int i) -> const Elements& {
+      return all[static_cast<std::size_t>(3 * communicator.rank() + i)];
+    };
     const auto stream = host_device().make_stream().value();
     communicator.start(own(0).call(stream.get())).value().wait().value();
     if (communicator.rank() == 1) {
