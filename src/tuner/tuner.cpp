@@ -118,7 +118,8 @@ const MeasuredRule* measured_rule(const TunerContext& context, const Query& quer
 }
 
 Choice choose(const TunerContext& context, const Query& query) {
-  const Rule& rule = rule_of({query.collective, context.ranks, context.all_mapped, context.crowded}, query.bytes);
+  const RuleKey key{query.collective, context.ranks, context.all_mapped, context.crowded};
+  const Rule& rule = rule_of(key, query.bytes);
   const MeasuredRule* measured = measured_rule(context, query);
   Choice choice;
   choice.algorithm = measured != nullptr ? measured->algorithm : row_of(context, query, rule.algorithm);
