@@ -176,8 +176,13 @@ bool Engine::await_low_latency(const Deadline& deadline) {
 // ---- the progress thread's side ----
 
 void Engine::look_for_low_latency_failure() {
+  if (failed_.load(std::memory_order_acquire)) return;
+  if (const auto theirs = low_latency_->stream_failure()) {
+    return fail(ErrorCode::InvalidUsage, rank(),
+                fmt::format("all_reduce: its stream failed before it came to the call: {}", theirs->message));
+  }
   const auto end = low_latency_->failure();
-  if (!end || failed_.load(std::memory_order_acquire)) return;
+  if (!end) return;
   const auto peer = static_cast<Rank>(end->rank);
   if (end->outcome == LowLatencyOutcome::Differs) {
     fail(ErrorCode::Mismatch, peer, fmt::format("all_reduce: {} makes another one at this place", member(peer)));

@@ -56,6 +56,31 @@ class LowLatencyCalls::Events : public std::enable_shared_from_this<Events> {
   std::vector<std::unique_ptr<Event>> spare_;
 };
 
+// Kernels that stand behind work which failed give up before they read what that work was to write.
+class LowLatencyCalls::Streams final : public StreamFailureListener {
+ public:
+  explicit Streams(std::uint32_t& stop) : stop_(&stop) {}
+  void stream_failed(const Error& error) override {
+    const std::lock_guard lock(mutex_);
+    if (stop_ == nullptr) return;
+    if (!failure_) failure_ = error;
+    store_release(*stop_, 1U);
+  }
+  std::optional<Error> failure() const {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    stop_ = nullptr;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::uint32_t* stop_;  // null: the kernels' memory may be gone
+  std::optional<Error> failure_;
+};
+
 LowLatencyCalls::LowLatencyCalls(LibraryDevice& device, Setup setup)
     : device_(device),
       setup_(std::move(setup)),
@@ -98,11 +123,13 @@ Status LowLatencyCalls::make_memory() {
   memory_->shared = *std::move(shared);
   memory_->copies = *std::move(copies);
   memory_->stream = *std::move(stream);
+  streams_ = std::make_shared<Streams>(this->shared().stop);
   return {};
 }
 
 LowLatencyCalls::~LowLatencyCalls() {
   if (memory_->shared.data() != nullptr) stop();
+  if (streams_ != nullptr) streams_->leave();
   const std::shared_ptr<Event> last = std::exchange(last_, nullptr);
   if (last != nullptr && !last->synchronize(kEndMs)) {
     log_warning("{}: a stream has not come to a small all_reduce of a communicator that was destroyed: {} bytes stay",
@@ -171,14 +198,21 @@ Status LowLatencyCalls::pass(Stream& stream, std::uint64_t capture) {
   return {};
 }
 
+void LowLatencyCalls::expect_failures(Stream& stream, std::shared_ptr<Event> passed) {
+  static_cast<LibraryStream&>(stream).failures().expect(streams_, std::move(passed));
+}
+
 Status LowLatencyCalls::before_graph(Stream& stream) {
   const std::lock_guard lock(mutex_);
+  expect_failures(stream, nullptr);
   return order(stream, 0);
 }
 
 Status LowLatencyCalls::after_graph(Stream& stream) {
   const std::lock_guard lock(mutex_);
-  return pass(stream, 0);
+  WREATH_TRY(pass(stream, 0));
+  expect_failures(stream, last_);
+  return {};
 }
 
 // ---- launches ----
@@ -199,10 +233,13 @@ Result<std::shared_ptr<Event>> LowLatencyCalls::launch(const Call& call, std::ui
     std::erase_if(captured_, [](const auto& graph) { return graph.second.guard.expired(); });
     captured_[capture].guard = made;
   }
+  if (capture == 0) expect_failures(stream, nullptr);
   WREATH_TRY(order(stream, capture));
   WREATH_TRY(add(stream, call, signature));
   WREATH_TRY(pass(stream, capture));
-  return capture == 0 ? last_ : nullptr;
+  if (capture != 0) return std::shared_ptr<Event>();
+  expect_failures(stream, last_);
+  return last_;
 }
 
 // The copies, where there are any, are of one call after the other, like the areas.
@@ -272,6 +309,8 @@ std::optional<LowLatencyEnd> LowLatencyCalls::failure() const {
   }
   return std::nullopt;
 }
+
+std::optional<Error> LowLatencyCalls::stream_failure() const { return streams_->failure(); }
 
 void LowLatencyCalls::stop() { store_release(shared().stop, 1U); }
 

@@ -71,11 +71,14 @@ class LowLatencyCalls {
   bool in_flight();
   // How a block ended that is not done.
   std::optional<LowLatencyEnd> failure() const;
+  // Of a stream that had such calls ahead: kernels have been stopped then.
+  std::optional<Error> stream_failure() const;
   // Kernels that wait give up, those that come will.
   void stop();
 
  private:
   class Events;
+  class Streams;
   // What host and kernels share, in pinned memory.
   struct Shared {
     std::uint32_t stop;
@@ -113,6 +116,7 @@ class LowLatencyCalls {
   bool two_shot(std::size_t bytes) const;
   Status order(Stream& stream, std::uint64_t capture);
   Status pass(Stream& stream, std::uint64_t capture);
+  void expect_failures(Stream& stream, std::shared_ptr<Event> passed);
   Status add(Stream& stream, const Call& call, std::uint32_t signature);
   Status move(Stream& stream, const Move& copy) const;
   Result<Place> place_of(const Call& call, const std::byte* data, std::size_t at);
@@ -125,6 +129,7 @@ class LowLatencyCalls {
   std::unique_ptr<SegmentMemory> segments_;
   std::unique_ptr<Memory> memory_;
   std::shared_ptr<Events> events_;
+  std::shared_ptr<Streams> streams_;
 
   std::mutex mutex_;
   std::shared_ptr<Event> last_;  // behind the last call that is in no graph, or the last launch of a graph

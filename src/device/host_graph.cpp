@@ -50,7 +50,7 @@ class HostGraph final : public Graph {
     const auto usable = [began] {
       return *began ? Status() : Status(misused("host stream: it failed before it came to its graph"));
     };
-    const auto replay = std::make_shared<Replay>(usable, [](const Error&) {});
+    const auto replay = std::make_shared<Replay>(usable, [&own](const Error& error) { own.failures().tell(error); });
     std::vector<HostStream::Item> first;
     first.push_back(passed(over_, over_->recorded()));
     first.push_back({[began] {

@@ -78,6 +78,7 @@ class HostStream final : public LibraryStream {
   CapturePart capture_part() const override { return part_.open(); }
   Status capture(std::shared_ptr<GraphWork> work) override;
   void invalidate(const std::string& reason) override;
+  StreamFailures& failures() override { return failures_; }
 
   struct Item {
     std::function<Status()> work;
@@ -100,6 +101,7 @@ class HostStream final : public LibraryStream {
   bool busy_ = false;
   bool stop_ = false;
   std::optional<Error> failure_;
+  StreamFailures failures_;
   CaptureMembership part_;
   std::thread thread_;
 };

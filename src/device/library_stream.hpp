@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "src/device/stream_failures.hpp"
 #include "wreath/device.hpp"
 
 namespace wreath {
@@ -47,6 +48,8 @@ class LibraryStream : public Stream {
   virtual Status capture(std::shared_ptr<GraphWork> work) = 0;
   // The capture cannot become a graph, and says why. Nothing where the stream does not capture.
   virtual void invalidate(const std::string& reason) = 0;
+  // Told before kernels run that stand behind work which has failed.
+  virtual StreamFailures& failures() = 0;
 };
 
 // Null where it does not capture, or is null.

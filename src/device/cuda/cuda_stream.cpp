@@ -342,6 +342,8 @@ void CudaStream::invalidate(const std::string& reason) {
   if (const CapturePart in = part_.open(); in.capture != nullptr) static_cast<void>(in.capture->invalidate(reason));
 }
 
+StreamFailures& CudaStream::failures() { return host_->failures(); }
+
 bool CudaStream::idle() const {
   if (const CapturePart in = part_.open(); in.capture != nullptr) {
     static_cast<void>(in.capture->invalidate("idle() of one of its streams"));

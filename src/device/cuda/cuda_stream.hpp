@@ -54,6 +54,7 @@ class CudaStream final : public LibraryStream {
   CapturePart capture_part() const override { return part_.open(); }
   Status capture(std::shared_ptr<GraphWork> work) override;
   void invalidate(const std::string& reason) override;
+  StreamFailures& failures() override;
 
   // Adds what `enqueue` gives the driver, in its turn, unless the stream has failed. `call` names it in errors.
   template <typename Enqueue>

@@ -53,8 +53,8 @@ void CudaHostWork::work() {
     lock.unlock();
     const Status outcome = skipped ? Status() : outcome_of(item, context_.name);
     item = nullptr;  // what it holds may learn from its end that it was skipped
+    if (!outcome) fail(outcome.error(), false);
     lock.lock();
-    if (!outcome && !failure_) failure_ = outcome.error();
     ++done_;
     store_release(*word_, of_ == Of::Graph ? 1 : done_);
   }

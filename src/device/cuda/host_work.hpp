@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "src/device/cuda/context.hpp"
+#include "src/device/stream_failures.hpp"
 
 namespace wreath {
 
@@ -38,10 +39,14 @@ class CudaHostWork {
   // The first failure stays. Items of a device that does nothing any more are dropped.
   void fail(const Error& error, bool drops) {
     std::deque<std::function<Status()>> dropped;
-    const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = error;
-    if (drops) dropped.swap(items_);
+    {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = error;  // first: who adds a kernel from here on is refused, others are told
+      if (drops) dropped.swap(items_);
+    }
+    failures_.tell(error);
   }
+  StreamFailures& failures() { return failures_; }
 
   // The caller has the turn. Returns the word's value at its end, or an error where there is no thread for it.
   Result<std::uint32_t> add(std::function<Status()> work);
@@ -82,6 +87,7 @@ class CudaHostWork {
   std::uint32_t arrived_ = 0;
   std::uint32_t done_ = 0;
   std::optional<Error> failure_;
+  StreamFailures failures_;
   bool stop_ = false;
   std::thread thread_;
 };

@@ -148,27 +148,69 @@ TEST(LowLatencyCalls, RunBeforeGraphsThatAreLaunchedAfterThem) {
   });
 }
 
-// As on a GPU: its peers' kernels wait for it.
-TEST(LowLatencyCalls, OfAGraphRunInAStreamThatHasFailed) {
+// The kernel runs, as on a GPU, but not with what the work that failed was to write: nobody's buffer has a sum of that.
+TEST(LowLatencyCalls, EndWhereTheirStreamHasFailed) {
+  enum class Made { Directly, InAGraph, InAGraphBehindWhatFails, InAGraphBesideWhatFails };
+  for (const Made made : {Made::Directly, Made::InAGraph, Made::InAGraphBehindWhatFails, Made::InAGraphBesideWhatFails}) {
+    LocalRanks ranks(2, options_with());
+    const RecordingsFolder kept;
+    ranks.run([&](Communicator& communicator) {
+      const Elements elements(all_of(10, communicator.rank() + 1));
+      const auto stream = host_device().make_stream().value();
+      const auto other = host_device().make_stream().value();
+      const auto event = host_device().make_event().value();
+      std::atomic<bool> launched = false;
+      const bool fails = communicator.rank() == 0;
+      const auto work = [&] {
+        while (!launched) std::this_thread::yield();
+        return fails ? Status(Error{ErrorCode::System, "no luck"}) : Status();
+      };
+      const auto add_work = [&] {
+        if (made != Made::InAGraphBesideWhatFails) return stream->run(work).value();
+        stream->record(*event).value();
+        other->wait(*event).value();
+        other->run(work).value();
+        other->record(*event).value();
+        stream->wait(*event).value();
+      };
+      Work direct;
+      std::unique_ptr<Graph> graph;
+      if (made == Made::Directly) {
+        add_work();
+        direct = communicator.start(elements.call(stream.get())).value();
+      } else {
+        if (made == Made::InAGraph) add_work();
+        stream->begin_capture().value();
+        if (made != Made::InAGraph) add_work();
+        communicator.start(elements.call(stream.get())).value();
+        graph = stream->end_capture().value();
+        graph->launch(*stream).value();
+      }
+      launched = true;
+      EXPECT_EQ(bool(stream->synchronize()), !fails);
+      EXPECT_EQ(elements.get(), all_of(10, communicator.rank() + 1));
+      Status over = made == Made::Directly ? direct.wait(60'000) : Status();
+      while (over) over = communicator.error();  // the progress thread is on its way
+      if (fails) {
+        EXPECT_NE(over.error().message.find("its stream failed before it came to the call: "), std::string::npos)
+            << over.error().message;
+        EXPECT_NE(over.error().message.find("no luck"), std::string::npos) << over.error().message;
+      }
+      EXPECT_EQ(over.error().failed_rank, 0) << over.error().message;
+    });
+  }
+}
+
+TEST(LowLatencyCalls, AreNotConcernedByWhatFailsBehindThem) {
   LocalRanks ranks(2, options_with());
-  ranks.run([&](Communicator& communicator) {
-    const Elements elements(all_of(10, communicator.rank() + 1));
+  ranks.run([](Communicator& communicator) {
+    const Elements elements(all_of(10, 1));
     const auto stream = host_device().make_stream().value();
-    stream->begin_capture().value();
     communicator.start(elements.call(stream.get())).value();
-    const auto graph = stream->end_capture().value();
-    std::atomic<bool> launched = false;
-    const bool fails = communicator.rank() == 0;
-    stream
-        ->run([&] {
-          while (!launched) std::this_thread::yield();
-          return fails ? Status(Error{ErrorCode::System, "no luck"}) : Status();
-        })
-        .value();
-    graph->launch(*stream).value();
-    launched = true;
-    EXPECT_EQ(bool(stream->synchronize()), !fails);
-    EXPECT_EQ(elements.get(), all_of(10, 3));
+    stream->run([] { return Status(Error{ErrorCode::System, "no luck"}); }).value();
+    EXPECT_EQ(stream->synchronize().error().message, "no luck");
+    communicator.run(elements.call()).value();
+    EXPECT_EQ(elements.get(), all_of(10, 4));
   });
 }
 
