@@ -101,6 +101,20 @@ Result<std::unique_ptr<LaneGrid>> Engine::make_grid(LibraryDevice& device) {
   return grid;
 }
 
+// Before the ranks link, and so before any stream waits for a call: a driver may load kernels only where nothing runs,
+// and lets nobody else in meanwhile.
+void Engine::load_kernels() {
+  auto* const device = static_cast<LibraryDevice*>(membership_.device);
+  if (device != nullptr) static_cast<void>(LaneGrid::capacity_of(*device));
+}
+
+// For the device of the communicator, before the first call: what a grid takes is then not asked of a driver whose
+// streams wait. The host device makes its own when it is needed.
+void Engine::prepare_grid() {
+  auto* const device = static_cast<LibraryDevice*>(membership_.device);
+  if (device != nullptr && device != &host_device()) static_cast<void>(grid_of(*device));
+}
+
 // Null: its blocks cannot run lanes, which is said once.
 LaneGrid* Engine::grid_of(LibraryDevice& device) {
   const auto [place, made] = grids_.try_emplace(&device);

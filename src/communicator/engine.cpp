@@ -95,6 +95,7 @@ Status Engine::link(std::uint16_t epoch) {
   split_ = std::make_unique<Split>(*this);
   progress_->add(*this);
   control_->start(*progress_, *this);
+  load_kernels();
   const auto facts =
       links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms), crowded_);
   membership_.open_stream = nullptr;  // and with it the listener
@@ -122,6 +123,7 @@ Status Engine::link(std::uint16_t epoch) {
   WREATH_TRY(check_tuning(tuning_));
   prepare_small();
   WREATH_TRY(prepare_low_latency());
+  prepare_grid();
   sleeping_.resize(static_cast<std::size_t>(ranks()));
   for (const Rank peer : links_->mapped()) {
     sleeping_[static_cast<std::size_t>(peer)] = links_->link(peer)->mapped()->sleeping;

@@ -190,6 +190,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   bool is_shared_with_processes(const LibraryDevice& device) const;
   Result<std::unique_ptr<LaneGrid>> make_grid(LibraryDevice& device);
   LaneGrid* grid_of(LibraryDevice& device);
+  void load_kernels();
+  void prepare_grid();
   void name_device_memory(OperationState& state, Buffer buffer, std::span<const std::byte> memory);
   Status stage(Call& call, StagedBuffers& staged) const;
   Status stage(Launch& launch);

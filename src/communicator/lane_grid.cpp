@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "kernels/block/kernels.hpp"
+#include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/base/peer_memory.hpp"
@@ -25,6 +26,7 @@ constexpr std::uint64_t kTurnNs = 2'000'000;      // of a grid where nothing mov
 constexpr std::uint64_t kCrowdedTurnNs = 50'000;  // ... while others wait for its blocks
 constexpr std::size_t kImageAlignment = 64;
 constexpr std::size_t kMostOthers = 4096;
+constexpr std::int64_t kFaultLookNs = 20'000'000;
 
 // Finds room for arrays one after the other, and copies them there; at null it only counts.
 class Image {
@@ -55,6 +57,8 @@ class Image {
 LibraryDevice& device_numbered(std::uint64_t number) {
   return *reinterpret_cast<LibraryDevice*>(static_cast<std::uintptr_t>(number));  // NOLINT(performance-no-int-to-ptr)
 }
+
+int threads_on(const LibraryDevice& device) { return &device == &host_device() ? kHostThreads : kBlockThreads; }
 
 // The blocks of a grid that was launched, until it has ended or was dropped.
 class Flight {
@@ -90,16 +94,22 @@ LaneGrid::LaneGrid(LibraryDevice& device, std::size_t slot_bytes, std::function<
 Result<std::unique_ptr<LaneGrid>> LaneGrid::create(LibraryDevice& device, std::size_t slot_bytes,
                                                    std::function<void()> ring) {
   std::unique_ptr<LaneGrid> grid(new LaneGrid(device, slot_bytes, std::move(ring)));
-  grid->threads_ = &device == &host_device() ? kHostThreads : kBlockThreads;
-  for (const Kernel* kernel : {&run_lanes_kernel(), &run_straight_kernel()}) {
-    auto capacity = device.resident_blocks(*kernel, grid->threads_);
-    if (!capacity) return capacity.error();
-    grid->capacity_ = kernel == &run_lanes_kernel() ? *capacity : std::min(grid->capacity_, *capacity);
-  }
-  auto stream = device.make_stream();
+  grid->threads_ = threads_on(device);
+  const auto capacity = capacity_of(device);
+  if (!capacity) return capacity.error();
+  grid->capacity_ = *capacity;
+  auto stream = device.make_urgent_stream();
   if (!stream) return stream.error();
   grid->stream_ = *std::move(stream);
   return grid;
+}
+
+Result<int> LaneGrid::capacity_of(LibraryDevice& device) {
+  const auto steps = device.resident_blocks(run_lanes_kernel(), threads_on(device));
+  if (!steps) return steps.error();
+  const auto straight = device.resident_blocks(run_straight_kernel(), threads_on(device));
+  if (!straight) return straight.error();
+  return std::min(*steps, *straight);
 }
 
 LaneGrid::~LaneGrid() {
@@ -121,7 +131,7 @@ Status LaneGrid::let_in(const void* data) {
   if (region == nullptr) {
     return Error{ErrorCode::Unavailable, fmt::format("{} was to read memory of the host that is no region's", data)};
   }
-  auto entry = device_.let_in(region->data(), region->bytes(), region->is_writable());
+  auto entry = device_.let_in({region->data(), region->bytes(), region->is_writable(), region});
   if (!entry) return entry.error();
   std::byte* const base = region->data();
   let_in_[base] = {std::move(region), *std::move(entry)};
@@ -306,7 +316,10 @@ Result<Advance> LaneGrid::run() {
     const bool ended = ended_->load(std::memory_order_acquire);
     WREATH_TRY(pull());  // all that was asked for, where the grid has ended
     const bool advanced = moved();
-    if (!ended) return advanced ? Advance::Advanced : Advance::Blocked;
+    if (!ended) {
+      WREATH_TRY(look_for_fault());
+      return advanced ? Advance::Advanced : Advance::Blocked;
+    }
     WREATH_TRY(land());
     if (lanes_->failed_lane() != nullptr) return Advance::Failed;
   }
@@ -376,9 +389,22 @@ Status LaneGrid::land() {
 bool LaneGrid::stop() {
   if (!in_flight()) return true;
   store_release(stop_->value, 1U);
-  if (!ended_->load(std::memory_order_acquire)) return false;
+  if (!ended_->load(std::memory_order_acquire)) return !look_for_fault();
   static_cast<void>(land());
   return true;
+}
+
+// A device that has failed ends no grid, and says so only when it is asked.
+Status LaneGrid::look_for_fault() {
+  const std::int64_t now = now_ns();
+  if (now - looked_for_fault_ns_ < kFaultLookNs) return {};
+  looked_for_fault_ns_ = now;
+  if (!stream_->idle()) return {};
+  const Status over = stream_->synchronize(0);
+  if (over || over.error().code == ErrorCode::NotReady) return {};
+  store_release(stop_->value, 1U);
+  ended_.reset();
+  return over;
 }
 
 // Messages that blocks do not know to reach: they are let in to their memory, or get a copy where they do.

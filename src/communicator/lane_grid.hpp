@@ -58,6 +58,8 @@ class LaneGrid {
   bool stop();
   // Blocks of the device that run at once.
   int capacity() const { return capacity_; }
+  // How many blocks of any of its kernels run at once. Loads them.
+  static Result<int> capacity_of(LibraryDevice& device);
   bool in_flight() const { return ended_ != nullptr; }
   // As the last grid left it.
   std::optional<Rank> waiting_for() const { return waiting_for_; }
@@ -80,6 +82,7 @@ class LaneGrid {
   Status refresh_regions();
   Status let_in(const void* data);
   bool moved();
+  Status look_for_fault();
   std::uint64_t seen() const;
   Result<Advance> take_off();
   Status land();
@@ -122,6 +125,7 @@ class LaneGrid {
   std::size_t turn_ = 0;                      // of lanes that want a block
   std::vector<std::uint16_t> flying_;         // lanes of the grid, by block
   std::shared_ptr<std::atomic<bool>> ended_;  // null: none is launched
+  std::int64_t looked_for_fault_ns_ = 0;      // the last time
   // In the image. First what is shared; then what blocks change, and what they only read.
   struct Parts {
     std::size_t own = 0;

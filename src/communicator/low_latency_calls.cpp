@@ -115,7 +115,7 @@ Status LowLatencyCalls::make_memory() {
   if (!shared) return shared.error();
   auto copies = device_.allocate(2 * setup_.most_bytes, MemoryUse::Pinned);
   if (!copies) return copies.error();
-  auto stream = device_.make_stream();
+  auto stream = device_.make_urgent_stream();
   if (!stream) return stream.error();
   memory_->areas.resize(ranks);
   memory_->areas[static_cast<std::size_t>(setup_.rank)] = *std::move(area);
@@ -205,11 +205,18 @@ void LowLatencyCalls::expect_failures(Stream& stream, std::shared_ptr<Event> pas
 Status LowLatencyCalls::before_graph(Stream& stream) {
   const std::lock_guard lock(mutex_);
   expect_failures(stream, nullptr);
+  hold_frees();
+  launches_graph_ = true;
   return order(stream, 0);
+}
+
+void LowLatencyCalls::hold_frees() {
+  if (held_ == nullptr) held_ = device_.hold_frees();
 }
 
 Status LowLatencyCalls::after_graph(Stream& stream) {
   const std::lock_guard lock(mutex_);
+  launches_graph_ = false;
   WREATH_TRY(pass(stream, 0));
   expect_failures(stream, last_);
   return {};
@@ -233,7 +240,10 @@ Result<std::shared_ptr<Event>> LowLatencyCalls::launch(const Call& call, std::ui
     std::erase_if(captured_, [](const auto& graph) { return graph.second.guard.expired(); });
     captured_[capture].guard = made;
   }
-  if (capture == 0) expect_failures(stream, nullptr);
+  if (capture == 0) {
+    expect_failures(stream, nullptr);
+    hold_frees();
+  }
   WREATH_TRY(order(stream, capture));
   WREATH_TRY(add(stream, call, signature));
   WREATH_TRY(pass(stream, capture));
@@ -294,12 +304,11 @@ Result<LowLatencyCalls::Place> LowLatencyCalls::place_of(const Call& call, const
 // ---- ends ----
 
 bool LowLatencyCalls::in_flight() {
-  std::shared_ptr<Event> last;
-  {
-    const std::lock_guard lock(mutex_);
-    last = last_;
-  }
-  return last != nullptr && !last->done();
+  std::shared_ptr<const void> held;  // what was put off is done without the lock
+  const std::lock_guard lock(mutex_);
+  if (last_ != nullptr && !last_->done()) return true;
+  if (!launches_graph_) held.swap(held_);
+  return false;
 }
 
 std::optional<LowLatencyEnd> LowLatencyCalls::failure() const {

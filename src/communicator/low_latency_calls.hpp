@@ -116,6 +116,7 @@ class LowLatencyCalls {
   bool two_shot(std::size_t bytes) const;
   Status order(Stream& stream, std::uint64_t capture);
   Status pass(Stream& stream, std::uint64_t capture);
+  void hold_frees();
   void expect_failures(Stream& stream, std::shared_ptr<Event> passed);
   Status add(Stream& stream, const Call& call, std::uint32_t signature);
   Status move(Stream& stream, const Move& copy) const;
@@ -132,7 +133,9 @@ class LowLatencyCalls {
   std::shared_ptr<Streams> streams_;
 
   std::mutex mutex_;
-  std::shared_ptr<Event> last_;  // behind the last call that is in no graph, or the last launch of a graph
+  std::shared_ptr<Event> last_;       // behind the last call that is in no graph, or the last launch of a graph
+  std::shared_ptr<const void> held_;  // frees, while a call may be in flight
+  bool launches_graph_ = false;       // between before_graph() and after_graph()
   std::map<std::uint64_t, Captured> captured_;
 };
 

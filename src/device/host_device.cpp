@@ -95,9 +95,11 @@ class HostDevice final : public LibraryDevice {
   }
   Status let_use(const void*, LibraryDevice& reader) override { return reader.reaches(identity()); }
   std::byte* address_in_kernels(const std::byte* data) const override { return reachable(data, 1); }
-  Result<std::shared_ptr<const void>> let_in(std::byte*, std::size_t, bool) override {
+  Result<std::shared_ptr<const void>> let_in(const HostPages&) override {
     return std::shared_ptr<const void>();  // they run in this process
   }
+  Result<std::unique_ptr<Stream>> make_urgent_stream() override { return make_stream(); }
+  std::shared_ptr<const void> hold_frees() override { return nullptr; }
   Status copy_in_kernels(void* target, const void* source, std::size_t bytes) override {
     const MemoryInUse in_use;
     if (!is_in_kernels(target, bytes) && !is_in_kernels(source, bytes)) {

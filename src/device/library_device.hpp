@@ -46,6 +46,14 @@ struct DmaBuf {
   std::size_t bytes = 0;
 };
 
+// Whole pages of the host's memory, mapped by this process while `owner` lives.
+struct HostPages {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  bool writable = false;
+  std::shared_ptr<const void> owner;
+};
+
 class LibraryDevice : public Device {
  public:
   // The allocation that `data` is in. InvalidArgument for memory that is not this device's or cannot be exported.
@@ -66,9 +74,14 @@ class LibraryDevice : public Device {
   virtual Status let_use(const void* data, LibraryDevice& reader) = 0;
   // The address by which kernels of this device reach its memory at `data`.
   virtual std::byte* address_in_kernels(const std::byte* data) const = 0;
-  // Lets kernels of this device use whole pages of the host's memory, mapped by this process, at their own addresses
-  // while what it returns lives. Unavailable where the device cannot.
-  virtual Result<std::shared_ptr<const void>> let_in(std::byte* data, std::size_t bytes, bool writable) = 0;
+  // Lets kernels of this device use them at their own addresses while what it returns lives. Unavailable where the
+  // device cannot.
+  virtual Result<std::shared_ptr<const void>> let_in(const HostPages& pages) = 0;
+  // A stream for the library's own work, which streams of the program may wait for: it stands behind none of theirs.
+  virtual Result<std::unique_ptr<Stream>> make_urgent_stream() = 0;
+  // While it lives, kernels wait for other ranks: what would wait for them in turn, and for all else that the device
+  // does, is put off (freeing its memory is). Null where nothing does.
+  virtual std::shared_ptr<const void> hold_frees() = 0;
   // target = source between memory of the host and memory by its address in kernels, which may be a peer's. Done on
   // return.
   virtual Status copy_in_kernels(void* target, const void* source, std::size_t bytes) = 0;

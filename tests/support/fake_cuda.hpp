@@ -26,6 +26,9 @@ struct FakeCuda {
   int (*reaches)(int device, const void* data);
   // Memory, mappings, registrations, streams and events that were made and not yet freed.
   int (*alive)();
+  // Whether a thread of the program captures so that no other may make calls that wait or allocate, unless it says that
+  // they are none of the capture's.
+  void (*program_captures)(int does);
   // The real driver opens no handle in the process that exported it; the test of a handle needs it in one process.
   void (*other_process)(int is);
 
@@ -43,6 +46,7 @@ struct FakeCuda {
     set("fake_cuda_set_attribute", fake.set_attribute);
     set("fake_cuda_reaches", fake.reaches);
     set("fake_cuda_alive", fake.alive);
+    set("fake_cuda_program_captures", fake.program_captures);
     set("fake_cuda_other_process", fake.other_process);
     ::dlclose(library);
     return fake;

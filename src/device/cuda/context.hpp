@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "src/device/cuda/driver.hpp"
+#include "src/device/cuda/pinned_words.hpp"
 
 namespace wreath {
 
@@ -14,27 +15,36 @@ struct CudaContext {
   int number;  // CUDA's ordinal
   int device;  // the driver's own
   CudaHandle handle;
-  std::string name;  // "cuda:0"
+  std::string name;              // "cuda:0"
+  int urgent = 0;                // the priority of the library's own streams
+  PinnedWords* words = nullptr;  // the device's
 
   Status check(CudaResult result, std::string_view call) const { return driver.check(result, name, call); }
 };
 
-// Makes the device's context the calling thread's own for a while: calls about its memory and streams need it.
+// Makes the device's context the calling thread's own for a while: calls about its memory and streams need it. And a
+// capture of the program's in another thread (CUDA's "global" mode) is none of this thread's concern: else what it
+// allocates or asks would be refused, and end that capture.
 class CurrentContext {
  public:
   explicit CurrentContext(const CudaContext& context)
-      : driver_(context.driver), result_(context.driver.ctx_push_current(context.handle)) {}
+      : driver_(context.driver), result_(context.driver.ctx_push_current(context.handle)) {
+    if (result_ == kCudaSuccess) driver_.thread_exchange_stream_capture_mode(&mode_);
+  }
   CurrentContext(const CurrentContext&) = delete;
   CurrentContext& operator=(const CurrentContext&) = delete;
   ~CurrentContext() {
+    if (result_ != kCudaSuccess) return;
     CudaHandle own = nullptr;
-    if (result_ == kCudaSuccess) driver_.ctx_pop_current(&own);
+    driver_.thread_exchange_stream_capture_mode(&mode_);
+    driver_.ctx_pop_current(&own);
   }
   CudaResult result() const { return result_; }
 
  private:
   const CudaDriver& driver_;
   CudaResult result_;
+  int mode_ = kCudaCaptureRelaxed;  // then the thread's own
 };
 
 // `call` with the context current; its result, or why the context cannot be.

@@ -7,6 +7,7 @@
 
 #include "src/device/check_copy.hpp"
 #include "src/device/cuda/cuda_stream.hpp"
+#include "src/device/cuda/stream_waits.hpp"
 #include "src/device/memory_in_use.hpp"
 #include "wreath/units.hpp"
 
@@ -20,6 +21,9 @@ CudaAllocationProperties exportable_on(const CudaContext& context) {
   properties.type = kCudaPinnedAllocation;
   properties.handle_types = kCudaDescriptorHandle;
   properties.location = {kCudaAtDevice, context.number};
+  int has_rdma = 0;
+  context.driver.device_get_attribute(&has_rdma, kCudaRdmaOfMapped, context.device);
+  properties.flags.rdma = has_rdma != 0 ? 1 : 0;  // else an adapter gets no dma-buf of it
   return properties;
 }
 
@@ -35,16 +39,27 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(const CudaDriver& driver, i
   }
   if (begun) begun = device->identify();
   if (begun) {
-    begun = context.check(
-        with_context(context, [&] { return driver.stream_create(&device->copies_, kCudaStreamNonBlocking); }),
-        "cuStreamCreate");
+    int least = 0;
+    const CudaResult asked =
+        with_context(context, [&] { return driver.ctx_get_stream_priority_range(&least, &context.urgent); });
+    begun = context.check(asked, "cuCtxGetStreamPriorityRange");
   }
+  if (begun) {
+    begun = context.check(with_context(context,
+                                       [&] {
+                                         return driver.stream_create_with_priority(
+                                             &device->copies_, kCudaStreamNonBlocking, context.urgent);
+                                       }),
+                          "cuStreamCreateWithPriority");
+  }
+  if (begun) begun = device->words_->prepare();
   if (!begun) return Error{ErrorCode::Unavailable, begun.error().message};
   return device;
 }
 
 CudaDevice::~CudaDevice() {
   if (context_.handle == nullptr) return;
+  words_.reset();
   with_context(context_, [&] {
     for (const auto& [image, module] : modules_) context_.driver.module_unload(module);
     return copies_ == nullptr ? kCudaSuccess : context_.driver.stream_destroy(copies_);
@@ -53,10 +68,19 @@ CudaDevice::~CudaDevice() {
 }
 
 Result<std::unique_ptr<Stream>> CudaDevice::make_stream() {
-  auto stream = CudaStream::make(*this, context_);
+  auto stream = CudaStream::make(*this, context_, 0);
   if (!stream) return stream.error();
   return std::unique_ptr<Stream>(*std::move(stream));
 }
+
+// Streams of one priority share a few of the hardware's queues, where one that waits holds up those behind it.
+Result<std::unique_ptr<Stream>> CudaDevice::make_urgent_stream() {
+  auto stream = CudaStream::make(*this, context_, context_.urgent);
+  if (!stream) return stream.error();
+  return std::unique_ptr<Stream>(*std::move(stream));
+}
+
+std::shared_ptr<const void> CudaDevice::hold_frees() { return std::make_shared<StreamWait>(); }
 
 Result<std::unique_ptr<Stream>> CudaDevice::use_stream(CudaHandle handle) {
   auto stream = CudaStream::use(*this, context_, handle);
@@ -162,19 +186,25 @@ DeviceMemory CudaDevice::keep(CudaAddress address, std::size_t bytes, Entry entr
   return {*this, reinterpret_cast<std::byte*>(address), bytes};  // NOLINT(performance-no-int-to-ptr)
 }
 
+Result<CudaAddress> CudaDevice::make_address(std::size_t bytes, MemoryUse use, Entry& entry) {
+  const auto once = [&] {
+    switch (entry.origin) {
+      case Origin::Pinned: return make_pinned(bytes);
+      case Origin::Mapped: return make_mapped(bytes, entry.bytes);
+      default: return make_plain(bytes);
+    }
+  };
+  if (use == MemoryUse::Pinned) entry.origin = Origin::Pinned;
+  if (use == MemoryUse::Exportable && has(kCudaDescriptorsSupported)) entry.origin = Origin::Mapped;
+  auto address = once();
+  if (!address && StreamWaits::of_process().settle(kInUseMs)) address = once();
+  return address;
+}
+
 Result<DeviceMemory> CudaDevice::make(std::size_t bytes, MemoryUse use) {
   if (bytes == 0) return Error{ErrorCode::InvalidArgument, fmt::format("{}: bytes = 0", context_.name)};
   Entry entry{Origin::Allocated, bytes, use == MemoryUse::Exportable};
-  Result<CudaAddress> address = CudaAddress{0};
-  if (use == MemoryUse::Pinned) {
-    entry.origin = Origin::Pinned;
-    address = make_pinned(bytes);
-  } else if (use == MemoryUse::Exportable && has(kCudaDescriptorsSupported)) {
-    entry.origin = Origin::Mapped;
-    address = make_mapped(bytes, entry.bytes);
-  } else {
-    address = make_plain(bytes);
-  }
+  const auto address = make_address(bytes, use, entry);
   if (!address) return refused(address.error(), bytes);
   if (use != MemoryUse::Pinned) {
     const Status cleared =
@@ -188,17 +218,19 @@ Result<DeviceMemory> CudaDevice::make(std::size_t bytes, MemoryUse use) {
 }
 
 void CudaDevice::free(CudaAddress address, const Entry& entry) {
-  const CudaDriver& driver = context_.driver;
-  with_context(context_, [&] {
-    switch (entry.origin) {
-      case Origin::Allocated: return driver.mem_free(address);
-      case Origin::Pinned:
-        return driver.mem_free_host(reinterpret_cast<void*>(address));  // NOLINT(performance-no-int-to-ptr)
-      case Origin::ImportedHandle: return driver.ipc_close_mem_handle(address);
-      case Origin::Mapped: break;
-    }
-    driver.mem_unmap(address, entry.bytes);
-    return driver.mem_address_free(address, entry.bytes);
+  StreamWaits::of_process().when_none([context = context_, address, entry] {
+    const CudaDriver& driver = context.driver;
+    with_context(context, [&] {
+      switch (entry.origin) {
+        case Origin::Allocated: return driver.mem_free(address);
+        case Origin::Pinned:
+          return driver.mem_free_host(reinterpret_cast<void*>(address));  // NOLINT(performance-no-int-to-ptr)
+        case Origin::ImportedHandle: return driver.ipc_close_mem_handle(address);
+        case Origin::Mapped: break;
+      }
+      driver.mem_unmap(address, entry.bytes);
+      return driver.mem_address_free(address, entry.bytes);
+    });
   });
 }
 
@@ -219,6 +251,19 @@ void CudaDevice::release(std::byte* data, std::size_t) {
 
 // ---- kernels ----
 
+// A driver that is older than the compiler says so in one of several ways.
+Error CudaDevice::refused_image(CudaResult result, const Error& error) const {
+  if (result != kCudaNoBinaryForGpu && result != kCudaInvalidImage && result != kCudaInvalidPtx &&
+      result != kCudaUnsupportedPtx) {
+    return error;
+  }
+  int version = 0;
+  context_.driver.driver_get_version(&version);
+  return {ErrorCode::Unavailable,
+          fmt::format("{} (the driver is for CUDA up to {}.{}; kernels need one as new as the nvcc that built them)",
+                      error.message, version / 1000, version % 1000 / 10)};
+}
+
 Result<CudaHandle> CudaDevice::function_of(const Kernel& kernel) {
   const std::lock_guard lock(mutex_);
   if (const auto found = functions_.find(kernel.name); found != functions_.end()) return found->second;
@@ -232,7 +277,7 @@ Result<CudaHandle> CudaDevice::function_of(const Kernel& kernel) {
     const CudaResult loaded = context_.driver.module_load_data(&module, kernel.image);
     if (const Status status = context_.check(loaded, "cuModuleLoadData"); !status) {
       modules_.erase(kernel.image);
-      return Error{loaded == kCudaNoBinaryForGpu ? ErrorCode::Unavailable : ErrorCode::System, status.error().message};
+      return refused_image(loaded, status.error());
     }
   }
   CudaHandle function = nullptr;

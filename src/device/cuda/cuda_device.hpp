@@ -30,7 +30,9 @@ class CudaDevice final : public LibraryDevice {
   Status reaches(const EndpointDevice& other) const override;
   Status let_use(const void* data, LibraryDevice& reader) override;
   std::byte* address_in_kernels(const std::byte* data) const override { return const_cast<std::byte*>(data); }
-  Result<std::shared_ptr<const void>> let_in(std::byte* data, std::size_t bytes, bool writable) override;
+  Result<std::shared_ptr<const void>> let_in(const HostPages& pages) override;
+  Result<std::unique_ptr<Stream>> make_urgent_stream() override;
+  std::shared_ptr<const void> hold_frees() override;
   Result<DmaBuf> dma_buf(const std::byte* begin) override;
   Status flush_adapter_writes() override;
   Status copy_in_kernels(void* target, const void* source, std::size_t bytes) override;
@@ -47,7 +49,10 @@ class CudaDevice final : public LibraryDevice {
     bool exportable = false;
   };
 
-  explicit CudaDevice(CudaContext context) : context_(std::move(context)) {}
+  explicit CudaDevice(CudaContext context)
+      : context_(std::move(context)), words_(std::make_unique<PinnedWords>(context_)) {
+    context_.words = words_.get();
+  }
   Status identify();
   std::string way_to(int device) const;
   Result<DeviceMemory> make(std::size_t bytes, MemoryUse use) override;
@@ -59,8 +64,11 @@ class CudaDevice final : public LibraryDevice {
   // Maps `allocation` of `bytes` bytes and gives up its handle, also where it fails.
   Result<CudaAddress> map(CudaAllocation allocation, std::size_t bytes);
   DeviceMemory keep(CudaAddress address, std::size_t bytes, Entry entry);
-  // Frees what keep() was given.
+  // What keep() is given. Once again where memory that was put off to be freed is free then.
+  Result<CudaAddress> make_address(std::size_t bytes, MemoryUse use, Entry& entry);
+  // Frees it, when no stream waits.
   void free(CudaAddress address, const Entry& entry);
+  Error refused_image(CudaResult result, const Error& error) const;
   bool has(int attribute) const;
   int value_of(int attribute) const;  // 0 where the driver does not know it
   Error refused(const Error& error, std::size_t bytes) const;
@@ -69,6 +77,7 @@ class CudaDevice final : public LibraryDevice {
   Result<CudaHandle> function_of(const Kernel& kernel);
 
   CudaContext context_;
+  std::unique_ptr<PinnedWords> words_;
   EndpointDevice identity_;
   CudaHandle copies_ = nullptr;  // the stream of copy()
   mutable std::mutex mutex_;

@@ -21,6 +21,7 @@
 #include "src/device/check_copy.hpp"
 #include "src/device/cuda/cuda_graph.hpp"
 #include "src/device/cuda/host_work.hpp"
+#include "src/device/library_device.hpp"
 
 namespace wreath {
 namespace {
@@ -102,13 +103,14 @@ Result<std::int64_t> CudaEvent::ns_since(const Event& earlier) const {
 
 // ---- the stream ----
 
-Result<std::unique_ptr<CudaStream>> CudaStream::make(Device& device, const CudaContext& context) {
+Result<std::unique_ptr<CudaStream>> CudaStream::make(Device& device, const CudaContext& context, int priority) {
   const CurrentContext current(context);
   WREATH_TRY(context.check(current.result(), "cuCtxPushCurrent"));
   auto host = CudaHostWork::make(context, CudaHostWork::Of::Stream);
   if (!host) return host.error();
   CudaHandle handle = nullptr;
-  WREATH_TRY(context.check(context.driver.stream_create(&handle, kCudaStreamNonBlocking), "cuStreamCreate"));
+  WREATH_TRY(context.check(context.driver.stream_create_with_priority(&handle, kCudaStreamNonBlocking, priority),
+                           "cuStreamCreateWithPriority"));
   return std::unique_ptr<CudaStream>(new CudaStream(device, context, handle, *std::move(host)));
 }
 
@@ -192,6 +194,10 @@ Status CudaStream::copy(void* target, const void* source, std::size_t bytes) {
   if (bytes == 0) return {};
   WREATH_TRY(check_copy(device_, target, source, bytes));
   WREATH_TRY(check_foreign_capture());
+  const bool pageable = facts_of(target).kind == MemoryKind::Host || facts_of(source).kind == MemoryKind::Host;
+  if (pageable) {  // the driver might let nobody in until the stream has come to it
+    return run([&device = device_, target, source, bytes] { return device.copy(target, source, bytes); });
+  }
   return add("cuMemcpyAsync", [&] {
     return context_.driver.memcpy_async(reinterpret_cast<CudaAddress>(target), reinterpret_cast<CudaAddress>(source),
                                         bytes, handle_);

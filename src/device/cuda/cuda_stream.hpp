@@ -37,7 +37,7 @@ class CudaHostWork;
 class CudaStream final : public LibraryStream {
  public:
   // `context` lives as long as the device, which does as long as the process.
-  static Result<std::unique_ptr<CudaStream>> make(Device& device, const CudaContext& context);
+  static Result<std::unique_ptr<CudaStream>> make(Device& device, const CudaContext& context, int priority);
   // Over a stream that stays its maker's, and may go first.
   static Result<std::unique_ptr<CudaStream>> use(Device& device, const CudaContext& context, CudaHandle handle);
   ~CudaStream() override;

@@ -50,6 +50,8 @@ void find_devices(Finder& find, CudaFunctions& functions) {
   find("cuCtxPopCurrent", functions.ctx_pop_current);
   find("cuCtxGetDevice", functions.ctx_get_device);
   find("cuCtxEnablePeerAccess", functions.ctx_enable_peer_access);
+  find("cuCtxGetStreamPriorityRange", functions.ctx_get_stream_priority_range);
+  find("cuThreadExchangeStreamCaptureMode", functions.thread_exchange_stream_capture_mode);
 }
 
 void find_memory(Finder& find, CudaFunctions& functions) {
@@ -85,7 +87,7 @@ void find_sharing(Finder& find, CudaFunctions& functions) {
 }
 
 void find_streams(Finder& find, CudaFunctions& functions) {
-  find("cuStreamCreate", functions.stream_create);
+  find("cuStreamCreateWithPriority", functions.stream_create_with_priority);
   find("cuStreamDestroy", functions.stream_destroy);
   find("cuStreamQuery", functions.stream_query);
   find("cuStreamSynchronize", functions.stream_synchronize);

@@ -30,6 +30,8 @@ struct CudaFunctions {
   CudaResult (*ctx_pop_current)(CudaHandle*);
   CudaResult (*ctx_get_device)(int* device);
   CudaResult (*ctx_enable_peer_access)(CudaHandle peer, unsigned flags);
+  CudaResult (*ctx_get_stream_priority_range)(int* least, int* greatest);
+  CudaResult (*thread_exchange_stream_capture_mode)(int* mode);
 
   CudaResult (*mem_get_info)(std::size_t* free, std::size_t* total);
   CudaResult (*mem_alloc)(CudaAddress*, std::size_t bytes);
@@ -61,7 +63,7 @@ struct CudaFunctions {
   CudaResult (*ipc_open_mem_handle)(CudaAddress*, CudaIpcHandle, unsigned flags);
   CudaResult (*ipc_close_mem_handle)(CudaAddress);
 
-  CudaResult (*stream_create)(CudaHandle*, unsigned flags);
+  CudaResult (*stream_create_with_priority)(CudaHandle*, unsigned flags, int priority);
   CudaResult (*stream_destroy)(CudaHandle);
   CudaResult (*stream_query)(CudaHandle);
   CudaResult (*stream_synchronize)(CudaHandle);

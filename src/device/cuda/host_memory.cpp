@@ -1,14 +1,21 @@
 // One table for the process: registering twice is an error, and ranks that are threads share their memory.
 #include "src/device/cuda/host_memory.hpp"
 
+#include <fmt/format.h>
+#include <sys/mman.h>
+
 #include <map>
 #include <mutex>
 #include <utility>
+
+#include "src/device/cuda/cuda_device.hpp"
+#include "src/device/cuda/stream_waits.hpp"
 
 namespace wreath {
 namespace {
 
 struct Users {
+  HostPages pages;  // stay mapped until the driver has let go of them
   std::size_t count = 0;
   bool own = false;  // else the program's
 };
@@ -24,17 +31,28 @@ Table& table() {
   return *instance;
 }
 
+// Where nobody has asked for it again.
+void unregister(const CudaContext& context, std::byte* data) {
+  HostPages pages;  // unmapped without the lock
+  const std::lock_guard lock(table().mutex);
+  const auto entry = table().registered.find(data);
+  if (entry == table().registered.end() || entry->second.count > 0) return;
+  if (entry->second.own) with_context(context, [&] { return context.driver.mem_host_unregister(data); });
+  pages = std::move(entry->second.pages);
+  table().registered.erase(entry);
+}
+
 class Registration {
  public:
   Registration(CudaContext context, std::byte* data) : context_(std::move(context)), data_(data) {}
   Registration(const Registration&) = delete;
   Registration& operator=(const Registration&) = delete;
   ~Registration() {
-    const std::lock_guard lock(table().mutex);
-    const auto entry = table().registered.find(data_);
-    if (entry == table().registered.end() || --entry->second.count > 0) return;
-    if (entry->second.own) with_context(context_, [&] { return context_.driver.mem_host_unregister(data_); });
-    table().registered.erase(entry);
+    {
+      const std::lock_guard lock(table().mutex);
+      if (--table().registered.at(data_).count > 0) return;
+    }
+    StreamWaits::of_process().when_none([context = context_, data = data_] { unregister(context, data); });
   }
 
  private:
@@ -42,21 +60,54 @@ class Registration {
   std::byte* data_;
 };
 
+// Whether the program has registered all of it: else a part of it is registered, which is of no use.
+bool is_registered(const CudaContext& context, const HostPages& pages) {
+  return ask_pointer(context.driver, pages.data).kind == MemoryKind::Pinned &&
+         ask_pointer(context.driver, pages.data + pages.bytes - 1).kind == MemoryKind::Pinned;
+}
+
+// Few drivers take pages that are not writable. They look when the pages are entered; afterwards this process writes
+// them as little as before.
+CudaResult enter(const CudaContext& context, const HostPages& pages, bool reads_only) {
+  const unsigned flags = kCudaRegisterPortable | kCudaRegisterDeviceMap;
+  const auto call = [&](unsigned more) {
+    return with_context(context,
+                        [&] { return context.driver.mem_host_register(pages.data, pages.bytes, flags | more); });
+  };
+  if (pages.writable) return call(0);
+  if (reads_only) return call(kCudaRegisterReadOnly);
+  if (::mprotect(pages.data, pages.bytes, PROT_READ | PROT_WRITE) != 0) return kCudaNotSupported;
+  const CudaResult result = call(0);
+  ::mprotect(pages.data, pages.bytes, PROT_READ);
+  return result;
+}
+
+Status enter(const CudaContext& context, const HostPages& pages, bool reads_only, Users& users) {
+  const CudaResult result = enter(context, pages, reads_only);
+  users.own = result == kCudaSuccess;
+  if (result == kCudaAlreadyRegistered && is_registered(context, pages)) return {};
+  return context.check(result, "cuMemHostRegister");
+}
+
 }  // namespace
 
-Result<std::shared_ptr<const void>> register_host_memory(const CudaContext& context, std::byte* data, std::size_t bytes,
-                                                         bool writable) {
-  auto registration = std::make_shared<Registration>(context, data);
+Result<std::shared_ptr<const void>> register_host_memory(const CudaContext& context, const HostPages& pages,
+                                                         bool reads_only) {
   const std::lock_guard lock(table().mutex);
-  Users& users = table().registered[data];
-  if (users.count++ > 0) return std::shared_ptr<const void>(std::move(registration));
-  const unsigned flags = kCudaRegisterPortable | kCudaRegisterDeviceMap | (writable ? 0U : kCudaRegisterReadOnly);
-  const CudaResult result = with_context(context, [&] { return context.driver.mem_host_register(data, bytes, flags); });
-  users.own = result == kCudaSuccess;
-  if (result == kCudaSuccess || result == kCudaAlreadyRegistered) {
-    return std::shared_ptr<const void>(std::move(registration));
+  const auto [entry, is_new] = table().registered.try_emplace(pages.data);
+  Users& users = entry->second;
+  if (is_new) {
+    if (const Status entered = enter(context, pages, reads_only, users); !entered) {
+      table().registered.erase(entry);
+      return entered.error();
+    }
+    users.pages = pages;
+  } else if (users.pages.owner != pages.owner || users.pages.bytes < pages.bytes) {
+    return Error{ErrorCode::Unavailable, fmt::format("{}: other memory was registered at {}, and is not yet let go of",
+                                                     context.name, static_cast<const void*>(pages.data))};
   }
-  return context.check(result, "cuMemHostRegister").error();
+  ++users.count;
+  return std::shared_ptr<const void>(std::make_shared<Registration>(context, pages.data));
 }
 
 }  // namespace wreath

@@ -15,31 +15,31 @@
 namespace wreath {
 
 Result<std::unique_ptr<CudaHostWork>> CudaHostWork::make(const CudaContext& context, Of of) {
-  void* word = nullptr;
-  WREATH_TRY(context.check(with_context(context,
-                                        [&] {
-                                          return context.driver.mem_host_alloc(&word, sizeof(std::uint32_t),
-                                                                               kCudaHostPortable | kCudaHostDeviceMap);
-                                        }),
-                           "cuMemHostAlloc"));
-  *static_cast<std::uint32_t*>(word) = 0;
-  return std::unique_ptr<CudaHostWork>(new CudaHostWork(context, of, static_cast<std::uint32_t*>(word)));
+  auto word = context.words->take();
+  if (!word) return word.error();
+  return std::unique_ptr<CudaHostWork>(new CudaHostWork(context, of, *word));
 }
 
 Result<std::uint32_t> CudaHostWork::add(std::function<Status()> work) {
+  WREATH_TRY(start());
+  StreamWaits::of_process().begin();
   const std::lock_guard lock(mutex_);
-  if (!thread_.joinable()) {
-    try {
-      const BlockedSignals blocked;
-      thread_ = std::thread([this] { this->work(); });
-      static_cast<void>(pthread_setname_np(thread_.native_handle(), "wreath-stream"));
-    } catch (const std::system_error& refused) {
-      return Error{ErrorCode::System,
-                   fmt::format("{}: cannot start a stream's thread: {}", context_.name, refused.what())};
-    }
-  }
   items_.push_back(std::move(work));
   return ++added_;
+}
+
+Status CudaHostWork::start() {
+  const std::lock_guard lock(mutex_);
+  if (thread_.joinable()) return {};
+  try {
+    const BlockedSignals blocked;
+    thread_ = std::thread([this] { this->work(); });
+    static_cast<void>(pthread_setname_np(thread_.native_handle(), "wreath-stream"));
+  } catch (const std::system_error& refused) {
+    return Error{ErrorCode::System,
+                 fmt::format("{}: cannot start a stream's thread: {}", context_.name, refused.what())};
+  }
+  return {};
 }
 
 void CudaHostWork::work() {
@@ -57,6 +57,9 @@ void CudaHostWork::work() {
     lock.lock();
     ++done_;
     store_release(*word_, of_ == Of::Graph ? 1 : done_);
+    lock.unlock();
+    drop(1);
+    lock.lock();
   }
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "src/device/cuda/context.hpp"
+#include "src/device/cuda/stream_waits.hpp"
 #include "src/device/stream_failures.hpp"
 
 namespace wreath {
@@ -24,7 +25,8 @@ class CudaHostWork {
   static Result<std::unique_ptr<CudaHostWork>> make(const CudaContext& context, Of of);
   ~CudaHostWork() {
     stop();
-    with_context(context_, [&] { return context_.driver.mem_free_host(word_); });
+    drop(items_.size());
+    context_.words->give(word_);
   }
   CudaHostWork(const CudaHostWork&) = delete;
   CudaHostWork& operator=(const CudaHostWork&) = delete;
@@ -45,6 +47,7 @@ class CudaHostWork {
       if (drops) dropped.swap(items_);
     }
     failures_.tell(error);
+    drop(dropped.size());
   }
   StreamFailures& failures() { return failures_; }
 
@@ -53,10 +56,13 @@ class CudaHostWork {
   // Takes back the last one, whose callback does not come.
   void withdraw() {
     std::function<Status()> item;
-    const std::lock_guard lock(mutex_);
-    item.swap(items_.back());
-    items_.pop_back();
-    --added_;
+    {
+      const std::lock_guard lock(mutex_);
+      item.swap(items_.back());
+      items_.pop_back();
+      --added_;
+    }
+    drop(1);
   }
   static void arrive(void* self) { static_cast<CudaHostWork*>(self)->arrived(); }
   CudaAddress word() const { return reinterpret_cast<CudaAddress>(word_); }
@@ -74,7 +80,12 @@ class CudaHostWork {
     }
     changed_.notify_all();
   }
+  Status start();
   void work();
+  // So many items are nobody's any more, for which the stream would have waited.
+  static void drop(std::size_t items) {
+    for (; items > 0; --items) StreamWaits::of_process().end();
+  }
 
   const CudaContext& context_;
   Of of_;

@@ -85,16 +85,12 @@ Status CudaDevice::let_use(const void* data, LibraryDevice& reader) {
   return other->context_.check(enabled, "cuCtxEnablePeerAccess");
 }
 
-Result<std::shared_ptr<const void>> CudaDevice::let_in(std::byte* data, std::size_t bytes, bool writable) {
+Result<std::shared_ptr<const void>> CudaDevice::let_in(const HostPages& pages) {
   if (!has(kCudaSameHostAddress)) {
     return Error{ErrorCode::Unavailable,
                  fmt::format("{} does not reach memory of the host at the host's addresses", context_.name)};
   }
-  if (!writable && !has(kCudaReadOnlyHostMemory)) {
-    return Error{ErrorCode::Unavailable,
-                 fmt::format("{} cannot be let in to memory that this process only reads", context_.name)};
-  }
-  return register_host_memory(context_, data, bytes, writable);
+  return register_host_memory(context_, pages, has(kCudaReadOnlyHostMemory));
 }
 
 Status CudaDevice::copy_in_kernels(void* target, const void* source, std::size_t bytes) {

@@ -1,10 +1,15 @@
 // Ranks of one process on two CUDA devices: blocks of one load what the other has where they reach each other. Over the
 // driver that stands for CUDA's.
 #include <array>
+#include <chrono>
+#include <thread>
 
+#include "kernels/block/kernels.hpp"
+#include "kernels/block/run_lanes.hpp"
 #include "src/device/cuda/abi.hpp"
 #include "tests/conformance/cuda_blocks/lanes_kernel.hpp"
 #include "tests/support/collective_matrix.hpp"
+#include "tests/support/surroundings.hpp"
 
 namespace wreath::test {
 namespace {
@@ -140,6 +145,31 @@ TEST_P(TwoDevices, ExchangeMessagesOfSeveralAllocations) {
   const LanesSeen seen = take_lanes_seen();
   EXPECT_TRUE(seen.loaded_from_peers);
   EXPECT_EQ(seen.unreachable, std::vector<std::string>());
+}
+
+// A kernel's fault ends all work of the device, and no grid: the call has the driver's own word for it.
+TEST(CudasBlocks, AreGivenUpWhereTheDeviceFails) {
+  if (!install_lanes_kernel()) GTEST_SKIP() << "needs the driver that stands for CUDA's: run it by ctest";
+  const FakeCuda fake = FakeCuda::find();
+  LocalRanks ranks(2, options("ring"));
+  const RecordingsFolder kept;
+  std::vector<Communicator>& communicators = ranks.communicators();
+  const DeviceMemory memory = cuda_device(0).value()->allocate(kBytes).value();
+  Call call;
+  call.collective = Collective::AllReduce;
+  call.dtype = DataType::Float32;
+  call.input = call.output = memory.data();
+  call.count = kCount;
+  const auto faults = [](unsigned, unsigned, void**) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // all that stands behind it is in the stream
+    FakeCuda::find().lose(kCudaLaunchFailed);
+  };
+  fake.set_kernel(run_lanes_kernel().name, faults, sizeof(LaneRun));
+  const Status over = communicators[0].start(call).value().wait(20'000);
+  fake.lose(0);
+  install_lanes_kernel();
+  ASSERT_FALSE(over);
+  EXPECT_NE(over.error().message.find("CUDA_ERROR_LAUNCH_FAILED"), std::string::npos) << over.error().message;
 }
 
 }  // namespace

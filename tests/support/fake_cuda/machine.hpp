@@ -1,15 +1,20 @@
 // The machine behind the driver that stands for libcuda.so.1: its memory is the host's, its streams are threads.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <shared_mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -59,10 +64,14 @@ struct Machine {
   std::map<std::string, FakeFunction> kernels = perf_kernels();
   std::map<std::string, std::pair<int, int>> failures;  // by function: result, times
   std::map<int, int> attributes = {
-      {91, 1}, {113, 1}, {117, 1}, {124, 1}};  // of devices, beside what cuDeviceGetAttribute says itself
+      {91, 1}, {117, 1}, {124, 1}};  // of devices, beside what cuDeviceGetAttribute says itself
   std::atomic<int> lost{0};
   std::atomic<int> alive{0};
   bool other_process = false;
+  std::atomic<bool> program_captures{false};  // some thread, in CUDA's "global" mode
+  std::shared_mutex context;                  // held by what waits for all streams
+  std::mutex streams_mutex;
+  std::set<class FakeStream*> streams;
   bool peers[kDevices][kDevices] = {};  // whether the first's context may use what the second's has allocated
 };
 
@@ -74,12 +83,24 @@ inline Machine& machine() {
 inline char the_contexts[kDevices];
 inline thread_local std::vector<void*> current;
 
+inline constexpr CudaResult kCaptureUnsupported = 900;
+inline constexpr int kCaptureGlobal = 0;
+inline constexpr int kUrgent = -5;
+inline thread_local int capture_mode = kCaptureGlobal;
+
+// What would end the program's capture, and waits where the context is busy.
+inline CudaResult enter_context() {
+  const std::shared_lock enter(machine().context);
+  return machine().program_captures && capture_mode != kCudaCaptureRelaxed ? kCaptureUnsupported : kCudaSuccess;
+}
+
 inline int current_device() {
   return current.empty() ? -1 : static_cast<int>(static_cast<char*>(current.back()) - the_contexts);
 }
 
 // What a call returns before it does anything: an error that was asked for, or that of a lost device.
 inline CudaResult asked_for(const char* function) {
+  if (const CudaResult refused = enter_context(); refused != kCudaSuccess) return refused;
   Machine& all = machine();
   const std::lock_guard lock(all.mutex);
   const auto found = all.failures.find(function);
@@ -89,8 +110,6 @@ inline CudaResult asked_for(const char* function) {
   }
   return all.lost.load();
 }
-
-inline constexpr CudaResult kCaptureUnsupported = 900;
 
 // What streams that capture were given, in one order. Whether all were joined, the library checks itself.
 struct FakeGraph {
@@ -109,8 +128,15 @@ struct FakeGraph {
 
 class FakeStream {
  public:
-  FakeStream() : thread_([this] { work(); }) {}
+  FakeStream() : thread_([this] { work(); }) {
+    const std::lock_guard lock(machine().streams_mutex);
+    machine().streams.insert(this);
+  }
   ~FakeStream() {
+    {
+      const std::lock_guard lock(machine().streams_mutex);
+      machine().streams.erase(this);
+    }
     if (capture != nullptr) std::erase(capture->joined, this);
     {
       const std::lock_guard lock(mutex_);
@@ -172,6 +198,31 @@ class FakeStream {
   bool busy_ = false;
   bool stop_ = false;
   std::thread thread_;
+};
+
+// What a call does that waits for all streams of the device, and lets nobody else in meanwhile: those who would end the
+// wait of a stream are waited for in vain.
+class Drain {
+ public:
+  // Of one stream, or of all.
+  explicit Drain(const char* call, FakeStream* only = nullptr) : lock_(machine().context) {
+    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (only != nullptr ? only->query() == kCudaNotReady : !idle()) {
+      if (std::chrono::steady_clock::now() > late) {
+        std::fprintf(stderr, "fake CUDA: %s waits for a stream that waits for the host: deadlock\n", call);
+        std::abort();
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+
+ private:
+  static bool idle() {
+    const std::lock_guard lock(machine().streams_mutex);
+    return std::all_of(machine().streams.begin(), machine().streams.end(),
+                       [](FakeStream* stream) { return stream->query() != kCudaNotReady; });
+  }
+  std::unique_lock<std::shared_mutex> lock_;
 };
 
 inline FakeStream& stream_of(CudaHandle handle) {

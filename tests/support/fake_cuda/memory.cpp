@@ -3,8 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "tests/support/fake_cuda/machine.hpp"
 
@@ -24,6 +26,26 @@ const std::pair<const std::uintptr_t, Range>* find(std::uintptr_t address) {
 bool in_host(const Range& range) {
   return range.origin == Origin::Pinned || range.origin == Origin::Registered ||
          range.origin == Origin::RegisteredReadOnly;
+}
+
+// As the kernel has mapped the page.
+bool is_writable(std::uintptr_t address) {
+  std::ifstream maps("/proc/self/maps");
+  std::string line;
+  while (std::getline(maps, line)) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char read = 0;
+    char write = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx %c%c", &begin, &end, &read, &write) != 4) continue;
+    if (address >= begin && address < end) return write == 'w';
+  }
+  return false;
+}
+
+bool is_pageable(CudaAddress address) {
+  const std::lock_guard lock(machine().mutex);
+  return find(address) == nullptr;
 }
 
 std::size_t used() {
@@ -88,6 +110,7 @@ int fake_cuda_reaches(int device, const void* data) {
   return range.device == device ? 3 : all.peers[device][range.device] ? 2 : 0;
 }
 int fake_cuda_alive() { return machine().alive; }
+void fake_cuda_program_captures(int does) { machine().program_captures = does != 0; }
 void fake_cuda_other_process(int is) { machine().other_process = is != 0; }
 
 // ---- devices ----
@@ -152,6 +175,12 @@ CudaResult cuCtxPopCurrent(CudaHandle* context) {
   current.pop_back();
   return kCudaSuccess;
 }
+CudaResult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = kUrgent;
+  return current.empty() ? kCudaInvalidContext : kCudaSuccess;
+}
+CudaResult cuThreadExchangeStreamCaptureMode(int* mode) { return std::swap(*mode, capture_mode), kCudaSuccess; }
 CudaResult cuCtxGetDevice(int* device) {
   *device = current_device();
   return current.empty() ? kCudaInvalidContext : kCudaSuccess;
@@ -180,6 +209,7 @@ CudaResult cuMemAlloc(CudaAddress* address, std::size_t bytes) {
   return result;
 }
 CudaResult cuMemFree(CudaAddress address) {
+  const Drain drain("cuMemFree");
   return current.empty() ? kCudaInvalidContext : free_range(address, Origin::Device);
 }
 CudaResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
@@ -188,6 +218,7 @@ CudaResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   return make(Origin::Pinned, bytes, reinterpret_cast<std::uintptr_t*>(memory));
 }
 CudaResult cuMemFreeHost(void* memory) {
+  const Drain drain("cuMemFreeHost");
   return current.empty() ? kCudaInvalidContext : free_range(reinterpret_cast<std::uintptr_t>(memory), Origin::Pinned);
 }
 CudaResult cuMemHostRegister(void* memory, std::size_t bytes, unsigned flags) {
@@ -199,10 +230,14 @@ CudaResult cuMemHostRegister(void* memory, std::size_t bytes, unsigned flags) {
   const bool overlaps = next != machine().ranges.end() && next->first < first + bytes;
   if (overlaps || find(first) != nullptr) return kCudaAlreadyRegistered;
   if (first % 4096 != 0 || bytes % 4096 != 0) return kCudaInvalidValue;
+  const bool reads_only = (flags & kCudaRegisterReadOnly) != 0;
+  if (reads_only && machine().attributes[kCudaReadOnlyHostMemory] == 0) return kCudaNotSupported;
+  if (!reads_only && !is_writable(first)) return kCudaInvalidValue;
   const Origin origin = (flags & kCudaRegisterReadOnly) == 0 ? Origin::Registered : Origin::RegisteredReadOnly;
   return keep(memory, {origin, bytes, current_device(), 0}), kCudaSuccess;
 }
 CudaResult cuMemHostUnregister(void* memory) {
+  const Drain drain("cuMemHostUnregister");
   if (current.empty()) return kCudaInvalidContext;
   const std::lock_guard lock(machine().mutex);
   const auto found = machine().ranges.find(reinterpret_cast<std::uintptr_t>(memory));
@@ -233,6 +268,11 @@ CudaResult cuPointerGetAttributes(unsigned count, int* attributes, void** data, 
 CudaResult cuMemcpyAsync(CudaAddress target, CudaAddress source, std::size_t bytes, CudaHandle stream) {
   if (current.empty()) return kCudaInvalidContext;
   if (const CudaResult result = asked_for("cuMemcpyAsync"); result != kCudaSuccess) return result;
+  if (is_pageable(target) || is_pageable(source)) {
+    const Drain drain("cuMemcpyAsync of pageable memory", &stream_of(stream));
+    std::memmove(reinterpret_cast<void*>(target), reinterpret_cast<const void*>(source), bytes);
+    return kCudaSuccess;
+  }
   stream_of(stream).add(
       [=] { std::memmove(reinterpret_cast<void*>(target), reinterpret_cast<const void*>(source), bytes); });
   return kCudaSuccess;

@@ -80,13 +80,24 @@ CudaResult cuStreamCreate(CudaHandle* stream, unsigned flags) {
   ++machine().alive;
   return kCudaSuccess;
 }
+// What the library makes: its own streams are urgent.
+CudaResult cuStreamCreateWithPriority(CudaHandle* stream, unsigned flags, int priority) {
+  if (priority != 0 && priority != kUrgent) return kCudaInvalidValue;
+  return cuStreamCreate(stream, flags);
+}
 CudaResult cuStreamDestroy(CudaHandle stream) {
   delete static_cast<FakeStream*>(stream);
   --machine().alive;
   return kCudaSuccess;
 }
-CudaResult cuStreamQuery(CudaHandle stream) { return stream_of(stream).query(); }
-CudaResult cuStreamSynchronize(CudaHandle stream) { return stream_of(stream).synchronize(); }
+CudaResult cuStreamQuery(CudaHandle stream) {
+  const CudaResult refused = enter_context();
+  return refused == kCudaSuccess ? stream_of(stream).query() : refused;
+}
+CudaResult cuStreamSynchronize(CudaHandle stream) {
+  const CudaResult refused = enter_context();
+  return refused == kCudaSuccess ? stream_of(stream).synchronize() : refused;
+}
 CudaResult cuStreamWaitEvent(CudaHandle stream, CudaHandle event, unsigned) {
   if (const CudaResult result = asked_for("cuStreamWaitEvent"); result != kCudaSuccess) return result;
   auto* const waited = static_cast<FakeEvent*>(event);
@@ -167,6 +178,7 @@ CudaResult cuEventRecord(CudaHandle event, CudaHandle stream) {
   return kCudaSuccess;
 }
 CudaResult cuEventQuery(CudaHandle event) {
+  if (const CudaResult refused = enter_context(); refused != kCudaSuccess) return refused;
   const auto point = static_cast<FakeEvent*>(event)->now();
   if (const int lost = machine().lost) return lost;
   return point == nullptr || point->reached ? kCudaSuccess : kCudaNotReady;
@@ -230,11 +242,13 @@ CudaResult cuGraphExecDestroy(CudaHandle executable) {
 
 CudaResult cuModuleLoadData(CudaHandle* module, const void* image) {
   if (const CudaResult result = asked_for("cuModuleLoadData"); result != kCudaSuccess) return result;
+  const Drain drain("cuModuleLoadData");
   *module = const_cast<void*>(image);
   return kCudaSuccess;
 }
 CudaResult cuModuleUnload(CudaHandle) { return kCudaSuccess; }
 CudaResult cuModuleGetFunction(CudaHandle* function, CudaHandle, const char* name) {
+  const Drain drain("cuModuleGetFunction");  // may load it
   const std::lock_guard lock(machine().mutex);
   const auto found = machine().kernels.find(name);
   if (found == machine().kernels.end()) return kCudaNotFound;

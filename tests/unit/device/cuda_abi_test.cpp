@@ -21,6 +21,10 @@ static_assert(kCudaOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY);
 static_assert(kCudaNoDevice == CUDA_ERROR_NO_DEVICE);
 static_assert(kCudaInvalidContext == CUDA_ERROR_INVALID_CONTEXT);
 static_assert(kCudaNoBinaryForGpu == CUDA_ERROR_NO_BINARY_FOR_GPU);
+static_assert(kCudaInvalidImage == CUDA_ERROR_INVALID_IMAGE);
+static_assert(kCudaInvalidPtx == CUDA_ERROR_INVALID_PTX);
+static_assert(kCudaUnsupportedPtx == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+static_assert(kCudaRdmaOfMapped == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
 static_assert(kCudaInvalidHandle == CUDA_ERROR_INVALID_HANDLE);
 static_assert(kCudaNotFound == CUDA_ERROR_NOT_FOUND);
 static_assert(kCudaNotReady == CUDA_ERROR_NOT_READY);
@@ -111,6 +115,8 @@ SAME(ctx_push_current, PFN_cuCtxPushCurrent_v4000);
 SAME(ctx_pop_current, PFN_cuCtxPopCurrent_v4000);
 SAME(ctx_get_device, PFN_cuCtxGetDevice_v2000);
 SAME(ctx_enable_peer_access, PFN_cuCtxEnablePeerAccess_v4000);
+SAME(ctx_get_stream_priority_range, PFN_cuCtxGetStreamPriorityRange_v5050);
+SAME(thread_exchange_stream_capture_mode, PFN_cuThreadExchangeStreamCaptureMode_v10010);
 SAME(mem_get_info, PFN_cuMemGetInfo_v3020);
 SAME(mem_alloc, PFN_cuMemAlloc_v3020);
 SAME(mem_free, PFN_cuMemFree_v3020);
@@ -137,7 +143,7 @@ SAME(flush_gpu_direct_rdma_writes, PFN_cuFlushGPUDirectRDMAWrites_v11030);
 SAME(ipc_get_mem_handle, PFN_cuIpcGetMemHandle_v4010);
 SAME(ipc_open_mem_handle, PFN_cuIpcOpenMemHandle_v11000);
 SAME(ipc_close_mem_handle, PFN_cuIpcCloseMemHandle_v4010);
-SAME(stream_create, PFN_cuStreamCreate_v2000);
+SAME(stream_create_with_priority, PFN_cuStreamCreateWithPriority_v5050);
 SAME(stream_destroy, PFN_cuStreamDestroy_v4000);
 SAME(stream_query, PFN_cuStreamQuery_v2000);
 SAME(stream_synchronize, PFN_cuStreamSynchronize_v2000);
@@ -165,7 +171,7 @@ SAME(occupancy_max_active_blocks_per_multiprocessor, PFN_cuOccupancyMaxActiveBlo
 SAME(launch_kernel, PFN_cuLaunchKernel_v4000);
 #undef SAME
 
-constexpr int kChecked = 69;
+constexpr int kChecked = 71;
 
 // What is declared in driver.hpp and not checked here would show.
 TEST(CudaAbi, IsCudaHeadersOwn) { EXPECT_EQ(sizeof(CudaFunctions), kChecked * sizeof(void*)); }

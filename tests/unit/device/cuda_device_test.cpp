@@ -1,8 +1,11 @@
 // A CUDA device where things go wrong, over the driver that stands for libcuda.so.1.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -113,10 +116,8 @@ TEST_F(FakeDevice, FreesWhatWasMadeBeforeAStepThatFails) {
     ASSERT_FALSE(memory) << step;
     EXPECT_NE(memory.error().message.find(step), std::string::npos) << memory.error().message;
   }
-  for (const char* const step : {"cuMemHostAlloc", "cuStreamCreate"}) {
-    fake_.fail(step, kCudaOutOfMemory, 1);
-    EXPECT_FALSE(device_->make_stream()) << step;
-  }
+  fake_.fail("cuStreamCreate", kCudaOutOfMemory, 1);
+  EXPECT_FALSE(device_->make_stream());
   fake_.fail("cuEventCreate", kCudaOutOfMemory, 1);
   EXPECT_FALSE(device_->make_event());
   const DeviceMemory memory = device_->allocate(64, MemoryUse::Exportable).value();
@@ -138,9 +139,11 @@ TEST_F(FakeDevice, IsLetInToMemoryOfTheHostUntilNobodyNeedsIt) {
   const auto page = std::make_unique<HostPage>();
   std::byte* const data = page->bytes.data();
   EXPECT_EQ(fake_.reaches(0, data), 0);
-  auto first = device_->let_in(data, 4096, true).value();
-  auto second = CudaPlatform::opened()->device(1).value()->let_in(data, 4096, true).value();
-  const auto read_only = device_->let_in(data + 4096, 4096, false).value();
+  fake_.set_attribute(kCudaReadOnlyHostMemory, 1);
+  auto first = device_->let_in({data, 4096, true, nullptr}).value();
+  auto second = CudaPlatform::opened()->device(1).value()->let_in({data, 4096, true, nullptr}).value();
+  const auto read_only = device_->let_in({data + 4096, 4096, false, nullptr}).value();
+  fake_.set_attribute(kCudaReadOnlyHostMemory, 0);
   EXPECT_EQ(fake_.reaches(0, data + 4095), 2);
   EXPECT_EQ(fake_.reaches(0, data + 4096), 1);
   first.reset();
@@ -157,26 +160,130 @@ TEST_F(FakeDevice, LeavesToTheProgramWhatItHasRegisteredItself) {
   ASSERT_EQ(driver->device_primary_ctx_retain(&context, 0), kCudaSuccess);
   driver->ctx_push_current(context);
   ASSERT_EQ(driver->mem_host_register(data, 4096, kCudaRegisterPortable), kCudaSuccess);
-  device_->let_in(data, 4096, true).value();
+  device_->let_in({data, 4096, true, nullptr}).value();
+  EXPECT_FALSE(device_->let_in({data, 8192, true, nullptr})) << "of which a part is registered";
   EXPECT_EQ(fake_.reaches(0, data), 2);
   EXPECT_EQ(driver->mem_host_unregister(data), kCudaSuccess);
   driver->ctx_pop_current(&context);
+}
+
+// A driver looks whether pages are writable when it takes them; the process that maps a peer's does not write them.
+TEST_F(FakeDevice, IsLetInToPagesThatStayReadOnly) {
+  void* const page = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  auto* const data = static_cast<std::byte*>(page);
+  const auto entry = device_->let_in({data, 4096, false, nullptr}).value();
+  EXPECT_EQ(fake_.reaches(0, data), 2);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::write(ends[1], "x", 1), 1);
+  EXPECT_EQ(::read(ends[0], page, 1), -1) << "the process may write it";
+  for (const int end : ends) ::close(end);
+}
+
+// While a stream waits for the host, nothing is asked of the driver that waits for all streams: whoever is to end the
+// wait would find it busy.
+TEST_F(FakeDevice, FreesWhenNoStreamWaits) {
+  for (const MemoryUse use : {MemoryUse::Plain, MemoryUse::Pinned, MemoryUse::Exportable}) {
+    std::atomic<bool> open = false;
+    const auto stream = device_->make_stream().value();
+    const DeviceMemory kept = device_->allocate(64).value();
+    DeviceMemory freed = device_->allocate(64, use).value();
+    const auto page = std::make_unique<HostPage>();
+    auto entry = device_->let_in({page->bytes.data(), 4096, true, nullptr}).value();
+    stream
+        ->run([&] {
+          while (!open) std::this_thread::yield();
+          int value = 0;
+          return device_->copy(&value, kept.data(), sizeof value);
+        })
+        .value();
+    const int before = fake_.alive();
+    freed = DeviceMemory();
+    entry.reset();
+    EXPECT_EQ(fake_.alive(), before);
+    EXPECT_EQ(fake_.reaches(0, page->bytes.data()), 2);
+    open = true;
+    stream->synchronize().value();
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (fake_.reaches(0, page->bytes.data()) != 0 && std::chrono::steady_clock::now() < until)
+      std::this_thread::yield();
+    EXPECT_LT(fake_.alive(), before - 1);
+  }
+}
+
+// The last memory of a device, which a stream's wait keeps from being freed: who asks for more waits for that.
+TEST_F(FakeDevice, HasRoomAgainWhenTheStreamsWaitIsOver) {
+  constexpr std::size_t kMost = std::size_t{600} << 20;
+  const auto stream = device_->make_stream().value();
+  DeviceMemory large = device_->allocate(kMost).value();
+  stream
+      ->run([] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        return Status();
+      })
+      .value();
+  large = DeviceMemory();
+  EXPECT_TRUE(device_->allocate(kMost));
+}
+
+// A thread of the program captures into a graph of its own, in CUDA's "global" mode.
+TEST_F(FakeDevice, DisturbsNoCaptureOfTheProgram) {
+  fake_.program_captures(1);
+  const auto memory = device_->allocate(64);
+  const auto stream = device_->make_stream();
+  const bool both = memory && stream;
+  EXPECT_TRUE(both);
+  if (both) {
+    int value = 1;
+    EXPECT_TRUE((*stream)->copy(memory->data(), &value, sizeof value));
+    EXPECT_TRUE((*stream)->synchronize());
+    EXPECT_TRUE(device_->copy(&value, memory->data(), sizeof value));
+  }
+  fake_.program_captures(0);
+}
+
+// Of memory that is not pinned.
+TEST_F(FakeDevice, CopiesWithoutWaitingForTheStream) {
+  const auto stream = device_->make_stream().value();
+  const DeviceMemory memory = device_->allocate(sizeof(int)).value();
+  std::atomic<bool> open = false;
+  int value = 7;
+  int back = 0;
+  stream
+      ->run([&] {
+        while (!open) std::this_thread::yield();
+        return device_->copy(memory.data(), &value, sizeof value);
+      })
+      .value();
+  stream->copy(&back, memory.data(), sizeof back).value();
+  open = true;
+  stream->synchronize().value();
+  EXPECT_EQ(back, 7);
+}
+
+TEST_F(FakeDevice, SaysThatTheDriverIsTooOldForTheKernels) {
+  const Kernel kernel{"nobodys", &fake_, nullptr};
+  for (const CudaResult refused : {kCudaInvalidImage, kCudaNoBinaryForGpu, kCudaInvalidPtx, kCudaUnsupportedPtx}) {
+    fake_.fail("cuModuleLoadData", refused, 1);
+    const auto blocks = device_->resident_blocks(kernel, 32);
+    ASSERT_FALSE(blocks);
+    EXPECT_EQ(blocks.error().code, ErrorCode::Unavailable);
+    EXPECT_NE(blocks.error().message.find("the driver is for CUDA up to 13.0"), std::string::npos)
+        << blocks.error().message;
+  }
 }
 
 TEST_F(FakeDevice, SaysWhyItIsNotLetIn) {
   const auto page = std::make_unique<HostPage>();
   std::byte* const data = page->bytes.data();
   fake_.fail("cuMemHostRegister", kCudaOutOfMemory, 1);
-  EXPECT_EQ(device_->let_in(data, 4096, true).error().message,
+  EXPECT_EQ(device_->let_in({data, 4096, true, nullptr}).error().message,
             "cuda:0: cuMemHostRegister: CUDA_ERROR_OUT_OF_MEMORY: out of memory");
-  fake_.set_attribute(kCudaReadOnlyHostMemory, 0);
-  EXPECT_EQ(device_->let_in(data, 4096, false).error().message,
-            "cuda:0 cannot be let in to memory that this process only reads");
-  fake_.set_attribute(kCudaReadOnlyHostMemory, 1);
   fake_.set_attribute(kCudaSameHostAddress, 0);
-  EXPECT_EQ(device_->let_in(data, 4096, true).error().code, ErrorCode::Unavailable);
+  EXPECT_EQ(device_->let_in({data, 4096, true, nullptr}).error().code, ErrorCode::Unavailable);
   fake_.set_attribute(kCudaSameHostAddress, 1);
-  EXPECT_TRUE(device_->let_in(data, 4096, true));
+  EXPECT_TRUE(device_->let_in({data, 4096, true, nullptr}));
 }
 
 TEST_F(FakeDevice, ExportsOrdinaryMemoryByAHandle) {
@@ -199,17 +306,16 @@ TEST_F(FakeDevice, KeepsAStreamsFirstError) {
   for (const char* const step : {"cuMemcpyAsync", "cuStreamWaitEvent", "cuLaunchHostFunc"}) {
     const auto stream = device_->make_stream().value();
     const auto event = device_->make_event().value();
-    int value = 0;
     fake_.fail(step, kCudaLaunchFailed, 1);
     const auto first = [&]() -> Status {
       if (step == std::string("cuStreamWaitEvent")) return stream->wait(*event);
       if (step == std::string("cuLaunchHostFunc")) return stream->run([] { return Status(); });
-      return stream->copy(memory.data(), &value, sizeof value);
+      return stream->copy(memory.data(), memory.data() + 32, 32);
     }();
     ASSERT_FALSE(first) << step;
     EXPECT_EQ(first.error().message,
               std::string("cuda:0: ") + step + ": CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure");
-    EXPECT_EQ(stream->copy(memory.data(), &value, sizeof value).error().message, first.error().message);
+    EXPECT_EQ(stream->copy(memory.data(), memory.data() + 32, 32).error().message, first.error().message);
     EXPECT_EQ(stream->synchronize().error().message, first.error().message);
     stream->record(*event).value();
     event->synchronize(10'000).value();
@@ -254,7 +360,6 @@ TEST_F(FakeDevice, EndsWaitsWhenItIsLost) {
   EXPECT_FALSE(device_->copy(&value, &value, sizeof value));
   EXPECT_FALSE(device_->allocate(64));
   EXPECT_FALSE(device_->make_stream());
-  ++alive_;  // the word of a lost stream stays: the driver may still look at it
 }
 
 // A stream that the program made with the driver.
@@ -267,7 +372,7 @@ class ForeignStream : public FakeDevice {
     CudaHandle context = nullptr;
     ASSERT_EQ(driver_->device_primary_ctx_retain(&context, 0), kCudaSuccess);
     driver_->ctx_push_current(context);
-    ASSERT_EQ(driver_->stream_create(&handle_, kCudaStreamNonBlocking), kCudaSuccess);
+    ASSERT_EQ(driver_->stream_create_with_priority(&handle_, kCudaStreamNonBlocking, 0), kCudaSuccess);
   }
   void TearDown() override {
     if (driver_ != nullptr) {
@@ -285,16 +390,16 @@ class ForeignStream : public FakeDevice {
 TEST_F(ForeignStream, RunsWorkInItsTurn) {
   const DeviceMemory memory = device_->allocate(4).value();
   const auto address = reinterpret_cast<CudaAddress>(memory.data());
-  int before = 1;
-  int seen = 0;
-  driver_->memcpy_async(address, reinterpret_cast<CudaAddress>(&before), sizeof before, handle_);
+  const DeviceMemory pinned = device_->allocate(3 * sizeof(int), MemoryUse::Pinned).value();
+  int* const numbers = reinterpret_cast<int*>(pinned.data());
+  numbers[0] = 1;
+  driver_->memcpy_async(address, reinterpret_cast<CudaAddress>(&numbers[0]), sizeof(int), handle_);
   const auto stream = use_cuda_stream(*device_, handle_).value();
-  stream->run([&] { return device_->copy(&seen, memory.data(), sizeof seen); }).value();
-  int after = 0;
-  driver_->memcpy_async(reinterpret_cast<CudaAddress>(&after), reinterpret_cast<CudaAddress>(&seen), sizeof after,
-                        handle_);
+  stream->run([&] { return device_->copy(&numbers[1], memory.data(), sizeof(int)); }).value();
+  driver_->memcpy_async(reinterpret_cast<CudaAddress>(&numbers[2]), reinterpret_cast<CudaAddress>(&numbers[1]),
+                        sizeof(int), handle_);
   EXPECT_EQ(driver_->stream_synchronize(handle_), kCudaSuccess);
-  EXPECT_EQ(after, 1);
+  EXPECT_EQ(numbers[2], 1);
 }
 
 TEST_F(ForeignStream, MayGoFirst) {
