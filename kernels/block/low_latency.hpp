@@ -92,8 +92,7 @@ class LowLatencyThread {
     over_ = load_relaxed(shared_.end) != 0;
     if (call_ % kClearedEvery < 2) clear();
     if (!over_) publish_inputs();
-    const bool hears = !over_ && block_.thread() == block_.threads() - 1;  // a small call has no other work for it
-    if (hears) hear_all();
+    if (!over_) hear_peers();
     sum_packs(run_.two_shot ? part(run_.rank) : Range{0, packs_});
     if (run_.two_shot) take_sums();
     block_.barrier();
@@ -240,9 +239,10 @@ class LowLatencyThread {
     return run_.arithmetic.reduction.op == ReduceOp::PremultipliedSum ? canonical_pack(wide) : wide;
   }
 
-  // Until every peer has begun this call: its header says which.
-  WREATH_HOST_DEVICE void hear_all() {
-    for (std::uint32_t r = 0; r < ranks_; ++r) {
+  // Until every peer of this thread has begun this call: its header says which. All peers are some thread's, so that
+  // the block has heard them all before its last barrier; the last threads come first, which a small call leaves idle.
+  WREATH_HOST_DEVICE void hear_peers() {
+    for (std::uint32_t r = block_.threads() - 1 - block_.thread(); r < ranks_; r += block_.threads()) {
       if (r == run_.rank) continue;
       const std::size_t place = buffer() + Layout::kHeader;
       FlaggedWord header = peers_word(r, place);

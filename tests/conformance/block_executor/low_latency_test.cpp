@@ -319,5 +319,24 @@ TEST(LowLatency, TellsACallOfAnotherSignature) {
   EXPECT_EQ(call.end(1), LowLatencyOutcome::Differs);
 }
 
+// Whichever thread hears the rank that differs.
+TEST(LowLatency, HearsEveryPeerWithAnyNumberOfThreads) {
+  std::mt19937 random(39);
+  for (const int threads : {1, 2, 3, 8}) {
+    for (std::size_t other = 0; other < 5; ++other) {
+      const Areas areas(5);
+      Call call(areas, {.elements = 100, .two_shot = other % 2 == 0, .threads = threads}, random);
+      call.rank(other).run.signature = 6;
+      for (std::size_t rank = 0; rank < 5; ++rank) call.launch(rank);
+      for (std::size_t rank = 0; rank < 5; ++rank) {
+        ASSERT_EQ(call.end(rank), LowLatencyOutcome::Differs) << rank << " of " << other << ", " << threads;
+        if (rank != other) {
+          ASSERT_EQ(low_latency_end(call.rank(rank).ends[0]).rank, other);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace wreath
