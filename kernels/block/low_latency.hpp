@@ -82,10 +82,10 @@ class LowLatencyThread {
   WREATH_HOST_DEVICE void run() {
     std::uint32_t& counter = *reinterpret_cast<std::uint32_t*>(run_.own + block_.block() * Layout::kBlockBytes);
     if (block_.thread() == 0) {
+      const std::uint32_t stop = load_relaxed(*run_.stop);  // on the host: on its way while the counter is read
       shared_.call = counter % kCalls;
       // What an aborted communicator's buffers were may be somebody else's by now.
-      const bool stopped = load_relaxed(*run_.stop) != 0;
-      shared_.end = stopped ? word_of({LowLatencyOutcome::GaveUp, (run_.rank + 1) % ranks_}) : 0;
+      shared_.end = stop == 0 ? 0 : word_of({LowLatencyOutcome::GaveUp, (run_.rank + 1) % ranks_});
     }
     block_.barrier();
     call_ = shared_.call;
