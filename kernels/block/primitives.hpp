@@ -176,23 +176,45 @@ WREATH_HOST_DEVICE inline bool aligned_to_16(const BlockWork& work) {
   return bits % 16 == 0;
 }
 
+// Both pointers are aligned to Words after as many bytes; what lies before and behind whole Words goes byte by byte.
+template <typename Word, typename Block>
+WREATH_HOST_DEVICE inline void copy_words(const Block& block, std::byte* target, const std::byte* source,
+                                          std::size_t bytes) {
+  constexpr unsigned kBatch = 8;  // words of each thread in flight
+  const std::size_t threads = block.threads();
+  const std::size_t before = (0 - reinterpret_cast<std::uint64_t>(target)) % sizeof(Word);
+  const std::size_t head = before < bytes ? before : bytes;
+  const std::size_t words = (bytes - head) / sizeof(Word);
+  auto* to = reinterpret_cast<Word*>(target + head);
+  const auto* from = reinterpret_cast<const Word*>(source + head);
+  std::size_t i = block.thread();
+  for (; i + (kBatch - 1) * threads < words; i += kBatch * threads) {
+    Word held[kBatch];
+    WREATH_UNROLL
+    for (unsigned word = 0; word < kBatch; ++word) held[word] = from[i + word * threads];
+    WREATH_UNROLL
+    for (unsigned word = 0; word < kBatch; ++word) to[i + word * threads] = held[word];
+  }
+  for (; i < words; i += threads) to[i] = from[i];
+  const std::size_t copied = words * sizeof(Word);
+  for (i = block.thread(); i < bytes - copied; i += threads) {
+    const std::size_t at = i < head ? i : i + copied;
+    target[at] = source[at];
+  }
+}
+
+// In the largest words of which both pointers are as far from the next.
 template <typename Block>
 WREATH_HOST_DEVICE inline void block_copy(const Block& block, const BlockWork& work) {
-  constexpr unsigned kWords = 8;  // of each thread in flight
-  const std::size_t words = aligned_to_16(work) ? work.units / sizeof(Word16) : 0;
-  const std::size_t threads = block.threads();
-  const auto* source = reinterpret_cast<const Word16*>(work.sources[0]);
-  auto* target = reinterpret_cast<Word16*>(work.target);
-  std::size_t i = block.thread();
-  for (; i + (kWords - 1) * threads < words; i += kWords * threads) {
-    Word16 held[kWords];
-    WREATH_UNROLL
-    for (unsigned word = 0; word < kWords; ++word) held[word] = source[i + word * threads];
-    WREATH_UNROLL
-    for (unsigned word = 0; word < kWords; ++word) target[i + word * threads] = held[word];
-  }
-  for (; i < words; i += threads) target[i] = source[i];
-  for (i = words * sizeof(Word16) + block.thread(); i < work.units; i += threads) work.target[i] = work.sources[0][i];
+  std::byte* const target = work.target;
+  const std::byte* const source = work.sources[0];
+  const std::size_t bytes = work.units;
+  const std::uint64_t apart = reinterpret_cast<std::uint64_t>(target) - reinterpret_cast<std::uint64_t>(source);
+  if (apart % 16 == 0) return copy_words<Word16>(block, target, source, bytes);
+  if (apart % 8 == 0) return copy_words<std::uint64_t>(block, target, source, bytes);
+  if (apart % 4 == 0) return copy_words<std::uint32_t>(block, target, source, bytes);
+  if (apart % 2 == 0) return copy_words<std::uint16_t>(block, target, source, bytes);
+  copy_words<std::uint8_t>(block, target, source, bytes);
 }
 
 }  // namespace wreath

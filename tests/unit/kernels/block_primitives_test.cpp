@@ -1,6 +1,7 @@
 // The primitives of blocks, with threads that take turns: the same bits as the reference.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -119,17 +120,27 @@ TEST(BlockPrimitives, CombineLikeTheReference) {
   }
 }
 
-TEST(BlockPrimitives, CopyEveryByteAtAnyAlignment) {
-  for (const std::size_t bytes : {0u, 1u, 15u, 16u, 17u, 112u, 1000u, 3000u}) {
-    for (const std::size_t offset : {0u, 1u, 4u}) {
-      const Inputs inputs(DataType::Uint8, 1, bytes, offset);
-      std::vector<Word16> output(bytes / 16 + 2);
-      auto* target = reinterpret_cast<std::byte*>(output.data());
-      target[bytes] = std::byte{0xa5};
-      const BlockWork work{BlockWork::Kind::Copy, Form::Data, target, inputs.sources.data(), 1, {}, bytes};
-      run_block([&](const OneThread& thread) { block_copy(thread, work); });
-      EXPECT_EQ(0, std::memcmp(target, inputs.sources[0], bytes)) << bytes << " at " << offset;
-      EXPECT_EQ(target[bytes], std::byte{0xa5});
+constexpr std::size_t kGuard = 32;  // bytes on each side
+
+void expect_copies(std::size_t to, std::size_t from, std::size_t bytes) {
+  const Inputs inputs(DataType::Uint8, 1, bytes, from);
+  std::vector<Word16> memory((kGuard + to + bytes + kGuard) / 16 + 1);
+  auto* all = reinterpret_cast<std::byte*>(memory.data());
+  std::memset(all, 0xa5, memory.size() * 16);
+  std::vector<std::byte> expected(all, all + memory.size() * 16);
+  std::byte* target = all + kGuard + to;
+  std::copy_n(inputs.sources[0], bytes, expected.data() + kGuard + to);
+  const BlockWork work{BlockWork::Kind::Copy, Form::Data, target, inputs.sources.data(), 1, {}, bytes};
+  run_block([&](const OneThread& thread) { block_copy(thread, work); });
+  ASSERT_EQ(0, std::memcmp(all, expected.data(), expected.size())) << bytes << " from " << from << " to " << to;
+}
+
+TEST(BlockPrimitives, CopyEveryByteAndNoOtherAtAnyAlignment) {
+  for (std::size_t to = 0; to < 16; ++to) {
+    for (std::size_t from = 0; from < 16; ++from) {
+      for (const std::size_t bytes : {0u, 1u, 2u, 3u, 7u, 8u, 15u, 16u, 17u, 31u, 55u, 56u, 57u, 112u, 1000u, 3001u}) {
+        ASSERT_NO_FATAL_FAILURE(expect_copies(to, from, bytes));
+      }
     }
   }
 }
