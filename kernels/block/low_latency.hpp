@@ -71,10 +71,11 @@ class LowLatencyThread {
         shared_(shared),
         patience_(block, {run.stop, run.stall_ns, 0}),
         ranks_(static_cast<std::uint32_t>(run.arithmetic.ranks)) {
-    const std::uint64_t packs = (run.elements + kElements - 1) / kElements;
-    const auto blocks = static_cast<std::uint64_t>(low_latency_blocks(run.elements, sizeof(M)));
+    const auto packs = static_cast<std::uint32_t>((run.elements + kElements - 1) / kElements);
+    const auto blocks = static_cast<std::uint32_t>(low_latency_blocks(run.elements, sizeof(M)));
     first_ = packs * block.block() / blocks;
     packs_ = packs * (block.block() + 1) / blocks - first_;
+    part_ = (packs_ + ranks_ - 1) / ranks_;
     const auto bits = reinterpret_cast<std::uint64_t>(run.input) | reinterpret_cast<std::uint64_t>(run.output);
     aligned_ = bits % (kElements * sizeof(T)) == 0;
   }
@@ -93,7 +94,7 @@ class LowLatencyThread {
     if (call_ % kClearedEvery < 2) clear();
     if (!over_) publish_inputs();
     if (!over_) hear_peers();
-    sum_packs(run_.two_shot ? part(run_.rank) : Range{0, packs_});
+    sum_packs(run_.two_shot ? own_part() : Range{0, packs_});
     if (run_.two_shot) take_sums();
     block_.barrier();
     if (block_.thread() != 0) return;
@@ -108,15 +109,17 @@ class LowLatencyThread {
   static constexpr int kN = static_cast<int>(kElements);
   static constexpr std::uint32_t kCalls = 1U << 31;
   static constexpr std::uint32_t kClearedEvery = 1U << 30;
-  static constexpr std::uint32_t kAhead = 8;  // ranks whose sums are on their way at once
+  static constexpr std::uint32_t kAhead = 8;  // sums of a thread that are on their way at once
   static constexpr int kLeaves = 4;           // of inputs
+  // Packs are counted in 32 bits, also where blocks and ranks divide them: a GPU has no division of 64.
+  static_assert(kLowLatencyBytes / kPackDataBytes * (kLowLatencyBlocks + kMaximumFanIn) < std::uint32_t{1} << 31);
 
   struct Words {
     FlaggedWord word[2];
   };
   struct Range {
-    std::uint64_t first;
-    std::uint64_t end;
+    std::uint32_t first;
+    std::uint32_t end;
   };
 
   // ---- places ----
@@ -124,19 +127,23 @@ class LowLatencyThread {
   WREATH_HOST_DEVICE std::size_t buffer() const {
     return block_.block() * Layout::kBlockBytes + Layout::kBuffer + call_ % 2 * Layout::kBufferBytes;
   }
-  WREATH_HOST_DEVICE std::size_t place_of_input(std::uint64_t pack) const {
+  WREATH_HOST_DEVICE std::size_t place_of_input(std::uint32_t pack) const {
     return buffer() + Layout::kInputs + pack * Layout::kPackBytes;
   }
-  // `pack`: of the sums of its rank.
-  WREATH_HOST_DEVICE std::size_t place_of_sum(std::uint64_t pack) const {
-    return buffer() + Layout::kSums + pack * Layout::kPackBytes;
+  // In the area of the rank that sums it: its part begins there.
+  WREATH_HOST_DEVICE std::size_t place_of_sum(std::uint32_t pack) const {
+    return buffer() + Layout::kSums + pack % part_ * Layout::kPackBytes;
   }
-  // The block's packs that rank r sums.
-  WREATH_HOST_DEVICE Range part(std::uint32_t r) const { return {packs_ * r / ranks_, packs_ * (r + 1) / ranks_}; }
+  // Of two_shot a rank sums part_ of the block's packs, the last ones fewer or none.
+  WREATH_HOST_DEVICE std::uint32_t rank_of(std::uint32_t pack) const { return pack / part_; }
+  WREATH_HOST_DEVICE Range own_part() const {
+    const std::uint32_t first = part_ * run_.rank;
+    return {first, first + part_ < packs_ ? first + part_ : packs_};
+  }
   // This thread's first pack from `first` on. A pack is the same thread's wherever it is read and written, so that
   // input and output may be one.
-  WREATH_HOST_DEVICE std::uint64_t own_from(std::uint64_t first) const {
-    const std::uint64_t threads = block_.threads();
+  WREATH_HOST_DEVICE std::uint32_t own_from(std::uint32_t first) const {
+    const std::uint32_t threads = block_.threads();
     return first + (block_.thread() + threads - first % threads) % threads;
   }
 
@@ -195,11 +202,11 @@ class LowLatencyThread {
 
   // ---- the user's memory ----
 
-  WREATH_HOST_DEVICE std::uint64_t elements_of(std::uint64_t pack) const {
+  WREATH_HOST_DEVICE std::uint64_t elements_of(std::uint32_t pack) const {
     const std::uint64_t left = run_.elements - (first_ + pack) * kElements;
     return left < kElements ? left : kElements;
   }
-  WREATH_HOST_DEVICE Pack<T, kN> input(std::uint64_t pack) const {
+  WREATH_HOST_DEVICE Pack<T, kN> input(std::uint32_t pack) const {
     if (aligned_ && elements_of(pack) == kElements) return load<T, kN>(run_.input, first_ + pack);
     Pack<T, kN> data{};
     for (std::uint64_t i = 0; i < elements_of(pack); ++i) {
@@ -207,7 +214,7 @@ class LowLatencyThread {
     }
     return data;
   }
-  WREATH_HOST_DEVICE void output(std::uint64_t pack, const Pack<T, kN>& data) const {
+  WREATH_HOST_DEVICE void output(std::uint32_t pack, const Pack<T, kN>& data) const {
     if (aligned_ && elements_of(pack) == kElements) return store(run_.output, first_ + pack, data);
     for (std::uint64_t i = 0; i < elements_of(pack); ++i) {
       store(run_.output, (first_ + pack) * kElements + i, Pack<T, 1>{{data.value[i]}});
@@ -226,7 +233,7 @@ class LowLatencyThread {
 
   WREATH_HOST_DEVICE void publish_inputs() const {
     if (block_.thread() == 0) store_word(own_word(buffer() + Layout::kHeader), flagged(run_.signature, flag()));
-    for (std::uint64_t pack = own_from(0); pack < packs_; pack += block_.threads()) {
+    for (std::uint32_t pack = block_.thread(); pack < packs_; pack += block_.threads()) {
       if constexpr (std::is_same_v<M, A>) {
         publish(place_of_input(pack), multiplied(pack));
       } else {
@@ -234,7 +241,7 @@ class LowLatencyThread {
       }
     }
   }
-  WREATH_HOST_DEVICE Pack<A, kN> multiplied(std::uint64_t pack) const {
+  WREATH_HOST_DEVICE Pack<A, kN> multiplied(std::uint32_t pack) const {
     const Pack<A, kN> wide = widen_input(run_.arithmetic, input(pack));
     return run_.arithmetic.reduction.op == ReduceOp::PremultipliedSum ? canonical_pack(wide) : wide;
   }
@@ -275,56 +282,47 @@ class LowLatencyThread {
       return thread.wide(thread.template await<M>(rank, place, words));
     }
     LowLatencyThread& thread;
-    std::uint64_t pack;
+    std::uint32_t pack;
     std::size_t place;
   };
-  WREATH_HOST_DEVICE Pack<T, kN> sum(std::uint64_t pack) {
+  WREATH_HOST_DEVICE Pack<T, kN> sum(std::uint32_t pack) {
     Inputs inputs{*this, pack, place_of_input(pack)};
     CanonicalTree<Pack<A, kN>, kLeaves, Inputs> tree(run_.arithmetic.reduction.op, static_cast<int>(ranks_), inputs);
     return finish_sum<T>(run_.arithmetic, tree.result());
   }
 
-  template <typename PlaceOf>
-  WREATH_HOST_DEVICE void look_ahead(std::uint32_t first, Words* ahead, const PlaceOf& place_of) const {
-    WREATH_UNROLL
-    for (std::uint32_t i = 0; i < kAhead; ++i) {
-      const std::uint32_t r = first + i;
-      if (r < ranks_ && r != run_.rank) ahead[i] = peers_words(r, place_of(r));
-    }
-  }
-
   // Of two_shot the others take the sums of this rank's part.
   WREATH_HOST_DEVICE void sum_packs(const Range& mine) {
-    for (std::uint64_t pack = own_from(mine.first); pack < mine.end && !over_; pack += block_.threads()) {
+    for (std::uint32_t pack = own_from(mine.first); pack < mine.end && !over_; pack += block_.threads()) {
       const Pack<T, kN> result = sum(pack);
       if (over_) return;
-      if (run_.two_shot) publish(place_of_sum(pack - mine.first), result);
+      if (run_.two_shot) publish(place_of_sum(pack), result);
       output(pack, result);
     }
   }
 
-  // The n-th pack of this thread in each part, then the next: their words are on their way at once.
+  // What peers sum of this thread's packs.
   WREATH_HOST_DEVICE void take_sums() {
-    const std::uint64_t longest = packs_ / ranks_ + 1;
-    for (std::uint64_t n = 0; n * block_.threads() < longest && !over_; ++n) {
-      for (std::uint32_t first = 0; first < ranks_ && !over_; first += kAhead) take_sums_of(first, n);
+    for (std::uint32_t first = block_.thread(); first < packs_ && !over_; first += kAhead * block_.threads()) {
+      take_sums_from(first);
     }
   }
-
-  WREATH_HOST_DEVICE void take_sums_of(std::uint32_t first, std::uint64_t n) {
-    const auto pack_of = [&](std::uint32_t r) { return own_from(part(r).first) + n * block_.threads(); };
-    const auto place_of = [&](std::uint32_t r) {
-      const std::uint64_t pack = pack_of(r);
-      return place_of_sum(pack < part(r).end ? pack - part(r).first : 0);
-    };
+  WREATH_HOST_DEVICE void take_sums_from(std::uint32_t first) {
     Words ahead[kAhead];
-    look_ahead(first, ahead, place_of);
-    for (std::uint32_t r = first; r < ranks_ && r < first + kAhead && !over_; ++r) {
-      if (r == run_.rank || pack_of(r) >= part(r).end) continue;
-      const Pack<T, kN> result = await<T>(r, place_of(r), ahead[r - first]);
-      if (!over_) output(pack_of(r), result);
+    WREATH_UNROLL
+    for (std::uint32_t i = 0; i < kAhead; ++i) {
+      const std::uint32_t pack = first + i * block_.threads();
+      if (is_peers(pack)) ahead[i] = peers_words(rank_of(pack), place_of_sum(pack));
+    }
+    WREATH_UNROLL
+    for (std::uint32_t i = 0; i < kAhead; ++i) {
+      const std::uint32_t pack = first + i * block_.threads();
+      if (over_ || !is_peers(pack)) continue;
+      const Pack<T, kN> result = await<T>(rank_of(pack), place_of_sum(pack), ahead[i]);
+      if (!over_) output(pack, result);
     }
   }
+  WREATH_HOST_DEVICE bool is_peers(std::uint32_t pack) const { return pack < packs_ && rank_of(pack) != run_.rank; }
 
   Block& block_;
   const LowLatencyRun& run_;
@@ -332,8 +330,9 @@ class LowLatencyThread {
   Patience<Block> patience_;
   std::uint32_t ranks_;
   std::uint32_t call_ = 0;
-  std::uint64_t first_ = 0;  // pack of the block
-  std::uint64_t packs_ = 0;
+  std::uint32_t first_ = 0;  // pack of the block
+  std::uint32_t packs_ = 0;
+  std::uint32_t part_ = 0;  // of the block's packs, which a rank sums
   bool aligned_ = false;
   bool over_ = false;  // ended early
 };

@@ -209,6 +209,20 @@ TEST(LowLatency, WorksForAnyRanksThreadsAndBlocksAcrossTheWrapOfCalls) {
   }
 }
 
+// Of parts that are shorter for the last ranks, or empty, and begin with any thread.
+TEST(LowLatency, SumsInPlaceWhateverTheParts) {
+  std::mt19937 random(40);
+  for (const int ranks : {2, 3, 5, 8}) {
+    const Areas areas(ranks);
+    for (const int threads : {1, 2, 3}) {
+      for (const std::size_t elements : {0U, 1U, 3U, 17U, 64U, 131U, 2'500U}) {
+        const Shape shape{DataType::Float32, ReduceOp::Sum, elements, true, true, threads};
+        ASSERT_EQ(Call(areas, shape, random).run(random), "") << text_of(shape, ranks);
+      }
+    }
+  }
+}
+
 TEST(LowLatency, TakesTheLargestVector) {
   std::mt19937 random(33);
   const Areas areas(2);
