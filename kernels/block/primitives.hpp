@@ -205,7 +205,7 @@ WREATH_HOST_DEVICE inline void copy_words(const Block& block, std::byte* target,
 
 // In the largest words of which both pointers are as far from the next.
 template <typename Block>
-WREATH_HOST_DEVICE inline void block_copy(const Block& block, const BlockWork& work) {
+WREATH_NOINLINE WREATH_HOST_DEVICE void block_copy(const Block& block, const BlockWork& work) {
   std::byte* const target = work.target;
   const std::byte* const source = work.sources[0];
   const std::size_t bytes = work.units;
