@@ -69,17 +69,20 @@ class Flight {
   Flight& operator=(const Flight&) = delete;
   ~Flight() {
     ledger_.give_back(blocks_);
-    ended_->store(true, std::memory_order_release);
+    ended_->store(landed_ ? FlightEnd::Landed : FlightEnd::Dropped, std::memory_order_release);
     ring_();
   }
-  const std::shared_ptr<std::atomic<bool>>& ended() const { return ended_; }
+  // The stream has come to the end of its grid.
+  void land() { landed_ = true; }
+  const std::shared_ptr<std::atomic<FlightEnd>>& ended() const { return ended_; }
 
  private:
   MemoryInUse in_use_;  // peers' memory, too
   BlockLedger& ledger_;
   int blocks_;
   const std::function<void()>& ring_;
-  std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);
+  bool landed_ = false;
+  std::shared_ptr<std::atomic<FlightEnd>> ended_ = std::make_shared<std::atomic<FlightEnd>>(FlightEnd::None);
 };
 
 }  // namespace
@@ -313,7 +316,7 @@ bool LaneGrid::moved() {
 
 Result<Advance> LaneGrid::run() {
   if (in_flight()) {
-    const bool ended = ended_->load(std::memory_order_acquire);
+    const bool ended = ended_->load(std::memory_order_acquire) != FlightEnd::None;
     WREATH_TRY(pull());  // all that was asked for, where the grid has ended
     const bool advanced = moved();
     if (!ended) {
@@ -359,7 +362,10 @@ Result<Advance> LaneGrid::take_off() {
   WREATH_TRY(device_.launch(*stream_, kernel(), {blocks, threads_, &run_, sizeof run_}));
   WREATH_TRY(fetch(parts_.own, parts_.constant));
   ended_ = flight->ended();
-  const Status last = stream_->run([flight = std::move(flight)] { return Status(); });
+  const Status last = stream_->run([flight = std::move(flight)] {
+    flight->land();
+    return Status();
+  });
   if (last) return Advance::Advanced;
   store_release(stop_->value, 1U);
   static_cast<void>(stream_->synchronize());  // nobody tells its end
@@ -367,10 +373,12 @@ Result<Advance> LaneGrid::take_off() {
   return last.error();
 }
 
-// The grid has ended: lanes and ends of FIFOs are as it left them.
+// The grid has ended: lanes and ends of FIFOs are as it left them. The driver is not asked: it may be busy with what
+// waits for the streams that wait for this call.
 Status LaneGrid::land() {
-  ended_.reset();
-  WREATH_TRY(stream_->synchronize());
+  if (std::exchange(ended_, nullptr)->load(std::memory_order_acquire) == FlightEnd::Dropped) {
+    return stream_->synchronize();
+  }
   const std::size_t sends = plan_->targets.size();
   for (std::size_t i = 0; i < sends; ++i) {
     plan_->targets[i]->next = sends_[i].next;
@@ -389,7 +397,7 @@ Status LaneGrid::land() {
 bool LaneGrid::stop() {
   if (!in_flight()) return true;
   store_release(stop_->value, 1U);
-  if (!ended_->load(std::memory_order_acquire)) return !look_for_fault();
+  if (ended_->load(std::memory_order_acquire) == FlightEnd::None) return !look_for_fault();
   static_cast<void>(land());
   return true;
 }

@@ -32,6 +32,9 @@ namespace wreath {
 int read_device(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes);
 
 // For the driver alone. One operation after the other.
+// Of a grid that was launched. Dropped: its stream has failed, and knows why.
+enum class FlightEnd : std::uint8_t { None, Landed, Dropped };
+
 class LaneGrid {
  public:
   // A stream of its own. No message has more than `slot_bytes`. `ring` is called, on any thread, when run() should be:
@@ -122,10 +125,10 @@ class LaneGrid {
   Plan* plan_ = nullptr;
   Launch launch_;
   LaneRun run_{};
-  std::size_t turn_ = 0;                      // of lanes that want a block
-  std::vector<std::uint16_t> flying_;         // lanes of the grid, by block
-  std::shared_ptr<std::atomic<bool>> ended_;  // null: none is launched
-  std::int64_t looked_for_fault_ns_ = 0;      // the last time
+  std::size_t turn_ = 0;                           // of lanes that want a block
+  std::vector<std::uint16_t> flying_;              // lanes of the grid, by block
+  std::shared_ptr<std::atomic<FlightEnd>> ended_;  // null: none is launched
+  std::int64_t looked_for_fault_ns_ = 0;           // the last time
   // In the image. First what is shared; then what blocks change, and what they only read.
   struct Parts {
     std::size_t own = 0;

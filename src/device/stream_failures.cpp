@@ -1,3 +1,4 @@
+// One entry for each listener: what it has last added.
 #include "src/device/stream_failures.hpp"
 
 #include <algorithm>

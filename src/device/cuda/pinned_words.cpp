@@ -1,3 +1,4 @@
+// Pages are cut into lines, which come and go; the pages stay.
 #include "src/device/cuda/pinned_words.hpp"
 
 #include <cstring>

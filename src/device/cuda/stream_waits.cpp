@@ -1,3 +1,4 @@
+// Counts waits; who ends the last one does what was put off, while new waits stand back.
 #include "src/device/cuda/stream_waits.hpp"
 
 #include <chrono>

@@ -5,6 +5,7 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <barrier>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -28,6 +29,8 @@ struct Driver {
   int (*pop_current)(void** context);
   int (*allocate)(Address*, std::size_t bytes);
   int (*free)(Address);
+  int (*allocate_pinned)(void**, std::size_t bytes, unsigned flags);
+  int (*free_pinned)(void*);
   int (*stream_create)(void** stream, unsigned flags);
   int (*stream_destroy)(void* stream);
   int (*stream_synchronize)(void* stream);
@@ -54,6 +57,8 @@ int load(Driver& driver) {
   set("cuCtxPopCurrent", driver.pop_current);
   set("cuMemAlloc", driver.allocate);
   set("cuMemFree", driver.free);
+  set("cuMemHostAlloc", driver.allocate_pinned);
+  set("cuMemFreeHost", driver.free_pinned);
   set("cuStreamCreate", driver.stream_create);
   set("cuStreamDestroy", driver.stream_destroy);
   set("cuStreamSynchronize", driver.stream_synchronize);
@@ -83,7 +88,8 @@ class NcclOnDevices : public testing::Test {
     void* stream = nullptr;
     Address input = 0;
     Address output = 0;
-    std::vector<float> host = std::vector<float>(kCount);
+    float* host = nullptr;  // pinned: copies of other memory wait for the stream
+    std::vector<float> values() const { return {host, host + kCount}; }
   };
   void on_device(int device, const std::function<void()>& body) const {
     void* context = nullptr;
@@ -97,6 +103,7 @@ class NcclOnDevices : public testing::Test {
       EXPECT_EQ(driver_.stream_create(&side.stream, 1), 0);
       EXPECT_EQ(driver_.allocate(&side.input, kBytes), 0);
       EXPECT_EQ(driver_.allocate(&side.output, kBytes), 0);
+      EXPECT_EQ(driver_.allocate_pinned(reinterpret_cast<void**>(&side.host), kBytes, 0), 0);
     });
     return side;
   }
@@ -105,12 +112,13 @@ class NcclOnDevices : public testing::Test {
       driver_.stream_destroy(side.stream);
       driver_.free(side.input);
       driver_.free(side.output);
+      driver_.free_pinned(side.host);
     });
   }
   void copy(Address target, Address source, const Side& side, int device) const {
     on_device(device, [&] { EXPECT_EQ(driver_.copy(target, source, kBytes, side.stream), 0); });
   }
-  static Address address(const std::vector<float>& values) { return reinterpret_cast<Address>(values.data()); }
+  static Address address(const float* values) { return reinterpret_cast<Address>(values); }
 
   Driver driver_{};
   int devices_ = 0;
@@ -129,7 +137,7 @@ TEST_F(NcclOnDevices, CallsReturnAtOnceAndRunInTheirStreams) {
     EXPECT_EQ(ncclCommCuDevice(comm[device], &told), ncclSuccess);
     EXPECT_EQ(told, device);
     Side& side = sides[device];
-    side.host.assign(kCount, static_cast<float>(device + 1));
+    std::fill_n(side.host, kCount, static_cast<float>(device + 1));
     copy(side.input, address(side.host), side, device);
   }
   for (int round = 0; round < 3; ++round) {
@@ -145,7 +153,7 @@ TEST_F(NcclOnDevices, CallsReturnAtOnceAndRunInTheirStreams) {
   for (int i : {0, 1}) {
     copy(address(sides[i].host), sides[i].output, sides[i], i);
     EXPECT_EQ(driver_.stream_synchronize(sides[i].stream), 0);
-    EXPECT_EQ(sides[i].host, std::vector<float>(kCount, 3.0F));
+    EXPECT_EQ(sides[i].values(), std::vector<float>(kCount, 3.0F));
     ncclResult_t error = ncclInternalError;
     EXPECT_EQ(ncclCommGetAsyncError(comm[i], &error), ncclSuccess);
     EXPECT_EQ(error, ncclSuccess);
@@ -157,6 +165,7 @@ TEST_F(NcclOnDevices, CallsReturnAtOnceAndRunInTheirStreams) {
 TEST_F(NcclOnDevices, ThreadsOfOneDeviceMeetAndExchangeMessages) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::barrier over(2);  // freeing memory may wait for the other's stream, and let nobody else in meanwhile
   const auto rank = [&](int me) {
     on_device(0, [&] {
       ncclComm_t comm = nullptr;
@@ -165,7 +174,7 @@ TEST_F(NcclOnDevices, ThreadsOfOneDeviceMeetAndExchangeMessages) {
       EXPECT_EQ(ncclCommCuDevice(comm, &told), ncclSuccess);
       EXPECT_EQ(told, 0);
       Side side = make(0);
-      side.host.assign(kCount, static_cast<float>(me + 1));
+      std::fill_n(side.host, kCount, static_cast<float>(me + 1));
       copy(side.input, address(side.host), side, 0);
       const auto stream = static_cast<cudaStream_t>(side.stream);
       EXPECT_EQ(ncclGroupStart(), ncclSuccess);
@@ -174,7 +183,8 @@ TEST_F(NcclOnDevices, ThreadsOfOneDeviceMeetAndExchangeMessages) {
       EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(comm);
       copy(address(side.host), side.output, side, 0);
       EXPECT_EQ(driver_.stream_synchronize(side.stream), 0);
-      EXPECT_EQ(side.host, std::vector<float>(kCount, static_cast<float>(2 - me)));
+      EXPECT_EQ(side.values(), std::vector<float>(kCount, static_cast<float>(2 - me)));
+      over.arrive_and_wait();
       destroy(side, 0);  // before the communicator, as programs may
       EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
     });
@@ -196,11 +206,11 @@ TEST_F(NcclOnDevices, MemoryIsTheCurrentDevicesAndTheDefaultStreamWillDo) {
   const std::vector<float> source(kCount, 7.0F);
   std::vector<float> target(kCount);
   const auto on = reinterpret_cast<Address>(memory);
-  EXPECT_EQ(driver_.copy(on, address(source), kBytes, nullptr), 0);
+  EXPECT_EQ(driver_.copy(on, address(source.data()), kBytes, nullptr), 0);
   EXPECT_EQ(ncclAllReduce(memory, memory, kCount, ncclFloat, ncclSum, comm, nullptr), ncclSuccess)
       << ncclGetLastError(comm);
-  EXPECT_EQ(driver_.copy(address(target), on, kBytes, nullptr), 0);
-  EXPECT_EQ(driver_.stream_synchronize(nullptr), 0);
+  EXPECT_EQ(driver_.stream_synchronize(nullptr), 0);  // the copy is to memory that is not pinned
+  EXPECT_EQ(driver_.copy(address(target.data()), on, kBytes, nullptr), 0);
   EXPECT_EQ(target, source);
   EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
