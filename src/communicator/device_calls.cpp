@@ -40,6 +40,10 @@ std::string text_of(const Operation& operation) {
   return fmt::format("{} #{}", name(operation.call.collective, operation.call.varying()), operation.number);
 }
 
+void warn_of_copies(const Device& device, const Error& why) {
+  log_warning("calls on memory of {} are copied to memory of the host and back: {}", device.name(), why.message);
+}
+
 }  // namespace
 
 void CallMemory::add(const void* data) {
@@ -105,7 +109,11 @@ Result<std::unique_ptr<LaneGrid>> Engine::make_grid(LibraryDevice& device) {
 // and lets nobody else in meanwhile.
 void Engine::load_kernels() {
   auto* const device = static_cast<LibraryDevice*>(membership_.device);
-  if (device != nullptr) static_cast<void>(LaneGrid::capacity_of(*device));
+  if (device == nullptr) return;
+  const auto capacity = LaneGrid::capacity_of(*device);
+  if (capacity) return;
+  warn_of_copies(*device, capacity.error());
+  grids_[device] = nullptr;  // it is not asked again
 }
 
 // For the device of the communicator, before the first call: what a grid takes is then not asked of a driver whose
@@ -125,8 +133,7 @@ LaneGrid* Engine::grid_of(LibraryDevice& device) {
       log_info("calls on memory of {} are run by its blocks, of which {} run at once", device.name(),
                place->second->capacity());
     } else {
-      log_warning("calls on memory of {} are copied to memory of the host and back: {}", device.name(),
-                  grid.error().message);
+      warn_of_copies(device, grid.error());
     }
   }
   return place->second.get();

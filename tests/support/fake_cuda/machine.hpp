@@ -69,7 +69,7 @@ struct Machine {
   std::atomic<int> alive{0};
   bool other_process = false;
   std::atomic<bool> program_captures{false};  // some thread, in CUDA's "global" mode
-  std::shared_mutex context;                  // held by what waits for all streams
+  std::shared_mutex contexts[kDevices];       // each held by what waits for all streams of its device
   std::mutex streams_mutex;
   std::set<class FakeStream*> streams;
   bool peers[kDevices][kDevices] = {};  // whether the first's context may use what the second's has allocated
@@ -88,14 +88,14 @@ inline constexpr int kCaptureGlobal = 0;
 inline constexpr int kUrgent = -5;
 inline thread_local int capture_mode = kCaptureGlobal;
 
-// What would end the program's capture, and waits where the context is busy.
-inline CudaResult enter_context() {
-  const std::shared_lock enter(machine().context);
-  return machine().program_captures && capture_mode != kCudaCaptureRelaxed ? kCaptureUnsupported : kCudaSuccess;
-}
-
 inline int current_device() {
   return current.empty() ? -1 : static_cast<int>(static_cast<char*>(current.back()) - the_contexts);
+}
+
+// What would end the program's capture, and waits where the context is busy.
+inline CudaResult enter_context() {
+  if (const int device = current_device(); device >= 0) const std::shared_lock enter(machine().contexts[device]);
+  return machine().program_captures && capture_mode != kCudaCaptureRelaxed ? kCaptureUnsupported : kCudaSuccess;
 }
 
 // What a call returns before it does anything: an error that was asked for, or that of a lost device.
@@ -128,7 +128,7 @@ struct FakeGraph {
 
 class FakeStream {
  public:
-  FakeStream() : thread_([this] { work(); }) {
+  FakeStream() : device_(std::max(current_device(), 0)), thread_([this] { work(); }) {
     const std::lock_guard lock(machine().streams_mutex);
     machine().streams.insert(this);
   }
@@ -145,6 +145,7 @@ class FakeStream {
     changed_.notify_all();
     thread_.join();
   }
+  int device() const { return device_; }
   void add(std::function<void()> item) {
     {
       const std::lock_guard lock(mutex_);
@@ -192,6 +193,7 @@ class FakeStream {
     }
   }
 
+  int device_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> items_;
@@ -205,7 +207,8 @@ class FakeStream {
 class Drain {
  public:
   // Of one stream, or of all.
-  explicit Drain(const char* call, FakeStream* only = nullptr) : lock_(machine().context) {
+  explicit Drain(const char* call, FakeStream* only = nullptr)
+      : device_(std::max(current_device(), 0)), lock_(machine().contexts[device_]) {
     const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (only != nullptr ? only->query() == kCudaNotReady : !idle()) {
       if (std::chrono::steady_clock::now() > late) {
@@ -217,11 +220,13 @@ class Drain {
   }
 
  private:
-  static bool idle() {
+  bool idle() const {
     const std::lock_guard lock(machine().streams_mutex);
-    return std::all_of(machine().streams.begin(), machine().streams.end(),
-                       [](FakeStream* stream) { return stream->query() != kCudaNotReady; });
+    return std::all_of(machine().streams.begin(), machine().streams.end(), [&](FakeStream* stream) {
+      return stream->device() != device_ || stream->query() != kCudaNotReady;
+    });
   }
+  int device_;
   std::unique_lock<std::shared_mutex> lock_;
 };
 
