@@ -87,8 +87,8 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual Device& device() const = 0;
-  // target = source, between any two of host memory and this device's. Both live until it is done. With host memory
-  // that is not pinned a CUDA device may make the caller wait. InvalidArgument for memory of another device.
+  // target = source, between any two of host memory and this device's. Both live until it is done. Of host memory that
+  // is not pinned a thread of the host makes it, which takes longer. InvalidArgument for memory of another device.
   virtual Status copy(void* target, const void* source, std::size_t bytes) = 0;
   // Runs `work` on a host thread; an exception of it is a failure. It may not add to this stream.
   virtual Status run(std::function<Status()> work) = 0;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint32_t kAreas = 0xFFFFFFFD;  // what Links swaps and tells
 constexpr std::int64_t kLookNs = 5'000'000;
-constexpr std::int64_t kTurnMs = 20;  // between two looks whether the communicator has failed
+constexpr std::int64_t kTurnMs = 20;             // between two looks whether the communicator has failed
 constexpr std::int64_t kLeftNs = 2'000'000'000;  // a peer that made the call and left has written all it will
 
 std::string refusal(const Status& status) { return status ? std::string() : status.error().message; }

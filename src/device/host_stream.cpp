@@ -157,7 +157,8 @@ void HostStream::work() {
     const Status done = skipped ? Status() : outcome_of(item.work, "host");
     item.work = nullptr;  // what it holds may learn from its end that it was skipped
     lock.lock();
-    if (!done && !failure_) failure_ = done.error();  // first: who adds a kernel from here on is refused, others are told
+    if (!done && !failure_)
+      failure_ = done.error();  // first: who adds a kernel from here on is refused, others are told
     if (!done) {
       lock.unlock();
       failures_.tell(done.error());

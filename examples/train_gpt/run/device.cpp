@@ -2,6 +2,7 @@
 #include "examples/train_gpt/run/device.hpp"
 
 #include <charconv>
+#include <cstdlib>
 
 namespace wreath::gpt {
 
@@ -27,6 +28,9 @@ Result<Device*> find_device(const std::string& name, const EnvironmentJob& job) 
   if (number_of(name, job, 1) < 0) {
     return Error{ErrorCode::InvalidArgument, "--device " + name + ": must be cuda, cuda:N or host"};
   }
+  // Gradients move in streams beside the layers': queues for all of them, and no kernel is loaded while one waits.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   const Result<int> count = cuda_devices();
   if (!count) return Error{count.error().code, "--device " + name + ": " + count.error().message};
   const Result<Device*> device = cuda_device(number_of(name, job, *count));

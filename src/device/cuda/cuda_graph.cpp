@@ -25,7 +25,9 @@ class CudaGraph final : public Graph {
   ~CudaGraph() override {
     const Status over = over_->synchronize(-1);
     with_context(context_, [&] { return context_.driver.graph_exec_destroy(executable_); });
-    if (!over) CudaHostWork::keep(branches_);
+    if (over) return;
+    give_up(over.error());
+    CudaHostWork::keep(branches_);
   }
 
   Status launch(Stream& stream) override {

@@ -212,6 +212,27 @@ TEST_F(FakeDevice, FreesWhenNoStreamWaits) {
   }
 }
 
+// Nobody's wait is left of a graph that a device did not end: TearDown counts.
+TEST_F(FakeDevice, FreesAfterAGraphThatWasLost) {
+  auto stream = device_->make_stream().value();
+  stream->begin_capture().value();
+  stream->run([] { return Status(); }).value();
+  stream->run([] { return Status(); }).value();
+  auto graph = stream->end_capture().value();
+  stream
+      ->run([] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        return Status();
+      })
+      .value();
+  graph->launch(*stream).value();
+  fake_.lose(kCudaLaunchFailed);
+  graph.reset();
+  stream.reset();
+  fake_.lose(0);
+  EXPECT_TRUE(device_->allocate(64));
+}
+
 // The last memory of a device, which a stream's wait keeps from being freed: who asks for more waits for that.
 TEST_F(FakeDevice, HasRoomAgainWhenTheStreamsWaitIsOver) {
   constexpr std::size_t kMost = std::size_t{600} << 20;
