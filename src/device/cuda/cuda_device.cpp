@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-
 #include "src/device/check_copy.hpp"
 #include "src/device/cuda/cuda_stream.hpp"
 #include "src/device/cuda/stream_waits.hpp"
@@ -137,15 +135,9 @@ Result<CudaAddress> CudaDevice::make_plain(std::size_t bytes) {
 }
 
 Result<CudaAddress> CudaDevice::make_pinned(std::size_t bytes) {
-  void* address = nullptr;
-  WREATH_TRY(context_.check(with_context(context_,
-                                         [&] {
-                                           return context_.driver.mem_host_alloc(
-                                               &address, bytes, kCudaHostPortable | kCudaHostDeviceMap);
-                                         }),
-                            "cuMemHostAlloc"));
-  std::memset(address, 0, bytes);
-  return reinterpret_cast<CudaAddress>(address);
+  const auto memory = allocate_pinned(context_, bytes);
+  if (!memory) return memory.error();
+  return reinterpret_cast<CudaAddress>(*memory);
 }
 
 Result<CudaAddress> CudaDevice::make_mapped(std::size_t bytes, std::size_t& reserved) {

@@ -13,6 +13,15 @@ constexpr std::size_t kLineBytes = 128;
 
 }  // namespace
 
+Result<std::byte*> allocate_pinned(const CudaContext& context, std::size_t bytes) {
+  void* memory = nullptr;
+  const CudaResult made = with_context(
+      context, [&] { return context.driver.mem_host_alloc(&memory, bytes, kCudaHostPortable | kCudaHostDeviceMap); });
+  WREATH_TRY(context.check(made, "cuMemHostAlloc"));
+  std::memset(memory, 0, bytes);
+  return static_cast<std::byte*>(memory);
+}
+
 PinnedWords::~PinnedWords() {
   for (std::byte* page : pages_) with_context(context_, [&] { return context_.driver.mem_free_host(page); });
 }
@@ -23,14 +32,9 @@ Status PinnedWords::prepare() {
 }
 
 Status PinnedWords::make_page() {
-  void* page = nullptr;
-  WREATH_TRY(context_.check(with_context(context_,
-                                         [&] {
-                                           return context_.driver.mem_host_alloc(
-                                               &page, kPageBytes, kCudaHostPortable | kCudaHostDeviceMap);
-                                         }),
-                            "cuMemHostAlloc"));
-  pages_.push_back(static_cast<std::byte*>(page));
+  const auto page = allocate_pinned(context_, kPageBytes);
+  if (!page) return page.error();
+  pages_.push_back(*page);
   for (std::size_t at = 0; at < kPageBytes; at += kLineBytes) {
     spare_.push_back(reinterpret_cast<std::uint32_t*>(pages_.back() + at));
   }

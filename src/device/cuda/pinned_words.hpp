@@ -13,6 +13,9 @@ namespace wreath {
 
 struct CudaContext;
 
+// Zero-filled, for all devices; freed by cuMemFreeHost.
+Result<std::byte*> allocate_pinned(const CudaContext& context, std::size_t bytes);
+
 class PinnedWords {
  public:
   explicit PinnedWords(const CudaContext& context) : context_(context) {}
