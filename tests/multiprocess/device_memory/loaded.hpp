@@ -26,4 +26,13 @@ inline long loaded_kib() {
   return kib;
 }
 
+// What Communicator::transport_to says of devices: "shm, cuda_ipc", "shm (cuda_ipc: why not)" or "shm". Whether ranks
+// read the host's memory at once, too, the CPU decides.
+inline std::string way_of_devices(const std::string& transport) {
+  if (transport.find(", cuda_ipc") != std::string::npos) return "shm, cuda_ipc";
+  const std::size_t why = transport.find("cuda_ipc: ");
+  if (why == std::string::npos) return "shm";
+  return "shm (" + transport.substr(why, transport.find_first_of(";)", why) - why) + ")";
+}
+
 }  // namespace wreath::testing_support
