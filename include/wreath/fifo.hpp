@@ -125,6 +125,7 @@ struct RecvFifo {
   PulledMessage* pulled = nullptr;         // of blocks of a device: what is read for them, as all of kPeerAddress is
   std::uint64_t device = 0;                // ... the one whose memory they reach
   DeviceAllocation reached = {};           // ... of another device's the allocation that they were let in to last
+  std::uint32_t asked = 0;                 // ... the last message that they asked for, or the one before `next`
   bool pulls_local = false;                // ... whether what is at kLocalAddress is read for them, too
   bool same_process = false;               // the producer's is this one
   std::uint32_t next = 0;

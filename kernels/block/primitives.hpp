@@ -10,14 +10,13 @@
 
 #include "kernels/arithmetic.hpp"
 #include "kernels/kernels.hpp"
+#include "src/base/memory_order.hpp"
 
 #if defined(__CUDACC__)
-#define WREATH_UNROLL _Pragma("unroll")
 namespace wreath {
 using Word16 = uint4;
 }
 #else
-#define WREATH_UNROLL
 namespace wreath {
 struct __attribute__((may_alias, aligned(16))) Word16 {
   std::uint64_t half[2];

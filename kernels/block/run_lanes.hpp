@@ -79,6 +79,7 @@ class BlockProcessor {
   static constexpr bool kStreams = false;
   static constexpr bool kCombinesInSlots = true;
   static constexpr bool kTraces = false;
+  static constexpr bool kKeepsSources = true;
   static constexpr std::size_t kPulledBytes = 0;
 
   // The block's: in each thread's stack it would be 2 KiB for every thread that a GPU can run.
@@ -149,6 +150,7 @@ WREATH_HOST_DEVICE inline bool await_readers(const LaneRun& run, const LaneState
       }
     }
   }
+  acquire_looks();
   return true;
 }
 
@@ -171,6 +173,7 @@ WREATH_HOST_DEVICE inline void run_lanes_by(Block& block, const LaneRun& run, co
     BlockProcessor<Block> processor(block, run.arithmetic, shared);
     Patience<Block> patience(block, {run.stop, run.stall_ns, run.look_limit, run.moved, run.blocks});
     LaneState lane = run.lanes[block.block()];
+    lane.arrived = 0;  // where they lie, another grid knew
     run_lane(run, lane, patience, [&] { return advance(lane, processor); });
     run.lanes[block.block()] = lane;
     return processor.stop();

@@ -136,35 +136,34 @@ class Strand : private LaneWork<Processor> {
   // To no ends: nothing is sent on.
   WREATH_NOINLINE WREATH_HOST_DEVICE Advance take_copy(const Ends& from, const Chunk& target, const Ends& to) {
     if (lane_.received) return send_on(target, to);
-    if (const Advance here = arrived(from, Form::Data, target); here != Advance::Advanced) {
-      if (here == Advance::Blocked) Work::post_landing(from, piece(target));
-      return here;
-    }
     Sources sources(processor_);
     sources.from = from;
     sources.k = 1;
     sources.operands = {Form::Data, -1, Form::Data};
     sources.plain = true;
-    return take(sources, target, to);
+    const Advance here = arrived(sources, target);
+    if (here == Advance::Blocked) Work::post_landing(from, piece(target));
+    return here == Advance::Advanced ? take(sources, target, to) : here;
   }
 
   WREATH_NOINLINE WREATH_HOST_DEVICE Advance take_sum(const Ends& from, const Operands& operands, const Chunk& source,
                                                       const Chunk& target, const Ends& to) {
     if (lane_.received) return send_on(target, to);
-    const Advance here = arrived(from, operands.messages, target);
-    if (here != Advance::Advanced) return here;
     Sources sources(processor_);
     sources.from = from;
     sources.k = static_cast<int>(from.count) + 1;
     sources.operands = operands;
     sources.plain = false;
+    const Advance here = arrived(sources, target);
+    if (here != Advance::Advanced) return here;
     sources.data[operands.own] = piece(source).data;
     return take(sources, target, to);
   }
 
-  // Advanced: the messages for `target` are here.
-  WREATH_HOST_DEVICE Advance arrived(const Ends& from, Form form, const Chunk& target) {
-    return Work::await(from, Work::incoming_signature(target.part), lane_.elements * bytes_of(form));
+  // Advanced: the messages for `target` are here, and found.
+  WREATH_HOST_DEVICE Advance arrived(Sources& sources, const Chunk& target) {
+    const std::uint64_t bytes = lane_.elements * bytes_of(sources.operands.messages);
+    return Work::await({Work::incoming_signature(target.part), bytes}, sources);
   }
 
   // With room for the message that is sent on, the target is sent as it is made; else once there is.
@@ -175,9 +174,6 @@ class Strand : private LaneWork<Processor> {
     sources.streams = Processor::kStreams && operation_.streams_output && target.buffer == Buffer::Output;
     const bool staged = to.count > 0 && !Work::by_reference(to, target.buffer, made.bytes) && Work::credit(to);
     std::byte* slot = staged ? Work::begin_slot(to, made.bytes) : nullptr;
-    const std::uint64_t bytes = made.elements * bytes_of(sources.operands.messages);
-    const Advance found = Work::locate_all(Work::incoming_signature(target.part), bytes, sources);
-    if (found != Advance::Advanced) return found;
     if (const Advance moved = Work::make(made, sources, slot); moved != Advance::Advanced) return moved;
     if (const Advance read = Work::consume_all(sources.from); read != Advance::Advanced) return read;
     if (to.count == 0) return Advance::Done;

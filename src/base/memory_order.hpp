@@ -1,5 +1,15 @@
 // Memory order for words that two sides share: host threads, processes and CUDA blocks. Chosen here,
 // once, by which side this is compiled for; everything above is plain memory and these functions.
+//
+// Words that may lie far, beyond a bus, where a GPU would pay for each acquire and each release: one fence is for any
+// number of looks and tells.
+//   look(word)         most looks find nothing; what one found, and what was written before that, counts after
+//   acquire_looks()
+//   finish_writes()    what was written before is seen by who sees a word told after it
+//   finish_reads()     what was read before was read before any later look, or word told
+//   tell(word, value)
+// On a host, where orders are free, look() acquires, tell() releases, and there is no fence but the one that a look
+// after finish_reads() needs: ThreadSanitizer follows no fences.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +18,15 @@
 
 #if defined(__CUDACC__)
 #define WREATH_NOINLINE __noinline__  // one copy of code for all kernels
+#define WREATH_UNROLL _Pragma("unroll")
 #else
 #define WREATH_NOINLINE
+#define WREATH_UNROLL
 #endif
 
 #if defined(__CUDA_ARCH__)
 
+#include <cstring>
 #include <cuda/atomic>
 
 namespace wreath {
@@ -34,8 +47,33 @@ template <typename T>
 __device__ inline void store_release(T& word, T value) {
   cuda::atomic_ref<T, cuda::thread_scope_system>(word).store(value, cuda::memory_order_release);
 }
-__device__ inline void acquire_fence() {
-  cuda::atomic_thread_fence(cuda::memory_order_acquire, cuda::thread_scope_system);
+template <typename T>
+__device__ inline T look(const T& word) {
+  return load_relaxed(word);
+}
+template <typename T>
+__device__ inline void tell(T& word, T value) {
+  store_relaxed(word, value);
+}
+__device__ inline void acquire_looks() {
+  cuda::atomic_thread_fence(cuda::memory_order_acq_rel, cuda::thread_scope_system);
+}
+__device__ inline void finish_writes() { acquire_looks(); }
+__device__ inline void finish_reads() { acquire_looks(); }
+// What lies far and does not change meanwhile, or a copy of it: all of it is on its way at once.
+template <typename T>
+__device__ inline T load_far(const T& place) {
+  static_assert(sizeof(T) % 16 == 0 && alignof(T) % 16 == 0);
+  uint4 words[sizeof(T) / 16];
+#pragma unroll
+  for (unsigned i = 0; i < sizeof(T) / 16; ++i) {
+    asm volatile("ld.relaxed.sys.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[i].x), "=r"(words[i].y), "=r"(words[i].z), "=r"(words[i].w)
+                 : "l"(reinterpret_cast<const uint4*>(&place) + i));
+  }
+  T held;
+  std::memcpy(&held, words, sizeof(held));
+  return held;
 }
 __device__ inline void full_fence() {
   cuda::atomic_thread_fence(cuda::memory_order_seq_cst, cuda::thread_scope_system);
@@ -66,12 +104,25 @@ template <typename T>
 WREATH_HOST_DEVICE inline void store_release(T& word, T value) {
   std::atomic_ref<T>(word).store(value, std::memory_order_release);
 }
+template <typename T>
+WREATH_HOST_DEVICE inline T look(const T& word) {
+  return load_acquire(word);
+}
+template <typename T>
+WREATH_HOST_DEVICE inline void tell(T& word, T value) {
+  store_release(word, value);
+}
+WREATH_HOST_DEVICE inline void acquire_looks() {}
+WREATH_HOST_DEVICE inline void finish_writes() {}
+template <typename T>
+WREATH_HOST_DEVICE inline const T& load_far(const T& place) {
+  return place;
+}
 #if defined(__SANITIZE_THREAD__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtsan"  // fences are not modelled; both sides of each are atomics
 #endif
-// Orders earlier loads before later loads and stores.
-WREATH_HOST_DEVICE inline void acquire_fence() { std::atomic_thread_fence(std::memory_order_acquire); }
+WREATH_HOST_DEVICE inline void finish_reads() { std::atomic_thread_fence(std::memory_order_acquire); }
 // Orders earlier stores before later loads: between publishing and asking whether the peer sleeps.
 WREATH_HOST_DEVICE inline void full_fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 #if defined(__SANITIZE_THREAD__)

@@ -214,7 +214,7 @@ Status LaneGrid::make_image() {
     RecvFifo& recv = recvs_[i] = *plan_->sources[i];
     const auto table = std::find(tables_.begin(), tables_.end(), recv.regions) - tables_.begin();
     if (recv.regions != nullptr) recv.regions = in_kernels(views_) + table * std::ptrdiff_t{kMaximumRegions};
-    pulled_[i].wanted = pulled_[i].sequence = recv.next - 1;
+    pulled_[i].wanted = pulled_[i].sequence = recv.asked = recv.next - 1;
     recv.pulled = &pulled_[i];
     recv.device = number_of(device_);
     recv.reached = reached_[plan_->sources[i]];

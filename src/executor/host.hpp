@@ -21,6 +21,7 @@ struct HostProcessor {
   static constexpr bool kStreams = true;
   static constexpr bool kTraces = true;
   static constexpr bool kCombinesInSlots = false;  // it would fetch the lines that the slot's reader holds
+  static constexpr bool kKeepsSources = false;     // lanes take turns
   static constexpr std::size_t kPulledBytes = 1U << 20;
   static constexpr std::size_t kPulledBlockBytes = 128U << 10;  // stays in L2 until it is combined
 

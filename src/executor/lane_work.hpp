@@ -11,6 +11,7 @@
 //   kCombinesInSlots  a combination straight into a slot costs no more than filling it afterwards
 //   kTraces           whether loops written by hand keep what they do, where there is a trace
 //   SourceList        made of the processor, which it may share: `data`, room for kMaximumFanIn + 1 pointers to sources
+//   kKeepsSources     what is put there stays there while the lane waits
 //   kPulledBytes      0: all messages are where they are read. Else, of memory at `pulled`: messages
 //                     that are combined are read there first, in blocks of at most kPulledBlockBytes
 //   std::byte* pulled
@@ -62,6 +63,12 @@ class LaneWork {
     Form target_form;
     bool target_dead;  // nothing reads the target but the slot that is filled with it
     bool streams;      // the target is written past the caches
+  };
+
+  // What messages have to be.
+  struct Expected {
+    std::uint32_t signature;
+    std::uint64_t bytes;
   };
 
   struct MessageName {
@@ -120,15 +127,21 @@ class LaneWork {
 
   // ---- taking ----
 
-  // Advanced: all messages are here, and are what is expected.
-  WREATH_HOST_DEVICE Advance await(const Ends& from, std::uint32_t signature, std::uint64_t bytes) {
-    while (lane_.arrived < from.count) {
-      const SlotHeader* header = peek(in(from, lane_.arrived));
-      if (header == nullptr) return Advance::Blocked;
-      Located located{};
-      const Advance found = find({from.first + lane_.arrived, 1}, *header, {signature, bytes}, located);
-      if (found != Advance::Advanced) return found;
-      ++lane_.arrived;
+  // Advanced: all messages of sources.from are here, and are what is expected; `sources` has where they lie, at the
+  // places that sources.operands leave them. What a message costs if its header is far: a look, an acquire for all that
+  // were found together, and one read of the header.
+  WREATH_HOST_DEVICE Advance await(const Expected& expected, Sources& sources) {
+    const std::uint32_t known = lane_.arrived;
+    const std::uint32_t here = count_here(sources.from, known);
+    if (here > known) acquire_looks();
+    sources.fetched = 0;
+    for (; lane_.arrived < here; ++lane_.arrived) {
+      if (const Advance found = find(lane_.arrived, expected, sources); found != Advance::Advanced) return found;
+    }
+    if (here < sources.from.count) return Advance::Blocked;
+    if (Processor::kKeepsSources && known > 0) return check_owners(sources.from);  // they may have given up meanwhile
+    for (std::uint32_t i = 0; !Processor::kKeepsSources && i < known; ++i) {
+      if (const Advance found = find(i, expected, sources); found != Advance::Advanced) return found;
     }
     return Advance::Advanced;
   }
@@ -142,20 +155,6 @@ class LaneWork {
     fifo.landing->target = target.data;
   }
 
-  // The data of messages that have arrived, each `bytes` long; of the own memory a place is kept free.
-  WREATH_HOST_DEVICE Advance locate_all(std::uint32_t signature, std::uint64_t bytes, Sources& sources) {
-    sources.fetched = 0;
-    for (std::uint32_t i = 0; i < sources.from.count; ++i) {
-      const SlotHeader& header = *peek(in(sources.from, i));
-      Located located{};
-      const Advance found = find({sources.from.first + i, 1}, header, {signature, bytes}, located);
-      if (found != Advance::Advanced) return found;
-      sources.data[place_of(static_cast<int>(i), sources.operands)] = located.data;
-      sources.fetched += located.state == Locating::Fetched ? 1 : 0;
-    }
-    return Advance::Advanced;
-  }
-
   // `to`, and `slot` if there is one, = sum or copy of the sources.
   WREATH_HOST_DEVICE Advance make(const Piece& to, Sources& sources, std::byte* slot) {
     if (sources.fetched > 0) return pull_and_move(to, sources, slot);
@@ -165,10 +164,10 @@ class LaneWork {
 
   // After the last read of messages: gives their slots back.
   WREATH_HOST_DEVICE Advance consume_all(const Ends& from) {
-    for (std::uint32_t i = 0; i < from.count; ++i) {
-      if (torn(from, i)) return fail(Fault::OwnerAborted, from, i);
-    }
-    for (std::uint32_t i = 0; i < from.count; ++i) consume(in(from, i));
+    finish_reads();
+    if (const Advance owned = check_owners(from); owned != Advance::Advanced) return owned;
+    lane_.reads_references = false;
+    for (std::uint32_t i = 0; i < from.count; ++i) give_back(in(from, i));
     return Advance::Advanced;
   }
 
@@ -245,34 +244,75 @@ class LaneWork {
 
  private:
   static constexpr std::uint64_t kPulledElements = 64;  // blocks begin at lines where they are pulled
+  static constexpr std::uint32_t kLooksAtOnce = Processor::kKeepsSources ? 4 : 1;
 
-  struct Expected {
-    std::uint32_t signature;
-    std::uint64_t bytes;
-  };
   struct Span {
     const std::byte* data;
     std::uint64_t bytes;
   };
 
-  // Checks that the message at the one end `from` belongs to this call and finds its data.
-  WREATH_HOST_DEVICE Advance find(const Ends& from, const SlotHeader& header, const Expected& expected,
-                                  Located& located) {
-    if (header.signature != expected.signature) return fail(Fault::Signature, from, 0);
-    if (header.bytes != expected.bytes) return fail(Fault::Bytes, from, 0);
-    located = locate(in(from, 0), header);
-    const bool pullable = located.state != Locating::Fetched || Processor::kPulledBytes > 0;
-    if (located.state == Locating::Invalid || !pullable) return fail(Fault::Region, from, 0);
-    // Memory of a device that its owner has freed must not even be looked at.
-    if (located.device != 0 && torn(from, 0)) return fail(Fault::OwnerAborted, from, 0);
-    return located.state == Locating::Unmapped ? Advance::Blocked : Advance::Advanced;
+  // Of the first messages how many are here, `known` of them for sure.
+  WREATH_HOST_DEVICE std::uint32_t count_here(const Ends& from, std::uint32_t known) const {
+    std::uint32_t here = known;
+    while (here < from.count) {
+      const std::uint32_t left = from.count - here;
+      const std::uint32_t more = left == 1 ? (is_here(in(from, here)) ? 1 : 0) : count_next(from, here);
+      here += more;
+      if (more < kLooksAtOnce) break;
+    }
+    return here;
+  }
+  // Of the messages from `first` on, kLooksAtOnce at most: all looks are on their way before one is answered.
+  WREATH_HOST_DEVICE std::uint32_t count_next(const Ends& from, std::uint32_t first) const {
+    const std::uint32_t last = from.count - 1;
+    bool looks[kLooksAtOnce];
+    WREATH_UNROLL
+    for (std::uint32_t i = 0; i < kLooksAtOnce; ++i) {
+      looks[i] = is_here(in(from, first + i < last ? first + i : last)) && first + i <= last;
+    }
+    std::uint32_t found = 0;
+    while (found < kLooksAtOnce && looks[found]) ++found;
+    return found;
   }
 
-  // The owner of referenced memory may have given up and changed it while it was read.
+  // Checks that message i belongs to this call, and finds its data.
+  WREATH_HOST_DEVICE Advance find(std::uint32_t i, const Expected& expected, Sources& sources) {
+    RecvFifo& fifo = in(sources.from, i);
+    const SlotHeader& slot = awaited_slot(fifo);
+    const SlotHeader& header = load_far(slot);
+    const bool gone = gave_up(fifo);
+    if (header.signature != expected.signature) return fail(Fault::Signature, sources.from, i);
+    if (header.bytes != expected.bytes) return fail(Fault::Bytes, sources.from, i);
+    const Located located = locate(fifo, header, slot.data);
+    const bool fetched = located.state == Locating::Fetched;
+    if (located.state == Locating::Invalid || (fetched && Processor::kPulledBytes == 0)) {
+      return fail(Fault::Region, sources.from, i);
+    }
+    const bool reference = (header.flags & kSlotReference) != 0;
+    // Memory of a device that its owner has freed must not even be looked at.
+    if (located.device != 0 && reference && gone) return fail(Fault::OwnerAborted, sources.from, i);
+    if (located.state == Locating::Unmapped) return Advance::Blocked;
+    sources.data[place_of(static_cast<int>(i), sources.operands)] = located.data;
+    sources.fetched += fetched ? 1 : 0;
+    lane_.reads_references = lane_.reads_references || reference;
+    return Advance::Advanced;
+  }
+
+  // Whether what messages refer to is still what was sent. Flags are read again only where an owner has given up.
+  WREATH_HOST_DEVICE Advance check_owners(const Ends& from) {
+    if (!lane_.reads_references) return Advance::Advanced;
+    bool any = false;
+    for (std::uint32_t i = 0; i < from.count; ++i) any |= gave_up(in(from, i));
+    for (std::uint32_t i = 0; any && i < from.count; ++i) {
+      if (torn(from, i)) return fail(Fault::OwnerAborted, from, i);
+    }
+    return Advance::Advanced;
+  }
+
+  // After finish_reads(): the owner of referenced memory may have given up and changed it while it was read.
   WREATH_HOST_DEVICE bool torn(const Ends& from, std::uint32_t i) const {
     const RecvFifo& fifo = in(from, i);
-    if ((peek(fifo)->flags & kSlotReference) == 0 || fifo.owner_aborted == nullptr) return false;
-    return !read_is_valid(*fifo.owner_aborted);
+    return (awaited_slot(fifo).flags & kSlotReference) != 0 && gave_up(fifo);
   }
 
   // Whether the reader has mapped that region of a device's memory.
@@ -353,7 +393,7 @@ class LaneWork {
   // Of a message that was located.
   WREATH_HOST_DEVICE Located locate_again(const Ends& from, std::uint32_t i) const {
     RecvFifo& fifo = in(from, i);
-    return locate(fifo, *peek(fifo));
+    return locate(fifo, awaited_slot(fifo));
   }
 
   // target = `source`, of message i, which is fetched. False: failed.
@@ -362,6 +402,7 @@ class LaneWork {
     lane_.fault_errno = device != 0 ? processor_.pull(device, target, source.data, source.bytes)
                                     : processor_.pull(*in(from, i).process, target, source.data, source.bytes);
     if (lane_.fault_errno == 0) return true;
+    finish_reads();
     fail(torn(from, i) ? Fault::OwnerAborted : Fault::Unreadable, from, i);
     return false;
   }
@@ -430,13 +471,15 @@ class LaneWork {
     }
   }
 
-  // Publishes one message to all targets: its address for pumps, `name` for peers that map it or read it there.
+  // Publishes one message to all targets, which are different ones: its address for pumps, `name` for peers that map it
+  // or read it there.
   WREATH_HOST_DEVICE void publish_all(const Ends& to, std::uint32_t signature, const Span& message,
                                       const MessageName& name) {
     for (std::uint32_t i = 0; i < to.count; ++i) {
       SendFifo& fifo = out(to, i);
       SlotHeader& slot = next_slot(fifo);
       slot.epoch = operation_.epoch;
+      slot.lane = fifo.lane;
       slot.signature = signature;
       slot.bytes = static_cast<std::uint32_t>(message.bytes);
       slot.flags = fifo.by_reference ? 0 : name.flags;
@@ -447,8 +490,9 @@ class LaneWork {
         slot.offset = reinterpret_cast<std::uint64_t>(message.data);
         set_allocation(slot, {operation_.device, name.allocation});
       }
-      publish(fifo);
     }
+    finish_writes();
+    for (std::uint32_t i = 0; i < to.count; ++i) hand_over(out(to, i));
     lane_.sent_bytes += to.count * message.bytes;
   }
 };

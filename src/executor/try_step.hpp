@@ -124,13 +124,15 @@ class StepRunner : private LaneWork<Processor> {
   }
 
   WREATH_HOST_DEVICE Advance receive() {
-    const std::uint64_t bytes = lane_.elements * bytes_of(incoming_form());
-    if (const Advance here = Work::await(from(), incoming_signature(), bytes); here != Advance::Advanced) {
+    Sources sources(processor_);
+    name(sources);
+    const std::uint64_t bytes = lane_.elements * bytes_of(sources.operands.messages);
+    if (const Advance here = Work::await({incoming_signature(), bytes}, sources); here != Advance::Advanced) {
       if (here == Advance::Blocked) post_landing();
       return here;
     }
     std::byte* slot = fused_slot();
-    if (const Advance taken = take(bytes, slot); taken != Advance::Advanced) return taken;
+    if (const Advance taken = take(sources, slot); taken != Advance::Advanced) return taken;
     if (const Advance read = Work::consume_all(from()); read != Advance::Advanced) return read;
     if (!sends()) return next_step();
     lane_.received = true;
@@ -145,25 +147,32 @@ class StepRunner : private LaneWork<Processor> {
     return Work::begin_slot(to(), lane_.elements * bytes_of(form_of(step_.target_buffer)));
   }
 
-  // target, and `slot` if there is one, = sum or copy of the messages, each `bytes` long.
-  WREATH_HOST_DEVICE Advance take(std::uint64_t bytes, std::byte* slot) {
-    Sources sources(processor_);
+  WREATH_HOST_DEVICE int own_place() const {
+    return step_.own_place < step_.in_count ? step_.own_place : step_.in_count;
+  }
+
+  // What the step reads, and what becomes of it.
+  WREATH_HOST_DEVICE void name(Sources& sources) const {
     const bool with_own = reduces();
-    const int own = with_own ? (step_.own_place < step_.in_count ? step_.own_place : step_.in_count) : -1;
     sources.from = from();
     sources.k = step_.in_count + (with_own ? 1 : 0);
-    sources.operands = {incoming_form(), own, form_of(step_.source_buffer)};
+    sources.operands.messages = incoming_form();
+    sources.operands.own = with_own ? own_place() : -1;
+    sources.operands.own_form = form_of(step_.source_buffer);
     sources.plain = !with_own && plain(sources.operands.messages, sources.operands.messages == Form::Data,
                                        form_of(step_.target_buffer));
     sources.target_form = form_of(step_.target_buffer);
     sources.target_dead = (step_.flags & kTargetDead) != 0;
     sources.streams = streams() && !sources.target_dead;
-    const Advance located = Work::locate_all(incoming_signature(), bytes, sources);
-    if (located != Advance::Advanced) return located;
+  }
+
+  // target, and `slot` if there is one, = sum or copy of the messages.
+  WREATH_HOST_DEVICE Advance take(Sources& sources, std::byte* slot) {
+    const int own = sources.operands.own;
     for (std::uint32_t i = 0; i < step_.chunks; ++i) {
       const Piece to = piece(target(), i);
       if (to.elements == 0) continue;
-      if (with_own) sources.data[own] = piece(source(), i).data;
+      if (own >= 0) sources.data[own] = piece(source(), i).data;
       if (const Advance made = Work::make(to, sources, slot); made != Advance::Advanced) return made;
       if (slot != nullptr) slot += to.bytes;
     }

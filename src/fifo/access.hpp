@@ -18,14 +18,16 @@ namespace wreath {
 template <typename Send>
 WREATH_HOST_DEVICE inline bool has_credit(Send& fifo) {
   if (fifo.credits > 0) return true;
-  fifo.credits = fifo.slot_count - static_cast<std::uint32_t>(fifo.next - load_acquire(fifo.consumed->value));
-  return fifo.credits > 0;
+  fifo.credits = fifo.slot_count - static_cast<std::uint32_t>(fifo.next - look(fifo.consumed->value));
+  if (fifo.credits == 0) return false;
+  acquire_looks();
+  return true;
 }
 
-// Whether the consumer is done with every published message.
+// Whether the consumer is done with every published message. A look: what it read may be written after acquire_looks().
 template <typename Send>
 WREATH_HOST_DEVICE inline bool drained(const Send& fifo) {
-  return fifo.next == load_acquire(fifo.consumed->value);
+  return fifo.next == look(fifo.consumed->value);
 }
 
 // The header of the next message, to be filled (all but sequence and lane) before publish().
@@ -59,36 +61,67 @@ WREATH_HOST_DEVICE inline std::byte* stage(SendFifo& fifo) {
   return fifo.staging + offset;
 }
 
-// Hands the next message to the consumer: everything written before is seen by who sees it.
+// Hands the next message to the consumer: everything written before finish_writes() is seen by who sees it. Requires
+// that, after its header was filled, lane and all.
 template <typename Send>
-WREATH_HOST_DEVICE inline void publish(Send& fifo) {
-  auto& slot = next_slot(fifo);
-  slot.lane = fifo.lane;
-  store_release(slot.sequence, fifo.next);
+WREATH_HOST_DEVICE inline void hand_over(Send& fifo) {
+  tell(next_slot(fifo).sequence, fifo.next);
   ++fifo.next;
   if (fifo.credits > 0) --fifo.credits;
+}
+// The same for one message.
+template <typename Send>
+WREATH_HOST_DEVICE inline void publish(Send& fifo) {
+  next_slot(fifo).lane = fifo.lane;
+  finish_writes();
+  hand_over(fifo);
 }
 
 // ---- the consuming end ----
 
+// Where the header of the next message is once it is published.
+template <typename Recv>
+WREATH_HOST_DEVICE inline auto& awaited_slot(const Recv& fifo) {
+  return fifo.slots[fifo.next & (fifo.slot_count - 1)];
+}
+
+// Whether the next message was published. A look: its header may be read after acquire_looks().
+template <typename Recv>
+WREATH_HOST_DEVICE inline bool is_here(const Recv& fifo) {
+  return look(awaited_slot(fifo).sequence) == fifo.next;
+}
+
 // The header of the next message, or null while it has not been published.
 template <typename Recv>
 WREATH_HOST_DEVICE inline auto peek(const Recv& fifo) -> decltype(&fifo.slots[0]) {
-  auto* slot = &fifo.slots[fifo.next & (fifo.slot_count - 1)];
-  return load_acquire(slot->sequence) == fifo.next ? slot : nullptr;
+  if (!is_here(fifo)) return nullptr;
+  acquire_looks();
+  return &awaited_slot(fifo);
 }
 
-// Gives the slot back, after the last read of its data and header.
+// Gives the slot back. Requires finish_reads() after the last read of its data and header.
+template <typename Recv>
+WREATH_HOST_DEVICE inline void give_back(Recv& fifo) {
+  ++fifo.next;
+  tell(fifo.consumed->value, fifo.next);
+}
+// The same for one message.
 template <typename Recv>
 WREATH_HOST_DEVICE inline void consume(Recv& fifo) {
-  ++fifo.next;
-  store_release(fifo.consumed->value, fifo.next);
+  finish_reads();
+  give_back(fifo);
+}
+
+// Whether the producer has given up: what its kSlotReference slots name may be something else by now. Of data that was
+// read: a look after finish_reads().
+WREATH_HOST_DEVICE inline bool gave_up(const RecvFifo& fifo) {
+  return fifo.owner_aborted != nullptr && load_relaxed(fifo.owner_aborted->value) != 0;
 }
 
 // After the data of a kSlotReference slot was read: whether it was the sender's data, not what the sender
 // put there after an abort.
 WREATH_HOST_DEVICE inline bool read_is_valid(const Counter& senders_aborted) {
-  acquire_fence();
+  finish_reads();
   return load_relaxed(senders_aborted.value) == 0;
 }
 
@@ -119,10 +152,12 @@ WREATH_HOST_DEVICE inline const std::byte* address_in(const SlotHeader& slot) {
 
 // Of blocks. Who waits has not consumed: the slot stays while the host reads.
 WREATH_HOST_DEVICE inline Located locate_pulled(RecvFifo& fifo, const DeviceAllocation& memory = {}) {
-  if (load_acquire(fifo.pulled->sequence) != fifo.next) {
-    store_release(fifo.pulled->wanted, fifo.next);
+  if (look(fifo.pulled->sequence) != fifo.next) {
+    if (fifo.asked != fifo.next) store_release(fifo.pulled->wanted, fifo.next);
+    fifo.asked = fifo.next;
     return {Locating::Unmapped, nullptr};
   }
+  acquire_looks();
   if (fifo.pulled->in_place != 0) fifo.reached = memory;
   return {Locating::Found, fifo.pulled->data, memory.device};
 }
@@ -143,18 +178,19 @@ WREATH_HOST_DEVICE inline Located locate_in_device(RecvFifo& fifo, const DeviceA
 WREATH_HOST_DEVICE inline Located locate_in_region(RecvFifo& fifo, const SlotHeader& slot) {
   if (slot.region >= kMaximumRegions || fifo.regions == nullptr) return {Locating::Invalid, nullptr};
   const RegionView& view = fifo.regions[slot.region];
-  const std::byte* base = load_acquire(view.base);
+  const std::byte* base = look(view.base);
   if (base == nullptr) return {Locating::Unmapped, nullptr};
   if (slot.bytes > view.bytes || slot.offset > view.bytes - slot.bytes) return {Locating::Invalid, nullptr};
   if (view.device != 0) return locate_in_device(fifo, {view.device, 0}, base + slot.offset);
   return {Locating::Found, base + slot.offset};
 }
 
-// Where the data of a peeked slot is in this process.
-WREATH_HOST_DEVICE inline Located locate(RecvFifo& fifo, const SlotHeader& slot) {
+// Where the data of a message is in this process. `slot`: its header, or a copy of it; `own`: what lies in the header
+// itself.
+WREATH_HOST_DEVICE inline Located locate(RecvFifo& fifo, const SlotHeader& slot, const std::byte* own) {
   if ((slot.flags & kSlotInline) != 0) {
     if (slot.bytes > sizeof slot.data) return {Locating::Invalid, nullptr};
-    return {Locating::Found, slot.data};
+    return {Locating::Found, own};
   }
   const bool by_blocks = fifo.pulled != nullptr;
   switch (slot.region) {
@@ -169,6 +205,9 @@ WREATH_HOST_DEVICE inline Located locate(RecvFifo& fifo, const SlotHeader& slot)
       return by_blocks && fifo.pulls_local ? locate_pulled(fifo) : Located{Locating::Found, address_in(slot)};
     default: return locate_in_region(fifo, slot);
   }
+}
+WREATH_HOST_DEVICE inline Located locate(RecvFifo& fifo, const SlotHeader& slot) {
+  return locate(fifo, slot, slot.data);
 }
 
 }  // namespace wreath

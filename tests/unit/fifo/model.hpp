@@ -122,7 +122,7 @@ struct Word {
 };
 
 // Found in place of src/base/memory_order.hpp's when the FIFO protocol runs on Words.
-inline std::uint32_t load_acquire(const Word& word) { return word.record(Kind::Await, Order::Acquire); }
-inline void store_release(Word& word, std::uint32_t value) { word.record(Kind::Store, Order::Release, value); }
+inline std::uint32_t look(const Word& word) { return word.record(Kind::Await, Order::Acquire); }
+inline void tell(Word& word, std::uint32_t value) { word.record(Kind::Store, Order::Release, value); }
 
 }  // namespace wreath::model
