@@ -312,7 +312,7 @@ class LaneWork {
   // After finish_reads(): the owner of referenced memory may have given up and changed it while it was read.
   WREATH_HOST_DEVICE bool torn(const Ends& from, std::uint32_t i) const {
     const RecvFifo& fifo = in(from, i);
-    return (awaited_slot(fifo).flags & kSlotReference) != 0 && gave_up(fifo);
+    return (load_far(awaited_slot(fifo)).flags & kSlotReference) != 0 && gave_up(fifo);
   }
 
   // Whether the reader has mapped that region of a device's memory.

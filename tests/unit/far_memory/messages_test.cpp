@@ -1,0 +1,266 @@
+// What messages cost a GPU: which far words a lane touches, how often and in which order, and how many fences it pays.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/executor/try_step.hpp"
+#include "tests/unit/far_memory/far_memory.hpp"
+
+namespace wreath {
+namespace {
+
+using testing::ElementsAre;
+using testing::ElementsAreArray;
+using testing::IsEmpty;
+
+constexpr std::uint64_t kDevice = 5;
+constexpr std::uint32_t kSignature = 77;
+constexpr std::uint32_t kElements = 16;
+constexpr std::uint32_t kPeers = 6;  // more than are looked at together
+
+// Tells what it would move.
+struct Mover {
+  static constexpr std::size_t kBlockBytes = 1U << 20;
+  static constexpr bool kStreams = false;
+  static constexpr bool kCombinesInSlots = true;
+  static constexpr bool kTraces = false;
+  static constexpr bool kKeepsSources = true;
+  static constexpr std::size_t kPulledBytes = 0;
+
+  struct SourceList {
+    explicit SourceList(Mover& mover) : data(mover.sources) {}
+    const std::byte** data;
+  };
+
+  void combine(std::byte*, Form, const std::byte* const* from, int k, Operands, std::size_t) {
+    far::tell_of("combine");
+    moved.assign(from, from + k);
+  }
+  void copy(std::byte*, const std::byte* from, std::size_t) {
+    far::tell_of("copy");
+    moved = {from};
+    meanwhile();
+  }
+  void fill(std::byte*, const std::byte* from, std::size_t) {
+    far::tell_of("fill");
+    moved = {from};
+  }
+  void begin_slot(SendFifo&, std::size_t) {}
+  void end_slot() {}
+
+  const std::byte* sources[kPeers + 1] = {};
+  std::vector<const std::byte*> moved;
+  std::function<void()> meanwhile = [] {};  // by others
+};
+
+std::string numbered(const char* what, std::uint32_t peer) { return what + std::string(" ") + std::to_string(peer); }
+
+// One rank of a device, whose peers are threads of its process: what they publish lies in their memory on the device.
+class FarMessages : public testing::Test {
+ protected:
+  FarMessages() : input_(kElements), output_(kElements), theirs_(kPeers, std::vector<float>(kElements)) {
+    for (std::uint32_t peer = 0; peer < kPeers; ++peer) make_ends(peer);
+    for (auto& end : sends_) targets_.push_back(&end);
+    for (auto& end : recvs_) sources_.push_back(&end);
+    operation_.geometry.input = operation_.geometry.output = {kElements, kElements};
+    operation_.geometry.tile = kElements;
+    operation_.geometry.tiles = 1;
+    operation_.geometry.element_bytes = operation_.geometry.accumulator_bytes = sizeof(float);
+    operation_.buffers[static_cast<int>(Buffer::Input)] = reinterpret_cast<std::byte*>(input_.data());
+    operation_.buffers[static_cast<int>(Buffer::Output)] = reinterpret_cast<std::byte*>(output_.data());
+    operation_.signature = kSignature;
+    operation_.device = kDevice;
+    operation_.single_copy_bytes = 1;
+    operation_.targets = targets_.data();
+    operation_.sources = sources_.data();
+    lane_.end = 1;
+  }
+
+  // Elements travel as they are.
+  Step step(StepOp op, std::uint16_t in_count, std::uint16_t out_count) const {
+    Step step{};
+    step.op = op;
+    step.source_buffer = Buffer::Input;
+    step.target_buffer = Buffer::Output;
+    step.in_count = in_count;
+    step.out_count = out_count;
+    step.own_place = in_count;
+    step.chunks = 1;
+    return step;
+  }
+  Advance advance(const Step& step) { return try_step(operation_, lane_, mover_, step); }
+  std::vector<std::string> events() { return memory_.events(); }
+
+  // Peer `peer`'s next message; `flags` as the slot has them.
+  void publish_from(std::uint32_t peer, std::uint32_t flags = kSlotReference) {
+    SlotHeader& slot = *memory_.near(slots_[peer]);
+    slot.signature = kSignature;
+    slot.bytes = kElements * sizeof(float);
+    slot.flags = flags;
+    slot.region = kDeviceAddress;
+    slot.offset = reinterpret_cast<std::uint64_t>(theirs_[peer].data());
+    set_allocation(slot, {kDevice, 1});
+    slot.sequence = recvs_[peer].next;
+  }
+  void give_up(std::uint32_t peer) { *near_counter(recvs_[peer].owner_aborted) = 1; }
+  void take_all(std::uint32_t peer) { *near_counter(sends_[peer].consumed) = sends_[peer].next; }
+  const std::byte* data_of(std::uint32_t peer) const {
+    return reinterpret_cast<const std::byte*>(theirs_[peer].data());
+  }
+
+  far::Memory memory_;
+  OperationState operation_;
+  LaneState lane_;
+  Mover mover_;
+  std::vector<SendFifo> sends_ = std::vector<SendFifo>(kPeers);
+  std::vector<RecvFifo> recvs_ = std::vector<RecvFifo>(kPeers);
+
+ private:
+  std::uint32_t* near_counter(const Counter* far) const { return &memory_.near(const_cast<Counter*>(far))->value; }
+
+  void make_ends(std::uint32_t peer) {
+    SendFifo& send = sends_[peer];
+    send.slots = memory_.near(memory_.make<SlotHeader>());  // own headers are written: nobody waits for that
+    send.consumed = memory_.make<Counter>();
+    send.slot_count = 1;
+    send.slot_bytes = kElements * sizeof(float);
+    send.same_process = true;
+    memory_.name(&send.slots->sequence, numbered("sequence to", peer));
+    memory_.name(&send.consumed->value, numbered("consumed of", peer));
+    RecvFifo& recv = recvs_[peer];
+    recv.slots = slots_[peer] = memory_.make<SlotHeader>();
+    recv.consumed = memory_.make<Counter>();
+    recv.owner_aborted = memory_.make<Counter>();
+    recv.pulled = memory_.make<PulledMessage>();
+    recv.slot_count = 1;
+    recv.device = kDevice;
+    recv.same_process = true;
+    memory_.name(recv.slots, numbered("header of", peer));  // and its sequence, the first word
+    memory_.name(&recv.consumed->value, numbered("consumed for", peer));
+    memory_.name(&recv.owner_aborted->value, numbered("aborted of", peer));
+    memory_.name(&recv.pulled->sequence, numbered("pulled of", peer));
+    memory_.name(&recv.pulled->wanted, numbered("wanted of", peer));
+    for (std::uint32_t* const next : {&send.next, &recv.next, near_counter(send.consumed)}) *next = 1;
+  }
+
+  SlotHeader* slots_[kPeers] = {};
+  std::vector<float> input_;
+  std::vector<float> output_;
+  std::vector<std::vector<float>> theirs_;
+  std::vector<SendFifo*> targets_;
+  std::vector<RecvFifo*> sources_;
+};
+
+TEST_F(FarMessages, CostALookAnAcquireAHeaderAndAFence) {
+  publish_from(0);
+  ASSERT_EQ(advance(step(StepOp::Recv, 1, 0)), Advance::Done);
+  EXPECT_THAT(events(), ElementsAre("look at header of 0", "fence", "read header of 0", "load aborted of 0", "copy",
+                                    "fence", "load aborted of 0", "tell consumed for 0"));
+  EXPECT_EQ(mover_.moved, std::vector{data_of(0)});
+}
+
+TEST_F(FarMessages, CostNoFenceWhileNothingIsHere) {
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(advance(step(StepOp::Recv, 1, 0)), Advance::Blocked);
+    EXPECT_THAT(events(), ElementsAre("look at header of 0"));
+  }
+  sends_[0].next = 2;
+  ASSERT_EQ(advance(step(StepOp::Send, 0, 1)), Advance::Blocked);
+  EXPECT_THAT(events(), ElementsAre("look at consumed of 0"));
+}
+
+// A sum of all, which all are told of: three fences, whatever their number.
+TEST_F(FarMessages, ToAndFromAllCostAsManyFencesAsOne) {
+  for (std::uint32_t peer = 0; peer < kPeers; ++peer) publish_from(peer);
+  lane_.end = 2;  // the half that sends is a turn of its own
+  const Step sum = step(StepOp::LoadReduceSend, kPeers, kPeers);
+  ASSERT_EQ(advance(sum), Advance::Advanced);
+  std::vector<std::string> expected;
+  const auto all = [&](const std::string& event) {
+    for (std::uint32_t peer = 0; peer < kPeers; ++peer) expected.push_back(event + std::to_string(peer));
+  };
+  all("look at header of ");
+  for (int i = 0; i < 2; ++i) expected.emplace_back("look at header of 5");  // of four at once
+  expected.emplace_back("fence");
+  for (std::uint32_t peer = 0; peer < kPeers; ++peer) {
+    expected.push_back(numbered("read header of", peer));
+    expected.push_back(numbered("load aborted of", peer));
+  }
+  expected.insert(expected.end(), {"combine", "fence"});
+  all("load aborted of ");
+  all("tell consumed for ");
+  EXPECT_THAT(events(), ElementsAreArray(expected));
+  ASSERT_EQ(mover_.moved.size(), kPeers + 1);
+  for (std::uint32_t peer = 0; peer < kPeers; ++peer) EXPECT_EQ(mover_.moved[peer], data_of(peer));
+
+  for (std::uint32_t peer = 0; peer < kPeers; ++peer) sends_[peer].credits = 1;
+  ASSERT_EQ(advance(sum), Advance::Advanced);
+  expected = {"fence"};
+  all("tell sequence to ");
+  EXPECT_THAT(events(), ElementsAreArray(expected));
+}
+
+TEST_F(FarMessages, AreReadOnceThoughOthersComeLater) {
+  const Step sum = step(StepOp::LoadReduce, 3, 0);
+  publish_from(0);
+  ASSERT_EQ(advance(sum), Advance::Blocked);
+  EXPECT_THAT(events(), ElementsAre("look at header of 0", "look at header of 1", "look at header of 2",
+                                    "look at header of 2", "fence", "read header of 0", "load aborted of 0"));
+  publish_from(2);
+  ASSERT_EQ(advance(sum), Advance::Blocked);
+  events();
+  publish_from(1);
+  ASSERT_EQ(advance(sum), Advance::Done);
+  const auto seen = events();
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), "read header of 0"), 0);
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), "read header of 1"), 1);
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), "read header of 2"), 1);
+  ASSERT_EQ(mover_.moved.size(), 4U);
+  for (std::uint32_t peer = 0; peer < 3; ++peer) EXPECT_EQ(mover_.moved[peer], data_of(peer));
+}
+
+// What its owner may have freed is not looked at.
+TEST_F(FarMessages, AreLeftAloneWhereTheirOwnerGaveUpMeanwhile) {
+  const Step sum = step(StepOp::LoadReduce, 2, 0);
+  publish_from(0);
+  ASSERT_EQ(advance(sum), Advance::Blocked);
+  give_up(0);
+  publish_from(1);
+  ASSERT_EQ(advance(sum), Advance::Failed);
+  EXPECT_EQ(lane_.fault, Fault::OwnerAborted);
+  EXPECT_EQ(lane_.fault_source, 0);
+  EXPECT_THAT(mover_.moved, IsEmpty());
+}
+
+TEST_F(FarMessages, FailWhereTheirOwnerGaveUpWhileTheyWereRead) {
+  publish_from(0);
+  mover_.meanwhile = [this] { give_up(0); };
+  ASSERT_EQ(advance(step(StepOp::Recv, 1, 0)), Advance::Failed);
+  EXPECT_EQ(lane_.fault, Fault::OwnerAborted);
+}
+
+// What was put into a slot is there, whatever became of its sender.
+TEST_F(FarMessages, AreGoodInSlotsOfAnOwnerThatGaveUp) {
+  const Step sum = step(StepOp::LoadReduce, 2, 0);
+  publish_from(0);
+  publish_from(1, 0);
+  give_up(1);
+  ASSERT_EQ(advance(sum), Advance::Done);
+  EXPECT_EQ(lane_.fault, Fault::None);
+}
+
+TEST_F(FarMessages, AreAskedForOnce) {
+  publish_from(0);
+  recvs_[0].device = kDevice + 1;  // another's memory
+  ASSERT_EQ(advance(step(StepOp::Recv, 1, 0)), Advance::Blocked);
+  EXPECT_THAT(events(), testing::IsSupersetOf({"look at pulled of 0", "release wanted of 0"}));
+  ASSERT_EQ(advance(step(StepOp::Recv, 1, 0)), Advance::Blocked);
+  EXPECT_THAT(events(), testing::Not(testing::Contains("release wanted of 0")));
+}
+
+}  // namespace
+}  // namespace wreath
