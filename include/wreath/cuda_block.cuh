@@ -8,6 +8,7 @@ namespace wreath {
 
 class CudaBlock {
  public:
+  static constexpr unsigned kTogether = 32;
   // `shared`: the block's shared memory, aligned as the kernel needs it.
   __device__ explicit CudaBlock(std::byte* shared) : shared_(shared) {}
   __device__ unsigned block() const { return blockIdx.x; }

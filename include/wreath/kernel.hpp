@@ -2,8 +2,8 @@
 // compiled twice: by nvcc for GPUs, and by the C++ compiler for the host device, where a block is a group of host
 // threads.
 //
-// A kernel is a template over its block, which has block(), thread(), threads(), barrier(), pause(), clock_ns() and
-// shared_memory():
+// A kernel is a template over its block, which has block(), thread(), threads(), barrier(), pause(), clock_ns(),
+// shared_memory() and kTogether, the threads that run in step (a warp):
 //
 //   template <typename Block>
 //   WREATH_HOST_DEVICE void run_fill(Block& block, const FillRun& run);
@@ -34,6 +34,7 @@ struct HostBlockShared {
 // One thread's place in a grid on the host.
 class HostBlock {
  public:
+  static constexpr unsigned kTogether = 1;
   HostBlock(HostBlockShared& shared, unsigned block, unsigned thread, unsigned threads)
       : shared_(shared), block_(block), thread_(thread), threads_(threads) {}
   unsigned block() const { return block_; }

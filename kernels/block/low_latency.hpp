@@ -114,9 +114,7 @@ class LowLatencyThread {
   // Packs are counted in 32 bits, also where blocks and ranks divide them: a GPU has no division of 64.
   static_assert(kLowLatencyBytes / kPackDataBytes * (kLowLatencyBlocks + kMaximumFanIn) < std::uint32_t{1} << 31);
 
-  struct Words {
-    FlaggedWord word[2];
-  };
+  using Words = WordPair;
   struct Range {
     std::uint32_t first;
     std::uint32_t end;
@@ -157,7 +155,7 @@ class LowLatencyThread {
     return load_relaxed(*reinterpret_cast<const FlaggedWord*>(run_.areas[rank] + place));
   }
   WREATH_HOST_DEVICE Words peers_words(std::uint32_t rank, std::size_t place) const {
-    return {{peers_word(rank, place), peers_word(rank, place + sizeof(FlaggedWord))}};
+    return load_pair(reinterpret_cast<const FlaggedWord*>(run_.areas[rank] + place));
   }
   WREATH_HOST_DEVICE bool here(FlaggedWord word) const { return flag_of(word) == flag(); }
 
@@ -165,9 +163,10 @@ class LowLatencyThread {
   WREATH_HOST_DEVICE void publish(std::size_t place, const Pack<X, kN>& pack) const {
     std::uint32_t data[2] = {};
     std::memcpy(data, &pack, sizeof(pack));
-    store_word(own_word(place), flagged(data[0], flag()));
-    if (sizeof(pack) > sizeof(std::uint32_t)) {
-      store_word(own_word(place + sizeof(FlaggedWord)), flagged(data[1], flag()));
+    if constexpr (sizeof(pack) > sizeof(std::uint32_t)) {
+      store_pair(&own_word(place), {{flagged(data[0], flag()), flagged(data[1], flag())}});
+    } else {
+      store_word(own_word(place), flagged(data[0], flag()));
     }
   }
   template <typename X>
@@ -233,7 +232,9 @@ class LowLatencyThread {
 
   WREATH_HOST_DEVICE void publish_inputs() const {
     if (block_.thread() == 0) store_word(own_word(buffer() + Layout::kHeader), flagged(run_.signature, flag()));
+    const Range unread = run_.two_shot ? own_part() : Range{0, 0};  // by peers
     for (std::uint32_t pack = block_.thread(); pack < packs_; pack += block_.threads()) {
+      if (pack >= unread.first && pack < unread.end) continue;
       if constexpr (std::is_same_v<M, A>) {
         publish(place_of_input(pack), multiplied(pack));
       } else {

@@ -8,7 +8,8 @@
 
 namespace wreath {
 
-// A word that lies on the host may be far: it is read every kLooks looks only.
+// A word that lies on the host may be far: it is read every kLooks looks only, and the time of a stall counts from the
+// first of these.
 struct WaitLimits {
   const std::uint32_t* stop;  // not zero: give up
   std::uint64_t stall_ns;     // give up after so long without anything moving; 0: never
@@ -27,9 +28,7 @@ class Patience {
   }
   // After a look that found nothing: false to give up.
   WREATH_HOST_DEVICE bool wait() {
-    if (waits_ == 0 && limits_.stall_ns != 0) begin(block_.clock_ns());
-    ++waits_;
-    if (waits_ == limits_.look_limit) return false;
+    if (++waits_ == limits_.look_limit) return false;
     if (waits_ % kLooks == 0 && !goes_on()) return false;
     block_.pause();
     return true;
@@ -42,6 +41,7 @@ class Patience {
     if (load_relaxed(*limits_.stop) != 0) return false;
     if (limits_.stall_ns == 0) return true;
     const std::uint64_t now = block_.clock_ns();
+    if (waits_ == kLooks) begin(now);
     return now - since_ns_ <= limits_.stall_ns || others_moved(now);
   }
   WREATH_HOST_DEVICE void begin(std::uint64_t now) {

@@ -175,6 +175,20 @@ WREATH_HOST_DEVICE inline bool aligned_to_16(const BlockWork& work) {
   return bits % 16 == 0;
 }
 
+// Words `first`, first + stride, ... below `end`: as many at once as kBatch, then half as many, ...
+template <unsigned kBatch, typename Word>
+WREATH_HOST_DEVICE inline void copy_strided(Word* to, const Word* from, std::size_t first, std::size_t end,
+                                            std::size_t stride) {
+  for (; first + (kBatch - 1) * stride < end; first += kBatch * stride) {
+    Word held[kBatch];
+    WREATH_UNROLL
+    for (unsigned word = 0; word < kBatch; ++word) held[word] = from[first + word * stride];
+    WREATH_UNROLL
+    for (unsigned word = 0; word < kBatch; ++word) to[first + word * stride] = held[word];
+  }
+  if constexpr (kBatch > 1) copy_strided<kBatch / 2>(to, from, first, end, stride);
+}
+
 // Both pointers are aligned to Words after as many bytes; what lies before and behind whole Words goes byte by byte.
 template <typename Word, typename Block>
 WREATH_HOST_DEVICE inline void copy_words(const Block& block, std::byte* target, const std::byte* source,
@@ -186,17 +200,9 @@ WREATH_HOST_DEVICE inline void copy_words(const Block& block, std::byte* target,
   const std::size_t words = (bytes - head) / sizeof(Word);
   auto* to = reinterpret_cast<Word*>(target + head);
   const auto* from = reinterpret_cast<const Word*>(source + head);
-  std::size_t i = block.thread();
-  for (; i + (kBatch - 1) * threads < words; i += kBatch * threads) {
-    Word held[kBatch];
-    WREATH_UNROLL
-    for (unsigned word = 0; word < kBatch; ++word) held[word] = from[i + word * threads];
-    WREATH_UNROLL
-    for (unsigned word = 0; word < kBatch; ++word) to[i + word * threads] = held[word];
-  }
-  for (; i < words; i += threads) to[i] = from[i];
+  copy_strided<kBatch>(to, from, block.thread(), words, threads);
   const std::size_t copied = words * sizeof(Word);
-  for (i = block.thread(); i < bytes - copied; i += threads) {
+  for (std::size_t i = block.thread(); i < bytes - copied; i += threads) {
     const std::size_t at = i < head ? i : i + copied;
     target[at] = source[at];
   }
@@ -204,7 +210,7 @@ WREATH_HOST_DEVICE inline void copy_words(const Block& block, std::byte* target,
 
 // In the largest words of which both pointers are as far from the next.
 template <typename Block>
-WREATH_NOINLINE WREATH_HOST_DEVICE void block_copy(const Block& block, const BlockWork& work) {
+WREATH_NOINLINE WREATH_HOST_DEVICE void block_copy(Block block, const BlockWork& work) {
   std::byte* const target = work.target;
   const std::byte* const source = work.sources[0];
   const std::size_t bytes = work.units;

@@ -5,6 +5,7 @@
 //   void pause()                  there is nothing to do for now
 //   std::uint64_t clock_ns()
 //   std::byte* shared_memory()    the block's, of sizeof(BlockShared) bytes at least
+//   kTogether                     threads that run in step, from thread 0 on
 #pragma once
 
 #include <cstddef>
@@ -49,28 +50,48 @@ struct BlockShared {
   Step steps[kStepsAhead];
 };
 
-// A function of its own for each dtype: the leader and the workers share it.
-template <typename T, typename Block>
-WREATH_NOINLINE WREATH_HOST_DEVICE void combine_elements(const Block& block, const Arithmetic& arithmetic,
+// The threads that move bytes, as a Block of the primitives: all but the leader's warp, which would do each piece of
+// work twice, for the leader comes to it from elsewhere. A block of one warp has no others.
+class Workers {
+ public:
+  template <typename Block>
+  WREATH_HOST_DEVICE explicit Workers(const Block& block)
+      : others_(block.threads() > Block::kTogether ? Block::kTogether : 0),
+        thread_(block.thread() - others_),
+        threads_(block.threads() - others_) {}
+  // Of a thread that works().
+  WREATH_HOST_DEVICE unsigned thread() const { return thread_; }
+  WREATH_HOST_DEVICE unsigned threads() const { return threads_; }
+  WREATH_HOST_DEVICE bool works() const { return thread_ < threads_; }
+
+ private:
+  unsigned others_;
+  unsigned thread_;  // of others far beyond threads_
+  unsigned threads_;
+};
+
+// A function of its own for each dtype.
+template <typename T>
+WREATH_NOINLINE WREATH_HOST_DEVICE void combine_elements(Workers workers, const Arithmetic& arithmetic,
                                                          const BlockWork& work) {
-  block_combine<T>(block, arithmetic, work);
+  block_combine<T>(workers, arithmetic, work);
 }
 
-template <typename Block>
-WREATH_HOST_DEVICE inline void combine(const Block& block, const Arithmetic& of, const BlockWork& work) {
-  for_dtype(of.dtype, [&](auto element) { combine_elements<decltype(element)>(block, of, work); });
+WREATH_HOST_DEVICE inline void combine(const Workers& workers, const Arithmetic& of, const BlockWork& work) {
+  for_dtype(of.dtype, [&](auto element) { combine_elements<decltype(element)>(workers, of, work); });
 }
 
-template <typename Block>
-WREATH_HOST_DEVICE inline void do_work(const Block& block, const Arithmetic& arithmetic, const BlockWork& work) {
+// By every thread of the block.
+WREATH_HOST_DEVICE inline void do_work(const Workers& workers, const Arithmetic& arithmetic, const BlockWork& work) {
+  if (!workers.works()) return;
   if (work.kind == BlockWork::Kind::Combine) {
-    combine(block, arithmetic, work);
+    combine(workers, arithmetic, work);
   } else {
-    block_copy(block, work);
+    block_copy(workers, work);
   }
 }
 
-// The leader's Processor: hands each piece of work to the block, takes part, and returns when all are done.
+// The leader's Processor: hands each piece of work to the block, and returns when it is done.
 // The barriers order the block's stores before the leader's later release stores.
 template <typename Block>
 class BlockProcessor {
@@ -89,7 +110,7 @@ class BlockProcessor {
   };
 
   WREATH_HOST_DEVICE BlockProcessor(Block& block, const Arithmetic& arithmetic, BlockShared& shared)
-      : block_(block), arithmetic_(arithmetic), shared_(shared) {}
+      : block_(block), workers_(block), arithmetic_(arithmetic), shared_(shared) {}
   WREATH_HOST_DEVICE void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k,
                                   Operands operands, std::size_t elements) {
     run({BlockWork::Kind::Combine, target_form, target, sources, k, operands, elements});
@@ -116,11 +137,12 @@ class BlockProcessor {
       shared_.work.sources = shared_.pair;
     }
     block_.barrier();
-    do_work(block_, arithmetic_, shared_.work);
+    do_work(workers_, arithmetic_, shared_.work);
     block_.barrier();
   }
 
   Block& block_;
+  Workers workers_;
   const Arithmetic& arithmetic_;
   BlockShared& shared_;
 };
@@ -178,8 +200,9 @@ WREATH_HOST_DEVICE inline void run_lanes_by(Block& block, const LaneRun& run, co
     run.lanes[block.block()] = lane;
     return processor.stop();
   }
+  const Workers workers(block);
   for (block.barrier(); shared.work.kind != BlockWork::Kind::Stop; block.barrier()) {
-    do_work(block, run.arithmetic, shared.work);
+    do_work(workers, run.arithmetic, shared.work);
     block.barrier();
   }
 }
