@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "src/fifo/access.hpp"
@@ -142,6 +144,24 @@ class FifoModel : public testing::TestWithParam<std::tuple<std::uint32_t, std::u
     return program;
   }
 
+  // `program` as a GPU has it: looks and tells in no order, a fence behind each look and before each tell. That those
+  // stand there: tests/unit/far_memory.
+  static Program by_fences(const Program& program) {
+    Program fenced;
+    for (Operation operation : program) {
+      const Order order = std::exchange(operation.order, Order::Plain);
+      const Operation fence{Kind::Fence, Order::Fence, 0, 0, nullptr, operation.where};
+      if (order == Order::Release) fenced.push_back(fence);
+      fenced.push_back(std::move(operation));
+      if (order == Order::Acquire) fenced.push_back(fence);
+    }
+    return fenced;
+  }
+  static Program without_fences(Program program, const std::string& where) {
+    std::erase_if(program, [&](const Operation& each) { return each.kind == Kind::Fence && each.where == where; });
+    return program;
+  }
+
   std::uint32_t slot_count_;
   std::uint32_t first_;
   std::size_t words_ = 0;
@@ -154,6 +174,16 @@ TEST_P(FifoModel, DeliversEveryMessageIntactInEveryExecution) {
   Explorer explorer(producer(), consumer(), memory());
   EXPECT_EQ(explorer.run(), "");
   EXPECT_GT(explorer.states(), 30U);
+}
+
+TEST_P(FifoModel, DeliversEveryMessageIntactByFencesAlone) {
+  EXPECT_EQ(Explorer(by_fences(producer()), by_fences(consumer()), memory()).run(), "");
+  for (const std::string where : {"has_credit", "publish"}) {
+    EXPECT_NE(Explorer(without_fences(by_fences(producer()), where), by_fences(consumer()), memory()).run(), "");
+  }
+  for (const std::string where : {"peek", "consume"}) {
+    EXPECT_NE(Explorer(by_fences(producer()), without_fences(by_fences(consumer()), where), memory()).run(), "");
+  }
 }
 
 TEST_P(FifoModel, FailsWithoutTheReleaseOfPublish) {

@@ -138,7 +138,8 @@ void expect_copies(std::size_t to, std::size_t from, std::size_t bytes) {
 TEST(BlockPrimitives, CopyEveryByteAndNoOtherAtAnyAlignment) {
   for (std::size_t to = 0; to < 16; ++to) {
     for (std::size_t from = 0; from < 16; ++from) {
-      for (const std::size_t bytes : {0u, 1u, 2u, 3u, 7u, 8u, 15u, 16u, 17u, 31u, 55u, 56u, 57u, 112u, 1000u, 3001u}) {
+      for (const std::size_t bytes :
+           {0u, 1u, 2u, 3u, 7u, 8u, 15u, 16u, 17u, 31u, 55u, 56u, 57u, 112u, 1000u, 1350u, 3001u}) {
         ASSERT_NO_FATAL_FAILURE(expect_copies(to, from, bytes));
       }
     }
