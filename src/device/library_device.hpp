@@ -119,7 +119,4 @@ void tell_release(const std::byte* begin);
 // Whose memory it is, of all devices that this process has used. Any thread.
 PointerFacts facts_of(const void* data);
 
-// InvalidArgument, naming both devices, where `data` is memory of another one that `device` does not reach.
-Status check_reaches(const Device& device, const void* data);
-
 }  // namespace wreath

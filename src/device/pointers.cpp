@@ -17,11 +17,12 @@ Status check_end(std::string_view what, const PointerFacts& facts, const void* d
                                                        bytes, data, facts.bytes - offset, facts.bytes)};
 }
 
-Status check_range(const Device& device, const void* data, std::size_t bytes) {
-  WREATH_TRY(check_reaches(device, data));
-  const PointerFacts facts = facts_of(data);
+Status check_range(const Device& device, const PointerFacts& facts, const void* data, std::size_t bytes) {
   if (facts.kind != MemoryKind::Device) return {};  // of others the driver need not know where they end
-  return check_end(fmt::format("{}: copy", device.name()), facts, data, bytes);
+  if (facts.device == &device) return check_end(fmt::format("{}: copy", device.name()), facts, data, bytes);
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("{}: {} is memory of another device, {}", device.name(), data,
+                           facts.device == nullptr ? "which does not start" : facts.device->name())};
 }
 
 }  // namespace
@@ -31,14 +32,6 @@ PointerFacts facts_of(const void* data) {
   if (const PointerFacts own = host_facts_of(data); own.kind != MemoryKind::Host) return own;
   CudaPlatform* const cuda = CudaPlatform::opened();
   return cuda == nullptr ? PointerFacts{} : cuda->facts_of(data);
-}
-
-Status check_reaches(const Device& device, const void* data) {
-  const PointerFacts facts = facts_of(data);
-  if (facts.kind != MemoryKind::Device || facts.device == &device) return {};
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("{}: {} is memory of another device, {}", device.name(), data,
-                           facts.device == nullptr ? "which does not start" : facts.device->name())};
 }
 
 LibraryDevice* find_device_of(const void* data) {
@@ -75,13 +68,15 @@ Status check_inside(const CallBuffer& buffer, std::size_t bytes) {
   return check_end(fmt::format("{} in memory of {}", buffer.name, facts.device->name()), facts, buffer.data, bytes);
 }
 
-Status check_copy(const Device& device, const void* target, const void* source, std::size_t bytes) {
+Result<CopyEnds> check_copy(const Device& device, const void* target, const void* source, std::size_t bytes) {
   if (target == nullptr || source == nullptr) {
     return Error{ErrorCode::InvalidArgument, fmt::format("{} device: copy of {} bytes {} null", device.name(), bytes,
                                                          target == nullptr ? "to" : "from")};
   }
-  WREATH_TRY(check_range(device, target, bytes));
-  return check_range(device, source, bytes);
+  const CopyEnds ends{facts_of(target), facts_of(source)};
+  WREATH_TRY(check_range(device, ends.target, target, bytes));
+  WREATH_TRY(check_range(device, ends.source, source, bytes));
+  return ends;
 }
 
 Status outcome_of(const std::function<Status()>& work, std::string_view where) {

@@ -26,6 +26,8 @@ struct FakeCuda {
   int (*reaches)(int device, const void* data);
   // Memory, mappings, registrations, streams and events that were made and not yet freed.
   int (*alive)();
+  // How often cuPointerGetAttributes was asked.
+  int (*pointers_asked)();
   // Whether a thread of the program captures so that no other may make calls that wait or allocate, unless it says that
   // they are none of the capture's.
   void (*program_captures)(int does);
@@ -46,6 +48,7 @@ struct FakeCuda {
     set("fake_cuda_set_attribute", fake.set_attribute);
     set("fake_cuda_reaches", fake.reaches);
     set("fake_cuda_alive", fake.alive);
+    set("fake_cuda_pointers_asked", fake.pointers_asked);
     set("fake_cuda_program_captures", fake.program_captures);
     set("fake_cuda_other_process", fake.other_process);
     ::dlclose(library);

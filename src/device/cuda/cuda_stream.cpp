@@ -192,9 +192,10 @@ Status CudaStream::add_others(const std::function<Status(void* cuda_stream)>& ad
 
 Status CudaStream::copy(void* target, const void* source, std::size_t bytes) {
   if (bytes == 0) return {};
-  WREATH_TRY(check_copy(device_, target, source, bytes));
+  const auto ends = check_copy(device_, target, source, bytes);
+  if (!ends) return ends.error();
   WREATH_TRY(check_foreign_capture());
-  const bool pageable = facts_of(target).kind == MemoryKind::Host || facts_of(source).kind == MemoryKind::Host;
+  const bool pageable = ends->target.kind == MemoryKind::Host || ends->source.kind == MemoryKind::Host;
   if (pageable) {  // the driver might let nobody in until the stream has come to it
     return run([&device = device_, target, source, bytes] { return device.copy(target, source, bytes); });
   }

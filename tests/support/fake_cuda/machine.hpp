@@ -67,6 +67,7 @@ struct Machine {
       {91, 1}, {117, 1}, {124, 1}};  // of devices, beside what cuDeviceGetAttribute says itself
   std::atomic<int> lost{0};
   std::atomic<int> alive{0};
+  std::atomic<int> pointers_asked{0};
   bool other_process = false;
   std::atomic<bool> program_captures{false};  // some thread, in CUDA's "global" mode
   std::shared_mutex contexts[kDevices];       // each held by what waits for all streams of its device

@@ -110,6 +110,7 @@ int fake_cuda_reaches(int device, const void* data) {
   return range.device == device ? 3 : all.peers[device][range.device] ? 2 : 0;
 }
 int fake_cuda_alive() { return machine().alive; }
+int fake_cuda_pointers_asked() { return machine().pointers_asked; }
 void fake_cuda_program_captures(int does) { machine().program_captures = does != 0; }
 void fake_cuda_other_process(int is) { machine().other_process = is != 0; }
 
@@ -248,6 +249,7 @@ CudaResult cuMemHostUnregister(void* memory) {
 }
 CudaResult cuPointerGetAttributes(unsigned count, int* attributes, void** data, CudaAddress address) {
   const std::lock_guard lock(machine().mutex);
+  ++machine().pointers_asked;
   const auto* const found = find(address);
   for (unsigned i = 0; i < count; ++i) {
     const bool pinned = found != nullptr && in_host(found->second);

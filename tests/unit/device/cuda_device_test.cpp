@@ -283,6 +283,16 @@ TEST_F(FakeDevice, CopiesWithoutWaitingForTheStream) {
   EXPECT_EQ(back, 7);
 }
 
+TEST_F(FakeDevice, AsksOnceWhoseMemoryEachEndOfACopyIs) {
+  const auto stream = device_->make_stream().value();
+  const DeviceMemory a = device_->allocate(64).value();
+  const DeviceMemory b = device_->allocate(64).value();
+  const int before = fake_.pointers_asked();
+  stream->copy(a.data(), b.data(), 64).value();
+  EXPECT_EQ(fake_.pointers_asked(), before + 2);
+  stream->synchronize().value();
+}
+
 TEST_F(FakeDevice, SaysThatTheDriverIsTooOldForTheKernels) {
   const Kernel kernel{"nobodys", &fake_, nullptr};
   for (const CudaResult refused : {kCudaInvalidImage, kCudaNoBinaryForGpu, kCudaInvalidPtx, kCudaUnsupportedPtx}) {
