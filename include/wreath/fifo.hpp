@@ -72,7 +72,7 @@ struct Landing {
 
 // A message that blocks of a device do not know to reach: the host brings it where they do, or lets them in to where it
 // is, when one asks for it: `sequence` is then `wanted`.
-struct PulledMessage {
+struct alignas(32) PulledMessage {
   std::uint32_t wanted = 0;
   std::uint32_t sequence = 0;       // of the message at `data`
   const std::byte* data = nullptr;  // what follows is written before `sequence`, too

@@ -63,7 +63,7 @@ class Patience {
   WaitLimits limits_;
   std::uint32_t own_ = 0;
   std::uint32_t seen_ = 0;  // all_moved() at since_ns_
-  std::uint32_t waits_ = 0;
+  std::uint64_t waits_ = 0;
   std::uint64_t since_ns_ = 0;
 };
 

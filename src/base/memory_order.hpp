@@ -69,7 +69,8 @@ __device__ inline T load_far(const T& place) {
   for (unsigned i = 0; i < sizeof(T) / 16; ++i) {
     asm volatile("ld.relaxed.sys.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[i].x), "=r"(words[i].y), "=r"(words[i].z), "=r"(words[i].w)
-                 : "l"(reinterpret_cast<const uint4*>(&place) + i));
+                 : "l"(reinterpret_cast<const uint4*>(&place) + i)
+                 : "memory");
   }
   T held;
   std::memcpy(&held, words, sizeof(held));

@@ -173,11 +173,18 @@ class LaneWork {
 
   // ---- sending ----
 
+  // What was found is known from then on, also where another target has none.
   WREATH_HOST_DEVICE bool credit(const Ends& to) const {
-    for (std::uint32_t i = 0; i < to.count; ++i) {
-      if (!has_credit(out(to, i))) return false;
+    bool all = true;
+    bool found = false;
+    for (std::uint32_t i = 0; all && i < to.count; ++i) {
+      SendFifo& fifo = out(to, i);
+      if (fifo.credits > 0) continue;
+      all = look_for_credit(fifo);
+      found = found || all;
     }
-    return true;
+    if (found) acquire_looks();
+    return all;
   }
 
   // Whether every receiver can read `bytes` of `buffer` itself, so that no copy is staged.

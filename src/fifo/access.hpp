@@ -13,13 +13,19 @@ namespace wreath {
 
 // ---- the producing end ----
 
+// Whether the consumer's counter says that slots are free, which are then known to be: a look, for who knows of none.
+template <typename Send>
+WREATH_HOST_DEVICE inline bool look_for_credit(Send& fifo) {
+  fifo.credits = fifo.slot_count - static_cast<std::uint32_t>(fifo.next - look(fifo.consumed->value));
+  return fifo.credits > 0;
+}
+
 // Whether the next message has a free slot. Looks at the consumer's counter only when all that were known to be free
 // are used.
 template <typename Send>
 WREATH_HOST_DEVICE inline bool has_credit(Send& fifo) {
   if (fifo.credits > 0) return true;
-  fifo.credits = fifo.slot_count - static_cast<std::uint32_t>(fifo.next - look(fifo.consumed->value));
-  if (fifo.credits == 0) return false;
+  if (!look_for_credit(fifo)) return false;
   acquire_looks();
   return true;
 }
@@ -158,8 +164,9 @@ WREATH_HOST_DEVICE inline Located locate_pulled(RecvFifo& fifo, const DeviceAllo
     return {Locating::Unmapped, nullptr};
   }
   acquire_looks();
-  if (fifo.pulled->in_place != 0) fifo.reached = memory;
-  return {Locating::Found, fifo.pulled->data, memory.device};
+  const PulledMessage& message = load_far(*fifo.pulled);
+  if (message.in_place != 0) fifo.reached = memory;
+  return {Locating::Found, message.data, memory.device};
 }
 
 WREATH_HOST_DEVICE inline bool blocks_reach(const RecvFifo& fifo, const DeviceAllocation& memory) {

@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "src/base/memory_order.hpp"
@@ -33,9 +35,19 @@ Memory::~Memory() {
 
 std::vector<std::string> Memory::events() { return std::exchange(events_, {}); }
 
+void Memory::tell_of(const std::string& event) {
+  events_.push_back(event);
+  if (event != "fence") return;
+  for (Watched& each : watched_) std::copy_n(each.at, each.at_the_fence.size(), each.at_the_fence.begin());
+}
+
 void* Memory::reach(const void* address, const char* what) {
   const auto name = names_.find(address);
   events_.push_back(std::string(what) + " " + (name == names_.end() ? "a word" : name->second));
+  for (const Watched& each : watched_) {
+    if (what != std::string_view("tell")) break;
+    if (!std::equal(each.at_the_fence.begin(), each.at_the_fence.end(), each.at)) events_.emplace_back("too early");
+  }
   auto* at = static_cast<std::byte*>(const_cast<void*>(address));
   return at >= far_ && at < far_ + kBytes ? near_ + (at - far_) : at;
 }

@@ -36,18 +36,26 @@ class Memory {
   }
   // What events call the word there; near memory may have names, too.
   void name(const void* address, const std::string& name) { names_[address] = name; }
+  // What no word may tell of that was written there after the last fence.
+  void watch(const std::byte* near, std::size_t bytes) { watched_.push_back({near, {near, near + bytes}}); }
   // What was done since the last call.
   std::vector<std::string> events();
 
   void* reach(const void* address, const char* what);
-  void tell_of(const std::string& event) { events_.push_back(event); }
+  void tell_of(const std::string& event);
 
  private:
+  struct Watched {
+    const std::byte* at;
+    std::vector<std::byte> at_the_fence;
+  };
+
   std::byte* near_;
   std::byte* far_;
   std::size_t used_ = 0;
   std::map<const void*, std::string> names_;
   std::vector<std::string> events_;
+  std::vector<Watched> watched_;
 };
 
 }  // namespace wreath::far

@@ -7,15 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "kernels/block/run_lanes.hpp"
 #include "src/executor/try_step.hpp"
 #include "tests/unit/far_memory/far_memory.hpp"
 
 namespace wreath {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::ElementsAreArray;
 using testing::IsEmpty;
+using testing::IsSupersetOf;
+using testing::Not;
 
 constexpr std::uint64_t kDevice = 5;
 constexpr std::uint32_t kSignature = 77;
@@ -39,6 +43,7 @@ struct Mover {
   void combine(std::byte*, Form, const std::byte* const* from, int k, Operands, std::size_t) {
     far::tell_of("combine");
     moved.assign(from, from + k);
+    meanwhile();
   }
   void copy(std::byte*, const std::byte* from, std::size_t) {
     far::tell_of("copy");
@@ -129,6 +134,8 @@ class FarMessages : public testing::Test {
     send.slot_count = 1;
     send.slot_bytes = kElements * sizeof(float);
     send.same_process = true;
+    memory_.watch(reinterpret_cast<const std::byte*>(send.slots) + sizeof send.slots->sequence,
+                  sizeof(SlotHeader) - sizeof send.slots->sequence);
     memory_.name(&send.slots->sequence, numbered("sequence to", peer));
     memory_.name(&send.consumed->value, numbered("consumed of", peer));
     RecvFifo& recv = recvs_[peer];
@@ -143,7 +150,7 @@ class FarMessages : public testing::Test {
     memory_.name(&recv.consumed->value, numbered("consumed for", peer));
     memory_.name(&recv.owner_aborted->value, numbered("aborted of", peer));
     memory_.name(&recv.pulled->sequence, numbered("pulled of", peer));
-    memory_.name(&recv.pulled->wanted, numbered("wanted of", peer));
+    memory_.name(&recv.pulled->wanted, numbered("ask of", peer));  // and where the answer begins
     for (std::uint32_t* const next : {&send.next, &recv.next, near_counter(send.consumed)}) *next = 1;
   }
 
@@ -197,9 +204,10 @@ TEST_F(FarMessages, ToAndFromAllCostAsManyFencesAsOne) {
   ASSERT_EQ(mover_.moved.size(), kPeers + 1);
   for (std::uint32_t peer = 0; peer < kPeers; ++peer) EXPECT_EQ(mover_.moved[peer], data_of(peer));
 
-  for (std::uint32_t peer = 0; peer < kPeers; ++peer) sends_[peer].credits = 1;
   ASSERT_EQ(advance(sum), Advance::Advanced);
-  expected = {"fence"};
+  expected.clear();
+  all("look at consumed of ");
+  expected.insert(expected.end(), {"fence", "fence"});
   all("tell sequence to ");
   EXPECT_THAT(events(), ElementsAreArray(expected));
 }
@@ -223,7 +231,66 @@ TEST_F(FarMessages, AreReadOnceThoughOthersComeLater) {
   for (std::uint32_t peer = 0; peer < 3; ++peer) EXPECT_EQ(mover_.moved[peer], data_of(peer));
 }
 
+// Where one target has no room the others' is known.
+TEST_F(FarMessages, AreToldWhenTheLastTargetHasRoom) {
+  const Step send = step(StepOp::Send, 0, 3);
+  sends_[1].next = 2;
+  ASSERT_EQ(advance(send), Advance::Blocked);
+  EXPECT_THAT(events(), ElementsAre("look at consumed of 0", "look at consumed of 1", "fence"));
+  ASSERT_EQ(advance(send), Advance::Blocked);
+  EXPECT_THAT(events(), ElementsAre("look at consumed of 1"));
+  take_all(1);
+  ASSERT_EQ(advance(send), Advance::Done);
+  EXPECT_THAT(events(), ElementsAre("look at consumed of 1", "look at consumed of 2", "fence", "fence",
+                                    "tell sequence to 0", "tell sequence to 1", "tell sequence to 2"));
+}
+
+// The words of one message alone.
+TEST_F(FarMessages, HaveFencesBesideEachLookAndTell) {
+  EXPECT_TRUE(has_credit(sends_[0]));
+  EXPECT_THAT(events(), ElementsAre("look at consumed of 0", "fence"));
+  next_slot(sends_[0]).bytes = 7;
+  publish(sends_[0]);
+  EXPECT_THAT(events(), ElementsAre("fence", "tell sequence to 0"));
+  EXPECT_EQ(peek(recvs_[0]), nullptr);
+  EXPECT_THAT(events(), ElementsAre("look at header of 0"));
+  publish_from(0);
+  EXPECT_NE(peek(recvs_[0]), nullptr);
+  EXPECT_THAT(events(), ElementsAre("look at header of 0", "fence"));
+  consume(recvs_[0]);
+  EXPECT_THAT(events(), ElementsAre("fence", "tell consumed for 0"));
+}
+
+struct OneBlock {
+  static unsigned block() { return 0; }
+  static void pause() {}
+  static std::uint64_t clock_ns() { return 0; }
+};
+
+TEST_F(FarMessages, AreAwaitedByOneFenceWhenAllWereRead) {
+  const Step send = step(StepOp::Send, 0, 3);
+  const std::uint32_t stop = 0;
+  LaneRun run{};
+  run.operation = operation_;
+  run.operation.steps = &send;
+  OneBlock block;
+  Patience<OneBlock> patience(block, {.stop = &stop, .stall_ns = 0, .look_limit = 1});
+  EXPECT_TRUE(await_readers(run, lane_, patience));
+  EXPECT_THAT(events(),
+              ElementsAre("look at consumed of 0", "look at consumed of 1", "look at consumed of 2", "fence"));
+  ++sends_[1].next;
+  EXPECT_FALSE(await_readers(run, lane_, patience));
+  EXPECT_THAT(events(), ElementsAre("look at consumed of 0", "look at consumed of 1"));
+}
+
 // What its owner may have freed is not looked at.
+TEST_F(FarMessages, AreLeftAloneWhereTheirOwnerGaveUpBefore) {
+  publish_from(0);
+  give_up(0);
+  ASSERT_EQ(advance(step(StepOp::Recv, 1, 0)), Advance::Failed);
+  EXPECT_EQ(lane_.fault, Fault::OwnerAborted);
+  EXPECT_THAT(mover_.moved, IsEmpty());
+}
 TEST_F(FarMessages, AreLeftAloneWhereTheirOwnerGaveUpMeanwhile) {
   const Step sum = step(StepOp::LoadReduce, 2, 0);
   publish_from(0);
@@ -243,6 +310,15 @@ TEST_F(FarMessages, FailWhereTheirOwnerGaveUpWhileTheyWereRead) {
   EXPECT_EQ(lane_.fault, Fault::OwnerAborted);
 }
 
+TEST_F(FarMessages, FailWhereOneOwnerGaveUpWhileItsMessageWasReadBesideOthers) {
+  publish_from(0);
+  publish_from(1, 0);
+  mover_.meanwhile = [this] { give_up(0); };
+  ASSERT_EQ(advance(step(StepOp::LoadReduce, 2, 0)), Advance::Failed);
+  EXPECT_EQ(lane_.fault, Fault::OwnerAborted);
+  EXPECT_EQ(lane_.fault_source, 0);
+}
+
 // What was put into a slot is there, whatever became of its sender.
 TEST_F(FarMessages, AreGoodInSlotsOfAnOwnerThatGaveUp) {
   const Step sum = step(StepOp::LoadReduce, 2, 0);
@@ -253,13 +329,26 @@ TEST_F(FarMessages, AreGoodInSlotsOfAnOwnerThatGaveUp) {
   EXPECT_EQ(lane_.fault, Fault::None);
 }
 
-TEST_F(FarMessages, AreAskedForOnce) {
-  publish_from(0);
+TEST_F(FarMessages, AreAskedForOnceEach) {
   recvs_[0].device = kDevice + 1;  // another's memory
-  ASSERT_EQ(advance(step(StepOp::Recv, 1, 0)), Advance::Blocked);
-  EXPECT_THAT(events(), testing::IsSupersetOf({"look at pulled of 0", "release wanted of 0"}));
-  ASSERT_EQ(advance(step(StepOp::Recv, 1, 0)), Advance::Blocked);
-  EXPECT_THAT(events(), testing::Not(testing::Contains("release wanted of 0")));
+  PulledMessage& pulled = *memory_.near(recvs_[0].pulled);
+  for (int message = 0; message < 2; ++message) {
+    publish_from(0);
+    ASSERT_EQ(advance(step(StepOp::Recv, 1, 0)), Advance::Blocked);
+    EXPECT_THAT(events(), IsSupersetOf({"look at pulled of 0", "release ask of 0"}));
+    EXPECT_EQ(pulled.wanted, recvs_[0].next);
+    ASSERT_EQ(advance(step(StepOp::Recv, 1, 0)), Advance::Blocked);
+    EXPECT_THAT(events(), Not(Contains("release ask of 0")));
+    pulled.data = data_of(1);
+    pulled.sequence = pulled.wanted;
+    ASSERT_EQ(advance(step(StepOp::Recv, 1, 0)), Advance::Done);
+    EXPECT_THAT(events(), ElementsAre("look at header of 0", "fence", "read header of 0", "load aborted of 0",
+                                      "look at pulled of 0", "fence", "read ask of 0", "copy", "fence",
+                                      "load aborted of 0", "tell consumed for 0"));
+    EXPECT_EQ(mover_.moved, std::vector{data_of(1)});
+    lane_ = LaneState();
+    lane_.end = 1;
+  }
 }
 
 }  // namespace
