@@ -25,6 +25,7 @@
 
 #include "kernels/kernels.hpp"
 #include "src/base/memory_order.hpp"
+#include "src/executor/lane_messages.hpp"
 #include "src/executor/state.hpp"
 #include "src/fifo/access.hpp"
 #include "wreath/fifo.hpp"
@@ -32,17 +33,21 @@
 namespace wreath {
 
 template <typename Processor>
-class LaneWork {
+class LaneWork : protected LaneMessages<Processor> {
+  using Messages = LaneMessages<Processor>;
+
  public:
+  using typename Messages::Ends;
+
   WREATH_HOST_DEVICE LaneWork(const OperationState& operation, LaneState& lane, Processor& processor)
-      : operation_(operation), lane_(lane), processor_(processor) {}
+      : Messages(operation, lane), processor_(processor) {}
 
  protected:
-  // Ends of FIFOs: OperationState::sources or targets [first .. + count).
-  struct Ends {
-    std::uint32_t first;
-    std::uint32_t count;
-  };
+  using Messages::lane_;
+  using Messages::operation_;
+  using typename Messages::MessageName;
+  using typename Messages::Sources;
+  using typename Messages::Span;
 
   // One chunk's elements in this tile.
   struct Piece {
@@ -52,36 +57,6 @@ class LaneWork {
     std::uint64_t bytes;
   };
 
-  // Messages, and maybe memory of the rank's own, that become one target piece by piece: pointers move on.
-  struct Sources : Processor::SourceList {
-    WREATH_HOST_DEVICE explicit Sources(Processor& processor) : Processor::SourceList(processor) {}
-    Ends from;
-    int k;
-    Operands operands;
-    bool plain;   // one source, and only its bytes are wanted
-    int fetched;  // messages that host code does not reach
-    Form target_form;
-    bool target_dead;  // nothing reads the target but the slot that is filled with it
-    bool streams;      // the target is written past the caches
-  };
-
-  // What messages have to be.
-  struct Expected {
-    std::uint32_t signature;
-    std::uint64_t bytes;
-  };
-
-  struct MessageName {
-    std::uint32_t region;
-    std::uint64_t offset;
-    std::uint32_t flags;
-    std::uint64_t allocation = 0;  // of a device's memory, for peers of this process
-  };
-
-  WREATH_HOST_DEVICE RecvFifo& in(const Ends& from, std::uint32_t i) const {
-    return *operation_.sources[from.first + i];
-  }
-  WREATH_HOST_DEVICE SendFifo& out(const Ends& to, std::uint32_t i) const { return *operation_.targets[to.first + i]; }
   WREATH_HOST_DEVICE std::uint64_t bytes_of(Form form) const { return operation_.geometry.bytes_of(form); }
 
   WREATH_HOST_DEVICE static bool is_private(Buffer buffer) {
@@ -119,36 +94,11 @@ class LaneWork {
     return by_part ? operation_.input_signatures[part] : operation_.signature;
   }
 
-  WREATH_HOST_DEVICE Advance fail(Fault fault, const Ends& from, std::uint32_t i) {
-    lane_.fault = fault;
-    lane_.fault_source = static_cast<std::uint16_t>(from.first + i);
-    return Advance::Failed;
-  }
-
   // ---- taking ----
-
-  // Advanced: all messages of sources.from are here, and are what is expected; `sources` has where they lie, at the
-  // places that sources.operands leave them. What a message costs if its header is far: a look, an acquire for all that
-  // were found together, and one read of the header.
-  WREATH_HOST_DEVICE Advance await(const Expected& expected, Sources& sources) {
-    const std::uint32_t known = lane_.arrived;
-    const std::uint32_t here = count_here(sources.from, known);
-    if (here > known) acquire_looks();
-    sources.fetched = 0;
-    for (; lane_.arrived < here; ++lane_.arrived) {
-      if (const Advance found = find(lane_.arrived, expected, sources); found != Advance::Advanced) return found;
-    }
-    if (here < sources.from.count) return Advance::Blocked;
-    if (Processor::kKeepsSources && known > 0) return check_owners(sources.from);  // they may have given up meanwhile
-    for (std::uint32_t i = 0; !Processor::kKeepsSources && i < known; ++i) {
-      if (const Advance found = find(i, expected, sources); found != Advance::Advanced) return found;
-    }
-    return Advance::Advanced;
-  }
 
   // Lets a pump put the message where it would be copied.
   WREATH_HOST_DEVICE void post_landing(const Ends& from, const Piece& target) {
-    RecvFifo& fifo = in(from, 0);
+    RecvFifo& fifo = Messages::in(from, 0);
     if (fifo.landing == nullptr) return;
     fifo.landing->sequence = fifo.next;
     fifo.landing->bytes = static_cast<std::uint32_t>(target.bytes);
@@ -162,30 +112,7 @@ class LaneWork {
     return Advance::Advanced;
   }
 
-  // After the last read of messages: gives their slots back.
-  WREATH_HOST_DEVICE Advance consume_all(const Ends& from) {
-    finish_reads();
-    if (const Advance owned = check_owners(from); owned != Advance::Advanced) return owned;
-    lane_.reads_references = false;
-    for (std::uint32_t i = 0; i < from.count; ++i) give_back(in(from, i));
-    return Advance::Advanced;
-  }
-
   // ---- sending ----
-
-  // What was found is known from then on, also where another target has none.
-  WREATH_HOST_DEVICE bool credit(const Ends& to) const {
-    bool all = true;
-    bool found = false;
-    for (std::uint32_t i = 0; all && i < to.count; ++i) {
-      SendFifo& fifo = out(to, i);
-      if (fifo.credits > 0) continue;
-      all = look_for_credit(fifo);
-      found = found || all;
-    }
-    if (found) acquire_looks();
-    return all;
-  }
 
   // Whether every receiver can read `bytes` of `buffer` itself, so that no copy is staged.
   WREATH_HOST_DEVICE bool by_reference(const Ends& to, Buffer buffer, std::uint64_t bytes) const {
@@ -194,7 +121,7 @@ class LaneWork {
     if (operation_.device == 0 && region != 0) return true;
     const bool large = operation_.single_copy_bytes > 0 && bytes >= operation_.single_copy_bytes;
     for (std::uint32_t i = 0; i < to.count; ++i) {
-      const SendFifo& fifo = out(to, i);
+      const SendFifo& fifo = Messages::out(to, i);
       const bool there = operation_.device == 0 ? fifo.single_copy : fifo.same_process || maps(fifo, region);
       const bool local = fifo.by_reference && operation_.device == 0;
       if (!local && !(large && there)) return false;
@@ -205,9 +132,9 @@ class LaneWork {
   // The target whose staging slot holds the one copy for all: one that peers map, if there is one.
   WREATH_HOST_DEVICE SendFifo& stager(const Ends& to) const {
     for (std::uint32_t i = 0; i < to.count; ++i) {
-      if (!out(to, i).by_reference) return out(to, i);
+      if (!Messages::out(to, i).by_reference) return Messages::out(to, i);
     }
-    return out(to, 0);
+    return Messages::out(to, 0);
   }
 
   // Where the next message is put, until publish_staged().
@@ -228,7 +155,8 @@ class LaneWork {
     processor_.end_slot();
     const SendFifo& fifo = stager(to);
     const std::uint64_t place = staging_place(fifo, bytes);
-    publish_all(to, signature, {fifo.staging + place, bytes}, {fifo.staging_region, fifo.staging_offset + place, 0});
+    Messages::publish_all(to, signature, {fifo.staging + place, bytes},
+                          {fifo.staging_region, fifo.staging_offset + place, 0});
   }
 
   WREATH_HOST_DEVICE void publish_reference(const Ends& to, std::uint32_t signature, Buffer buffer,
@@ -242,94 +170,17 @@ class LaneWork {
     }
     name.allocation = operation_.allocation[index];
     lane_.referenced = true;
-    publish_all(to, signature, {piece.data, piece.bytes}, name);
+    Messages::publish_all(to, signature, {piece.data, piece.bytes}, name);
   }
 
-  const OperationState& operation_;
-  LaneState& lane_;
   Processor& processor_;
 
  private:
   static constexpr std::uint64_t kPulledElements = 64;  // blocks begin at lines where they are pulled
-  static constexpr std::uint32_t kLooksAtOnce = Processor::kKeepsSources ? 4 : 1;
-
-  struct Span {
-    const std::byte* data;
-    std::uint64_t bytes;
-  };
-
-  // Of the first messages how many are here, `known` of them for sure.
-  WREATH_HOST_DEVICE std::uint32_t count_here(const Ends& from, std::uint32_t known) const {
-    std::uint32_t here = known;
-    while (here < from.count) {
-      const std::uint32_t left = from.count - here;
-      const std::uint32_t more = left == 1 ? (is_here(in(from, here)) ? 1 : 0) : count_next(from, here);
-      here += more;
-      if (more < kLooksAtOnce) break;
-    }
-    return here;
-  }
-  // Of the messages from `first` on, kLooksAtOnce at most: all looks are on their way before one is answered.
-  WREATH_HOST_DEVICE std::uint32_t count_next(const Ends& from, std::uint32_t first) const {
-    const std::uint32_t last = from.count - 1;
-    bool looks[kLooksAtOnce];
-    WREATH_UNROLL
-    for (std::uint32_t i = 0; i < kLooksAtOnce; ++i) {
-      looks[i] = is_here(in(from, first + i < last ? first + i : last)) && first + i <= last;
-    }
-    std::uint32_t found = 0;
-    while (found < kLooksAtOnce && looks[found]) ++found;
-    return found;
-  }
-
-  // Checks that message i belongs to this call, and finds its data.
-  WREATH_HOST_DEVICE Advance find(std::uint32_t i, const Expected& expected, Sources& sources) {
-    RecvFifo& fifo = in(sources.from, i);
-    const SlotHeader& slot = awaited_slot(fifo);
-    const SlotHeader& header = load_far(slot);
-    const bool gone = gave_up(fifo);
-    if (header.signature != expected.signature) return fail(Fault::Signature, sources.from, i);
-    if (header.bytes != expected.bytes) return fail(Fault::Bytes, sources.from, i);
-    const Located located = locate(fifo, header, slot.data);
-    const bool fetched = located.state == Locating::Fetched;
-    if (located.state == Locating::Invalid || (fetched && Processor::kPulledBytes == 0)) {
-      return fail(Fault::Region, sources.from, i);
-    }
-    const bool reference = (header.flags & kSlotReference) != 0;
-    // Memory of a device that its owner has freed must not even be looked at.
-    if (located.device != 0 && reference && gone) return fail(Fault::OwnerAborted, sources.from, i);
-    if (located.state == Locating::Unmapped) return Advance::Blocked;
-    sources.data[place_of(static_cast<int>(i), sources.operands)] = located.data;
-    sources.fetched += fetched ? 1 : 0;
-    lane_.reads_references = lane_.reads_references || reference;
-    return Advance::Advanced;
-  }
-
-  // Whether what messages refer to is still what was sent. Flags are read again only where an owner has given up.
-  WREATH_HOST_DEVICE Advance check_owners(const Ends& from) {
-    if (!lane_.reads_references) return Advance::Advanced;
-    bool any = false;
-    for (std::uint32_t i = 0; i < from.count; ++i) any |= gave_up(in(from, i));
-    for (std::uint32_t i = 0; any && i < from.count; ++i) {
-      if (torn(from, i)) return fail(Fault::OwnerAborted, from, i);
-    }
-    return Advance::Advanced;
-  }
-
-  // After finish_reads(): the owner of referenced memory may have given up and changed it while it was read.
-  WREATH_HOST_DEVICE bool torn(const Ends& from, std::uint32_t i) const {
-    const RecvFifo& fifo = in(from, i);
-    return (load_far(awaited_slot(fifo)).flags & kSlotReference) != 0 && gave_up(fifo);
-  }
 
   // Whether the reader has mapped that region of a device's memory.
   WREATH_HOST_DEVICE static bool maps(const SendFifo& fifo, std::uint32_t region) {
     return region != 0 && (fifo.readable >> region & 1U) != 0;
-  }
-
-  // Where message i is among the sources.
-  WREATH_HOST_DEVICE static int place_of(int i, const Operands& operands) {
-    return operands.own >= 0 && i >= operands.own ? i + 1 : i;
   }
 
   // make() where messages lie in their senders' processes.
@@ -387,7 +238,7 @@ class LaneWork {
     const std::uint64_t stride = elements_pulled(sources) * bytes_of(sources.operands.messages);
     std::byte* place = processor_.pulled;
     for (std::uint32_t i = 0; i < sources.from.count; ++i) {
-      const int at = place_of(static_cast<int>(i), sources.operands);
+      const int at = Messages::place_of(static_cast<int>(i), sources.operands);
       if (locate_again(sources.from, i).state != Locating::Fetched) continue;
       if (!pull(sources.from, i, place, {sources.data[at], bytes})) return false;
       near.data[at] = place;
@@ -399,18 +250,19 @@ class LaneWork {
 
   // Of a message that was located.
   WREATH_HOST_DEVICE Located locate_again(const Ends& from, std::uint32_t i) const {
-    RecvFifo& fifo = in(from, i);
+    RecvFifo& fifo = Messages::in(from, i);
     return locate(fifo, awaited_slot(fifo));
   }
 
   // target = `source`, of message i, which is fetched. False: failed.
   WREATH_HOST_DEVICE bool pull(const Ends& from, std::uint32_t i, std::byte* target, const Span& source) {
     const std::uint64_t device = locate_again(from, i).device;
-    lane_.fault_errno = device != 0 ? processor_.pull(device, target, source.data, source.bytes)
-                                    : processor_.pull(*in(from, i).process, target, source.data, source.bytes);
+    lane_.fault_errno = device != 0
+                            ? processor_.pull(device, target, source.data, source.bytes)
+                            : processor_.pull(*Messages::in(from, i).process, target, source.data, source.bytes);
     if (lane_.fault_errno == 0) return true;
     finish_reads();
-    fail(torn(from, i) ? Fault::OwnerAborted : Fault::Unreadable, from, i);
+    Messages::fail(Messages::torn(from, i) ? Fault::OwnerAborted : Fault::Unreadable, from, i);
     return false;
   }
 
@@ -476,31 +328,6 @@ class LaneWork {
       const bool own = i == sources.operands.own;
       sources.data[i] += elements * bytes_of(own ? sources.operands.own_form : sources.operands.messages);
     }
-  }
-
-  // Publishes one message to all targets, which are different ones: its address for pumps, `name` for peers that map it
-  // or read it there.
-  WREATH_HOST_DEVICE void publish_all(const Ends& to, std::uint32_t signature, const Span& message,
-                                      const MessageName& name) {
-    for (std::uint32_t i = 0; i < to.count; ++i) {
-      SendFifo& fifo = out(to, i);
-      SlotHeader& slot = next_slot(fifo);
-      slot.epoch = operation_.epoch;
-      slot.lane = fifo.lane;
-      slot.signature = signature;
-      slot.bytes = static_cast<std::uint32_t>(message.bytes);
-      slot.flags = fifo.by_reference ? 0 : name.flags;
-      slot.region = fifo.by_reference ? kLocalAddress : name.region;
-      slot.offset = fifo.by_reference ? reinterpret_cast<std::uint64_t>(message.data) : name.offset;
-      if (operation_.device != 0 && fifo.same_process && name.flags == kSlotReference) {
-        slot.region = kDeviceAddress;
-        slot.offset = reinterpret_cast<std::uint64_t>(message.data);
-        set_allocation(slot, {operation_.device, name.allocation});
-      }
-    }
-    finish_writes();
-    for (std::uint32_t i = 0; i < to.count; ++i) hand_over(out(to, i));
-    lane_.sent_bytes += to.count * message.bytes;
   }
 };
 
