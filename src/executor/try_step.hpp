@@ -125,7 +125,9 @@ class StepRunner : private LaneWork<Processor> {
 
   WREATH_HOST_DEVICE Advance receive() {
     Sources sources(processor_);
-    name(sources);
+    sources.from = from();
+    sources.operands.messages = incoming_form();
+    sources.operands.own = own_place();
     const std::uint64_t bytes = lane_.elements * bytes_of(sources.operands.messages);
     if (const Advance here = Work::await({incoming_signature(), bytes}, sources); here != Advance::Advanced) {
       if (here == Advance::Blocked) post_landing();
@@ -147,28 +149,22 @@ class StepRunner : private LaneWork<Processor> {
     return Work::begin_slot(to(), lane_.elements * bytes_of(form_of(step_.target_buffer)));
   }
 
+  // Of the own source among all; -1: there is none.
   WREATH_HOST_DEVICE int own_place() const {
+    if (!reduces()) return -1;
     return step_.own_place < step_.in_count ? step_.own_place : step_.in_count;
-  }
-
-  // What the step reads, and what becomes of it.
-  WREATH_HOST_DEVICE void name(Sources& sources) const {
-    const bool with_own = reduces();
-    sources.from = from();
-    sources.k = step_.in_count + (with_own ? 1 : 0);
-    sources.operands.messages = incoming_form();
-    sources.operands.own = with_own ? own_place() : -1;
-    sources.operands.own_form = form_of(step_.source_buffer);
-    sources.plain = !with_own && plain(sources.operands.messages, sources.operands.messages == Form::Data,
-                                       form_of(step_.target_buffer));
-    sources.target_form = form_of(step_.target_buffer);
-    sources.target_dead = (step_.flags & kTargetDead) != 0;
-    sources.streams = streams() && !sources.target_dead;
   }
 
   // target, and `slot` if there is one, = sum or copy of the messages.
   WREATH_HOST_DEVICE Advance take(Sources& sources, std::byte* slot) {
     const int own = sources.operands.own;
+    const Form messages = sources.operands.messages;
+    sources.k = step_.in_count + (own >= 0 ? 1 : 0);
+    sources.operands.own_form = form_of(step_.source_buffer);
+    sources.plain = own < 0 && plain(messages, messages == Form::Data, form_of(step_.target_buffer));
+    sources.target_form = form_of(step_.target_buffer);
+    sources.target_dead = (step_.flags & kTargetDead) != 0;
+    sources.streams = streams() && !sources.target_dead;
     for (std::uint32_t i = 0; i < step_.chunks; ++i) {
       const Piece to = piece(target(), i);
       if (to.elements == 0) continue;
