@@ -22,11 +22,22 @@ if(WREATH_SANITIZE)
   target_link_options(wreath_usage INTERFACE -fsanitize=${sanitizers})
 endif()
 
+# Highway compiles such a file once per instruction set, by including it again: no unit of several files may hold it.
+function(wreath_keep_vector_code_apart)
+  foreach(source IN LISTS ARGN)
+    file(STRINGS ${source} vector_code LIMIT_COUNT 1 REGEX "hwy/foreach_target.h")
+    if(vector_code)
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
+endfunction()
+
 # wreath_library(NAME [LINK libraries...]): a static library of all .cpp files in this folder and below.
 function(wreath_library name)
   cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   if(sources)
+    wreath_keep_vector_code_apart(${sources})
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC wreath_usage ${arg_LINK} PRIVATE wreath_flags)
   else()  # headers only

@@ -16,7 +16,7 @@
 namespace wreath {
 namespace {
 
-struct Arguments {
+struct DoctorArguments {
   bool memory = false;
   bool json = false;
   int ranks = 4;
@@ -24,14 +24,14 @@ struct Arguments {
   std::string nccl;
 };
 
-constexpr int kMostRanks = 1024;
+constexpr int kMostDoctorRanks = 1024;
 
 int complain(const Error& error) {
   fmt::print(stderr, "wreath: error: doctor: {}\n", error.message);
   return exit_code(error.code);
 }
 
-Status check(const Arguments& arguments) {
+Status check_doctor(const DoctorArguments& arguments) {
   WREATH_TRY(check_root(arguments.root));
   if (arguments.memory && !arguments.root.empty()) {
     return Error{ErrorCode::InvalidArgument, "--memory starts ranks here, and --root is another machine: one of them"};
@@ -42,15 +42,15 @@ Status check(const Arguments& arguments) {
   return {};
 }
 
-int look_for_nccl(const Arguments& arguments) {
+int look_for_nccl(const DoctorArguments& arguments) {
   const auto report = examine_nccl(arguments.nccl);
   if (!report) return complain(report.error());
   fmt::print("{}", arguments.json ? nccl_json(*report) : nccl_text(*report));
   return nccl_code(*report);
 }
 
-int doctor(const Arguments& arguments) {
-  if (const Status good = check(arguments); !good) return complain(good.error());
+int doctor(const DoctorArguments& arguments) {
+  if (const Status good = check_doctor(arguments); !good) return complain(good.error());
   if (!arguments.nccl.empty()) return look_for_nccl(arguments);
   if (arguments.memory) {
     warn_of_strangers();
@@ -59,7 +59,7 @@ int doctor(const Arguments& arguments) {
   }
   Surroundings surroundings{arguments.root, read_topology(arguments.root), {}};
   if (arguments.root.empty()) surroundings.probes = probe_system();
-  const std::vector<Finding> findings = examine(surroundings);
+  const std::vector<CheckResult> findings = examine(surroundings);
   const ReportStyle style{::isatty(STDOUT_FILENO) != 0 && !is_set(Setting::NoColor)};
   fmt::print("{}", arguments.json ? report_json(findings) : report_text(findings, style));
   return report_code(findings);
@@ -72,9 +72,9 @@ std::function<int()> add_doctor(CLI::App& command) {
       "whether this machine lets ranks work: its limits, memory, processors, kernel, networks, devices and libraries, "
       "and the variables that are set; what is wrong comes with its fix. Exit code: 0 fine (notes only cost time), 1 a "
       "problem, 2 wrong usage");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<DoctorArguments>();
   command.add_flag("--memory", arguments->memory, "instead: the memory budget, and what ranks of this host hold");
-  command_line::add_number(command, "--ranks", arguments->ranks, {1, kMostRanks},
+  command_line::add_number(command, "--ranks", arguments->ranks, {1, kMostDoctorRanks},
                            "for --memory: ranks to start on this host")
       ->needs("--memory")
       ->capture_default_str();

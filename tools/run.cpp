@@ -54,7 +54,7 @@ Examples:
 exit: that of the rank that failed first, 128 + N where signal N ended it or this; 2 usage; 6 a host or CMD could not
 be started. With --elastic 0 when those that were left ended with 0.)";
 
-struct Arguments {
+struct RunArguments {
   int ranks = 0;
   std::string hosts;
   std::string hostfile;
@@ -87,7 +87,7 @@ std::string own_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != 0 ? name.data() : "localhost";
 }
 
-Result<std::vector<launcher::Host>> hosts_of(const Arguments& arguments) {
+Result<std::vector<launcher::Host>> hosts_of(const RunArguments& arguments) {
   if (!arguments.hosts.empty()) return launcher::parse_hosts(arguments.hosts);
   if (arguments.hostfile.empty()) return std::vector<launcher::Host>{{own_name(), 0}};
   std::ifstream file(arguments.hostfile);
@@ -101,7 +101,7 @@ Result<std::vector<launcher::Host>> hosts_of(const Arguments& arguments) {
 }
 
 // Ranks by -n, else --max, else what a job that is not elastic gets, less the spares.
-Result<int> elastic_ranks(const Arguments& arguments, const std::vector<launcher::Host>& hosts) {
+Result<int> elastic_ranks(const RunArguments& arguments, const std::vector<launcher::Host>& hosts) {
   if (arguments.ranks > 0) return arguments.ranks;
   if (arguments.elastic.max_ranks > 0) return arguments.elastic.max_ranks;
   if (arguments.hosts.empty() && arguments.hostfile.empty()) return cores_here();
@@ -112,7 +112,7 @@ Result<int> elastic_ranks(const Arguments& arguments, const std::vector<launcher
   return slots - arguments.elastic.size.spares;
 }
 
-Status complete_elastic(Arguments& arguments, const std::vector<launcher::Host>& hosts) {
+Status complete_elastic(RunArguments& arguments, const std::vector<launcher::Host>& hosts) {
   launcher::Elasticity& elastic = arguments.elastic;
   if (elastic.max_ranks > 0 && elastic.min_ranks > elastic.max_ranks)
     return refuse(fmt::format("--min {} is above --max {}", elastic.min_ranks, elastic.max_ranks));
@@ -140,7 +140,7 @@ Status complete_elastic(Arguments& arguments, const std::vector<launcher::Host>&
   return {};
 }
 
-Status complete(Arguments& arguments, const std::vector<std::string>& parsed, const std::vector<std::string>& after) {
+Status complete(RunArguments& arguments, const std::vector<std::string>& parsed, const std::vector<std::string>& after) {
   launcher::Plan& plan = arguments.plan;
   std::vector<std::string> command = parsed;
   command.insert(command.end(), after.begin(), after.end());
@@ -178,7 +178,7 @@ Status complete(Arguments& arguments, const std::vector<std::string>& parsed, co
 }
 
 // `after`: the words that stood behind --.
-int run(Arguments& arguments, const std::vector<std::string>& parsed, const std::vector<std::string>& after) {
+int run(RunArguments& arguments, const std::vector<std::string>& parsed, const std::vector<std::string>& after) {
   if (arguments.agent) return launcher::run_remote_agent();
   if (const Status ready = complete(arguments, parsed, after); !ready) {
     fmt::print(stderr, "wreath: error: {}\n", ready.error().message);
@@ -188,7 +188,7 @@ int run(Arguments& arguments, const std::vector<std::string>& parsed, const std:
   return launcher::launch(arguments.plan);
 }
 
-void add_elastic_options(CLI::App& command, Arguments& arguments) {
+void add_elastic_options(CLI::App& command, RunArguments& arguments) {
   launcher::Elasticity& elastic = arguments.elastic;
   CLI::Option* const flag =
       command.add_flag("--elastic", arguments.is_elastic, "go on when ranks are lost, and start others in their place");
@@ -212,7 +212,7 @@ std::function<int()> add_run(CLI::App& command) {
   command.prefix_command();
   // What stands after -- goes to the parent, which may refuse it for other subcommands.
   command.preparse_callback([&command](std::size_t) { command.get_parent()->allow_extras(); });
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<RunArguments>();
   launcher::Plan& plan = arguments->plan;
   command_line::add_number(command, "-n,--ranks", arguments->ranks, {1, kMostRanks},
                            "ranks in all (default: one for each core; with hosts: each slot)");

@@ -19,7 +19,7 @@
 namespace wreath {
 namespace {
 
-struct Arguments {
+struct TopoArguments {
   int ranks = 0;
   bool job = false;
   bool json = false;
@@ -27,14 +27,14 @@ struct Arguments {
   std::string root;
 };
 
-constexpr int kMostRanks = 256;
+constexpr int kMostTopoRanks = 256;
 
-int complain(const Error& error) {
+int complain_of(const Error& error) {
   fmt::print(stderr, "wreath: error: topo: {}\n", error.message);
   return exit_code(error.code);
 }
 
-Status check(const Arguments& arguments) {
+Status check_topo(const TopoArguments& arguments) {
   WREATH_TRY(check_root(arguments.root));
   const int ways = (arguments.ranks > 0 ? 1 : 0) + (arguments.job ? 1 : 0) + (arguments.root.empty() ? 0 : 1);
   if (ways > 1) {
@@ -62,7 +62,7 @@ std::string cuda_here() {
   return devices ? fmt::format("{} device{}", *devices, *devices == 1 ? "" : "s") : devices.error().message;
 }
 
-Status show(const Arguments& arguments, const Topology& topology, const RanksShown& ranks) {
+Status show(const TopoArguments& arguments, const Topology& topology, const RanksShown& ranks) {
   if (!arguments.svg.empty()) {
     errno = 0;
     std::ofstream file(arguments.svg);
@@ -85,7 +85,7 @@ Status show(const Arguments& arguments, const Topology& topology, const RanksSho
 }
 
 // Every rank of a launcher's job runs this; rank 0 prints for all.
-Status show_job(const Arguments& arguments, const Topology& topology) {
+Status show_job(const TopoArguments& arguments, const Topology& topology) {
   auto communicator = Communicator::create_from_environment();
   if (!communicator) return communicator.error();
   auto links = gather_links(*communicator);
@@ -94,8 +94,8 @@ Status show_job(const Arguments& arguments, const Topology& topology) {
   return show(arguments, topology, {{}, *std::move(links)});
 }
 
-Status run(const Arguments& arguments) {
-  WREATH_TRY(check(arguments));
+Status run(const TopoArguments& arguments) {
+  WREATH_TRY(check_topo(arguments));
   // Forked before anything here makes a thread.
   const Topology topology = read_topology(arguments.root);
   if (arguments.ranks > 0) {
@@ -113,8 +113,8 @@ std::function<int()> add_topo(CLI::App& command) {
   command.description(
       "what this machine is made of: packages, NUMA nodes, caches, cores, GPUs, networks; and which transport links "
       "which ranks, and why");
-  const auto arguments = std::make_shared<Arguments>();
-  command_line::add_number(command, "--ranks", arguments->ranks, {1, kMostRanks},
+  const auto arguments = std::make_shared<TopoArguments>();
+  command_line::add_number(command, "--ranks", arguments->ranks, {1, kMostTopoRanks},
                            "start so many processes here, and show what links them");
   command.add_flag("--job", arguments->job,
                    "all ranks of a job run this, as in `wreath run -n 4 wreath topo --job`: "
@@ -126,7 +126,7 @@ std::function<int()> add_topo(CLI::App& command) {
       ->check(not_empty());
   return [arguments] {
     const Status status = run(*arguments);
-    return status ? 0 : complain(status.error());
+    return status ? 0 : complain_of(status.error());
   };
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Arguments {
+struct TraceArguments {
   std::string directory;
   std::string output = "wreath-trace.json";
 };
@@ -38,7 +38,7 @@ std::vector<fs::path> traces_in(const std::string& directory) {
   return paths;
 }
 
-int join(const Arguments& arguments) {
+int join(const TraceArguments& arguments) {
   const std::vector<fs::path> paths = traces_in(arguments.directory);
   if (paths.empty()) return complain(fmt::format("no wreath-trace-*.json in {}", arguments.directory));
   nlohmann::json all{{"displayTimeUnit", "ns"}, {"traceEvents", nlohmann::json::array()}};
@@ -62,7 +62,7 @@ int join(const Arguments& arguments) {
 
 std::function<int()> add_trace(CLI::App& command) {
   command.description("join the traces that ranks wrote (WREATH_TRACE=DIR) into one file for a trace viewer");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TraceArguments>();
   command.add_option("DIR", arguments->directory, "folder with wreath-trace-*.json")->required();
   command.add_option("-o,--output", arguments->output, "the joined file")->capture_default_str();
   return [arguments] { return join(*arguments); };

@@ -15,7 +15,7 @@
 namespace wreath {
 namespace {
 
-constexpr int kUsage = 2;
+constexpr int kTuneUsage = 2;
 
 struct TuneArguments {
   perf::TuneRequest request;
@@ -27,9 +27,9 @@ struct TuneArguments {
   std::string largest = "64M";
 };
 
-int refuse(const std::string& text) {
+int refuse_tune(const std::string& text) {
   fmt::print(stderr, "wreath: error: {}\n", text);
-  return kUsage;
+  return kTuneUsage;
 }
 
 int run(TuneArguments& arguments) {
@@ -41,16 +41,16 @@ int run(TuneArguments& arguments) {
   for (const std::string& each : arguments.collectives) {
     const auto collective = parse_collective(each);
     const bool tuned = collective && *collective != Collective::Barrier && *collective != Collective::Exchange;
-    if (!tuned) return refuse(fmt::format("--collective {}: there is nothing to choose for it", each));
+    if (!tuned) return refuse_tune(fmt::format("--collective {}: there is nothing to choose for it", each));
     request.collectives.push_back(*collective);
   }
   request.memory = perf::parse_memory_place(arguments.memory).value();  // one of the option's words
   if (perf::streams(request.memory)) perf::set_cuda_environment();
   const auto smallest = parse_bytes(arguments.smallest);
   const auto largest = parse_bytes(arguments.largest);
-  if (!smallest || !largest) return refuse((smallest ? largest : smallest).error().message);
+  if (!smallest || !largest) return refuse_tune((smallest ? largest : smallest).error().message);
   if (*smallest < 1 || *smallest > *largest) {
-    return refuse(fmt::format("--smallest {} --largest {}: at least a byte, and in this order", arguments.smallest,
+    return refuse_tune(fmt::format("--smallest {} --largest {}: at least a byte, and in this order", arguments.smallest,
                               arguments.largest));
   }
   request.smallest = *smallest;

@@ -23,7 +23,7 @@ static_assert(sizeof(ncclSimInfo_t) == 24 && offsetof(ncclSimInfo_t, estimatedTi
 static_assert(sizeof(ncclResult_t) == 4 && sizeof(ncclRedOp_t) == 4 && ncclMaxRedOp == 0x7fffffff);
 static_assert(NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH) == NCCL_VERSION_CODE);
 
-constexpr unsigned kMagic = 0xcafebeef;
+constexpr unsigned kConfigMagic = 0xcafebeef;
 
 // Bytes of the struct as versions before `version` knew it.
 struct Layout {
@@ -36,13 +36,13 @@ constexpr Layout kLayouts[] = {{NCCL_VERSION(2, 14, 0), offsetof(ncclConfig_t, b
                                {NCCL_VERSION(2, 27, 0), offsetof(ncclConfig_t, commName)},
                                {NCCL_VERSION(2, 28, 0), offsetof(ncclConfig_t, nChannelsPerNetPeer)}};
 
-struct Range {
+struct ValueRange {
   int ncclConfig_t::*field;
   const char* name;
   int least;
   int most;
 };
-constexpr Range kRanges[] = {
+constexpr ValueRange kRanges[] = {
     {&ncclConfig_t::blocking, "blocking", 0, 1},
     {&ncclConfig_t::cgaClusterSize, "cgaClusterSize", 0, 8},
     {&ncclConfig_t::minCTAs, "minCTAs", 1, INT_MAX},
@@ -56,7 +56,7 @@ constexpr Range kRanges[] = {
     {&ncclConfig_t::nChannelsPerNetPeer, "nChannelsPerNetPeer", 1, INT_MAX},
     {&ncclConfig_t::nvlinkCentricSched, "nvlinkCentricSched", 0, 1}};
 
-Error invalid(std::string text) { return {ErrorCode::InvalidArgument, "config: " + std::move(text), -1}; }
+Error invalid_config(std::string text) { return {ErrorCode::InvalidArgument, "config: " + std::move(text), -1}; }
 
 std::size_t known_bytes(const ncclConfig_t& config) {
   std::size_t bytes = sizeof config;
@@ -67,13 +67,13 @@ std::size_t known_bytes(const ncclConfig_t& config) {
 }
 
 Status check_ranges(const ncclConfig_t& config) {
-  for (const Range& range : kRanges) {
+  for (const ValueRange& range : kRanges) {
     const int value = config.*range.field;
     if (value != NCCL_CONFIG_UNDEF_INT && (value < range.least || value > range.most))
-      return invalid(std::string(range.name) + " = " + std::to_string(value));
+      return invalid_config(std::string(range.name) + " = " + std::to_string(value));
   }
   if (config.minCTAs > config.maxCTAs && config.maxCTAs != NCCL_CONFIG_UNDEF_INT)
-    return invalid("minCTAs = " + std::to_string(config.minCTAs) + " is more than maxCTAs");
+    return invalid_config("minCTAs = " + std::to_string(config.minCTAs) + " is more than maxCTAs");
   return {};
 }
 
@@ -82,8 +82,8 @@ Status check_ranges(const ncclConfig_t& config) {
 Result<ProgramConfig> read_config(const ncclConfig_t* config) {
   ncclConfig_t known = NCCL_CONFIG_INITIALIZER;
   if (config == nullptr) return ProgramConfig{};
-  if (config->size < offsetof(ncclConfig_t, blocking)) return invalid("size = " + std::to_string(config->size));
-  if (config->magic != kMagic) return invalid("it does not begin with NCCL_CONFIG_INITIALIZER");
+  if (config->size < offsetof(ncclConfig_t, blocking)) return invalid_config("size = " + std::to_string(config->size));
+  if (config->magic != kConfigMagic) return invalid_config("it does not begin with NCCL_CONFIG_INITIALIZER");
   std::memcpy(&known, config, known_bytes(*config));
   WREATH_TRY(check_ranges(known));
   const std::string network = known.netName == nullptr ? "Socket" : known.netName;

@@ -15,10 +15,10 @@
 namespace wreath::nccl {
 namespace {
 
-struct Range {
+struct MemoryRange {
   const std::byte* data = nullptr;
   std::size_t bytes = 0;
-  bool holds(const Range& other) const {
+  bool holds(const MemoryRange& other) const {
     return std::less_equal<>()(data, other.data) && other.bytes <= bytes &&
            static_cast<std::size_t>(other.data - data) <= bytes - other.bytes;
   }
@@ -26,7 +26,7 @@ struct Range {
 
 // Of one buffer, however many handles there are. Memory that is shared anyway has none of its own.
 struct Registered {
-  Range range;
+  MemoryRange range;
   Registration registration;
 };
 
@@ -41,12 +41,12 @@ class Memories {
  public:
   Result<void*> allocate(std::size_t bytes);
   bool release(void* data);
-  Result<void*> add(const Member& owner, bool window, const Range& range);
+  Result<void*> add(const Member& owner, bool window, const MemoryRange& range);
   bool remove(const Member& owner, bool window, const void* handle);
   void remove_all(const Member& owner);
 
  private:
-  Result<std::shared_ptr<Registered>> registered(const Range& range);
+  Result<std::shared_ptr<Registered>> registered(const MemoryRange& range);
 
   std::mutex mutex_;
   std::map<const void*, Memory> allocations_;
@@ -77,20 +77,20 @@ bool Memories::release(void* data) {
 }
 
 // A device's memory needs nothing: its blocks find it.
-Result<std::shared_ptr<Registered>> Memories::registered(const Range& range) {
+Result<std::shared_ptr<Registered>> Memories::registered(const MemoryRange& range) {
   if (device_of_memory(range.data) != nullptr) return std::make_shared<Registered>(Registered{range, {}});
   for (const auto& [key, handle] : handles_) {
     if (handle->registered->range.holds(range)) return handle->registered;
   }
   for (const auto& [data, memory] : allocations_) {
-    if (Range{memory.data(), memory.size()}.holds(range)) return std::make_shared<Registered>(Registered{range, {}});
+    if (MemoryRange{memory.data(), memory.size()}.holds(range)) return std::make_shared<Registered>(Registered{range, {}});
   }
   auto made = register_memory(const_cast<std::byte*>(range.data), range.bytes);
   if (!made) return made.error();
   return std::make_shared<Registered>(Registered{range, std::move(*made)});
 }
 
-Result<void*> Memories::add(const Member& owner, bool window, const Range& range) {
+Result<void*> Memories::add(const Member& owner, bool window, const MemoryRange& range) {
   const std::lock_guard lock(mutex_);
   auto memory = registered(range);
   if (!memory) return memory.error();
@@ -121,7 +121,7 @@ Memories& memories() {
 
 // Registers for a handle, or for a window.
 template <typename HandleType>
-ncclResult_t add(const char* function, ncclComm_t comm, const Range& range, HandleType* handle) {
+ncclResult_t add(const char* function, ncclComm_t comm, const MemoryRange& range, HandleType* handle) {
   constexpr bool kWindow = std::is_same_v<HandleType, ncclWindow_t>;
   return with_member(function, comm, [&](const std::shared_ptr<Member>& member) {
     if (handle == nullptr) return bad_argument(function, "nowhere to put the handle: null");

@@ -127,7 +127,7 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTy
                                        ncclScalarResidence_t residence, ncclComm_t comm) {
   constexpr const char* kName = "ncclRedOpCreatePreMulSum";
   return with_member(kName, comm, [&](const std::shared_ptr<Member>& member) {
-    const auto dtype = dtype_of(datatype);
+    const auto dtype = wreath::nccl::dtype_of(datatype);
     if (op == nullptr) return bad_argument(kName, "op = null");
     if (scalar == nullptr) return bad_argument(kName, "scalar = null");
     if (!dtype) return bad_argument(kName, "datatype = " + std::to_string(datatype));

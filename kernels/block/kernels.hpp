@@ -15,7 +15,8 @@ const Kernel& run_straight_kernel() noexcept;
 // blocks.
 const Kernel& run_low_latency_kernel() noexcept;
 
-// Threads of a block on a GPU.
+// Threads of a block on the host device, and on a GPU.
+inline constexpr int kHostBlockThreads = 2;
 inline constexpr int kBlockThreads = 512;
 // Blocks of a multiprocessor at least, each thread having 64 registers: ranks that share a GPU need room for all.
 inline constexpr int kResidentBlocks = 2;

@@ -7,14 +7,14 @@
 namespace wreath {
 namespace {
 
-struct Row {
+struct LoopRow {
   Collective collective;
   std::string_view algorithm;
   StraightRow row;
   StraightLoop loop;
 };
 
-constexpr Row kRows[] = {
+constexpr LoopRow kLoopRows[] = {
     {Collective::AllReduce, "ring", StraightRow::RingAllReduce, straight_ring_all_reduce<HostProcessor>},
     {Collective::AllReduce, "two_shot", StraightRow::TwoShotAllReduce, straight_two_shot_all_reduce<HostProcessor>},
     {Collective::ReduceScatter, "ring", StraightRow::RingReduceScatter, straight_ring_reduce_scatter<HostProcessor>},
@@ -25,14 +25,14 @@ constexpr Row kRows[] = {
 }  // namespace
 
 StraightRow straight_row(Collective collective, std::string_view algorithm) noexcept {
-  for (const Row& row : kRows) {
+  for (const LoopRow& row : kLoopRows) {
     if (row.collective == collective && row.algorithm == algorithm) return row.row;
   }
   return StraightRow::None;
 }
 
 StraightLoop straight_loop(StraightRow row) noexcept {
-  for (const Row& known : kRows) {
+  for (const LoopRow& known : kLoopRows) {
     if (known.row == row) return known.loop;
   }
   return nullptr;

@@ -18,9 +18,9 @@ std::string_view word(Verdict verdict) {
   return "same";
 }
 
-std::string shown(double us) { return fmt::format("{:.{}f}", us, us < 100 ? 2 : us < 10'000 ? 1 : 0); }
+std::string time_shown(double us) { return fmt::format("{:.{}f}", us, us < 100 ? 2 : us < 10'000 ? 1 : 0); }
 
-std::string shown(const Interval& us) { return fmt::format("{}..{}", shown(us.low), shown(us.high)); }
+std::string time_shown(const Interval& us) { return fmt::format("{}..{}", time_shown(us.low), time_shown(us.high)); }
 
 std::string head(const Kept& kept, double tolerance_percent) {
   std::string text = fmt::format("# Baseline {}{}, {}\n", kept.path,
@@ -47,13 +47,13 @@ void judge_place(const Report& report, const ReportRow& row, const KeptRow* kept
   const Interval spread = now.interval_us.value_or(Interval{now.time_us, now.time_us});
   if (!before || !before->interval_us) {
     judgement.table += line + fmt::format("{:>9}  {:>19}  {:>9}  {:>19}  {:>6}  not kept\n", "-", "-",
-                                          shown(now.time_us), shown(spread), "-");
+                                          time_shown(now.time_us), time_shown(spread), "-");
     return;
   }
   const double ratio = now.time_us / before->time_us;
   const Verdict verdict = judge(*before->interval_us, spread, report.options.tolerance_percent);
-  line += fmt::format("{:>9}  {:>19}  {:>9}  {:>19}  {:>6.2f}  {}", shown(before->time_us), shown(*before->interval_us),
-                      shown(now.time_us), shown(spread), ratio, word(verdict));
+  line += fmt::format("{:>9}  {:>19}  {:>9}  {:>19}  {:>6.2f}  {}", time_shown(before->time_us), time_shown(*before->interval_us),
+                      time_shown(now.time_us), time_shown(spread), ratio, word(verdict));
   if (kept->plan != row.plan) line += fmt::format("; was {}", plan_note(kept->plan));
   judgement.table += line + "\n";
   ++judgement.compared;

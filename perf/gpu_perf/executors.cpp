@@ -13,10 +13,10 @@
 namespace wreath::perf {
 namespace {
 
-constexpr int kRounds = 5;
+constexpr int kExecutorRounds = 5;
 constexpr std::size_t kTileBytes = std::size_t{256} << 10;
 constexpr std::size_t kLargeBytes = std::size_t{64} << 20;
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+constexpr std::size_t kExecutorMostBytes = std::size_t{256} << 20;
 constexpr double kTileTarget = 1.10;
 constexpr double kLargeTarget = 1.03;
 
@@ -30,7 +30,7 @@ constexpr std::array kSchedules{Schedule{Collective::AllReduce, "two_shot"}, Sch
 // One tile of each part, and large ones.
 std::vector<std::size_t> sizes_of(const GpuSetup& setup, int ranks) {
   std::vector<std::size_t> sizes;
-  for (const std::size_t bytes : {kTileBytes * static_cast<std::size_t>(ranks), kLargeBytes, kMostBytes}) {
+  for (const std::size_t bytes : {kTileBytes * static_cast<std::size_t>(ranks), kLargeBytes, kExecutorMostBytes}) {
     const std::size_t least = std::min(bytes, setup.most_bytes);
     if (sizes.empty() || least > sizes.back()) sizes.push_back(least);
   }
@@ -47,13 +47,13 @@ CallShape shape_of(Collective collective, std::size_t bytes, int ranks) {
           output * sizeof(float)};
 }
 
-struct Pair {
+struct ExecutorPair {
   std::vector<Communicator> steps;
   std::vector<Communicator> straight;
 };
 
-Result<Pair> make_pair_of(const GpuSetup& setup, int ranks, std::string_view algorithm) {
-  Pair pair;
+Result<ExecutorPair> make_executors(const GpuSetup& setup, int ranks, std::string_view algorithm) {
+  ExecutorPair pair;
   for (auto* made : {&pair.steps, &pair.straight}) {
     CommunicatorOptions options;
     options.algorithm = algorithm;
@@ -72,13 +72,13 @@ struct Times {
   double ratio;  // steps to straight, the median of the rounds' own
 };
 
-Result<Times> time_both(const GpuSetup& setup, Pair& pair, const CallShape& shape) {
+Result<Times> time_both(const GpuSetup& setup, ExecutorPair& pair, const CallShape& shape) {
   const auto streams = make_streams(setup, static_cast<int>(pair.steps.size()), shape.input_bytes, shape.output_bytes);
   if (!streams) return streams.error();
   std::vector<double> steps;
   std::vector<double> straight;
   std::vector<double> ratios;
-  for (int round = 0; round < (setup.quick ? 1 : kRounds); ++round) {
+  for (int round = 0; round < (setup.quick ? 1 : kExecutorRounds); ++round) {
     const auto by_steps = call_ns(setup, pair.steps, *streams, shape);
     if (!by_steps) return by_steps.error();
     const auto by_hand = call_ns(setup, pair.straight, *streams, shape);
@@ -104,13 +104,13 @@ struct Worst {
 };
 
 Status measure_schedule(const GpuSetup& setup, int n, const Schedule& schedule, Worst& worst, Results& results) {
-  std::optional<Pair> pair;
+  std::optional<ExecutorPair> pair;
   for (const std::size_t bytes : sizes_of(setup, n)) {
     const std::string what =
         fmt::format("{} {}, {} ranks, {}", name(schedule.collective), schedule.algorithm, n, format_bytes(bytes));
     if (!results.time_for(what)) continue;
     if (!pair) {
-      auto made = make_pair_of(setup, n, schedule.algorithm);
+      auto made = make_executors(setup, n, schedule.algorithm);
       if (!made) return made.error();
       pair = *std::move(made);
     }

@@ -14,11 +14,11 @@
 namespace wreath::perf {
 namespace {
 
-constexpr std::size_t kLeastBytes = 8;
-constexpr std::size_t kMostBytes = 32 * 1024;
-constexpr std::size_t kStep = 4;
+constexpr std::size_t kGraphLeastBytes = 8;
+constexpr std::size_t kGraphMostBytes = 32 * 1024;
+constexpr std::size_t kGraphStep = 4;
 constexpr double kTargetUs = 6;
-constexpr int kRounds = 3;
+constexpr int kGraphRounds = 3;
 constexpr int kThreads = 256;  // of a kernel that does nothing
 constexpr std::uint64_t kStallNs = 2'000'000'000;
 
@@ -61,7 +61,7 @@ Result<double> launch_ns(const GpuSetup& setup, Stream& stream, Graph& graph) {
   if (!first) return first.error();
   const int times = times_for(setup, *first / 2);
   std::vector<double> rounds;
-  for (int round = 0; round < (setup.quick ? 1 : kRounds); ++round) {
+  for (int round = 0; round < (setup.quick ? 1 : kGraphRounds); ++round) {
     const auto taken = launches(times);
     if (!taken) return taken.error();
     rounds.push_back(static_cast<double>(*taken) / times);
@@ -122,7 +122,7 @@ struct Costs {
 };
 
 Result<Costs> measure_costs(const GpuSetup& setup, int n) {
-  const auto branches = make_streams(setup, n, kLeastBytes, kLeastBytes);
+  const auto branches = make_streams(setup, n, kGraphLeastBytes, kGraphLeastBytes);
   if (!branches) return branches.error();
   const int calls = calls_of(setup);
   const auto one = nothing_ns(setup, *branches, 1);
@@ -194,7 +194,7 @@ Status measure_small(const GpuSetup& setup, std::vector<Communicator>& ranks, co
 Status measure_small_calls(const GpuSetup& setup, int n, bool low_latency, const Costs* costs, Results& results) {
   auto ranks = low_latency ? make_low_latency_ranks(setup, n) : make_ranks(setup, n);
   if (!ranks) return ranks.error();
-  for (std::size_t bytes = kLeastBytes; bytes <= std::min(setup.most_bytes, kMostBytes); bytes *= kStep) {
+  for (std::size_t bytes = kGraphLeastBytes; bytes <= std::min(setup.most_bytes, kGraphMostBytes); bytes *= kGraphStep) {
     const SmallCase work{low_latency, bytes};
     if (results.time_for(work.text())) WREATH_TRY(measure_small(setup, *ranks, work, costs, results));
   }

@@ -11,17 +11,17 @@
 namespace wreath::perf {
 namespace {
 
-constexpr std::size_t kLeastBytes = 8;
-constexpr std::size_t kStep = 8;
+constexpr std::size_t kMeasureLeastBytes = 8;
+constexpr std::size_t kMeasureStep = 8;
 constexpr std::size_t kTargetBytes = std::size_t{256} << 20;
 constexpr double kTargetOfCopies = 0.85;
-constexpr int kRounds = 3;
-constexpr std::array kDtypes{DataType::Float32, DataType::BFloat16};
+constexpr int kMeasureRounds = 3;
+constexpr std::array kMeasureDtypes{DataType::Float32, DataType::BFloat16};
 
 // Small ones, ending below `end`.
 std::vector<std::size_t> sizes_below(std::size_t end) {
   std::vector<std::size_t> sizes;
-  for (std::size_t bytes = kLeastBytes; bytes < end; bytes *= kStep) sizes.push_back(bytes);
+  for (std::size_t bytes = kMeasureLeastBytes; bytes < end; bytes *= kMeasureStep) sizes.push_back(bytes);
   return sizes;
 }
 
@@ -51,7 +51,7 @@ Result<AllReduceTimes> time_in_turns(const GpuSetup& setup, std::vector<Communic
   std::vector<double> times;
   std::vector<double> copies;
   std::vector<double> shares;
-  for (int round = 0; round < (setup.quick ? 1 : kRounds); ++round) {
+  for (int round = 0; round < (setup.quick ? 1 : kMeasureRounds); ++round) {
     const auto copied = copy_ns(setup, streams.front(), work.bytes);
     if (!copied) return copied.error();
     const auto called = call_ns(setup, ranks, streams, shape);
@@ -97,7 +97,7 @@ Status measure_ranks(const GpuSetup& setup, int n, bool large, Results& results)
   auto ranks = make_ranks(setup, n);
   if (!ranks) return ranks.error();
   for (const std::size_t bytes : large ? large_sizes(setup) : sizes_below(large_sizes(setup).front())) {
-    for (const DataType dtype : kDtypes) {
+    for (const DataType dtype : kMeasureDtypes) {
       const AllReduceCase work{n, dtype, bytes};
       if (!large && dtype != DataType::Float32) continue;
       if (results.time_for(work.text())) WREATH_TRY(measure_case(setup, *ranks, work, large, results));

@@ -14,9 +14,9 @@
 namespace wreath::perf {
 namespace {
 
-constexpr int kRounds = 5;
+constexpr int kBesideRounds = 5;
 constexpr std::array<std::size_t, 4> kSizes{std::size_t{256} << 20, 8, 32 << 10, 1 << 20};  // the large one first
-constexpr std::array kDtypes{DataType::Float32, DataType::BFloat16};
+constexpr std::array kBesideDtypes{DataType::Float32, DataType::BFloat16};
 
 // Both libraries' ranks, in one process.
 struct Sides {
@@ -90,7 +90,7 @@ Status measure_case(const GpuSetup& setup, Sides& sides, const DriverStreams& st
   std::vector<double> our_times;
   std::vector<double> their_times;
   std::vector<double> ratios;
-  for (int round = 0; round < (setup.quick ? 1 : kRounds); ++round) {
+  for (int round = 0; round < (setup.quick ? 1 : kBesideRounds); ++round) {
     const auto our_ns = call_ns(setup, sides.ours, *buffers, shape);
     if (!our_ns) return our_ns.error();
     const auto their_ns = average_ns(setup, sides.ours, *buffers, theirs);
@@ -119,7 +119,7 @@ Status measure_ranks(const GpuSetup& setup, const Nccl& nccl, int n, Results& re
   auto sides = make_sides(setup, nccl, *streams, n);
   if (!sides) return sides.error();
   for (const std::size_t bytes : kSizes) {
-    for (const DataType dtype : kDtypes) {
+    for (const DataType dtype : kBesideDtypes) {
       const NcclCase work{n, dtype, std::min(bytes, setup.most_bytes)};
       if (results.time_for(work.text())) WREATH_TRY(measure_case(setup, *sides, *streams, work, results));
     }

@@ -42,14 +42,14 @@ struct BitsCase {
 };
 
 // The ranks of a comparison: those with the device, and those that do the same on the CPU.
-struct Pair {
+struct ProofPair {
   std::vector<Communicator> on_device;
   std::vector<Communicator> on_host;
   std::vector<OnStream> streams;
 };
 
-Result<Pair> make_pair_of(const GpuSetup& setup, int n, bool low_latency) {
-  Pair pair;
+Result<ProofPair> make_pair_of(const GpuSetup& setup, int n, bool low_latency) {
+  ProofPair pair;
   auto on_device = low_latency ? make_low_latency_ranks(setup, n) : make_ranks(setup, n);
   if (!on_device) return on_device.error();
   pair.on_device = *std::move(on_device);
@@ -65,7 +65,7 @@ Result<Pair> make_pair_of(const GpuSetup& setup, int n, bool low_latency) {
 }
 
 // Combines `count` elements of each rank in a stream and on the CPU; how many bytes differ, of all ranks.
-Result<std::uint64_t> differing(Pair& pair, DataType dtype, ReduceOp op, std::size_t count) {
+Result<std::uint64_t> differing(ProofPair& pair, DataType dtype, ReduceOp op, std::size_t count) {
   std::atomic<std::uint64_t> wrong = 0;
   const Status done = on_ranks(pair.on_device, [&](Communicator& communicator) -> Status {
     const auto rank = static_cast<std::size_t>(communicator.rank());
@@ -89,7 +89,7 @@ Result<std::uint64_t> differing(Pair& pair, DataType dtype, ReduceOp op, std::si
 }
 
 // All operators and sizes of one dtype; adds to `total`.
-Status compare_bits(const GpuSetup& setup, Pair& pair, const BitsCase& work, std::uint64_t& total, Results& results) {
+Status compare_bits(const GpuSetup& setup, ProofPair& pair, const BitsCase& work, std::uint64_t& total, Results& results) {
   std::uint64_t all = 0;
   for (const ReduceOp op : kOps) {
     for (const std::size_t count : setup.quick ? std::span(kCounts).first(2) : std::span(kCounts)) {

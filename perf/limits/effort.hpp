@@ -1,7 +1,12 @@
 // How long a limit is measured: the median of `rounds` rounds of about `round_ms` each.
 #pragma once
 
+#include <limits>
+
 namespace wreath::perf {
+
+// What could not be measured.
+inline constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 struct Effort {
   int rounds = 11;

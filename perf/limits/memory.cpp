@@ -37,7 +37,6 @@ Bandwidth measure(TeamMember& member, std::size_t working_set_bytes, const Effor
 }  // namespace
 
 Bandwidth memory_bandwidth(std::size_t working_set_bytes, int threads, const Effort& effort) {
-  constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
   Bandwidth result{kNotANumber, kNotANumber};
   run_team(threads, [&](TeamMember& member) {
     const Bandwidth own = measure(member, working_set_bytes, effort);

@@ -13,7 +13,6 @@
 namespace wreath::perf {
 namespace {
 
-constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kLineFloats = 14;  // and the flag: 64 bytes
 constexpr std::size_t kLineLimitBytes = 1024;
 constexpr std::size_t kPushLimitBytes = std::size_t{4} << 20;

@@ -24,7 +24,6 @@
 namespace wreath::perf {
 namespace {
 
-constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // the largest that one send() takes gladly
 
 struct Connection {

@@ -11,6 +11,8 @@ namespace wreath {
 // Whoever waits longer than these 31 years waits for ever: sums of such times fit 64 bits of nanoseconds.
 inline constexpr std::int64_t kLongestMs = 1'000'000'000'000;
 
+inline constexpr std::int64_t kNsPerMs = 1'000'000;
+
 inline std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();

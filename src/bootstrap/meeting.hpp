@@ -17,6 +17,9 @@
 
 namespace wreath {
 
+// What ranks have for linking when the last one came at the last moment.
+inline constexpr std::int64_t kLeastLinkMs = 5000;
+
 // How the meeting point is reached and served.
 struct MeetingPlace {
   Identity self;                          // its key opens the meeting

@@ -19,9 +19,8 @@ namespace wreath {
 namespace {
 
 constexpr std::int64_t kGraceMs = 2000;  // the meeting point's verdict says more than this rank's own clock
-constexpr std::int64_t kLeastLinkMs = 5000;
-constexpr int kFirstPatienceMs = 250;  // doubled per round: a silent stranger must not hold the search up
-constexpr int kMostPatienceMs = 2000;
+constexpr int kFirstSearchMs = 250;  // doubled per round: a silent stranger must not hold the search up
+constexpr int kMostSearchMs = 2000;
 constexpr std::int64_t kGoneMs = 1000;
 
 std::string range_text(const std::vector<SocketAddress>& candidates) {
@@ -48,7 +47,7 @@ class Search {
 
   Result<Fd> run() {
     const Deadline gone = Deadline::after_ms(kGoneMs);
-    int patience_ms = kFirstPatienceMs;
+    int patience_ms = kFirstSearchMs;
     for (int wait_ms = 2;; wait_ms = std::min(2 * wait_ms, 100)) {
       all_refused_ = true;
       for (const SocketAddress& address : place_.candidates) {
@@ -60,7 +59,7 @@ class Search {
       if (interrupted) return Error{ErrorCode::NotReady, "interrupted"};
       if (place_.ends_when_refused && all_refused_ && gone.passed()) return give_up(kGoneMs);
       sleep_ms(std::min(wait_ms, deadline_.left_ms() < 0 ? wait_ms : deadline_.left_ms()));
-      patience_ms = std::min(2 * patience_ms, kMostPatienceMs);
+      patience_ms = std::min(2 * patience_ms, kMostSearchMs);
     }
   }
 
@@ -252,7 +251,7 @@ Result<std::vector<Fd>> link(Mesh& mesh, int meeting, Deadline deadline, int int
 }  // namespace
 
 bool answers(const SocketAddress& address, const Identity& self) {
-  const Deadline patience = Deadline::after_ms(kFirstPatienceMs);
+  const Deadline patience = Deadline::after_ms(kFirstSearchMs);
   auto fd = connect_to(address, patience);
   return fd && prove(std::move(*fd), self, patience);
 }

@@ -22,7 +22,6 @@ namespace wreath {
 namespace {
 
 constexpr std::int64_t kNobodyCameMs = 600'000;
-constexpr std::int64_t kLeastLinkMs = 5000;   // for linking, when the last rank came at the last moment
 constexpr std::int64_t kSendMs = 5000;        // for a guest that does not read
 constexpr std::int64_t kAfterwordsMs = 1000;  // after a failure newcomers are still told for so long
 

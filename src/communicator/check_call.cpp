@@ -1,4 +1,5 @@
 // What a call's buffers span, and what must not be: null, beyond memory, or over each other.
+#include "src/base/invalid_argument.hpp"
 #include "src/communicator/check_call.hpp"
 
 #include <fmt/format.h>
@@ -11,8 +12,6 @@
 
 namespace wreath {
 namespace {
-
-Error invalid(std::string text) { return {ErrorCode::InvalidArgument, std::move(text), -1}; }
 
 struct Range {
   std::uintptr_t first;
@@ -73,14 +72,14 @@ class Extent {
     const std::size_t most = SIZE_MAX / 2 / element_bytes_;
     if (table_ == nullptr) {
       if (count_ <= most / blocks_) return {};
-      return invalid(fmt::format("count = {}: {} blocks of it, with {} bytes an element, are more than memory holds",
+      return invalid_argument(fmt::format("count = {}: {} blocks of it, with {} bytes an element, are more than memory holds",
                                  count_, blocks_, element_bytes_));
     }
     std::size_t end = 0;
     for (std::size_t i = 0; i < blocks_; ++i) {
       const std::size_t first = table_->displacements.empty() ? end : table_->displacements[i];
       if (first > most || table_->counts[i] > most - first) {
-        return invalid(fmt::format("{}: block {} of {} elements from {}, of {} bytes each, is more than memory holds",
+        return invalid_argument(fmt::format("{}: block {} of {} elements from {}, of {} bytes each, is more than memory holds",
                                    name(), i, table_->counts[i], first, element_bytes_));
       }
       end = first + table_->counts[i];
@@ -91,11 +90,11 @@ class Extent {
   Status check_null() const {
     const Range all = hull();
     if (base_ != 0 || all.empty()) return {};
-    if (table_ == nullptr) return invalid(fmt::format("{} = null with count = {}", name(), count_));
+    if (table_ == nullptr) return invalid_argument(fmt::format("{} = null with count = {}", name(), count_));
     const auto& counts = table_->counts;
     std::size_t full = 0;
     while (counts[full] == 0) ++full;
-    return invalid(fmt::format("{} = null with counts[{}] = {}", name(), full, counts[full]));
+    return invalid_argument(fmt::format("{} = null with counts[{}] = {}", name(), full, counts[full]));
   }
 
   Status check_inside() const {
@@ -134,7 +133,7 @@ class Extent {
     for (std::size_t i = 1; i < order.size(); ++i) {
       const std::size_t a = order[i - 1];
       if (first[a] + table_->counts[a] > first[order[i]]) {
-        return invalid(fmt::format("output: block {} (from {}, {} elements) overlaps block {} (from {})", a, first[a],
+        return invalid_argument(fmt::format("output: block {} (from {}, {} elements) overlaps block {} (from {})", a, first[a],
                                    table_->counts[a], order[i], first[order[i]]));
       }
     }
@@ -182,7 +181,7 @@ Status check_overlap(const Call& call, const Extent& input, const Extent& output
   const bool apart = call.varying() ? !blocks_meet(input, output, in_place) : in_place;
   if (apart) return {};
   const std::uintptr_t distance = read.first > written.first ? read.first - written.first : written.first - read.first;
-  return invalid(fmt::format("output overlaps input, {} bytes apart with {} and {} bytes; {}", distance,
+  return invalid_argument(fmt::format("output overlaps input, {} bytes apart with {} and {} bytes; {}", distance,
                              written.end - written.first, read.end - read.first,
                              in_place_form(call.collective, call.varying())));
 }
@@ -190,10 +189,10 @@ Status check_overlap(const Call& call, const Extent& input, const Extent& output
 Status check_table(std::string_view label, const Blocks& blocks, Place place) {
   const auto ranks = static_cast<std::size_t>(place.ranks);
   if (blocks.counts.size() != ranks) {
-    return invalid(fmt::format("{}.counts has {} entries for {} ranks", label, blocks.counts.size(), ranks));
+    return invalid_argument(fmt::format("{}.counts has {} entries for {} ranks", label, blocks.counts.size(), ranks));
   }
   if (!blocks.displacements.empty() && blocks.displacements.size() != ranks) {
-    return invalid(
+    return invalid_argument(
         fmt::format("{}.displacements has {} entries for {} ranks", label, blocks.displacements.size(), ranks));
   }
   return {};
@@ -201,7 +200,7 @@ Status check_table(std::string_view label, const Blocks& blocks, Place place) {
 
 Error extra_table(const Call& call, Buffer buffer, std::string_view reason) {
   const bool input = buffer == Buffer::Input;
-  return invalid(fmt::format("{}_blocks.counts has {} entries, but {}", input ? "input" : "output",
+  return invalid_argument(fmt::format("{}_blocks.counts has {} entries, but {}", input ? "input" : "output",
                              (input ? call.input_blocks : call.output_blocks).counts.size(), reason));
 }
 
@@ -223,7 +222,7 @@ Status check_tables(const Call& call, Place place) {
   if (!of_output && output_given) return extra_table(call, Buffer::Output, "the output of " + form + " is one block");
   const auto me = static_cast<std::size_t>(place.me);
   if (both && call.input_blocks.counts[me] != call.output_blocks.counts[me]) {
-    return invalid(fmt::format("sent.counts[{0}] = {1}, received.counts[{0}] = {2}: both are this rank's own", me,
+    return invalid_argument(fmt::format("sent.counts[{0}] = {1}, received.counts[{0}] = {2}: both are this rank's own", me,
                                call.input_blocks.counts[me], call.output_blocks.counts[me]));
   }
   return {};
@@ -232,16 +231,16 @@ Status check_tables(const Call& call, Place place) {
 // Whether a vector or block of `call` can be named at all.
 Status check_words(const Call& call, Place place) {
   if (call.collective >= Collective::Exchange) {
-    return invalid(fmt::format("collective = {} is not one to call by", static_cast<int>(call.collective)));
+    return invalid_argument(fmt::format("collective = {} is not one to call by", static_cast<int>(call.collective)));
   }
   if (static_cast<std::size_t>(call.dtype) >= all_dtypes().size()) {
-    return invalid(fmt::format("dtype = {}: there are {}", static_cast<int>(call.dtype), all_dtypes().size()));
+    return invalid_argument(fmt::format("dtype = {}: there are {}", static_cast<int>(call.dtype), all_dtypes().size()));
   }
   if (static_cast<std::size_t>(call.reduction.op) >= all_ops().size()) {
-    return invalid(fmt::format("op = {}: there are {}", static_cast<int>(call.reduction.op), all_ops().size()));
+    return invalid_argument(fmt::format("op = {}: there are {}", static_cast<int>(call.reduction.op), all_ops().size()));
   }
   if (call.root < 0 || call.root >= place.ranks) {
-    return invalid(fmt::format("root = {}: there are {} ranks", call.root, place.ranks));
+    return invalid_argument(fmt::format("root = {}: there are {} ranks", call.root, place.ranks));
   }
   return {};
 }

@@ -35,11 +35,6 @@ bool aligned(const Call& call) {
   return addresses % size_of(call.dtype) == 0;
 }
 
-std::string text_of(const Operation& operation) {
-  if (operation.own) return operation.own->describe();
-  return fmt::format("{} #{}", name(operation.call.collective, operation.call.varying()), operation.number);
-}
-
 void warn_of_copies(const Device& device, const Error& why) {
   log_warning("calls on memory of {} are copied to memory of the host and back: {}", device.name(), why.message);
 }

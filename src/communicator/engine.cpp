@@ -41,13 +41,6 @@ SingleCopy single_copy_of(std::size_t message_bytes, bool crowded) {
   return message_bytes == kAutomaticBytes ? SingleCopy::of_machine(cpu_vendor(), crowded) : SingleCopy(message_bytes);
 }
 
-std::string text_of(const Operation& operation) {
-  if (operation.own) return operation.own->describe();
-  const Call& call = operation.call;
-  const std::string_view collective = name(call.collective, call.varying());
-  return operation.passed != nullptr ? std::string(collective) : fmt::format("{} #{}", collective, operation.number);
-}
-
 // Another thread drives: let it.
 void give_way(int tries) {
   if (tries < kYields) {

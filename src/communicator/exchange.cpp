@@ -39,7 +39,7 @@ Status check_own(const ExchangeMessages& messages, Rank me) {
                              sends ? "sends to" : "receives from", sends ? "recv" : "send"));
 }
 
-struct Extent {
+struct MessageExtent {
   std::uintptr_t first = 0;
   std::uintptr_t end = 0;
   Direction direction = Direction::Send;
@@ -54,7 +54,7 @@ struct Extent {
 
 // In the order of addresses, a message that is received must end before the next begins, and begin after all others.
 Status check_overlap(const ExchangeMessages& messages) {
-  thread_local std::vector<Extent> extents;  // keeps its memory from call to call
+  thread_local std::vector<MessageExtent> extents;  // keeps its memory from call to call
   extents.clear();
   for (const Direction direction : {Direction::Send, Direction::Receive}) {
     for (const ExchangeMessage& message : messages.of(direction)) {
@@ -62,11 +62,11 @@ Status check_overlap(const ExchangeMessages& messages) {
       extents.push_back({address(message), address(message) + message.bytes(), direction, message.peer});
     }
   }
-  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.first < b.first; });
-  Extent last;  // the one that ends last so far, of all and of those received
-  Extent last_received;
-  for (const Extent& extent : extents) {
-    const Extent& before = extent.received() ? last : last_received;
+  std::sort(extents.begin(), extents.end(), [](const MessageExtent& a, const MessageExtent& b) { return a.first < b.first; });
+  MessageExtent last;  // the one that ends last so far, of all and of those received
+  MessageExtent last_received;
+  for (const MessageExtent& extent : extents) {
+    const MessageExtent& before = extent.received() ? last : last_received;
     if (extent.first < before.end) {
       return invalid(ErrorCode::InvalidArgument,
                      fmt::format("{} and {} use the same memory", before.text(), extent.text()));

@@ -21,7 +21,6 @@
 namespace wreath {
 namespace {
 
-constexpr int kHostThreads = 2;                   // of a block of the host device
 constexpr std::uint64_t kTurnNs = 2'000'000;      // of a grid where nothing moves
 constexpr std::uint64_t kCrowdedTurnNs = 50'000;  // ... while others wait for its blocks
 constexpr std::size_t kImageAlignment = 64;
@@ -58,7 +57,7 @@ LibraryDevice& device_numbered(std::uint64_t number) {
   return *reinterpret_cast<LibraryDevice*>(static_cast<std::uintptr_t>(number));  // NOLINT(performance-no-int-to-ptr)
 }
 
-int threads_on(const LibraryDevice& device) { return &device == &host_device() ? kHostThreads : kBlockThreads; }
+int threads_on(const LibraryDevice& device) { return &device == &host_device() ? kHostBlockThreads : kBlockThreads; }
 
 // The blocks of a grid that was launched, until it has ended or was dropped.
 class Flight {

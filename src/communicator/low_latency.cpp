@@ -18,7 +18,7 @@ namespace wreath {
 namespace {
 
 constexpr std::uint32_t kAreas = 0xFFFFFFFD;  // what Links swaps and tells
-constexpr std::int64_t kLookNs = 5'000'000;
+constexpr std::int64_t kLowLatencyLookNs = 5'000'000;
 constexpr std::int64_t kTurnMs = 20;             // between two looks whether the communicator has failed
 constexpr std::int64_t kLeftNs = 2'000'000'000;  // a peer that made the call and left has written all it will
 
@@ -196,7 +196,7 @@ void Engine::look_for_low_latency_failure() {
 bool Engine::watch_low_latency() {
   if (!watches_low_latency_.load(std::memory_order_acquire)) return false;
   const std::int64_t now = now_ns();
-  if (now - low_latency_watched_ns_ < kLookNs) return true;
+  if (now - low_latency_watched_ns_ < kLowLatencyLookNs) return true;
   low_latency_watched_ns_ = now;
   watches_low_latency_ = false;  // before the look: a call in between sets it again
   const bool in_flight = low_latency_->in_flight();

@@ -16,7 +16,6 @@
 namespace wreath {
 namespace {
 
-constexpr int kHostThreads = 2;  // of a block of the host device
 constexpr std::int64_t kEndMs = 1'000;
 constexpr std::size_t kOneShotBytes = std::size_t{32} << 10;  // that a rank reads of all others
 
@@ -90,7 +89,7 @@ LowLatencyCalls::LowLatencyCalls(LibraryDevice& device, Setup setup)
 
 Result<std::unique_ptr<LowLatencyCalls>> LowLatencyCalls::create(LibraryDevice& device, Setup setup) {
   std::unique_ptr<LowLatencyCalls> calls(new LowLatencyCalls(device, std::move(setup)));
-  calls->threads_ = &device == &host_device() ? kHostThreads : kBlockThreads;
+  calls->threads_ = &device == &host_device() ? kHostBlockThreads : kBlockThreads;
   const auto capacity = device.resident_blocks(run_low_latency_kernel(), calls->threads_);
   if (!capacity) return capacity.error();
   const int blocks = low_latency_blocks(calls->setup_.most_bytes, 1);

@@ -1,9 +1,19 @@
 // The counts of a call, kept for as long as it runs.
 #include "src/communicator/operation.hpp"
 
+#include <fmt/format.h>
+
 #include <numeric>
+#include <string_view>
 
 namespace wreath {
+
+std::string text_of(const Operation& operation) {
+  if (operation.own) return operation.own->describe();
+  const Call& call = operation.call;
+  const std::string_view collective = name(call.collective, call.varying());
+  return operation.passed != nullptr ? std::string(collective) : fmt::format("{} #{}", collective, operation.number);
+}
 
 void Operation::keep_blocks() {
   blocks_.clear();

@@ -1,4 +1,5 @@
 // Options are checked once, where they enter; afterwards they are trusted.
+#include "src/base/invalid_argument.hpp"
 #include "src/communicator/options.hpp"
 
 #include <fmt/format.h>
@@ -33,8 +34,6 @@ constexpr int kMaximumDataLanes = kExchangeLane;  // each is a lane at least
 constexpr std::array kTimeouts{&Timeouts::bootstrap_ms, &Timeouts::late_warning_ms, &Timeouts::arrival_ms,
                                &Timeouts::stall_ms};
 
-Error invalid(std::string text) { return {ErrorCode::InvalidArgument, std::move(text), -1}; }
-
 template <typename T>
 Status fill_integer(T& field, T untouched, Setting setting) {
   if (field != untouched || !is_set(setting)) return {};
@@ -60,7 +59,7 @@ Status fill_single_copy(std::size_t& field) {
   constexpr Setting kSetting = Setting::SingleCopyBytes;
   if (field != kAutomaticBytes || setting_text(kSetting) == "auto") return {};
   const auto value = setting_bytes(kSetting);
-  if (!value) return invalid(value.error().message + ", or auto");
+  if (!value) return invalid_argument(value.error().message + ", or auto");
   field = static_cast<std::size_t>(*value);
   return {};
 }
@@ -116,7 +115,7 @@ Status check_algorithm(const std::string& wanted) {
   std::set<std::string_view> known;
   for (const Algorithm& row : algorithms()) known.insert(row.name);
   if (wanted.empty() || known.contains(wanted)) return {};
-  return invalid(fmt::format("algorithm '{}' does not exist; these do: {}", wanted, fmt::join(known, " ")));
+  return invalid_argument(fmt::format("algorithm '{}' does not exist; these do: {}", wanted, fmt::join(known, " ")));
 }
 
 // Straight, with an algorithm that is named, is for one that has a loop.
@@ -124,14 +123,14 @@ Status check_executor(const CommunicatorOptions& options) {
   if (options.executor.empty()) return {};
   const std::optional<Executor> executor = parse_executor(options.executor);
   if (!executor)
-    return invalid(fmt::format("executor '{}' does not exist; these do: auto steps straight", options.executor));
+    return invalid_argument(fmt::format("executor '{}' does not exist; these do: auto steps straight", options.executor));
   if (*executor != Executor::Straight) return {};
   std::set<std::string_view> known;
   for (const Algorithm& row : algorithms()) {
     if ((row.traits & kWrittenByHand) != 0) known.insert(row.name);
   }
   if (options.algorithm.empty() || known.contains(options.algorithm)) return {};
-  return invalid(fmt::format("executor = {}: no loop is written by hand for the algorithm '{}'; these have one: {}",
+  return invalid_argument(fmt::format("executor = {}: no loop is written by hand for the algorithm '{}'; these have one: {}",
                              options.executor, options.algorithm, fmt::join(known, " ")));
 }
 
@@ -142,7 +141,7 @@ Status check_text(std::string_view option, const std::string& value) {
     static_cast<void>(text.dump());
   } catch (const nlohmann::json::exception&) {
     const std::string shown = text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    return invalid(fmt::format("{} = {}: must be UTF-8", option, shown));
+    return invalid_argument(fmt::format("{} = {}: must be UTF-8", option, shown));
   }
   return {};
 }
@@ -151,7 +150,7 @@ Status check(const CommunicatorOptions& options) {
   const std::vector<std::string_view> known = transport_names();
   for (const std::string& name : options.transports) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    return invalid(fmt::format("transport '{}' does not exist; these do: {}", name, fmt::join(known, " ")));
+    return invalid_argument(fmt::format("transport '{}' does not exist; these do: {}", name, fmt::join(known, " ")));
   }
   WREATH_TRY(check_algorithm(options.algorithm));
   WREATH_TRY(check_executor(options));
@@ -159,22 +158,22 @@ Status check(const CommunicatorOptions& options) {
   WREATH_TRY(check_text("trace", options.trace));
   WREATH_TRY(check_text("faults", options.faults));
   if (!std::has_single_bit(options.slot_count) || options.slot_count > kMaximumSlotCount) {
-    return invalid(fmt::format("slot_count (WREATH_SLOTS) = {}: must be a power of two, at most {}", options.slot_count,
+    return invalid_argument(fmt::format("slot_count (WREATH_SLOTS) = {}: must be a power of two, at most {}", options.slot_count,
                                kMaximumSlotCount));
   }
   if (options.lanes < 0 || options.lanes > kMaximumDataLanes) {
-    return invalid(fmt::format("lanes = {}: must be between 0 and {}", options.lanes, kMaximumDataLanes));
+    return invalid_argument(fmt::format("lanes = {}: must be between 0 and {}", options.lanes, kMaximumDataLanes));
   }
   if (options.low_latency_bytes > kLowLatencyBytes) {
-    return invalid(fmt::format("low_latency_bytes (WREATH_LOW_LATENCY_BYTES) = {}: must be {} at most",
+    return invalid_argument(fmt::format("low_latency_bytes (WREATH_LOW_LATENCY_BYTES) = {}: must be {} at most",
                                options.low_latency_bytes, kLowLatencyBytes));
   }
   if (options.exchange_rounds < 0) {
-    return invalid(fmt::format("exchange_rounds = {}: must be 0 or more", options.exchange_rounds));
+    return invalid_argument(fmt::format("exchange_rounds = {}: must be 0 or more", options.exchange_rounds));
   }
   for (const auto timeout : kTimeouts) {
     const std::int64_t value = options.timeouts.*timeout;
-    if (value <= 0) return invalid(fmt::format("a timeout of {} ms: must be positive", value));
+    if (value <= 0) return invalid_argument(fmt::format("a timeout of {} ms: must be positive", value));
   }
   return {};
 }
@@ -198,7 +197,7 @@ Result<MeasuredRules> rules_of(const std::string& path, bool reproducible) {
   if (!tuning) return tuning.error();
   WREATH_TRY(check_origin(*tuning, path));
   auto rules = MeasuredRules::of(*tuning, reproducible);
-  if (!rules) return invalid(fmt::format("{}: {}", path, rules.error().message));
+  if (!rules) return invalid_argument(fmt::format("{}: {}", path, rules.error().message));
   return rules;
 }
 
@@ -219,7 +218,7 @@ Status read_rules(AgreedOptions& options) {
   const std::string path = named ? options.tuning : default_tuning_path();
   if (!named && (path.empty() || !exists(path))) return {};
   Result<MeasuredRules> rules = rules_of(path, options.reproducible);
-  if (!rules && named) return invalid(fmt::format("tuning: {}", rules.error().message));
+  if (!rules && named) return invalid_argument(fmt::format("tuning: {}", rules.error().message));
   if (!rules) {
     warn_once(path, rules.error());
     return {};

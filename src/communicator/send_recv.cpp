@@ -1,29 +1,28 @@
 // send and recv: one message as an exchange of its own, or kept by the thread's open Group.
 #include <fmt/format.h>
 
+#include "src/base/invalid_argument.hpp"
 #include "src/communicator/impl.hpp"
 #include "src/device/call_memory.hpp"
 
 namespace wreath {
 namespace {
 
-Error invalid(std::string text) { return {ErrorCode::InvalidArgument, std::move(text), -1}; }
-
 Status check_message(Direction direction, const StreamedMessage& streamed, const Engine& engine) {
   const auto& [message, stream] = streamed;
   const bool sends = direction == Direction::Send;
   if (static_cast<std::size_t>(message.dtype) >= all_dtypes().size()) {
-    return invalid(fmt::format("dtype = {}: there are {}", static_cast<int>(message.dtype), all_dtypes().size()));
+    return invalid_argument(fmt::format("dtype = {}: there are {}", static_cast<int>(message.dtype), all_dtypes().size()));
   }
   if (message.peer < 0 || message.peer >= engine.ranks()) {
-    return invalid(fmt::format("{} = {}: there are {} ranks", sends ? "to" : "from", message.peer, engine.ranks()));
+    return invalid_argument(fmt::format("{} = {}: there are {} ranks", sends ? "to" : "from", message.peer, engine.ranks()));
   }
   if (message.count > SIZE_MAX / 2 / size_of(message.dtype)) {
-    return invalid(fmt::format("count = {}, with {} bytes an element, is more than memory holds", message.count,
+    return invalid_argument(fmt::format("count = {}, with {} bytes an element, is more than memory holds", message.count,
                                size_of(message.dtype)));
   }
   if (message.count > 0 && message.data == nullptr) {
-    return invalid(fmt::format("{} = null with count = {}", sends ? "input" : "output", message.count));
+    return invalid_argument(fmt::format("{} = null with count = {}", sends ? "input" : "output", message.count));
   }
   const CallBuffer buffer{sends ? "input" : "output", message.data};
   WREATH_TRY(check_call_memory(buffer, {}, stream));

@@ -12,7 +12,6 @@
 namespace wreath {
 namespace {
 
-constexpr std::int64_t kMs = 1'000'000;
 constexpr std::int64_t kLeastAnswerMs = 1'000;  // for what a live rank's progress thread answers by itself
 constexpr std::int64_t kMostAnswerMs = 10'000;
 constexpr std::int64_t kCauseMs = 10'000;  // a death that ended a start is known within
@@ -45,9 +44,9 @@ Status Shrink::begin(std::int64_t timeout_ms, std::span<const Rank> without) {
     return Error{ErrorCode::Aborted, fmt::format("{}: shrink: this rank aborted the communicator", parent_.identity()),
                  parent_.rank()};
   const Agreement::Limits limits = {
-      .entering_ns = std::min(timeout_ms, kMostMs) * kMs,
-      .answer_ns = std::clamp(timeout_ms, kLeastAnswerMs, kMostAnswerMs) * kMs,
-      .joining_ns = (parent_.options().timeouts.bootstrap_ms + kCauseMs) * kMs,
+      .entering_ns = std::min(timeout_ms, kMostMs) * kNsPerMs,
+      .answer_ns = std::clamp(timeout_ms, kLeastAnswerMs, kMostAnswerMs) * kNsPerMs,
+      .joining_ns = (parent_.options().timeouts.bootstrap_ms + kCauseMs) * kNsPerMs,
   };
   agreement_.begin(now_ns(), limits);
   for (const Rank rank : without) agreement_.exclude(rank);

@@ -14,7 +14,7 @@ namespace wreath {
 namespace {
 
 constexpr std::int64_t kBesideStartMs = 10'000;  // an outcome is told so long after the start's own clock, at most
-constexpr std::chrono::milliseconds kLook(50);
+constexpr std::chrono::milliseconds kSplitLook(50);
 
 }  // namespace
 
@@ -168,7 +168,7 @@ Status Split::wait(Condition told, std::int64_t timeout_ms, std::string_view wha
         if (!told(rank) && parent_.has_left(rank)) left = rank;
       }
       if (left || deadline.passed()) break;
-      changed_.wait_for(lock, kLook);
+      changed_.wait_for(lock, kSplitLook);
     }
   }
   if (left) {

@@ -24,9 +24,9 @@ nlohmann::json named(Rank rank, const char* what, int row, const std::string& te
   return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", {{"name", text}}}};
 }
 
-class Writer {
+class TraceWriter {
  public:
-  explicit Writer(std::FILE* file) : file_(file) {
+  explicit TraceWriter(std::FILE* file) : file_(file) {
     std::fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", file);
   }
   void add(const nlohmann::json& event) {
@@ -81,7 +81,7 @@ Result<std::string> Trace::write(std::int64_t now_ns) const {
     return Error{ErrorCode::System, fmt::format("cannot write the trace {}: {}", path_, reason)};
   };
   if (file == nullptr) return refused();
-  Writer writer(file.get());
+  TraceWriter writer(file.get());
   writer.add(named(rank_, "process_name", kCallsRow, identity_));
   writer.add(named(rank_, "thread_name", kCallsRow, "calls"));
   std::set<int> lanes;

@@ -5,19 +5,19 @@
 
 #include <algorithm>
 
+#include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/engine.hpp"
 
 namespace wreath {
 namespace {
 
-constexpr std::int64_t kMs = 1'000'000;
-constexpr std::int64_t kLookNs = kMs;
-constexpr std::int64_t kFirstAskNs = 100 * kMs;
-constexpr std::int64_t kAskAgainNs = 500 * kMs;
-constexpr std::int64_t kFreshNs = 2'000 * kMs;      // an answer is news for so long
+constexpr std::int64_t kLookNs = kNsPerMs;
+constexpr std::int64_t kFirstAskNs = 100 * kNsPerMs;
+constexpr std::int64_t kAskAgainNs = 500 * kNsPerMs;
+constexpr std::int64_t kFreshNs = 2'000 * kNsPerMs;      // an answer is news for so long
 constexpr std::int64_t kAskingRanks = 64;           // may all ask each other so often; more of them less often
-constexpr std::int64_t kSuspicionNs = 1'000 * kMs;  // how long a peer may take to explain itself
+constexpr std::int64_t kSuspicionNs = 1'000 * kNsPerMs;  // how long a peer may take to explain itself
 
 // With what describe() leaves out, where the two differ in it.
 std::string call_beside(const CallRecord& call, const CallRecord& other) {
@@ -70,9 +70,9 @@ void Watch::look(Operation& operation, std::int64_t now_ns) {
     engine_.fail(suspicion_->error.code, suspicion_->peer, suspicion_->error.message);
     return;
   }
-  const std::int64_t ask_ns = std::min(crowd_ * kFirstAskNs, timeouts_.stall_ms * kMs / 4);
+  const std::int64_t ask_ns = std::min(crowd_ * kFirstAskNs, timeouts_.stall_ms * kNsPerMs / 4);
   if (now_ns - operation.moved_ns < ask_ns && !operation.late) return;
-  if (now_ns - asked_ns_ > std::min(crowd_ * kAskAgainNs, timeouts_.stall_ms * kMs / 4)) ask(operation, now_ns);
+  if (now_ns - asked_ns_ > std::min(crowd_ * kAskAgainNs, timeouts_.stall_ms * kNsPerMs / 4)) ask(operation, now_ns);
   if (look_for_leavers() || look_for_late(operation, now_ns)) return;
   look_for_stall(operation, now_ns);
 }
@@ -156,7 +156,7 @@ bool Watch::look_for_late(Operation& operation, std::int64_t now_ns) {
   operation.late = late.has_value();
   if (!late) return false;
   operation.moved_ns = now_ns;
-  const std::int64_t waited_ms = (now_ns - operation.entered_ns) / kMs;
+  const std::int64_t waited_ms = (now_ns - operation.entered_ns) / kNsPerMs;
   if (waited_ms >= timeouts_.arrival_ms) {
     engine_.fail(ErrorCode::Timeout, late->peer,
                  fmt::format("{} has not entered {} within {} ms; {}", engine_.member(late->peer),
@@ -171,12 +171,12 @@ bool Watch::look_for_late(Operation& operation, std::int64_t now_ns) {
 }
 
 void Watch::look_for_stall(const Operation& operation, std::int64_t now_ns) {
-  const std::int64_t blocked_ms = (now_ns - operation.moved_ns) / kMs;
+  const std::int64_t blocked_ms = (now_ns - operation.moved_ns) / kNsPerMs;
   if (blocked_ms < timeouts_.stall_ms) return;
   std::optional<Question> silent;
   {
     const std::lock_guard lock(mutex_);
-    const std::int64_t fresh_ns = std::min(crowd_ * kFreshNs, timeouts_.stall_ms * kMs);
+    const std::int64_t fresh_ns = std::min(crowd_ * kFreshNs, timeouts_.stall_ms * kNsPerMs);
     silent = find_open([&](const Peer& peer, Subject subject) {
       const Asked& asked = peer.asked[static_cast<std::size_t>(subject)];
       return !peer.left_after && now_ns - std::max(asked.answered_ns, asked.asked_ns) > fresh_ns / 2;

@@ -26,7 +26,7 @@ struct Entry {
   std::uint64_t allocation = 0;
 };
 
-struct Table {
+struct HostDeviceMemory {
   std::mutex mutex;
   std::map<const std::byte*, Entry> entries;           // by the address that users hold
   std::map<const std::byte*, std::size_t> in_kernels;  // bytes, by the address that kernels use
@@ -35,8 +35,8 @@ struct Table {
 };
 
 // Reachable until the process ends: destructors of late objects still use it.
-Table& table() {
-  static Table* const instance = new Table;  // NOLINT(cppcoreguidelines-*): never deleted
+HostDeviceMemory& host_device_memory() {
+  static HostDeviceMemory* const instance = new HostDeviceMemory;  // NOLINT(cppcoreguidelines-*): never deleted
   return *instance;
 }
 
@@ -49,7 +49,7 @@ constexpr std::string_view kWhat = "device memory";
 constexpr int kReadWrite = PROT_READ | PROT_WRITE;
 
 std::byte* keep(std::byte* data, Entry entry) {
-  Table& all = table();
+  HostDeviceMemory& all = host_device_memory();
   const std::lock_guard lock(all.mutex);
   entry.allocation = ++all.made;
   all.in_kernels[entry.reachable] = entry.bytes;
@@ -62,7 +62,7 @@ std::byte* keep(std::byte* data, Entry entry) {
 // Calls `use(base, entry)` with the allocation that `data` is in, if there is one.
 template <typename Use>
 void with_entry(const void* data, Use use) {
-  Table& all = table();
+  HostDeviceMemory& all = host_device_memory();
   // Who made the memory that it asks about has made it before: a stale zero cannot be seen.
   if (all.count.load(std::memory_order_relaxed) == 0) return;
   const auto* first = static_cast<const std::byte*>(data);
@@ -113,7 +113,7 @@ Result<std::byte*> map_exported_memory(const Fd& descriptor, std::size_t bytes) 
 }
 
 void unmap_device_memory(std::byte* data) {
-  Table& all = table();
+  HostDeviceMemory& all = host_device_memory();
   Entry entry{};
   {
     const std::lock_guard lock(all.mutex);
@@ -161,9 +161,9 @@ std::byte* reachable(const void* data, std::size_t bytes) noexcept {
 
 bool is_in_kernels(const void* data, std::size_t bytes) noexcept {
   const auto* first = static_cast<const std::byte*>(data);
-  const std::lock_guard lock(table().mutex);
-  const auto above = table().in_kernels.upper_bound(first);
-  if (above == table().in_kernels.begin()) return false;
+  const std::lock_guard lock(host_device_memory().mutex);
+  const auto above = host_device_memory().in_kernels.upper_bound(first);
+  if (above == host_device_memory().in_kernels.begin()) return false;
   const auto& [base, size] = *std::prev(above);
   const auto offset = static_cast<std::size_t>(first - base);
   return offset <= size && bytes <= size - offset;

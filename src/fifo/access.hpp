@@ -11,6 +11,11 @@
 
 namespace wreath {
 
+// The data of a message that lie in this process.
+inline const std::byte* address_of(const SlotHeader& slot) {
+  return reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset));
+}
+
 // ---- the producing end ----
 
 // Whether the consumer's counter says that slots are free, which are then known to be: a look, for who knows of none.

@@ -14,7 +14,7 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x5752454154484431;  // "WREATHD1"
+constexpr std::uint64_t kDeviceRegionMagic = 0x5752454154484431;  // "WREATHD1"
 
 // What Offer::bytes hold.
 struct DeviceOffer {
@@ -95,7 +95,7 @@ Result<std::shared_ptr<Region>> DeviceSegmentMemory::create(std::size_t bytes, s
 Result<std::optional<Offer>> DeviceSegmentMemory::describe(const Region& region, bool descriptors) {
   const auto& owner = static_cast<const DeviceRegion&>(*region.owner());
   if (!owner.is_alive()) return std::optional<Offer>();
-  DeviceOffer description{kMagic, region.id(), region.bytes(), 0, 0, {}};
+  DeviceOffer description{kDeviceRegionMagic, region.id(), region.bytes(), 0, 0, {}};
   Offer offer;
   if (descriptors) {
     auto exported = device_.export_memory(owner.data());
@@ -116,7 +116,7 @@ Result<std::shared_ptr<Region>> DeviceSegmentMemory::open(Offer theirs) {
     return wrong(fmt::format("has {} bytes and {} descriptors", theirs.bytes.size(), theirs.descriptors.size()));
   }
   std::memcpy(&offer, theirs.bytes.data(), sizeof offer);
-  if (offer.magic != kMagic) return wrong("has a wrong magic");
+  if (offer.magic != kDeviceRegionMagic) return wrong("has a wrong magic");
   Fd descriptor;
   if (!theirs.descriptors.empty()) descriptor = Fd(std::exchange(theirs.descriptors[0], -1));
   std::shared_ptr<Region> region = Region::find(offer.id);
@@ -169,7 +169,7 @@ UserMemory DeviceSegmentMemory::find_user_memory(const void* data, std::size_t b
 bool is_device_offer(const Offer& offer) {
   std::uint64_t magic = 0;
   if (offer.bytes.size() >= sizeof magic) std::memcpy(&magic, offer.bytes.data(), sizeof magic);
-  return magic == kMagic;
+  return magic == kDeviceRegionMagic;
 }
 
 std::unique_ptr<SegmentMemory> device_segment_memory(LibraryDevice& device) {

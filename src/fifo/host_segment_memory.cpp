@@ -12,7 +12,7 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x5752454154483153;  // "WREATH1S"
+constexpr std::uint64_t kRegionMagic = 0x5752454154483153;  // "WREATH1S"
 
 // What Offer::bytes hold.
 struct RegionOffer {
@@ -32,7 +32,7 @@ class HostSegmentMemory final : public SegmentMemory {
   }
 
   Result<std::optional<Offer>> describe(const Region& region, bool descriptors) override {
-    const RegionOffer description{kMagic, region.id(), region.bytes()};
+    const RegionOffer description{kRegionMagic, region.id(), region.bytes()};
     Offer offer;
     offer.bytes.resize(sizeof(description));
     std::memcpy(offer.bytes.data(), &description, sizeof(description));
@@ -69,7 +69,7 @@ Result<std::shared_ptr<Region>> open_announced(Offer offer) {
                                                   offer.bytes.size(), offer.descriptors.size())};
   }
   std::memcpy(&description, offer.bytes.data(), sizeof(description));
-  if (description.magic != kMagic) return Error{ErrorCode::Mismatch, "a peer's offer of memory has a wrong magic"};
+  if (description.magic != kRegionMagic) return Error{ErrorCode::Mismatch, "a peer's offer of memory has a wrong magic"};
   const auto take = [&offer](std::size_t i) {
     return i < offer.descriptors.size() ? Fd(std::exchange(offer.descriptors[i], -1)) : Fd();
   };

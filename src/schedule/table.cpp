@@ -23,13 +23,13 @@ constexpr std::string_view kHead =
     "rank's input, for all_to_all).\n"
     "- *v*: blocks may differ in size.\n\n";
 
-struct Cells {
+struct TableCells {
   std::string collective, algorithm, order, varies;
   std::array<std::string, kRanks.size()> steps, bytes;
 };
 
-Cells cells_of(const Algorithm& row) {
-  Cells cells{.collective = std::string(name(row.collective)),
+TableCells cells_of(const Algorithm& row) {
+  TableCells cells{.collective = std::string(name(row.collective)),
               .algorithm = std::string(row.name),
               .order = std::string(name(row.order)),
               .varies = (row.traits & kVarying) != 0 ? "v" : "",
@@ -45,7 +45,7 @@ Cells cells_of(const Algorithm& row) {
   return cells;
 }
 
-std::string line_of(const Cells& c, TableStyle style) {
+std::string line_of(const TableCells& c, TableStyle style) {
   constexpr std::string_view kText = "{:<14} {:<18} {:<9} {:<2} {:>9} {:>9} {:>9} {:>9}\n";
   constexpr std::string_view kMarkdown = "| {} | {} | {} | {} | {} | {} | {} | {} |\n";
   return fmt::format(fmt::runtime(style == TableStyle::Text ? kText : kMarkdown), c.collective, c.algorithm, c.order,

@@ -13,7 +13,7 @@
 namespace wreath {
 namespace {
 
-constexpr std::array<std::size_t, 4> kTiles{16 << 10, 64 << 10, 256 << 10, 512 << 10};
+constexpr std::array<std::size_t, 4> kExplainedTiles{16 << 10, 64 << 10, 256 << 10, 512 << 10};
 
 struct Point {
   double bytes;
@@ -90,7 +90,7 @@ class Explainer {
   PlanCandidate best_tile(const Algorithm& row) const {
     const auto time = [](const PlanCandidate& c) { return c.measured_us.value_or(c.predicted_us.value_or(INFINITY)); };
     std::optional<PlanCandidate> best;
-    for (const std::size_t tile : kTiles) {
+    for (const std::size_t tile : kExplainedTiles) {
       const PlanCandidate next = candidate({.algorithm = &row, .tile_bytes = tile});
       const bool first = !best || (next.measured_us && !best->measured_us);
       const bool comparable = next.measured_us.has_value() == (best && best->measured_us.has_value());

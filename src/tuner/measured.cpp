@@ -12,12 +12,12 @@
 #include <optional>
 #include <tuple>
 
+#include "src/tuner/rules.hpp"
 #include "src/tuner/tuner.hpp"
 
 namespace wreath {
 namespace {
 
-constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 constexpr double kClearly = 0.9;   // of the own rules' time: less is faster in more than one run
 constexpr std::size_t kSmall = 8;  // sizes up to the one and from the other are alike
 constexpr std::size_t kLarge = std::size_t{64} << 20;

@@ -7,7 +7,7 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint64_t kTiles = 16;  // of each part, that are simulated
+constexpr std::uint64_t kSimulatedTiles = 16;  // of each part, that are simulated
 constexpr std::uint32_t kSlots = 4;   // CommunicatorOptions::slot_count
 
 // Speeds of calls that stay in the caches, and of those that leave them.
@@ -21,7 +21,7 @@ struct LinkConstants {
 };
 
 constexpr double kNoWire = 1e6;  // readers of mapped memory copy or reduce: nothing is on the way
-constexpr LinkConstants kMapped{.latency_us = 0.35,
+constexpr LinkConstants kMappedLink{.latency_us = 0.35,
                                 .message_us = 0.05,
                                 .cached_copy_gb_s = 22,
                                 .copy_gb_s = 9,
@@ -30,7 +30,7 @@ constexpr LinkConstants kMapped{.latency_us = 0.35,
                                 .cached_bandwidth_gb_s = kNoWire,
                                 .bandwidth_gb_s = kNoWire,
                                 .crowded_us = 4};
-constexpr LinkConstants kWire{.latency_us = 3,
+constexpr LinkConstants kWireLink{.latency_us = 3,
                               .message_us = 0.8,
                               .cached_copy_gb_s = 25,
                               .copy_gb_s = 12,
@@ -66,7 +66,7 @@ Result<double> simulated_us(const Choice& choice, int ranks, std::uint64_t bytes
 }  // namespace
 
 FlatModel link_model(bool mapped, int ranks, int cores, std::size_t bytes) {
-  const LinkConstants& link = mapped ? kMapped : kWire;
+  const LinkConstants& link = mapped ? kMappedLink : kWireLink;
   const double share = std::max(1.0, static_cast<double>(ranks) / std::max(1, cores));
   FlatModel model;
   model.staged = true;
@@ -80,7 +80,7 @@ FlatModel link_model(bool mapped, int ranks, int cores, std::size_t bytes) {
 }
 
 Result<double> predict_us(const Choice& choice, int ranks, std::size_t bytes, const FlatModel& model) {
-  const std::uint64_t most = kTiles * choice.tile_bytes * static_cast<std::uint64_t>(std::max(1, ranks)) *
+  const std::uint64_t most = kSimulatedTiles * choice.tile_bytes * static_cast<std::uint64_t>(std::max(1, ranks)) *
                              static_cast<std::uint64_t>(std::max(1, choice.data_lanes));
   if (bytes <= most) return simulated_us(choice, ranks, bytes, model);
   const Result<double> half = simulated_us(choice, ranks, most / 2, model);

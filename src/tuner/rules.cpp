@@ -4,15 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <span>
 
 namespace wreath {
 namespace {
-
-constexpr std::size_t kKiB = 1024;
-constexpr std::size_t kMiB = 1024 * kKiB;
-constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 using Rules = std::span<const Rule>;
 

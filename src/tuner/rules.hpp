@@ -2,11 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <string_view>
 
 #include "wreath/types.hpp"
 
 namespace wreath {
+
+inline constexpr std::size_t kKiB = 1024;
+inline constexpr std::size_t kMiB = 1024 * kKiB;
+inline constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 // For calls of up to `bytes` bytes. A row that does not exist or serve is no error: see choose().
 struct Rule {

@@ -3,11 +3,10 @@
 
 #include <algorithm>
 
+#include "src/tuner/rules.hpp"
+
 namespace wreath {
 namespace {
-
-constexpr std::size_t kKiB = 1024;
-constexpr std::size_t kMiB = 1024 * kKiB;
 
 // Lines that the peer has read are filled at 6 to 10 GB/s there, the kernel copies at 11 to 24. A sum would read what
 // it pulled a second time, which is slower. Where a sender need not wait for its peers it should not begin to.

@@ -32,12 +32,12 @@ constexpr std::int64_t kFormatVersion = 1;
 constexpr std::size_t kMaximumFileBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaximumTimes = 20'000;
 constexpr std::size_t kMaximumLimits = 2'000;
-constexpr std::int64_t kMaximumRanks = 4096;
-constexpr std::int64_t kMaximumTile = std::int64_t{1} << 30;
+constexpr std::int64_t kMostFileRanks = 4096;
+constexpr std::int64_t kMostFileTile = std::int64_t{1} << 30;
 constexpr double kShortestUs = 1e-3;
 constexpr double kLongestUs = 1e10;
-constexpr std::string_view kMapped = "mapped";
-constexpr std::string_view kWire = "wire";
+constexpr std::string_view kMappedWord = "mapped";
+constexpr std::string_view kWireWord = "wire";
 constexpr std::string_view kDevice = "device";
 constexpr std::string_view kHost = "host";
 
@@ -55,7 +55,7 @@ template <typename Entry>
 OrderedJson call_to_json(const Entry& entry) {
   return {{"collective", name(entry.collective)},
           {"ranks", entry.ranks},
-          {"links", entry.mapped ? kMapped : kWire},
+          {"links", entry.mapped ? kMappedWord : kWireWord},
           {"bytes", entry.bytes}};
 }
 
@@ -71,10 +71,10 @@ bool is(JsonReader& reader, const char* key, std::string_view yes, std::string_v
 template <typename Entry>
 void call_from(JsonReader& reader, Entry& entry) {
   entry.collective = reader.choice<Collective>("collective", all_collectives());
-  entry.ranks = static_cast<int>(reader.integer("ranks", 1, kMaximumRanks));
+  entry.ranks = static_cast<int>(reader.integer("ranks", 1, kMostFileRanks));
   const std::string links = reader.text("links");
-  entry.mapped = links == kMapped;
-  if (!entry.mapped && links != kWire) reader.refuse("links", fmt::format("is neither '{}' nor '{}'", kMapped, kWire));
+  entry.mapped = links == kMappedWord;
+  if (!entry.mapped && links != kWireWord) reader.refuse("links", fmt::format("is neither '{}' nor '{}'", kMappedWord, kWireWord));
   entry.bytes = static_cast<std::size_t>(reader.integer("bytes", 1, std::numeric_limits<std::int64_t>::max()));
   entry.time_us = reader.number("time_us", kShortestUs, kLongestUs);
 }
@@ -86,7 +86,7 @@ void read_entry(JsonReader& reader, TuningTime& time) {
     reader.refuse("algorithm", fmt::format("is '{}', which this library does not have for {}",
                                            time.algorithm.substr(0, 40), name(time.collective)));
   }
-  time.tile_bytes = static_cast<std::size_t>(reader.integer("tile_bytes", 0, kMaximumTile));
+  time.tile_bytes = static_cast<std::size_t>(reader.integer("tile_bytes", 0, kMostFileTile));
   time.device = is(reader, "memory", kDevice, kHost);
   time.loop = is(reader, "executor", name(Executor::Straight), name(Executor::Steps));
 }

@@ -20,7 +20,7 @@ constexpr Check kChecks[] = {
 
 }  // namespace
 
-std::vector<Finding> examine(const Surroundings& surroundings) {
+std::vector<CheckResult> examine(const Surroundings& surroundings) {
   Findings findings;
   for (const Check& check : kChecks) {
     findings.begin(check.group);

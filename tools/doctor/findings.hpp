@@ -16,7 +16,7 @@ namespace wreath {
 enum class Verdict { Ok, Note, Problem };
 const char* name(Verdict verdict);
 
-struct Finding {
+struct CheckResult {
   Verdict verdict = Verdict::Ok;
   std::string group;
   std::string subject;
@@ -34,7 +34,7 @@ class Findings {
   void problem(std::string_view subject, std::string text, std::string fix) {
     add(Verdict::Problem, subject, std::move(text), std::move(fix));
   }
-  const std::vector<Finding>& all() const { return all_; }
+  const std::vector<CheckResult>& all() const { return all_; }
 
  private:
   void add(Verdict verdict, std::string_view subject, std::string text, std::string fix) {
@@ -42,7 +42,7 @@ class Findings {
   }
 
   std::string group_;
-  std::vector<Finding> all_;
+  std::vector<CheckResult> all_;
 };
 
 // What is looked at. Without `probes` another machine's files are: what only a running system can say, and what
@@ -54,7 +54,7 @@ struct Surroundings {
 };
 
 // Every check of the table, in its order.
-std::vector<Finding> examine(const Surroundings& surroundings);
+std::vector<CheckResult> examine(const Surroundings& surroundings);
 
 // Checks say nothing of what they cannot read.
 void check_limits(const Surroundings& surroundings, Findings& findings);
@@ -74,10 +74,10 @@ void check_settings(const Surroundings& surroundings, Findings& findings);
 struct ReportStyle {
   bool colour = false;
 };
-std::string report_text(const std::vector<Finding>& findings, const ReportStyle& style);
-std::string report_json(const std::vector<Finding>& findings);
+std::string report_text(const std::vector<CheckResult>& findings, const ReportStyle& style);
+std::string report_json(const std::vector<CheckResult>& findings);
 
 // 0, or 1 where there is a problem.
-int report_code(const std::vector<Finding>& findings);
+int report_code(const std::vector<CheckResult>& findings);
 
 }  // namespace wreath

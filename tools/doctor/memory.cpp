@@ -19,12 +19,12 @@ std::string mib(double bytes) { return fmt::format("{:.2f} MiB", bytes / (1 << 2
 std::string mib_of(std::size_t bytes) { return mib(static_cast<double>(bytes)); }
 
 // What a rank of a job holds at most; of all its ranks, when they share one host.
-struct Line {
+struct MemoryLine {
   const char* name;
   std::string (*text)(const MemoryBudget& budget);
 };
 
-const Line kLines[] = {
+const MemoryLine kLines[] = {
     {"slot", [](const MemoryBudget& b) { return fmt::format("{} KiB", b.slot_bytes / 1024); }},
     {"slots of a FIFO x lanes", [](const MemoryBudget& b) { return fmt::format("{} x {}", b.slot_count, b.lanes); }},
     {"slot headers, counters", [](const MemoryBudget& b) { return mib_of(b.headers); }},
@@ -42,7 +42,7 @@ const Line kLines[] = {
 void print_budgets(const std::vector<MemoryBudget>& budgets) {
   fmt::print("Memory of a communicator, its ranks processes of one host:\n\n{:<24}", "");
   for (const MemoryBudget& budget : budgets) fmt::print("{:>14}", fmt::format("{} ranks", budget.ranks));
-  for (const Line& line : kLines) {
+  for (const MemoryLine& line : kLines) {
     fmt::print("\n{:<24}", line.name);
     for (const MemoryBudget& budget : budgets) fmt::print("{:>14}", line.text(budget));
   }

@@ -9,9 +9,9 @@
 namespace wreath {
 namespace {
 
-long count_of(const std::vector<Finding>& findings, Verdict verdict) {
+long count_of(const std::vector<CheckResult>& findings, Verdict verdict) {
   return std::count_if(findings.begin(), findings.end(),
-                       [&](const Finding& finding) { return finding.verdict == verdict; });
+                       [&](const CheckResult& finding) { return finding.verdict == verdict; });
 }
 
 const char* colour_of(Verdict verdict) {
@@ -46,12 +46,12 @@ const char* name(Verdict verdict) {
   return "problem";
 }
 
-std::string report_text(const std::vector<Finding>& findings, const ReportStyle& style) {
+std::string report_text(const std::vector<CheckResult>& findings, const ReportStyle& style) {
   std::size_t widest = 0;
-  for (const Finding& finding : findings) widest = std::max(widest, finding.subject.size());
+  for (const CheckResult& finding : findings) widest = std::max(widest, finding.subject.size());
   std::string text;
   std::string group;
-  for (const Finding& finding : findings) {
+  for (const CheckResult& finding : findings) {
     if (finding.group != group) text += fmt::format("{}{}\n", group.empty() ? "" : "\n", finding.group);
     group = finding.group;
     text += fmt::format("  {}  {:<{}}  {}\n", coloured(finding.verdict, style), finding.subject, widest, finding.text);
@@ -62,9 +62,9 @@ std::string report_text(const std::vector<Finding>& findings, const ReportStyle&
                             counted(count_of(findings, Verdict::Note), "note"));
 }
 
-std::string report_json(const std::vector<Finding>& findings) {
+std::string report_json(const std::vector<CheckResult>& findings) {
   nlohmann::json list = nlohmann::json::array();
-  for (const Finding& finding : findings) {
+  for (const CheckResult& finding : findings) {
     list.push_back({{"group", finding.group},
                     {"subject", finding.subject},
                     {"verdict", name(finding.verdict)},
@@ -77,6 +77,6 @@ std::string report_json(const std::vector<Finding>& findings) {
   return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-int report_code(const std::vector<Finding>& findings) { return count_of(findings, Verdict::Problem) == 0 ? 0 : 1; }
+int report_code(const std::vector<CheckResult>& findings) { return count_of(findings, Verdict::Problem) == 0 ? 0 : 1; }
 
 }  // namespace wreath

@@ -10,7 +10,6 @@
 namespace wreath {
 namespace {
 
-constexpr int kLargestMatrix = 32;
 
 char letter(int number) { return number < 0 ? '.' : static_cast<char>('a' + number % 26); }
 

@@ -10,6 +10,9 @@
 
 namespace wreath {
 
+// Ranks of which a matrix of links is shown.
+inline constexpr int kLargestMatrix = 32;
+
 // Ranks of this machine: the cores that each would get, and what links them.
 struct RanksShown {
   std::vector<std::vector<int>> cores;  // by rank; empty: whoever starts them decides

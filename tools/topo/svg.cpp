@@ -21,7 +21,6 @@ constexpr double kCellHeight = 32;
 constexpr double kCellGap = 6;
 constexpr double kDeviceHeight = 28;
 constexpr int kColours = 8;
-constexpr int kLargestMatrix = 32;
 
 constexpr std::string_view kStyle = R"(<style>
 text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1d2530; }

@@ -21,14 +21,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kHidden = ".step-";
 
 std::optional<std::int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(kPrefix)) return std::nullopt;
+  if (!name.starts_with(kStepPrefix)) return std::nullopt;
   std::int64_t step = 0;
   const char* end = name.data() + name.size();
-  const auto [next, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  const auto [next, error] = std::from_chars(name.data() + kStepPrefix.size(), end, step);
   if (error != std::errc() || next != end || step_name(step) != name) return std::nullopt;
   return step;
 }
@@ -54,7 +54,7 @@ Status make_folder(const std::string& folder) {
 
 }  // namespace
 
-std::string step_name(std::int64_t step) { return fmt::format("{}{:06}", kPrefix, step); }
+std::string step_name(std::int64_t step) { return fmt::format("{}{:06}", kStepPrefix, step); }
 
 Result<std::map<std::int64_t, std::string>> checkpoints_in(const std::string& folder) {
   std::map<std::int64_t, std::string> found;

@@ -20,7 +20,7 @@ namespace wreath::training {
 
 namespace {
 
-Error wrong(const std::string& file, const std::string& what) {
+Error wrong_file(const std::string& file, const std::string& what) {
   return {ErrorCode::InvalidArgument, fmt::format("{}: {}", file, what)};
 }
 
@@ -35,11 +35,11 @@ struct Source {
 
 Status check_tensor(const std::string& file, const StoredTensor& found, const StoredTensor& wanted) {
   if (found.type != wanted.type) {
-    return wrong(file,
+    return wrong_file(file,
                  fmt::format("tensor {} is {}, not {}", in_quotes(found.name), name(found.type), name(wanted.type)));
   }
   if (found.shape == wanted.shape) return {};
-  return wrong(file, fmt::format("tensor {} has shape [{}], the model's has [{}]", in_quotes(found.name),
+  return wrong_file(file, fmt::format("tensor {} has shape [{}], the model's has [{}]", in_quotes(found.name),
                                  fmt::join(found.shape, ", "), fmt::join(wanted.shape, ", ")));
 }
 
@@ -50,7 +50,7 @@ Status check_set(const std::string& folder, const FileSet& set, const std::vecto
   for (const StoredTensor& tensor : wanted) {
     const auto place = places.find(tensor.name);
     if (place == places.end()) {
-      return wrong(folder, fmt::format("no {} file has tensor {}", set.stem, in_quotes(tensor.name)));
+      return wrong_file(folder, fmt::format("no {} file has tensor {}", set.stem, in_quotes(tensor.name)));
     }
     WREATH_TRY(check_tensor(folder + "/" + set.names[place->second.file], *place->second.tensor, tensor));
     places.erase(place);
@@ -58,7 +58,7 @@ Status check_set(const std::string& folder, const FileSet& set, const std::vecto
   for (const auto& [name, place] : places) {
     const bool may = std::any_of(ignored.begin(), ignored.end(), [&](const auto& end) { return name.ends_with(end); });
     if (!may) {
-      return wrong(folder + "/" + set.names[place.file], fmt::format("the model has no tensor {}", in_quotes(name)));
+      return wrong_file(folder + "/" + set.names[place.file], fmt::format("the model has no tensor {}", in_quotes(name)));
     }
   }
   return {};
@@ -75,7 +75,7 @@ Status open_state(Source& source, const ShardLayout& layout) {
   if (!stored) return stored.error();
   source.stored = std::move(*stored);
   if (source.options->weights_only || source.stored.moments == layout.moments()) return {};
-  return wrong(file, fmt::format("its moments are '{}', the optimizer's '{}'", fmt::join(source.stored.moments, ","),
+  return wrong_file(file, fmt::format("its moments are '{}', the optimizer's '{}'", fmt::join(source.stored.moments, ","),
                                  fmt::join(layout.moments(), ",")));
 }
 

@@ -118,7 +118,7 @@ std::int64_t count_of(const std::vector<Run>& runs) {
   return count;
 }
 
-Error wrong(const std::string& name, const std::string& what) {
+Error wrong_parameter(const std::string& name, const std::string& what) {
   return {ErrorCode::InvalidArgument, fmt::format("checkpoint: parameter {}: {}", in_quotes(name), what)};
 }
 
@@ -126,15 +126,15 @@ Status check_piece(const Piece& piece) {
   if (piece.parameter == nullptr) return Error{ErrorCode::InvalidArgument, "checkpoint: a piece has no parameter"};
   const Parameter& parameter = *piece.parameter;
   if (parameter.sharded_axis >= static_cast<int>(parameter.shape.size())) {
-    return wrong(parameter.name, fmt::format("it has no axis {}", parameter.sharded_axis));
+    return wrong_parameter(parameter.name, fmt::format("it has no axis {}", parameter.sharded_axis));
   }
-  if (!bytes_of(TensorType::F32, parameter.shape)) return wrong(parameter.name, "its shape is impossible");
+  if (!bytes_of(TensorType::F32, parameter.shape)) return wrong_parameter(parameter.name, "its shape is impossible");
   for (const Range& range : parameter.ranges) {
-    if (range.begin < 0 || range.count < 0) return wrong(parameter.name, "it holds a negative range");
+    if (range.begin < 0 || range.count < 0) return wrong_parameter(parameter.name, "it holds a negative range");
   }
   const auto count = static_cast<std::int64_t>(piece.value.size());
   if (piece.begin < 0 || count > parameter.local_count() - piece.begin) {
-    return wrong(parameter.name, fmt::format("a piece of {} elements from {} on, of {} held", count, piece.begin,
+    return wrong_parameter(parameter.name, fmt::format("a piece of {} elements from {} on, of {} held", count, piece.begin,
                                              parameter.local_count()));
   }
   return {};
@@ -200,9 +200,9 @@ Status check_coverage(Agreement& ranks, const ShardPlan& plan) {
     whole.shape = plan.tensors[i].shape;
     const std::int64_t missing = whole.count() - written[i];
     if (missing > 0) {
-      return wrong(plan.tensors[i].name, fmt::format("no rank holds {} of its {} elements", missing, whole.count()));
+      return wrong_parameter(plan.tensors[i].name, fmt::format("no rank holds {} of its {} elements", missing, whole.count()));
     }
-    if (missing < 0) return wrong(plan.tensors[i].name, "two pieces of a rank hold the same elements");
+    if (missing < 0) return wrong_parameter(plan.tensors[i].name, "two pieces of a rank hold the same elements");
   }
   return {};
 }

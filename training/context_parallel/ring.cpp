@@ -12,7 +12,7 @@ namespace wreath::training {
 
 namespace {
 
-constexpr std::string_view kName = "ring attention";
+constexpr std::string_view kRingName = "ring attention";
 
 // Messages to the next rank and from the one before, under way together; empty ones are left out. Its end waits.
 class Hop {
@@ -84,7 +84,7 @@ class RingAttention final : public ContextAttention {
   void forward(const AttentionBatch& batch, std::span<const float> qkv, std::span<float> output,
                std::span<float> log_sum_exp) override {
     const Ring ring(batch, context_);
-    expect_sizes(kName, ring.own(), {qkv, output, log_sum_exp});
+    expect_sizes(kRingName, ring.own(), {qkv, output, log_sum_exp});
     ForwardBlocks blocks(ring.own(), qkv, output, memory_);
     if (context_.alone()) {
       blocks.add();
@@ -97,8 +97,8 @@ class RingAttention final : public ContextAttention {
   void backward(const AttentionBatch& batch, const Saved& saved, std::span<const float> output_gradient,
                 std::span<float> qkv_gradient) override {
     const Ring ring(batch, context_);
-    expect_sizes(kName, ring.own(), saved);
-    expect_sizes(kName, ring.own(), qkv_gradient, output_gradient);
+    expect_sizes(kRingName, ring.own(), saved);
+    expect_sizes(kRingName, ring.own(), qkv_gradient, output_gradient);
     const Buffer<float> delta = delta_of(ring.own(), saved.output, output_gradient, memory_);
     const BackwardBlocks blocks(ring.own(), {saved.qkv, output_gradient, saved.log_sum_exp, delta.span()},
                                 qkv_gradient);

@@ -14,7 +14,7 @@ namespace wreath::training {
 
 namespace {
 
-constexpr std::string_view kName = "Ulysses attention";
+constexpr std::string_view kUlyssesName = "Ulysses attention";
 
 // Values of each place and head: `of_head` floats a head, the heads of a row side by side.
 template <typename T>
@@ -38,7 +38,7 @@ class Exchange {
       : group_(group), memory_(memory), sequences_(own.batch().sequences) {
     const int ranks = group.ranks();
     const std::int64_t heads = own.batch().shape.heads;
-    if (heads < ranks) refuse(kName, fmt::format("{} heads cannot be dealt out to {} ranks", heads, ranks));
+    if (heads < ranks) refuse(kUlyssesName, fmt::format("{} heads cannot be dealt out to {} ranks", heads, ranks));
     heads_ = part_of(heads, ranks, group.rank());
     for (int rank = 0; rank < ranks; ++rank) {
       by_places_.push_back({{{0, own.places()}}, part_of(heads, ranks, rank)});
@@ -169,7 +169,7 @@ class UlyssesAttention final : public ContextAttention {
   void forward(const AttentionBatch& batch, std::span<const float> qkv, std::span<float> output,
                std::span<float> log_sum_exp) override {
     const SequencePart own(batch, context_.ranks(), context_.rank());
-    expect_sizes(kName, own, {qkv, output, log_sum_exp});
+    expect_sizes(kUlyssesName, own, {qkv, output, log_sum_exp});
     if (context_.alone()) return forward_whole(own, qkv, output, log_sum_exp);
     const std::int64_t head_size = batch.shape.head_size;
     const Exchange exchange(own, context_, memory_);
@@ -187,8 +187,8 @@ class UlyssesAttention final : public ContextAttention {
   void backward(const AttentionBatch& batch, const Saved& saved, std::span<const float> output_gradient,
                 std::span<float> qkv_gradient) override {
     const SequencePart own(batch, context_.ranks(), context_.rank());
-    expect_sizes(kName, own, saved);
-    expect_sizes(kName, own, qkv_gradient, output_gradient);
+    expect_sizes(kUlyssesName, own, saved);
+    expect_sizes(kUlyssesName, own, qkv_gradient, output_gradient);
     const Buffer<float> delta = delta_of(own, saved.output, output_gradient, memory_);
     const BackwardBlocks::Known known{saved.qkv, output_gradient, saved.log_sum_exp, delta.span()};
     if (context_.alone()) return BackwardBlocks(own, known, qkv_gradient).add();

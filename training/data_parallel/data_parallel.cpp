@@ -13,31 +13,31 @@ namespace wreath::training {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { throw Exception({ErrorCode::InvalidArgument, message}); }
+[[noreturn]] void refuse_options(const std::string& message) { throw Exception({ErrorCode::InvalidArgument, message}); }
 
 void check(const DataParallelGroups& groups, const DataParallelOptions& options) {
   if (options.zero_stage < 0 || options.zero_stage > 3) {
-    refuse("zero_stage is " + std::to_string(options.zero_stage) + ", not 0 .. 3");
+    refuse_options("zero_stage is " + std::to_string(options.zero_stage) + ", not 0 .. 3");
   }
-  if (options.hook && options.zero_stage != 0) refuse("a communication hook is for zero_stage 0 alone");
-  if (options.half && options.hook) refuse("a communication hook is for float32 alone: gradients of 2 bytes move so");
+  if (options.hook && options.zero_stage != 0) refuse_options("a communication hook is for zero_stage 0 alone");
+  if (options.half && options.hook) refuse_options("a communication hook is for float32 alone: gradients of 2 bytes move so");
   if (options.half && *options.half != FloatFormat::BFloat16 && *options.half != FloatFormat::Float16) {
-    refuse("half is a format of 8 bits, not of 16");
+    refuse_options("half is a format of 8 bits, not of 16");
   }
   if (options.prefetch < 0 || options.prefetch > 2) {
-    refuse("prefetch is " + std::to_string(options.prefetch) + ", not 0 .. 2");
+    refuse_options("prefetch is " + std::to_string(options.prefetch) + ", not 0 .. 2");
   }
   if (!options.offload_folder.empty() && options.zero_stage != 3)
-    refuse("offload of weights is for zero_stage 3 alone");
+    refuse_options("offload of weights is for zero_stage 3 alone");
   if ((groups.shards == nullptr) != (groups.replicate == nullptr)) {
-    refuse("hybrid sharding takes both groups, shards and replicate");
+    refuse_options("hybrid sharding takes both groups, shards and replicate");
   }
   if (groups.shards == nullptr) return;
-  if (options.zero_stage != 3) refuse("hybrid sharding is for zero_stage 3 alone");
+  if (options.zero_stage != 3) refuse_options("hybrid sharding is for zero_stage 3 alone");
   const int shards = groups.shards->ranks();
   if (shards * groups.replicate->ranks() != groups.replicas.ranks() ||
       groups.replicate->rank() * shards + groups.shards->rank() != groups.replicas.rank()) {
-    refuse("hybrid sharding of " + std::to_string(groups.replicas.ranks()) + " replicas over " +
+    refuse_options("hybrid sharding of " + std::to_string(groups.replicas.ranks()) + " replicas over " +
            std::to_string(shards) + " shards x " + std::to_string(groups.replicate->ranks()) +
            " copies: ranks are not replicate * shards + shard");
   }
@@ -58,7 +58,7 @@ std::unique_ptr<Group> split(const std::string& name, Group& group, int color, i
 
 HybridGroups make_hybrid_groups(Group& replicas, int shard_ranks) {
   if (shard_ranks < 1 || replicas.ranks() % shard_ranks != 0) {
-    refuse("hybrid sharding over " + std::to_string(shard_ranks) + " ranks: they do not divide " +
+    refuse_options("hybrid sharding over " + std::to_string(shard_ranks) + " ranks: they do not divide " +
            std::to_string(replicas.ranks()) + " replicas");
   }
   const int shard = replicas.rank() % shard_ranks;

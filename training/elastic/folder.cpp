@@ -61,9 +61,9 @@ bool gone(const Joiner& joiner) { return joiner.host == own_host() && ::kill(joi
 
 // "join-12" is 12.
 std::optional<int> number_of(const std::string& name) {
-  constexpr std::string_view kPrefix = "join-";
-  if (!name.starts_with(kPrefix) || name.size() > kPrefix.size() + 9) return std::nullopt;
-  const std::string digits = name.substr(kPrefix.size());
+  constexpr std::string_view kJoinPrefix = "join-";
+  if (!name.starts_with(kJoinPrefix) || name.size() > kJoinPrefix.size() + 9) return std::nullopt;
+  const std::string digits = name.substr(kJoinPrefix.size());
   if (digits.empty() || !std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; })) return std::nullopt;
   return std::stoi(digits);
 }

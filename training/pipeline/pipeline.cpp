@@ -16,12 +16,10 @@ namespace wreath::training {
 
 namespace {
 
-std::int64_t now_ns() {
+std::int64_t clock_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
-
-Error invalid(std::string message) { return {ErrorCode::InvalidArgument, std::move(message)}; }
 
 void begin_at_zero(std::vector<Timeline>& timelines) {
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
@@ -176,9 +174,9 @@ void Pipeline::run(const Action& action) {
   const Key key{number, action.micro_batch};
   Buffer<float> taken = messages.takes ? take(messages.gradient, key) : Buffer<float>();
   Buffer<float> given = messages.gives ? buffers_.take() : Buffer<float>();
-  const std::int64_t start = now_ns();
+  const std::int64_t start = clock_ns();
   compute(action, taken.span(), given.span());
-  timeline_.push_back({action, start, now_ns()});
+  timeline_.push_back({action, start, clock_ns()});
   if (messages.takes) buffers_.give(std::move(taken));
   const int receiver = messages.gradient ? number - 1 : number + 1;
   if (messages.gives) give(messages.gradient, {receiver, action.micro_batch}, std::move(given));
@@ -223,7 +221,7 @@ Timeline Pipeline::timeline_of(int rank, std::int64_t origin_ns) {
 
 std::vector<Timeline> Pipeline::gather_timelines() {
   if (!group_->alone()) group_->communicator().barrier().value();
-  const std::int64_t origin_ns = now_ns();
+  const std::int64_t origin_ns = clock_ns();
   std::vector<Timeline> all;
   for (int rank = 0; rank < group_->ranks(); ++rank) all.push_back(timeline_of(rank, origin_ns));
   begin_at_zero(all);

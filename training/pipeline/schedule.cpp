@@ -11,8 +11,6 @@ namespace {
 
 constexpr std::int64_t kMostUnits = std::int64_t{1} << 24;
 
-Error invalid(std::string message) { return {ErrorCode::InvalidArgument, std::move(message)}; }
-
 PipelineSchedule empty_schedule(std::string_view name, const PipelineShape& shape) {
   PipelineSchedule schedule{std::string(name), shape.ranks, shape.chunks_per_rank, shape.micro_batches, {}};
   schedule.actions.resize(static_cast<std::size_t>(shape.ranks));

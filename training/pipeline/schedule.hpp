@@ -2,15 +2,22 @@
 // run.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "wreath/result.hpp"
 
 namespace wreath::training {
+
+// The error of a schedule or a pipeline that cannot be.
+inline Error invalid(std::string message) { return {ErrorCode::InvalidArgument, std::move(message)}; }
+
+inline std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
 enum class ActionKind : std::uint8_t {
   Forward,

@@ -11,10 +11,6 @@ namespace wreath::training {
 
 namespace {
 
-std::size_t index(int value) { return static_cast<std::size_t>(value); }
-
-Error invalid(std::string message) { return {ErrorCode::InvalidArgument, std::move(message)}; }
-
 // Micro-batches in flight, and their highest number.
 struct Count {
   int now = 0;

@@ -9,8 +9,6 @@ namespace wreath::training {
 
 namespace {
 
-std::size_t index(int value) { return static_cast<std::size_t>(value); }
-
 const char* content(const Messages& messages) { return messages.gradient ? "gradient" : "activation"; }
 
 }  // namespace

@@ -16,16 +16,16 @@ namespace wreath::training {
 namespace {
 
 // One row's logits that are held here, padding left out.
-using Row = std::span<float>;
+using LogitRow = std::span<float>;
 
-float highest_of(Row row) {
+float highest_of(LogitRow row) {
   float highest = -std::numeric_limits<float>::infinity();
   for (const float logit : row) highest = std::max(highest, logit);
   return highest;
 }
 
 // Logits become exp(logit - highest), whose sum it returns.
-float exponentiate(Row row, float highest) {
+float exponentiate(LogitRow row, float highest) {
   double sum = 0;
   for (float& logit : row) {
     logit = std::exp(logit - highest);

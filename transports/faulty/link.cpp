@@ -11,14 +11,6 @@
 #include "src/fifo/access.hpp"
 
 namespace wreath {
-namespace {
-
-const std::byte* address_of(const SlotHeader& slot) {
-  return reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset));
-}
-
-}  // namespace
-
 FaultyLink::FaultyLink(std::unique_ptr<Link> inner, const FifoShape& shape, Rank self, Rank peer,
                        const FaultRates& rates)
     : inner_(std::move(inner)),

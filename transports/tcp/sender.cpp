@@ -9,14 +9,11 @@
 #include <cstring>
 
 #include "src/base/memory_order.hpp"
+#include "src/fifo/access.hpp"
 #include "transports/tcp/stream_error.hpp"
 
 namespace wreath {
 namespace {
-
-const std::byte* address_of(const SlotHeader& slot) {
-  return reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset));
-}
 
 // One system call for `count` pieces.
 ssize_t send_pieces(int socket, iovec* pieces, std::size_t count) {

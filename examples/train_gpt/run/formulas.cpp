@@ -8,7 +8,7 @@ namespace wreath::gpt {
 
 namespace {
 
-constexpr std::uint64_t kFloat = 4;
+constexpr std::uint64_t kFloatBytes = 4;
 
 // Elements of the `index`-th of `parts` near-equal parts, the first ones longer.
 std::uint64_t near_equal(std::uint64_t count, std::uint64_t parts, std::uint64_t index) {
@@ -55,7 +55,7 @@ class Formulas {
     return static_cast<std::uint64_t>(options_.mesh.pp) * static_cast<std::uint64_t>(options_.chunks);
   }
   // Bytes of a gradient or a weight on its way between replicas.
-  std::uint64_t moved() const { return options_.precision == "float32" ? kFloat : 2; }
+  std::uint64_t moved() const { return options_.precision == "float32" ? kFloatBytes : 2; }
   bool sums_rows() const { return options_.sequence_parallel && tensor() > 1; }
   bool sums_table() const { return options_.mesh.pp > 1; }
 
@@ -117,7 +117,7 @@ class Formulas {
   }
   // Of a micro-batch.
   std::uint64_t rows() const { return sequences() * places_of(static_cast<std::uint64_t>(place_.cp)); }
-  std::uint64_t row_bytes() const { return rows() * width() * kFloat; }
+  std::uint64_t row_bytes() const { return rows() * width() * kFloatBytes; }
 
   bool waits(const Weight& weight) const { return (weight.of_rows && sums_rows()) || (weight.table && sums_table()); }
   // Of all weights that `wanted` takes, a bucket for each unit.
@@ -139,7 +139,7 @@ class Formulas {
     std::uint64_t count = 0;
     for (auto weight = weights_.rbegin(); weight != weights_.rend(); ++weight) {
       if (waits(*weight)) continue;
-      if (count > 0 && (count + weight->count) * kFloat > (sum == 0 ? first : others)) {
+      if (count > 0 && (count + weight->count) * kFloatBytes > (sum == 0 ? first : others)) {
         sum += padded(count, parts());
         count = 0;
       }
@@ -170,8 +170,8 @@ class Formulas {
   // ---- strategies ----
 
   void replicas() {
-    add("tp", "all_reduce", of_rows() * kFloat);
-    add("embedding", "all_reduce", of_table() * kFloat);
+    add("tp", "all_reduce", of_rows() * kFloatBytes);
+    add("embedding", "all_reduce", of_table() * kFloatBytes);
     if (copies() == 1) return;
     const std::uint64_t once = (early() + of_rows() + of_table()) * moved();
     const std::uint64_t each_pass = (passes() * early() + of_rows() + of_table()) * moved();
@@ -219,9 +219,9 @@ class Formulas {
     const std::uint64_t last = has_last_ ? 1 : 0;
     const std::uint64_t forwards = options_.recompute ? 2 : 1;
     const std::uint64_t sums = first + last + 2 * layers_ * (forwards + 1);  // one a half block and direction
-    if (last == 1) add("tp", "all_reduce", passes() * 3 * rows() * kFloat);
+    if (last == 1) add("tp", "all_reduce", passes() * 3 * rows() * kFloatBytes);
     // Scales: two values for each of a block's four linear layers, in forward, backward and for the weights.
-    if (options_.precision == "fp8") add("tp", "all_reduce", passes() * layers_ * 4 * (forwards + 2) * 2 * kFloat);
+    if (options_.precision == "fp8") add("tp", "all_reduce", passes() * layers_ * 4 * (forwards + 2) * 2 * kFloatBytes);
     if (!options_.sequence_parallel) return add("tp", "all_reduce", passes() * sums * row_bytes());
     const bool equal = rows() % tensor() == 0;
     const std::uint64_t gathers = first + 2 * last + 2 * layers_ * (forwards + 1) + 4 * layers_;  // these for weights
@@ -236,8 +236,8 @@ class Formulas {
     for (int chunk = 0; chunk < options_.chunks; ++chunk) {
       const auto stage = static_cast<std::uint64_t>(chunk * options_.mesh.pp + place_.pp);
       const std::uint64_t boundaries = (stage > 0 ? 1U : 0U) + (stage + 1 < stages() ? 1U : 0U);
-      add("pp", "send", passes() * boundaries * held * width() * kFloat);
-      add("pp", "recv", passes() * boundaries * held * width() * kFloat);
+      add("pp", "send", passes() * boundaries * held * width() * kFloatBytes);
+      add("pp", "recv", passes() * boundaries * held * width() * kFloatBytes);
     }
   }
 
@@ -251,13 +251,13 @@ class Formulas {
     const std::uint64_t own = rows() * heads_;
     const std::uint64_t forward = own * 3 * size + whole * (size + 1);
     const std::uint64_t backward = own * (4 * size + 2) + whole * 3 * size;
-    add("cp", "all_to_all_v", passes() * layers_ * (forwards * forward + backward) * kFloat);
+    add("cp", "all_to_all_v", passes() * layers_ * (forwards * forward + backward) * kFloatBytes);
   }
   // Who sends: all blocks but the one of the rank behind it, which has that already; who receives: all but its own.
   void ring(std::uint64_t forwards) {
     const auto own = static_cast<std::uint64_t>(place_.cp);
     const auto all = static_cast<std::uint64_t>(model().context);
-    const std::uint64_t times = passes() * layers_ * sequences() * 2 * head_width_ * kFloat;
+    const std::uint64_t times = passes() * layers_ * sequences() * 2 * head_width_ * kFloatBytes;
     add("cp", "send", times * ((forwards + 1) * (all - places_of((own + 1) % contexts())) + all));
     add("cp", "recv", times * ((forwards + 1) * (all - places_of(own)) + all));
   }

@@ -10,7 +10,7 @@ namespace wreath::gpt {
 
 namespace {
 
-constexpr double kFloat = 4;
+constexpr double kFloatSize = 4;
 
 // Where parts differ in size, the least of them.
 std::int64_t least_part(std::int64_t whole, std::int64_t parts) { return whole / parts; }
@@ -43,11 +43,11 @@ double model_state(const TrainOptions& options, double parameters) {
   const int shards = options.hybrid_shards > 0 ? options.hybrid_shards : replicas;
   const bool half = options.precision != "float32";
   const bool in_files = !options.offload_folder.empty();
-  double weights = half ? 2 : kFloat;
-  double gradients = kFloat;
-  double optimizer = options.optimizer == OptimizerKind::AdamW && !in_files ? 2 * kFloat : 0;
+  double weights = half ? 2 : kFloatSize;
+  double gradients = kFloatSize;
+  double optimizer = options.optimizer == OptimizerKind::AdamW && !in_files ? 2 * kFloatSize : 0;
   const bool masters_in_files = in_files && options.zero_stage == 3;
-  if (half && !masters_in_files) optimizer += kFloat;
+  if (half && !masters_in_files) optimizer += kFloatSize;
   if (!half && masters_in_files) weights = 0;
   if (options.zero_stage >= 1) optimizer /= replicas;
   if (options.zero_stage >= 2) gradients /= replicas;
@@ -86,7 +86,7 @@ double activations(const TrainOptions& options, const training::MeshPlace& place
 MemoryNeed memory_need(const TrainOptions& options, const training::MeshPlace& place) {
   MemoryNeed need;
   need.model_state = static_cast<std::uint64_t>(model_state(options, parameters_here(options, place)));
-  need.activations = static_cast<std::uint64_t>(kFloat * activations(options, place));
+  need.activations = static_cast<std::uint64_t>(kFloatSize * activations(options, place));
   return need;
 }
 

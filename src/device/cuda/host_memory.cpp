@@ -1,4 +1,4 @@
-// One table for the process: registering twice is an error, and ranks that are threads share their memory.
+// One registered_pages for the process: registering twice is an error, and ranks that are threads share their memory.
 #include "src/device/cuda/host_memory.hpp"
 
 #include <fmt/format.h>
@@ -14,32 +14,32 @@
 namespace wreath {
 namespace {
 
-struct Users {
+struct PageUsers {
   HostPages pages;  // stay mapped until the driver has let go of them
   std::size_t count = 0;
   bool own = false;  // else the program's
 };
 
-struct Table {
+struct RegisteredPages {
   std::mutex mutex;  // held while the driver works: nobody finds memory that is half registered
-  std::map<std::byte*, Users> registered;
+  std::map<std::byte*, PageUsers> registered;
 };
 
 // Reachable until the process ends: destructors of late objects still use it.
-Table& table() {
-  static Table* const instance = new Table;  // NOLINT(cppcoreguidelines-*): never deleted
+RegisteredPages& registered_pages() {
+  static RegisteredPages* const instance = new RegisteredPages;  // NOLINT(cppcoreguidelines-*): never deleted
   return *instance;
 }
 
 // Where nobody has asked for it again.
 void unregister(const CudaContext& context, std::byte* data) {
   HostPages pages;  // unmapped without the lock
-  const std::lock_guard lock(table().mutex);
-  const auto entry = table().registered.find(data);
-  if (entry == table().registered.end() || entry->second.count > 0) return;
+  const std::lock_guard lock(registered_pages().mutex);
+  const auto entry = registered_pages().registered.find(data);
+  if (entry == registered_pages().registered.end() || entry->second.count > 0) return;
   if (entry->second.own) with_context(context, [&] { return context.driver.mem_host_unregister(data); });
   pages = std::move(entry->second.pages);
-  table().registered.erase(entry);
+  registered_pages().registered.erase(entry);
 }
 
 class Registration {
@@ -49,8 +49,8 @@ class Registration {
   Registration& operator=(const Registration&) = delete;
   ~Registration() {
     {
-      const std::lock_guard lock(table().mutex);
-      if (--table().registered.at(data_).count > 0) return;
+      const std::lock_guard lock(registered_pages().mutex);
+      if (--registered_pages().registered.at(data_).count > 0) return;
     }
     StreamWaits::of_process().when_none([context = context_, data = data_] { unregister(context, data); });
   }
@@ -82,7 +82,7 @@ CudaResult enter(const CudaContext& context, const HostPages& pages, bool reads_
   return result;
 }
 
-Status enter(const CudaContext& context, const HostPages& pages, bool reads_only, Users& users) {
+Status enter(const CudaContext& context, const HostPages& pages, bool reads_only, PageUsers& users) {
   const CudaResult result = enter(context, pages, reads_only);
   users.own = result == kCudaSuccess;
   if (result == kCudaAlreadyRegistered && is_registered(context, pages)) return {};
@@ -93,12 +93,12 @@ Status enter(const CudaContext& context, const HostPages& pages, bool reads_only
 
 Result<std::shared_ptr<const void>> register_host_memory(const CudaContext& context, const HostPages& pages,
                                                          bool reads_only) {
-  const std::lock_guard lock(table().mutex);
-  const auto [entry, is_new] = table().registered.try_emplace(pages.data);
-  Users& users = entry->second;
+  const std::lock_guard lock(registered_pages().mutex);
+  const auto [entry, is_new] = registered_pages().registered.try_emplace(pages.data);
+  PageUsers& users = entry->second;
   if (is_new) {
     if (const Status entered = enter(context, pages, reads_only, users); !entered) {
-      table().registered.erase(entry);
+      registered_pages().registered.erase(entry);
       return entered.error();
     }
     users.pages = pages;

@@ -74,16 +74,16 @@ void make_sick(const test::FakeMachine& machine) {
   test::add_pci(machine, {"pci0000:00", "0000:01:00.0", "0x030200", "0x10de", "0x2330", 0}, "");
 }
 
-std::vector<Finding> findings_of(const test::FakeMachine& machine) {
-  std::vector<Finding> findings = examine({machine.root(), read_topology(machine.root()), {}});
-  std::erase_if(findings, [](const Finding& finding) { return finding.group == "this build"; });
+std::vector<CheckResult> findings_of(const test::FakeMachine& machine) {
+  std::vector<CheckResult> findings = examine({machine.root(), read_topology(machine.root()), {}});
+  std::erase_if(findings, [](const CheckResult& finding) { return finding.group == "this build"; });
   return findings;
 }
 
-const Finding& of(const std::vector<Finding>& findings, const std::string& subject) {
-  static const Finding kNone{};
+const CheckResult& of(const std::vector<CheckResult>& findings, const std::string& subject) {
+  static const CheckResult kNone{};
   const auto found = std::find_if(findings.begin(), findings.end(),
-                                  [&](const Finding& finding) { return finding.subject == subject; });
+                                  [&](const CheckResult& finding) { return finding.subject == subject; });
   EXPECT_NE(found, findings.end()) << subject;
   return found == findings.end() ? kNone : *found;
 }
@@ -206,7 +206,7 @@ devices
 TEST(Doctor, FindsNothingWrongWithAHealthyMachine) {
   const test::FakeMachine machine;
   make_healthy(machine);
-  const std::vector<Finding> findings = findings_of(machine);
+  const std::vector<CheckResult> findings = findings_of(machine);
   EXPECT_EQ(without_budgets(report_text(findings, {})), kHealthy);
   EXPECT_EQ(report_code(findings), 0);
 }
@@ -214,15 +214,15 @@ TEST(Doctor, FindsNothingWrongWithAHealthyMachine) {
 TEST(Doctor, NamesAllThatIsWrongWithASickOneAndItsFix) {
   const test::FakeMachine machine;
   make_sick(machine);
-  const std::vector<Finding> findings = findings_of(machine);
+  const std::vector<CheckResult> findings = findings_of(machine);
   EXPECT_EQ(without_budgets(report_text(findings, {})), kSick);
   EXPECT_EQ(report_code(findings), 1);
-  for (const Finding& finding : findings) EXPECT_EQ(finding.fix.empty(), finding.verdict == Verdict::Ok);
+  for (const CheckResult& finding : findings) EXPECT_EQ(finding.fix.empty(), finding.verdict == Verdict::Ok);
 }
 
 TEST(Doctor, SaysNothingOfWhatItCannotRead) {
   const test::FakeMachine nothing;
-  for (const Finding& finding : findings_of(nothing)) {
+  for (const CheckResult& finding : findings_of(nothing)) {
     EXPECT_NE(finding.verdict, Verdict::Problem) << finding.subject << ": " << finding.text;
   }
 }
@@ -249,7 +249,7 @@ TEST(Doctor, MissesANetworkAndALoopback) {
   const test::FakeMachine machine;
   machine.processors({1, 1, 2, 1});
   test::add_interface(machine, {"lo", "", "772", "down", "", "65536"});
-  const std::vector<Finding> findings = findings_of(machine);
+  const std::vector<CheckResult> findings = findings_of(machine);
   EXPECT_EQ(of(findings, "lo").verdict, Verdict::Problem);
   EXPECT_EQ(of(findings, "interfaces").verdict, Verdict::Note);
 }
@@ -257,7 +257,7 @@ TEST(Doctor, MissesANetworkAndALoopback) {
 class Probed : public testing::Test {
  protected:
   Probed() { make_healthy(machine_); }
-  std::vector<Finding> examined() { return examine({machine_.root(), read_topology(machine_.root()), probes_}); }
+  std::vector<CheckResult> examined() { return examine({machine_.root(), read_topology(machine_.root()), probes_}); }
 
   const test::FakeMachine machine_;
   const test::Folder home_;
@@ -269,7 +269,7 @@ TEST_F(Probed, SystemsThatRefuseCallsAreNamed) {
   probes_.memfd_error = ENOSYS;
   probes_.pidfd_error = EPERM;
   probes_.peer_memory_error = EPERM;
-  const std::vector<Finding> findings = examined();
+  const std::vector<CheckResult> findings = examined();
   EXPECT_EQ(of(findings, "memfd_create").verdict, Verdict::Problem);
   EXPECT_THAT(of(findings, "memfd_create").text, HasSubstr("Function not implemented"));
   EXPECT_EQ(of(findings, "pidfd_open").verdict, Verdict::Problem);
@@ -297,7 +297,7 @@ TEST_F(Probed, LibrariesAreMissedWhereADeviceWantsThem) {
 
 TEST_F(Probed, AMisspeltVariableComesWithTheRealOne) {
   const test::Environment environment{{{"WREATH_TRANSPORTS", "tcp"}}};
-  const Finding finding = of(examined(), "WREATH_TRANSPORTS");
+  const CheckResult finding = of(examined(), "WREATH_TRANSPORTS");
   EXPECT_EQ(finding.verdict, Verdict::Problem);
   EXPECT_EQ(finding.fix, "unset WREATH_TRANSPORTS; export WREATH_TRANSPORT=...");
 }
@@ -305,7 +305,7 @@ TEST_F(Probed, AMisspeltVariableComesWithTheRealOne) {
 TEST_F(Probed, MalformedVariablesAreAllNamed) {
   const test::Environment environment{
       {{"WREATH_SLOTS", "many"}, {"WREATH_BUFFER_BYTES", "1Q"}, {"WREATH_REPRODUCIBLE", "perhaps"}}};
-  const std::vector<Finding> findings = examined();
+  const std::vector<CheckResult> findings = examined();
   for (const char* variable : {"WREATH_SLOTS", "WREATH_BUFFER_BYTES", "WREATH_REPRODUCIBLE"}) {
     EXPECT_EQ(of(findings, variable).verdict, Verdict::Problem) << variable;
   }
@@ -316,8 +316,8 @@ TEST_F(Probed, NoVariableWithARangeIsPassedOver) {
   for (const SettingRow& row : kSettings) {
     if (!row.name.starts_with("WREATH_") || row.maximum == 0) continue;
     const test::Environment environment{{{std::string(row.name), "x!"}}};
-    const std::vector<Finding> findings = examined();
-    EXPECT_TRUE(std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+    const std::vector<CheckResult> findings = examined();
+    EXPECT_TRUE(std::any_of(findings.begin(), findings.end(), [](const CheckResult& finding) {
       return finding.verdict == Verdict::Problem;
     })) << row.name;
   }
@@ -326,7 +326,7 @@ TEST_F(Probed, NoVariableWithARangeIsPassedOver) {
 TEST_F(Probed, FilesAndFoldersThatAreSetMustBeThere) {
   const test::Environment environment{
       {{"WREATH_TUNING", home_ / "none.json"}, {"WREATH_RECORDER_DIR", home_ / "none"}}};
-  const std::vector<Finding> findings = examined();
+  const std::vector<CheckResult> findings = examined();
   EXPECT_EQ(of(findings, "WREATH_TUNING").verdict, Verdict::Problem);
   EXPECT_THAT(of(findings, "WREATH_RECORDER_DIR").text, HasSubstr("No such file or directory"));
 }
@@ -380,7 +380,7 @@ TEST(Probes, OfThisSystemCanBeMade) {
 }
 
 TEST(Report, ColoursTheVerdictsOnlyWhereAsked) {
-  const std::vector<Finding> findings{{Verdict::Problem, "limits", "open files", "20", "ulimit -n 65536"}};
+  const std::vector<CheckResult> findings{{Verdict::Problem, "limits", "open files", "20", "ulimit -n 65536"}};
   EXPECT_EQ(report_text(findings, {}).find('\x1b'), std::string::npos);
   EXPECT_THAT(report_text(findings, {true}), HasSubstr("\x1b[1;31mproblem\x1b[0m  open files  20\n"));
 }
