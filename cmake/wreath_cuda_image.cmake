@@ -8,7 +8,7 @@ if(WREATH_REQUIRE_CUDA AND NOT (WREATH_CUDA AND WREATH_NVCC))
 endif()
 set(wreath_cuda_image_template ${CMAKE_CURRENT_LIST_DIR}/cuda_image.cpp.in)
 
-if(WREATH_CUDA AND WREATH_NVCC)
+if(WREATH_CUDA AND WREATH_NVCC AND NOT WREATH_CUDA_TARGETS STREQUAL "none")
   add_custom_target(wreath_cuda_image)
   set(wreath_nvcc_targets)
   foreach(target IN LISTS WREATH_CUDA_TARGETS)
@@ -28,7 +28,7 @@ if(WREATH_CUDA AND WREATH_NVCC)
 endif()
 
 # wreath_cuda_image(LIBRARY FUNCTION SOURCE): the library has `const void* wreath::FUNCTION() noexcept`, the fat binary
-# of SOURCE for Kernel::image; null in builds without nvcc.
+# of SOURCE for Kernel::image; null in builds without nvcc or with WREATH_CUDA_TARGETS=none.
 function(wreath_cuda_image library function source)
   set(image)
   set(bytes "nullptr")

@@ -261,7 +261,9 @@ Result<CudaHandle> CudaDevice::function_of(const Kernel& kernel) {
   if (const auto found = functions_.find(kernel.name); found != functions_.end()) return found->second;
   if (kernel.image == nullptr) {
     return Error{ErrorCode::Unavailable,
-                 fmt::format("{}: this build has no CUDA kernels: nvcc was not found when it was made", context_.name)};
+                 fmt::format("{}: this build has no CUDA kernels; with nvcc 'cmake -DWREATH_CUDA_TARGETS=90 BUILD_FOLDER && "
+                             "cmake --build BUILD_FOLDER' adds them",
+                             context_.name)};
   }
   const CurrentContext current(context_);
   CudaHandle& module = modules_[kernel.image];
