@@ -173,7 +173,7 @@ TEST(Style, OnlyTheTableOfSettingsReadsTheEnvironment) {
 // that output has none of them.
 const std::vector<std::string> kUnfinished = {std::string("TO") + "DO", std::string("FIX") + "ME",
                                               std::string("/wor") + "k/"};
-const std::vector<std::string> kFolders = {std::string("/ho") + "me/", std::string("/ro") + "ot/"};
+const std::vector<std::string> kFoldersOfMachines = {std::string("/ho") + "me/", std::string("/ro") + "ot/"};
 
 bool holds_any(const std::string& line, const std::vector<std::string>& words) {
   return std::any_of(words.begin(), words.end(),
@@ -191,7 +191,7 @@ TEST(Style, NoUnfinishedBusinessAndNoPathsOfOneMachine) {
     const bool is_test = file.path.starts_with("tests/");
     for (std::size_t i = 0; i < file.lines.size(); ++i) {
       EXPECT_FALSE(holds_any(file.lines[i], kUnfinished)) << at(file, i) << ": " << file.lines[i];
-      EXPECT_FALSE(!is_test && holds_any(file.lines[i], kFolders)) << at(file, i) << ": " << file.lines[i];
+      EXPECT_FALSE(!is_test && holds_any(file.lines[i], kFoldersOfMachines)) << at(file, i) << ": " << file.lines[i];
     }
   }
 }

@@ -1,7 +1,7 @@
 // Ranks as processes: the test program starts itself again with a role, talks to it over two pipes
 // and collects how it ended. Children die with the parent.
 //
-// A program that uses it has a main.cpp of one line: WREATH_TEST_MAIN. Roles are declared beside the tests:
+// Roles are declared beside the tests, and tests/support/test_main.cpp runs them:
 //   WREATH_ROLE(loop) { return child.create().error() ... ; }
 #pragma once
 
@@ -167,37 +167,17 @@ inline std::map<std::string, RoleFunction>& roles() {
   return table;
 }
 
-inline bool add_role(const char* name, RoleFunction function) { return roles().emplace(name, function).second; }
+// Of two roles of one name in a program it ends the program.
+inline bool add_role(const char* name, RoleFunction function) {
+  if (roles().emplace(name, function).second) return true;
+  std::cerr << "two roles are called " << name << "\n";
+  std::abort();
+}
 
 #define WREATH_ROLE(name)                                                                 \
   int role_##name(::wreath::testing_support::Child& child);                               \
   const bool role_added_##name = ::wreath::testing_support::add_role(#name, role_##name); \
   int role_##name([[maybe_unused]] ::wreath::testing_support::Child& child)
-
-inline int run_role(int argc, char** argv) {
-  Arguments arguments;
-  for (int i = 2; i < argc; ++i) {
-    const std::string argument = argv[i];
-    const std::size_t equals = argument.find('=');
-    arguments[argument.substr(0, equals)] = argument.substr(equals + 1);
-  }
-  try {
-    Child child(std::move(arguments));
-    return roles().at(argv[1] + std::string_view("--role=").size())(child);
-  } catch (const std::exception& failure) {
-    std::cerr << "role failed: " << failure.what() << "\n";
-    return 99;
-  }
-}
-
-inline int run_tests(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]).starts_with("--role=")) return run_role(argc, argv);
-  ::testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}
-
-#define WREATH_TEST_MAIN \
-  int main(int argc, char** argv) { return ::wreath::testing_support::run_tests(argc, argv); }
 
 // ---- the parent's side ----
 

@@ -14,7 +14,7 @@
 #include "tests/support/local_ranks.hpp"
 #include "tests/support/processes.hpp"
 
-namespace wreath::test {
+namespace wreath::test::low_latency {
 namespace {
 
 constexpr std::size_t kMost = 16 * 1024;  // two blocks a rank: the driver has 16
@@ -102,29 +102,29 @@ TEST(SmallSumsOnCuda, AreGridsOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace wreath::test
+}  // namespace wreath::test::low_latency
 
 namespace wreath::testing_support {
 namespace {
 
 WREATH_ROLE(small_sums) {
-  if (!test::install()) return 2;
+  if (!test::low_latency::install()) return 2;
   test::FakeCuda::find().set_attribute(kCudaMpsEnabled, static_cast<int>(child.number("at_once")));
   static_cast<void>(cuda_device(0).value());  // what it holds stays
   const int before = test::FakeCuda::find().alive();
   {
     auto communicator = child.create();
     if (!communicator) return child.failed(communicator.error());
-    child.report(test::sums(*communicator));
+    child.report(test::low_latency::sums(*communicator));
   }
-  child.report(test::take_seen());
+  child.report(test::low_latency::take_seen());
   child.report(fmt::format("left {}", test::FakeCuda::find().alive() - before));
   return 0;
 }
 
 void expect_small_sums(bool at_once, int grids) {
   Job job("small_sums", 2, {{"transport", "shm"}, {"at_once", at_once ? "1" : "0"}},
-          {{"WREATH_DEVICE", "cuda:0"}, {"WREATH_LOW_LATENCY_BYTES", std::to_string(test::kMost)}});
+          {{"WREATH_DEVICE", "cuda:0"}, {"WREATH_LOW_LATENCY_BYTES", std::to_string(test::low_latency::kMost)}});
   ASSERT_TRUE(job.share_id());
   for (const int rank : {0, 1}) {
     EXPECT_EQ(job[rank].join(60'000 * kSlower), 0) << job.logs();
@@ -136,7 +136,7 @@ void expect_small_sums(bool at_once, int grids) {
   }
 }
 
-TEST(SmallSumsOnCuda, ReachTheAreasOfOtherProcesses) { expect_small_sums(true, test::kRounds - 1); }
+TEST(SmallSumsOnCuda, ReachTheAreasOfOtherProcesses) { expect_small_sums(true, test::low_latency::kRounds - 1); }
 
 // A kernel that waits would keep the other's from running.
 TEST(SmallSumsOnCuda, AreNotMadeWhereProcessesTakeTurns) { expect_small_sums(false, 0); }

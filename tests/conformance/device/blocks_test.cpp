@@ -10,7 +10,7 @@
 #include "tests/support/local_ranks.hpp"
 #include "tests/support/surroundings.hpp"
 
-namespace wreath::test {
+namespace wreath::test::blocks_of_calls {
 namespace {
 
 constexpr std::size_t kCount = 10'000;
@@ -129,4 +129,4 @@ TEST_P(CallsByBlocks, EndWhereAPeerNeverComesForWhatItWasToRead) {
 INSTANTIATE_TEST_SUITE_P(Places, CallsByBlocks, testing::ValuesIn(places()), name_of);
 
 }  // namespace
-}  // namespace wreath::test
+}  // namespace wreath::test::blocks_of_calls

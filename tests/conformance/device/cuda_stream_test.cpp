@@ -8,7 +8,7 @@
 #include "tests/support/surroundings.hpp"
 #include "wreath/device.hpp"
 
-namespace wreath::test {
+namespace wreath::test::cuda_streams {
 namespace {
 
 constexpr std::size_t kCount = 10'000;
@@ -106,4 +106,4 @@ TEST_F(CallsInCudaStreams, RefuseMemoryOfAnotherDeviceByName) {
 }
 
 }  // namespace
-}  // namespace wreath::test
+}  // namespace wreath::test::cuda_streams

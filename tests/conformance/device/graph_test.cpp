@@ -14,7 +14,7 @@
 #include "tests/support/local_ranks.hpp"
 #include "tests/support/surroundings.hpp"
 
-namespace wreath::test {
+namespace wreath::test::graphs {
 namespace {
 
 using Values = std::vector<std::int32_t>;
@@ -434,4 +434,4 @@ TEST(MessagesInStreams, AreLateAndNotStalledWhileTheirStreamIsBusy) {
 }
 
 }  // namespace
-}  // namespace wreath::test
+}  // namespace wreath::test::graphs

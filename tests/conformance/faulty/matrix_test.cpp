@@ -7,7 +7,7 @@
 #include "tests/support/collective_matrix.hpp"
 #include "tests/support/processes.hpp"
 
-namespace wreath::test {
+namespace wreath::test::faulty {
 namespace {
 
 constexpr int kRanks = 3;
@@ -111,4 +111,4 @@ INSTANTIATE_TEST_SUITE_P(Over, FaultyLinks, testing::ValuesIn(points()), [](cons
 });
 
 }  // namespace
-}  // namespace wreath::test
+}  // namespace wreath::test::faulty

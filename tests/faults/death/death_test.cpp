@@ -6,7 +6,7 @@
 #include "wreath/device.hpp"
 #include "wreath/recording.hpp"
 
-namespace wreath::testing_support {
+namespace wreath::testing_support::death {
 namespace {
 
 constexpr int kRanks = 4;
@@ -105,4 +105,4 @@ TEST(Death, InSmallMessagesIsNamedByAllSurvivorsWithinASecond) { kill_many({"shm
 TEST(Death, OfSmallMessagesOverTcpIsNamedByAllSurvivorsWithinASecond) { kill_many({"tcp", 64}); }
 
 }  // namespace
-}  // namespace wreath::testing_support
+}  // namespace wreath::testing_support::death

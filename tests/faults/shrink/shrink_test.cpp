@@ -5,7 +5,7 @@
 #include "tests/support/processes.hpp"
 #include "tests/support/resources.hpp"
 
-namespace wreath::testing_support {
+namespace wreath::testing_support::shrinking {
 namespace {
 
 constexpr int kRanks = 8;
@@ -167,4 +167,4 @@ TEST(Shrink, LeavesOutWhoLivesButDoesNotAnswer) {
 }
 
 }  // namespace
-}  // namespace wreath::testing_support
+}  // namespace wreath::testing_support::shrinking

@@ -10,7 +10,7 @@
 #include "tests/support/processes.hpp"
 #include "tests/support/resources.hpp"
 
-namespace wreath::testing_support {
+namespace wreath::testing_support::strangers {
 namespace {
 
 constexpr int kRanks = 3;
@@ -145,4 +145,4 @@ INSTANTIATE_TEST_SUITE_P(Over, Strangers, ::testing::Values("shm", "tcp"),
                          [](const auto& transport) { return transport.param; });
 
 }  // namespace
-}  // namespace wreath::testing_support
+}  // namespace wreath::testing_support::strangers

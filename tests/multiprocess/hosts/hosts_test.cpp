@@ -4,7 +4,7 @@
 #include "tests/support/network.hpp"
 #include "tests/support/processes.hpp"
 
-namespace wreath::testing_support {
+namespace wreath::testing_support::hosts {
 namespace {
 
 using ::testing::AllOf;
@@ -187,4 +187,4 @@ TEST(Hosts, NameAFilteredPortOfTheMeetingPoint) {
 }
 
 }  // namespace
-}  // namespace wreath::testing_support
+}  // namespace wreath::testing_support::hosts

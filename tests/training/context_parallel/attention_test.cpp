@@ -13,7 +13,7 @@
 #include "tests/training/tensor_parallel/ranks.hpp"
 #include "training/tensor_parallel/layers.hpp"
 
-namespace wreath::training::test {
+namespace wreath::training::test::context_parallel {
 namespace {
 
 enum class Kind { Ring, Ulysses };
@@ -363,4 +363,4 @@ TEST(SequenceRanges, GiveAllRanksAsManyKeysToSee) {
 }
 
 }  // namespace
-}  // namespace wreath::training::test
+}  // namespace wreath::training::test::context_parallel

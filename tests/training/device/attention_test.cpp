@@ -5,7 +5,7 @@
 #include "tests/training/device/on_device.hpp"
 #include "training/context_parallel/blocks.hpp"
 
-namespace wreath::training::test {
+namespace wreath::training::test::attention {
 namespace {
 
 struct Case {
@@ -96,4 +96,4 @@ TEST(AttentionBlocksOnDevice, HeadsThatAreTooLargeAreRefused) {
 }
 
 }  // namespace
-}  // namespace wreath::training::test
+}  // namespace wreath::training::test::attention

@@ -51,7 +51,7 @@ TEST(StatePlan, NamesThePartThatNobodyHolds) {
 TEST(State, ComesFromWhoThePlanNames) {
   constexpr std::size_t kValues = 100'000;
   const StatePlan plan = plan_of({{1, 4}, {0, 4}, {1, 4}, {}}, {0, 1, 1, 0});
-  test::LocalRanks ranks(4, {});
+  wreath::test::LocalRanks ranks(4, {});
   ranks.run([&](Communicator& world) {
     const int rank = world.rank();
     const std::vector<float> held(rank == 3 ? 0 : kValues, static_cast<float>(rank + 1));

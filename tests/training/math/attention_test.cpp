@@ -10,7 +10,7 @@
 #include "tests/training/math/instruction_sets.hpp"
 #include "tests/training/math/values.hpp"
 
-namespace wreath::training {
+namespace wreath::training::attention {
 namespace {
 
 // Queries, keys and values of a sequence, rows of [q][k][v] as the layers have them.
@@ -220,4 +220,4 @@ TEST(Attention, AKeyThatIsNoNumberShows) {
 }
 
 }  // namespace
-}  // namespace wreath::training
+}  // namespace wreath::training::attention

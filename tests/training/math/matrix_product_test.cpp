@@ -13,7 +13,7 @@
 #include "tests/training/math/instruction_sets.hpp"
 #include "wreath/result.hpp"
 
-namespace wreath::training {
+namespace wreath::training::products {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -242,4 +242,4 @@ TEST_F(OpenBlas, LeavesOtherStridesAndNothingToTheOwnKernel) {
 }
 
 }  // namespace
-}  // namespace wreath::training
+}  // namespace wreath::training::products

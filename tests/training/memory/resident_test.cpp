@@ -56,7 +56,7 @@ std::string letters() {
 }
 
 // Arguments: stage; copies: so many more of the parameters. Reports its peak after two steps.
-WREATH_ROLE(trains) {
+WREATH_ROLE(trains_two_steps) {
   Result<Communicator> world = child.create();
   if (!world) return child.failed(world.error());
   const Text text = Text::from("letters", letters(), kContext).value();
@@ -72,7 +72,7 @@ WREATH_ROLE(trains) {
 
 // In bytes, the mean over the ranks.
 double peak_of(int stage, int copies = 0) {
-  Job job("trains", kRanks,
+  Job job("trains_two_steps", kRanks,
           {{"stage", std::to_string(stage)},
            {"copies", std::to_string(copies)},
            {"arrival_ms", "120000"},  // cores may be few and busy

@@ -4,7 +4,7 @@
 
 #include "tests/training/meshes/runs.hpp"
 
-namespace wreath::gpt::test {
+namespace wreath::gpt::test::accounting {
 namespace {
 
 using training::MemoryTag;
@@ -267,4 +267,4 @@ TEST(Accounting, ModelStateInMixedPrecisionIsWhatTheFormulasOfZeroSay) {
 }
 
 }  // namespace
-}  // namespace wreath::gpt::test
+}  // namespace wreath::gpt::test::accounting

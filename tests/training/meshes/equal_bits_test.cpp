@@ -3,7 +3,7 @@
 
 #include "tests/training/meshes/runs.hpp"
 
-namespace wreath::gpt::test {
+namespace wreath::gpt::test::equal_bits {
 namespace {
 
 constexpr std::int64_t kSteps = 12;
@@ -119,4 +119,4 @@ TEST(EqualBits, TransportsOfTheRanks) {
 }
 
 }  // namespace
-}  // namespace wreath::gpt::test
+}  // namespace wreath::gpt::test::equal_bits

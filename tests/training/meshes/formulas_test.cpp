@@ -8,7 +8,7 @@
 #include "tests/support/processes.hpp"
 #include "tests/training/meshes/draws.hpp"
 
-namespace wreath::gpt::test {
+namespace wreath::gpt::test::formulas {
 namespace {
 
 constexpr std::int64_t kSteps = 2;
@@ -66,4 +66,4 @@ TEST(Formulas, AreExactWhereGathersDoNotOverlap) {
 }
 
 }  // namespace
-}  // namespace wreath::gpt::test
+}  // namespace wreath::gpt::test::formulas

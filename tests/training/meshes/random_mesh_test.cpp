@@ -7,7 +7,7 @@
 #include "tests/support/processes.hpp"
 #include "tests/training/meshes/draws.hpp"
 
-namespace wreath::gpt::test {
+namespace wreath::gpt::test::random_meshes {
 namespace {
 
 constexpr std::int64_t kSteps = 4;
@@ -46,4 +46,4 @@ TEST(RandomMeshes, FollowOneRank) {
 }
 
 }  // namespace
-}  // namespace wreath::gpt::test
+}  // namespace wreath::gpt::test::random_meshes

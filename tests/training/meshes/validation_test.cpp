@@ -5,7 +5,7 @@
 
 #include "tests/training/meshes/runs.hpp"
 
-namespace wreath::gpt::test {
+namespace wreath::gpt::test::validation {
 namespace {
 
 struct Seen {
@@ -41,4 +41,4 @@ TEST(Validation, IsTheSameOnEveryMesh) {
 }
 
 }  // namespace
-}  // namespace wreath::gpt::test
+}  // namespace wreath::gpt::test::validation

@@ -10,7 +10,7 @@
 #include "training/optimizer/optimizer.hpp"
 #include "training/random/philox.hpp"
 
-namespace wreath::training {
+namespace wreath::training::norms {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -42,7 +42,7 @@ std::vector<double> norms(const MeshShape& shape, bool divided, const PiecesOf& 
   if (shape.ranks() == 1) {
     body(nullptr);
   } else {
-    test::LocalRanks ranks(shape.ranks(), {});
+    wreath::test::LocalRanks ranks(shape.ranks(), {});
     ranks.run([&](Communicator& communicator) { body(std::make_shared<Communicator>(std::move(communicator))); });
   }
   return norms;
@@ -159,4 +159,4 @@ TEST(GradientNorm, CountsEveryParameterOnce) {
 }
 
 }  // namespace
-}  // namespace wreath::training
+}  // namespace wreath::training::norms

@@ -22,7 +22,7 @@
 #include "tests/training/parity/reference.hpp"
 #include "tests/training/parity/table.hpp"
 
-namespace wreath::gpt::test {
+namespace wreath::gpt::test::every_mesh {
 namespace {
 
 constexpr std::int64_t kSteps = 300;
@@ -175,4 +175,4 @@ TEST(AllMeshes, AreEachThereOnceAndFit) {
 }
 
 }  // namespace
-}  // namespace wreath::gpt::test
+}  // namespace wreath::gpt::test::every_mesh

@@ -8,7 +8,7 @@
 #include "tests/support/processes.hpp"
 #include "tests/training/parity/reference.hpp"
 
-namespace wreath::gpt::test {
+namespace wreath::gpt::test::curves {
 namespace {
 
 // A sanitizer looks at what runs, not at where the curve ends.
@@ -162,4 +162,4 @@ TEST(ParityItself, SeesSumsInsteadOfMeans) {
 }
 
 }  // namespace
-}  // namespace wreath::gpt::test
+}  // namespace wreath::gpt::test::curves

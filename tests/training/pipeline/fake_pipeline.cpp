@@ -96,8 +96,8 @@ void with_groups(int ranks, const CommunicatorOptions& options,
   }
 }
 
-Outcome run_pipeline(const PipelineSchedule& schedule, const Run& run) {
-  Outcome outcome;
+PipelineOutcome run_pipeline(const PipelineSchedule& schedule, const Run& run) {
+  PipelineOutcome outcome;
   outcome.weight_gradients.resize(index(schedule.stages()));
   std::mutex mutex;
   with_groups(schedule.ranks, run.options, [&](Group& group, CommunicationAccounting& accounting) {

@@ -46,7 +46,7 @@ class FakeStage : public Stage {
 };
 
 // What all ranks had at the end of their steps.
-struct Outcome {
+struct PipelineOutcome {
   std::vector<float> weight_gradients;  // of each stage
   float loss = 0;                       // of the last stage
   std::uint64_t sent_bytes = 0, received_bytes = 0, other_bytes = 0;
@@ -63,7 +63,7 @@ struct Run {
 };
 
 // Runs it on schedule.ranks threads; errors of any are thrown.
-Outcome run_pipeline(const PipelineSchedule& schedule, const Run& run = {});
+PipelineOutcome run_pipeline(const PipelineSchedule& schedule, const Run& run = {});
 
 // The k-th communicator of `ranks` local ones becomes the group of the k-th thread's body.
 void with_groups(int ranks, const CommunicatorOptions& options,

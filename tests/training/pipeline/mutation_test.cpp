@@ -15,7 +15,7 @@
 #include "tests/training/pipeline/fake_pipeline.hpp"
 #include "training/pipeline/verify.hpp"
 
-namespace wreath::training {
+namespace wreath::training::mutants {
 namespace {
 
 using Random = std::mt19937;
@@ -174,4 +174,4 @@ TEST(Mutants, HarmlessOnesRun) {
 }
 
 }  // namespace
-}  // namespace wreath::training
+}  // namespace wreath::training::mutants

@@ -12,11 +12,11 @@
 #include "tests/training/pipeline/fake_pipeline.hpp"
 #include "training/pipeline/verify.hpp"
 
-namespace wreath::training {
+namespace wreath::training::running {
 namespace {
 
 using test::FakeStage;
-using test::Outcome;
+using test::PipelineOutcome;
 using test::run_pipeline;
 using testing::HasSubstr;
 
@@ -31,7 +31,7 @@ std::vector<std::uint32_t> bits(const std::vector<float>& values) {
 }
 
 // `stages` one after the other, micro-batch by micro-batch, without a pipeline.
-Outcome by_hand(int stages, int micro_batches, std::size_t count, int steps) {
+PipelineOutcome by_hand(int stages, int micro_batches, std::size_t count, int steps) {
   std::vector<FakeStage> chain;
   for (int stage = 0; stage < stages; ++stage) chain.emplace_back(stage, stages, micro_batches, count);
   for (int i = 0; i < steps * micro_batches; ++i) {
@@ -49,7 +49,7 @@ Outcome by_hand(int stages, int micro_batches, std::size_t count, int steps) {
       boundary = input_gradient;
     }
   }
-  Outcome outcome;
+  PipelineOutcome outcome;
   for (const FakeStage& stage : chain) outcome.weight_gradients.push_back(stage.weight_gradient());
   outcome.loss = chain.back().loss();
   return outcome;
@@ -77,8 +77,8 @@ TEST_P(PipelineRuns, EqualBitsAndTheFormulasPayload) {
   const PipelineSchedule schedule = schedule_of(name, ranks, chunks, micro_batches);
   test::Run run;
   run.steps = 2;
-  const Outcome outcome = run_pipeline(schedule, run);
-  const Outcome expected = by_hand(ranks * chunks, micro_batches, run.count, run.steps);
+  const PipelineOutcome outcome = run_pipeline(schedule, run);
+  const PipelineOutcome expected = by_hand(ranks * chunks, micro_batches, run.count, run.steps);
   EXPECT_EQ(bits(outcome.weight_gradients), bits(expected.weight_gradients));
   EXPECT_EQ(outcome.loss, expected.loss);
   EXPECT_EQ(outcome.kept, 0);
@@ -123,7 +123,7 @@ TEST(Pipeline, LargeMessagesOverAWire) {
   test::Run run;
   run.count = 100'000;
   run.options.transports = {"tcp"};
-  const Outcome outcome = run_pipeline(schedule_of("1f1b", 3, 1, 4), run);
+  const PipelineOutcome outcome = run_pipeline(schedule_of("1f1b", 3, 1, 4), run);
   EXPECT_EQ(bits(outcome.weight_gradients), bits(by_hand(3, 4, run.count, 1).weight_gradients));
 }
 
@@ -131,7 +131,7 @@ TEST(Pipeline, MoreMicroBatchesThanCallsInFlight) {
   const int count = 3 * static_cast<int>(kQueuedMessages);
   test::Run run;
   run.count = 1;
-  const Outcome outcome = run_pipeline(schedule_of("gpipe", 2, 1, count), run);
+  const PipelineOutcome outcome = run_pipeline(schedule_of("gpipe", 2, 1, count), run);
   EXPECT_EQ(bits(outcome.weight_gradients), bits(by_hand(2, count, 1, 1).weight_gradients));
 }
 
@@ -207,4 +207,4 @@ TEST(Pipeline, RanksAgreeOnWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace wreath::training
+}  // namespace wreath::training::running

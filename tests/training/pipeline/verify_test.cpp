@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace wreath::training {
+namespace wreath::training::verifying {
 namespace {
 
 using testing::ElementsAre;
@@ -207,4 +207,4 @@ TEST(Verify, WeightsMayComeLateInTheirOrder) {
 }
 
 }  // namespace
-}  // namespace wreath::training
+}  // namespace wreath::training::verifying

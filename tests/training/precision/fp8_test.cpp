@@ -8,7 +8,7 @@
 #include "training/math/matrix_product.hpp"
 #include "training/tensor_parallel/fp8_factors.hpp"
 
-namespace wreath::training::test {
+namespace wreath::training::test::fp8 {
 namespace {
 
 constexpr std::int64_t kRows = 6, kInputs = 8, kOutputs = 12;
@@ -157,4 +157,4 @@ TEST_P(Linear, OfDividedRowsHasTheScaleOfAll) {
 }
 
 }  // namespace
-}  // namespace wreath::training::test
+}  // namespace wreath::training::test::fp8

@@ -7,7 +7,7 @@
 #include "tests/training/meshes/runs.hpp"
 #include "training/precision/precision.hpp"
 
-namespace wreath::gpt::test {
+namespace wreath::gpt::test::precision {
 namespace {
 
 // A sanitizer looks at what runs, not at where the curve ends.
@@ -129,4 +129,4 @@ TEST_P(Mixed, HasEqualBitsWithBlocksRunAgain) {
 }
 
 }  // namespace
-}  // namespace wreath::gpt::test
+}  // namespace wreath::gpt::test::precision

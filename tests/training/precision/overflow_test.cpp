@@ -10,7 +10,7 @@
 #include "tests/training/meshes/runs.hpp"
 #include "training/checkpoint/checkpoint.hpp"
 
-namespace wreath::gpt::test {
+namespace wreath::gpt::test::overflow {
 namespace {
 
 constexpr std::int64_t kSteps = 8;
@@ -162,4 +162,4 @@ TEST(Overflow, BeforeACheckpointIsRememberedByIt) {
 }
 
 }  // namespace
-}  // namespace wreath::gpt::test
+}  // namespace wreath::gpt::test::overflow

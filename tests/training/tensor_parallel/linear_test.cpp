@@ -10,7 +10,7 @@
 #include "tests/training/tensor_parallel/ranks.hpp"
 #include "training/tensor_parallel/layers.hpp"
 
-namespace wreath::training::test {
+namespace wreath::training::test::linear {
 namespace {
 
 enum class Kind { Column, Row };
@@ -311,4 +311,4 @@ TEST(Linear, RefusesWhatDoesNotFitNamingItself) {
 }
 
 }  // namespace
-}  // namespace wreath::training::test
+}  // namespace wreath::training::test::linear

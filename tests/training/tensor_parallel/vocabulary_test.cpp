@@ -10,7 +10,7 @@
 #include "tests/training/tensor_parallel/ranks.hpp"
 #include "training/tensor_parallel/layers.hpp"
 
-namespace wreath::training::test {
+namespace wreath::training::test::vocabulary {
 namespace {
 
 constexpr std::int64_t kWidth = 24;
@@ -291,4 +291,4 @@ TEST(Region, PartsAreNearEqualAndInOrder) {
 }
 
 }  // namespace
-}  // namespace wreath::training::test
+}  // namespace wreath::training::test::vocabulary

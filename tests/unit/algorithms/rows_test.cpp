@@ -8,7 +8,7 @@
 
 #include "wreath/algorithm.hpp"
 
-namespace wreath {
+namespace wreath::algorithm_rows {
 namespace {
 
 std::string label(const Algorithm& row, const Problem& problem) {
@@ -191,4 +191,4 @@ TEST(BinomialReduce, SendsOnceFromEveryRankButTheRoot) {
 }
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::algorithm_rows

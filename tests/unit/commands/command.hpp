@@ -9,6 +9,9 @@
 
 namespace wreath::testing_support {
 
+inline constexpr int kUsage = 2;  // the exit code of a wrong command line
+inline constexpr const char* kFakeCuda = "LD_LIBRARY_PATH=" WREATH_FAKE_CUDA " ";  // before a line: with a driver that is none
+
 struct Outcome {
   int exit_code = -1;
   std::string text;

@@ -16,10 +16,9 @@ using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
+using testing_support::kUsage;
 using testing_support::Outcome;
 using testing_support::run_program;
-
-constexpr int kUsage = 2;
 
 std::vector<std::string> programs() {
   std::vector<std::string> names;

@@ -15,11 +15,10 @@ namespace wreath {
 namespace {
 
 using testing::HasSubstr;
+using testing_support::kFakeCuda;
 using testing_support::Outcome;
 using testing_support::run_line;
 using testing_support::run_program;
-
-constexpr const char* kFakeCuda = "LD_LIBRARY_PATH=" WREATH_FAKE_CUDA " ";
 
 nlohmann::json json_in(const std::string& path) {
   std::ifstream file(path);

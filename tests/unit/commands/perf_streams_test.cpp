@@ -14,10 +14,9 @@ namespace wreath {
 namespace {
 
 using testing::HasSubstr;
+using testing_support::kFakeCuda;
 using testing_support::Outcome;
 using testing_support::run_program;
-
-constexpr const char* kFakeCuda = "LD_LIBRARY_PATH=" WREATH_FAKE_CUDA " ";
 
 // What a run of two threads leaves in its --json; checked.
 nlohmann::json measure(const std::string& arguments, const std::string& before = "") {

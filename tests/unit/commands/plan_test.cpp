@@ -8,8 +8,7 @@
 namespace wreath {
 namespace {
 
-constexpr int kUsage = 2;
-
+using testing_support::kUsage;
 using testing_support::Outcome;
 using testing_support::run_command;
 

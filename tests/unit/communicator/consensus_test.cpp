@@ -8,7 +8,7 @@
 #include "tests/support/processes.hpp"
 #include "tests/unit/communicator/consensus_model.hpp"
 
-namespace wreath {
+namespace wreath::consensus {
 namespace {
 
 using test::Model;
@@ -156,4 +156,4 @@ TEST(Consensus, NamesTheFailed) {
 }
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::consensus

@@ -5,7 +5,7 @@
 
 #include <array>
 
-namespace wreath {
+namespace wreath::repeated_call {
 namespace {
 
 constexpr Place kPlace{4, 1};
@@ -89,4 +89,4 @@ TEST_F(Repeated, BesideTheRootOnlyWhatIsUsedCounts) {
 }
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::repeated_call

@@ -8,7 +8,7 @@
 
 #include "tests/support/local_ranks.hpp"
 
-namespace wreath {
+namespace wreath::wire_bytes_moved {
 namespace {
 
 using test::LocalRanks;
@@ -65,7 +65,7 @@ WireBytes moved(const Pinned& pinned, const std::vector<std::size_t>& counts, co
   return sum;
 }
 
-bool moves_blocks(Collective collective) {
+bool gives_blocks(Collective collective) {
   return collective == Collective::ReduceScatter || collective == Collective::AllGather ||
          collective == Collective::AllToAll;
 }
@@ -78,7 +78,7 @@ TEST_P(WireBytesOf, APinnedAlgorithmAreItsClosedForm) {
   const auto ranks = static_cast<std::uint64_t>(pinned.ranks);
   std::uint64_t expected = 0;
   for (const std::size_t count : counts) {
-    expected += pinned.formula(ranks, (moves_blocks(pinned.collective) ? ranks : 1) * count * sizeof(float));
+    expected += pinned.formula(ranks, (gives_blocks(pinned.collective) ? ranks : 1) * count * sizeof(float));
   }
   const bool by_hand = std::string(pinned.algorithm) == "ring";  // has a loop written by hand
   for (const char* executor : by_hand ? std::vector{"steps", "straight"} : std::vector{"steps"}) {
@@ -149,4 +149,4 @@ TEST(WireBytes, SendsCountAtTheSender) {
 TEST(WireBytes, NothingWithoutACommunicator) { EXPECT_EQ(Communicator().wire_bytes(Collective::AllReduce).sent, 0u); }
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::wire_bytes_moved

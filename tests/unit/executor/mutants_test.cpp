@@ -8,7 +8,7 @@
 #include "tests/unit/executor/job.hpp"
 #include "tests/unit/executor/world.hpp"
 
-namespace wreath {
+namespace wreath::mutants {
 namespace {
 
 constexpr int kMutants = 300;
@@ -84,4 +84,4 @@ INSTANTIATE_TEST_SUITE_P(Registry, ExecutorOfMutants, testing::ValuesIn(algorith
                          });
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::mutants

@@ -12,7 +12,7 @@
 #include "kernels/kernels.hpp"
 #include "tests/unit/kernels/values.hpp"
 
-namespace wreath {
+namespace wreath::block_primitives {
 namespace {
 
 // Threads of a block run one after the other: they do not interact.
@@ -147,4 +147,4 @@ TEST(BlockPrimitives, CopyEveryByteAndNoOtherAtAnyAlignment) {
 }
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::block_primitives

@@ -6,7 +6,7 @@
 
 #include "kernels/kernels.hpp"
 
-namespace wreath {
+namespace wreath::copying {
 namespace {
 
 void expect_copies(CopyKernel copy, std::size_t bytes, std::size_t target_offset, std::size_t source_offset) {
@@ -39,4 +39,4 @@ INSTANTIATE_TEST_SUITE_P(Copy, EachCopy,
                          testing::Values(&CopyKernels::plain, &CopyKernels::fill, &CopyKernels::stream));
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::copying

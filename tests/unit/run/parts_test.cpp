@@ -7,7 +7,7 @@
 #include "tools/run/plan.hpp"
 #include "tools/run/verdict.hpp"
 
-namespace wreath::launcher {
+namespace wreath::launcher::parts {
 namespace {
 
 using ::testing::AllOf;
@@ -169,4 +169,4 @@ TEST(Verdict, OfARankThatCouldNotStartIs6) {
 }
 
 }  // namespace
-}  // namespace wreath::launcher
+}  // namespace wreath::launcher::parts

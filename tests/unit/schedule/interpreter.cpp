@@ -28,7 +28,7 @@ struct Piece {
   Elements read() const { return reference == nullptr ? copy : Elements(reference, reference + elements); }
 };
 
-struct Message {
+struct SentMessage {
   Form form = Form::Data;
   bool reference = false;
   std::vector<Piece> pieces;
@@ -213,11 +213,11 @@ class Interpreter {
     return false;
   }
 
-  std::deque<Message>& in(std::size_t rank, const Step& step, std::uint32_t i) {
+  std::deque<SentMessage>& in(std::size_t rank, const Step& step, std::uint32_t i) {
     const FifoEnd end = programs_[rank].sources[step.in_first + i];
     return fifos_[Key{end.peer, static_cast<Rank>(rank), end.lane}];
   }
-  std::deque<Message>& out(std::size_t rank, const Step& step, std::uint32_t i) {
+  std::deque<SentMessage>& out(std::size_t rank, const Step& step, std::uint32_t i) {
     const FifoEnd end = programs_[rank].targets[step.out_first + i];
     return fifos_[Key{static_cast<Rank>(rank), end.peer, end.lane}];
   }
@@ -304,7 +304,7 @@ class Interpreter {
   void receive(std::size_t rank, std::size_t lane, const Step& step) {
     const Form incoming = (step.flags & kPartialIncoming) != 0 ? Form::Partial : Form::Data;
     for (std::uint32_t i = 0; i < step.in_count; ++i) {
-      const Message& message = in(rank, step, i).front();
+      const SentMessage& message = in(rank, step, i).front();
       if (message.form != incoming) fault_ = "forms differ";
       if (message.pieces.size() != step.chunks) fault_ = "chunks differ";
     }
@@ -334,7 +334,7 @@ class Interpreter {
     // An input that is multiplied on its way is a copy.
     const bool changed = sums_ && buffer == Buffer::Input && options_.op == ReduceOp::PremultipliedSum;
     const bool may_refer = (step.flags & kStaged) == 0 && !changed;
-    Message message{
+    SentMessage message{
         .form = form_of(buffer), .reference = may_refer && random_() % 100 < reference_percent_, .pieces = {}};
     for (std::uint32_t chunk = 0; chunk < step.chunks; ++chunk) {
       const std::span<float> from = sent(rank, lane, step, chunk);
@@ -360,7 +360,7 @@ class Interpreter {
   Shapes shapes_;
   std::vector<RankState> ranks_;
   std::vector<Promise> promises_;  // by operation
-  std::map<Key, std::deque<Message>> fifos_;
+  std::map<Key, std::deque<SentMessage>> fifos_;
   std::vector<std::pair<std::size_t, std::size_t>> order_;  // ranks and lanes, in the order in which they are tried
   bool by_priority_;
   std::uint64_t reference_percent_;

@@ -11,7 +11,7 @@
 #include "tests/unit/schedule/interpreter.hpp"
 #include "tests/unit/schedule/words.hpp"
 
-namespace wreath {
+namespace wreath::verifying {
 namespace {
 
 using Build = std::function<Schedule(int ranks, Rank me)>;
@@ -346,4 +346,4 @@ TEST(CanonicalFold, PairsNeighboursAndFoldsTheRestFirst) {
 }
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::verifying

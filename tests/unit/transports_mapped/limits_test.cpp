@@ -21,7 +21,7 @@
 #define WREATH_SANITIZED 0
 #endif
 
-namespace wreath {
+namespace wreath::limits {
 namespace {
 
 constexpr FifoShape kShape{.lanes = 1, .slot_count = 4, .slot_bytes = 1 << 20, .first_sequence = 0, .epoch = 0};
@@ -148,4 +148,4 @@ TEST(SharedMemory, LeavesNothingAfterManyLinks) {
 }
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::limits

@@ -14,7 +14,7 @@
 #include "src/fifo/segment.hpp"
 #include "wreath/memory.hpp"
 
-namespace wreath {
+namespace wreath::processes {
 namespace {
 
 constexpr FifoShape kShape{.lanes = 1, .slot_count = 4, .slot_bytes = 4096, .first_sequence = 0xfffffffeU, .epoch = 0};
@@ -192,4 +192,4 @@ TEST(ShmProcesses, LeaveTheParentsMemoryAloneAfterAFork) {
 }
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::processes

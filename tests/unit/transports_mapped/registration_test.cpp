@@ -15,7 +15,7 @@
 #include "tests/unit/transports_mapped/processes.hpp"
 #include "wreath/memory.hpp"
 
-namespace wreath {
+namespace wreath::registration {
 namespace {
 
 constexpr std::size_t kPage = 4096;
@@ -176,4 +176,4 @@ TEST(Registration, IsReadInPlaceByAPeer) {
 }
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::registration

@@ -14,7 +14,7 @@
 #include "tests/support/refusal.hpp"
 #include "tests/unit/transports_mapped/processes.hpp"
 
-namespace wreath {
+namespace wreath::single_copy {
 namespace {
 
 constexpr FifoShape kShape{.lanes = 1, .slot_count = 4, .slot_bytes = 4096, .first_sequence = 0, .epoch = 0};
@@ -89,4 +89,4 @@ TEST(SingleCopyLink, SaysWhyTheKernelRefuses) {
 }
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::single_copy

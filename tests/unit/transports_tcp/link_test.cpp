@@ -18,7 +18,7 @@
 #include "tests/unit/transports_tcp/pair.hpp"
 #include "transports/transports.hpp"
 
-namespace wreath {
+namespace wreath::tcp_link {
 namespace {
 
 constexpr std::uint32_t kSlotBytes = 16384;
@@ -489,4 +489,4 @@ TEST(TcpTransport, RefusesWhatItCannotUse) {
 }
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::tcp_link

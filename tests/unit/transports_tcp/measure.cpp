@@ -1,5 +1,5 @@
-// The test program's main, and with --measure a comparison of links against plain sockets on loopback TCP.
-// Prints medians of interleaved rounds; asserts nothing.
+// The role `measure` (unit_transports_test --role=measure): a comparison of links against plain sockets on loopback TCP.
+// It prints medians of interleaved rounds and asserts nothing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -14,9 +14,10 @@
 #include <thread>
 
 #include "src/fifo/access.hpp"
+#include "tests/support/processes.hpp"
 #include "tests/unit/transports_tcp/pair.hpp"
 
-namespace wreath {
+namespace wreath::tcp_measured {
 namespace {
 
 struct Load {
@@ -117,7 +118,7 @@ void compare(const char* name, const Load& first, const Load& second) {
              median(ours) / each / 1e3, bytes / median(ours), median(ours) / median(raw));
 }
 
-int measure() {
+WREATH_ROLE(measure) {
   const Load one_way{512 * 1024, 512, true, false, false, 1};
   Load sink = one_way;
   std::swap(sink.sends, sink.receives);
@@ -139,10 +140,4 @@ int measure() {
 }
 
 }  // namespace
-}  // namespace wreath
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  if (argc > 1 && std::string_view(argv[1]) == "--measure") return wreath::measure();
-  return RUN_ALL_TESTS();
-}
+}  // namespace wreath::tcp_measured

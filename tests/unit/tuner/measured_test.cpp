@@ -6,7 +6,7 @@
 #include "src/bootstrap/codec.hpp"
 #include "src/tuner/tuner.hpp"
 
-namespace wreath {
+namespace wreath::measured {
 namespace {
 
 constexpr std::size_t kKiB = 1024;
@@ -169,4 +169,4 @@ TEST(MeasuredRules, LeaveSmallMessagesTheirStraightCode) {
 }
 
 }  // namespace
-}  // namespace wreath
+}  // namespace wreath::measured

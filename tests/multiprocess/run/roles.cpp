@@ -27,5 +27,3 @@ WREATH_ROLE(sum) {
 
 }  // namespace
 }  // namespace wreath::testing_support
-
-WREATH_TEST_MAIN

@@ -1,0 +1,116 @@
+# Tests: programs of whole areas, entries of ctest for their folders, and targets that build what a choice of entries runs.
+# `ctest -L '^LABEL$'` runs what `tests_LABEL` built. Labels are the kind of a test (its folder of tests/), `quick` (short
+# ones, see tests/CMakeLists.txt), and `asan` and `tsan`: what can differ under that sanitizer.
+
+# An entry that takes longer is cut in parts, which run side by side.
+set(WREATH_TEST_TIMEOUT 60 CACHE STRING "Seconds that one entry of ctest may take; sanitizers get four times as many")
+set(wreath_test_timeout ${WREATH_TEST_TIMEOUT})
+if(WREATH_SANITIZE)
+  math(EXPR wreath_test_timeout "4 * ${WREATH_TEST_TIMEOUT}")
+endif()
+set(wreath_fake_cuda ${PROJECT_BINARY_DIR}/tests/fake_cuda)  # where a libcuda.so.1 of the tests' own is
+
+# wreath_test_targets(NAME TARGETS...): `tests_NAME` builds them, too.
+function(wreath_test_targets name)
+  if(NOT TARGET tests_${name})
+    add_custom_target(tests_${name})
+  endif()
+  if(ARGN)
+    add_dependencies(tests_${name} ${ARGN})
+  endif()
+endfunction()
+
+# wreath_entry(NAME COMMAND words... LABELS labels... [TARGETS targets...] [ENVIRONMENT NAME=VALUE...]
+#   [PROPERTIES name value...]): an entry of ctest. The targets that its command names need not be said.
+function(wreath_entry name)
+  cmake_parse_arguments(arg "" "" "COMMAND;LABELS;TARGETS;ENVIRONMENT;PROPERTIES" ${ARGN})
+  list(GET arg_COMMAND 0 program)
+  if(TARGET ${program})
+    list(APPEND arg_TARGETS ${program})
+  endif()
+  string(REGEX MATCHALL "<TARGET_[A-Z_]+:[A-Za-z0-9_]+>" files "${arg_COMMAND};${arg_ENVIRONMENT}")
+  list(TRANSFORM files REPLACE "<.*:(.*)>" "\\1")
+  list(APPEND arg_TARGETS ${files})
+  add_test(NAME ${name} COMMAND ${arg_COMMAND} COMMAND_EXPAND_LISTS)
+  # What was tuned for this machine would change what is tested.
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${wreath_test_timeout} SKIP_RETURN_CODE 77
+    ENVIRONMENT "WREATH_TUNING=none;${arg_ENVIRONMENT}" ${arg_PROPERTIES})
+  list(REMOVE_DUPLICATES arg_TARGETS)
+  foreach(choice IN LISTS arg_LABELS ITEMS ${name})
+    wreath_test_targets(${choice} ${arg_TARGETS})
+  endforeach()
+endfunction()
+
+# wreath_test_program(NAME FOLDERS...  [SOURCES files...] [LINK libraries...] [DEFINITIONS ...] [TARGETS targets...]):
+# NAME_test, one program of folders beside this file. TARGETS are what it runs or loads.
+function(wreath_test_program name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK;DEFINITIONS;TARGETS" ${ARGN})
+  get_filename_component(kind ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  set(libraries ${arg_LINK})
+  foreach(folder IN LISTS arg_UNPARSED_ARGUMENTS)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)
+    if(NOT sources)
+      message(FATAL_ERROR "tests/${kind}/${folder} has no sources")
+    endif()
+    list(APPEND arg_SOURCES ${sources})
+    list(APPEND libraries $<TARGET_NAME_IF_EXISTS:wreath_${folder}>)  # the subject's own, where it has one
+    set_property(GLOBAL PROPERTY wreath_program_of_${kind}/${folder} ${name}_test)
+  endforeach()
+  wreath_program(${name}_test ${arg_SOURCES} LINK wreath_test_main ${libraries})
+  target_compile_definitions(${name}_test PRIVATE WREATH_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+    WREATH_BINARY_DIR="${PROJECT_BINARY_DIR}/bin" ${arg_DEFINITIONS})
+  target_compile_options(${name}_test PRIVATE -O1)  # tests measure what is in the libraries
+  set_target_properties(${name}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  if(arg_TARGETS)
+    add_dependencies(${name}_test ${arg_TARGETS})
+  endif()
+endfunction()
+
+# wreath_test(FOLDER [SANITIZERS asan tsan] [QUICK [filter]] [VARIANT name] [PARTS count [count when sanitized]]
+#   [ENVIRONMENT NAME=VALUE...] [PROPERTIES name value...] [FILTER filter])
+# The tests of a folder beside this file as an entry of ctest: KIND_FOLDER, or KIND_FOLDER_VARIANT for the same tests in
+# another environment, where FILTER may choose among them. QUICK: it has the label; with a filter those tests become an
+# entry of their own, KIND_FOLDER_quick, and the others stay. PARTS: so many entries KIND_FOLDER_NUMBER, which share
+# the tests. A folder that no wreath_test_program() named is a program of its own.
+function(wreath_test folder)
+  cmake_parse_arguments(arg "" "VARIANT;FILTER" "SANITIZERS;QUICK;PARTS;ENVIRONMENT;PROPERTIES" ${ARGN})
+  get_filename_component(kind ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  get_property(program GLOBAL PROPERTY wreath_program_of_${kind}/${folder})
+  if(NOT program)
+    wreath_test_program(${kind}_${folder} ${folder})
+    set(program ${kind}_${folder}_test)
+  endif()
+  set(name ${kind}_${folder})
+  if(arg_VARIANT)
+    string(APPEND name _${arg_VARIANT})
+  elseif(arg_FILTER OR "${arg_QUICK}" MATCHES "-")
+    message(FATAL_ERROR "${name}: each test of a folder has an entry that runs it; only a variant may leave some out")
+  else()
+    set_property(GLOBAL APPEND PROPERTY wreath_tested_folders ${kind}/${folder})
+  endif()
+  set(command ${program} --folder=${kind}/${folder})
+  set(labels ${kind} ${arg_SANITIZERS})
+  set(common ENVIRONMENT ${arg_ENVIRONMENT} PROPERTIES ${arg_PROPERTIES})
+  set(filter ${arg_FILTER})
+  if("QUICK" IN_LIST arg_KEYWORDS_MISSING_VALUES)
+    list(APPEND labels quick)
+  elseif(arg_QUICK)
+    wreath_entry(${name}_quick COMMAND ${command} --gtest_filter=${arg_QUICK} LABELS ${labels} quick ${common})
+    set(filter *-${arg_QUICK})
+  endif()
+  if(filter)
+    list(APPEND command --gtest_filter=${filter})
+  endif()
+  list(APPEND arg_PARTS 1)
+  list(GET arg_PARTS 0 parts)
+  if(WREATH_SANITIZE AND arg_PARTS MATCHES ";.*;")
+    list(GET arg_PARTS 1 parts)
+  endif()
+  foreach(part RANGE 1 ${parts})
+    if(parts GREATER 1)
+      wreath_entry(${name}_${part} COMMAND ${command} --part=${part}/${parts} LABELS ${labels} ${common})
+    else()
+      wreath_entry(${name} COMMAND ${command} LABELS ${labels} ${common})
+    endif()
+  endforeach()
+endfunction()
