@@ -60,7 +60,7 @@ function(wreath_test_program name)
   target_compile_definitions(${name}_test PRIVATE WREATH_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     WREATH_BINARY_DIR="${PROJECT_BINARY_DIR}/bin" ${arg_DEFINITIONS})
   target_compile_options(${name}_test PRIVATE -O1)  # tests measure what is in the libraries
-  set_target_properties(${name}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  set_target_properties(${name}_test PROPERTIES UNITY_BUILD_BATCH_SIZE 0)  # where the preset has units
   if(arg_TARGETS)
     add_dependencies(${name}_test ${arg_TARGETS})
   endif()
