@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <optional>
+#include <regex>
 #include <string_view>
 
 #include "tests/style/source_tree.hpp"
@@ -288,6 +289,24 @@ TEST(Style, EveryTestThatIsSkippedSaysWhatToDo) {
     }
   }
   EXPECT_GT(found, 30);
+}
+
+// An entry of ctest runs the tests whose files are in its folder (tests/support/test_main.cpp), and each folder has one:
+// a test that stands elsewhere would be run by none.
+bool stands_where_it_is_run(const std::string& path) {
+  static const std::regex kFolders("tests/(unit|conformance|multiprocess|faults|training)/[a-z_]+/.+\\.cpp");
+  return std::regex_match(path, kFolders) || path.starts_with("tests/style/") || path.starts_with("tests/bindings/");
+}
+
+TEST(Style, EveryTestStandsInAFolderThatIsRun) {
+  static const std::regex kTest("(TEST|TEST_F|TEST_P|TYPED_TEST|TYPED_TEST_P)\\(.*");
+  for (const SourceFile& file : source_files(kSources)) {
+    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+      EXPECT_TRUE(stands_where_it_is_run(file.path) || !std::regex_match(file.lines[i], kTest)) << at(file, i);
+    }
+  }
+  EXPECT_FALSE(stands_where_it_is_run("tests/support/timer.hpp"));
+  EXPECT_FALSE(stands_where_it_is_run("tests/unit/fifo/model.hpp"));
 }
 
 }  // namespace

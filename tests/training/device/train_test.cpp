@@ -115,7 +115,7 @@ TEST(OverlapOnDevice, ChangesNoBits) {
 
 struct PrecisionCase {
   const char* name;
-  double bound;  // as training_precision_test has it
+  double bound;  // as tests/training/precision has it
 };
 class PrecisionOnDevice : public testing::TestWithParam<PrecisionCase> {};
 TEST_P(PrecisionOnDevice, FollowsTheCpu) {
