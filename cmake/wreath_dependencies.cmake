@@ -23,7 +23,7 @@ pkg_check_modules(hwloc QUIET IMPORTED_TARGET hwloc)
 # What `wreath doctor` and the end of the configuration say of each.
 set(wreath_cuda_state "off (nvcc not found or WREATH_CUDA=OFF)")
 if(WREATH_CUDA AND WREATH_NVCC AND WREATH_CUDA_TARGETS STREQUAL "none")
-  set(wreath_cuda_state "no kernels for GPUs in this build; to add them: cmake -DWREATH_CUDA_TARGETS=90 ${CMAKE_BINARY_DIR} && cmake --build ${CMAKE_BINARY_DIR}")
+  set(wreath_cuda_state "no kernels for GPUs in this build (cmake -DWREATH_CUDA_TARGETS=90 ${CMAKE_BINARY_DIR}, then build again, adds them)")
 elseif(WREATH_CUDA AND WREATH_NVCC)
   list(JOIN WREATH_CUDA_TARGETS ", " targets)
   set(wreath_cuda_state "kernels for ${targets} by ${WREATH_NVCC}")
