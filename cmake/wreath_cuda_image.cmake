@@ -57,6 +57,8 @@ extern \"C\" const unsigned char ${bytes}[];")
   set(accessor ${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp)
   configure_file(${wreath_cuda_image_template} ${accessor} @ONLY)
   target_sources(${library} PRIVATE ${accessor})
+  # In an object of its own: a test program may have another image in its place.
+  set_source_files_properties(${accessor} TARGET_DIRECTORY ${library} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(image)
     set_source_files_properties(${accessor} TARGET_DIRECTORY ${library} PROPERTIES OBJECT_DEPENDS ${image})
   endif()
