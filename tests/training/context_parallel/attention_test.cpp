@@ -152,18 +152,18 @@ double worst_difference(const Outcome& a, const Outcome& b) {
                    relative_difference(a.qkv_gradient, b.qkv_gradient)});
 }
 
-class Attention : public testing::TestWithParam<Kind> {};
-INSTANTIATE_TEST_SUITE_P(, Attention, testing::Values(Kind::Ring, Kind::Ulysses),
+class AttentionOverRanks : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(, AttentionOverRanks, testing::Values(Kind::Ring, Kind::Ulysses),
                          [](const auto& kind) { return kind.param == Kind::Ring ? "Ring" : "Ulysses"; });
 
-TEST_P(Attention, GivesOnManyRanksWhatItGivesOnOne) {
+TEST_P(AttentionOverRanks, GivesOnManyRanksWhatItGivesOnOne) {
   for (const Problem& problem : problems(GetParam())) {
     SCOPED_TRACE(describe(problem));
     EXPECT_LT(worst_difference(run(problem), run(of_one_rank(problem))), kFloat32Bound);
   }
 }
 
-TEST_P(Attention, ComputesWhatFloat64DoesWithGradientsByFiniteDifferences) {
+TEST_P(AttentionOverRanks, ComputesWhatFloat64DoesWithGradientsByFiniteDifferences) {
   for (const Problem& problem : problems(GetParam())) {
     SCOPED_TRACE(describe(problem));
     AttentionReference reference(problem.batch, whole_values(problem, "qkv", 3 * width_of(problem)));
@@ -176,13 +176,13 @@ TEST_P(Attention, ComputesWhatFloat64DoesWithGradientsByFiniteDifferences) {
 }
 
 // The bound is narrow enough to see places that are not where they should be.
-TEST_P(Attention, MisplacedRowsExceedTheBound) {
+TEST_P(AttentionOverRanks, MisplacedRowsExceedTheBound) {
   Problem problem{.kind = GetParam(), .ranks = 2, .zigzag = false};
   problem.batch.length = 12;
   EXPECT_GT(worst_difference(run(problem), run(of_one_rank(problem))), 1000 * kFloat32Bound);
 }
 
-TEST_P(Attention, RefusesBuffersOfOtherSizes) {
+TEST_P(AttentionOverRanks, RefusesBuffersOfOtherSizes) {
   CommunicationAccounting traffic;
   MemoryAccounting memory;
   Group alone("cp", traffic);
@@ -205,7 +205,7 @@ TEST_P(Attention, RefusesBuffersOfOtherSizes) {
 }
 
 // A rank that fails is an error of the others' calls, which end and give their memory back (on_ranks looks).
-TEST_P(Attention, EndsWithAnErrorWhereARankFails) {
+TEST_P(AttentionOverRanks, EndsWithAnErrorWhereARankFails) {
   for (const bool in_backward : {false, true}) {
     on_ranks(3, "cp", [&](TestRank rank) {
       const auto attention = GetParam() == Kind::Ring ? make_ring_attention(rank.group, rank.memory)
