@@ -291,8 +291,8 @@ TEST(Style, EveryTestThatIsSkippedSaysWhatToDo) {
   EXPECT_GT(found, 30);
 }
 
-// An entry of ctest runs the tests whose files are in its folder (tests/support/test_main.cpp), and each folder has one:
-// a test that stands elsewhere would be run by none.
+// An entry of ctest runs the tests whose files are in its folder (tests/support/test_main.cpp), and each folder has
+// one: a test that stands elsewhere would be run by none.
 bool stands_where_it_is_run(const std::string& path) {
   static const std::regex kFolders("tests/(unit|conformance|multiprocess|faults|training)/[a-z_]+/.+\\.cpp");
   return std::regex_match(path, kFolders) || path.starts_with("tests/style/") || path.starts_with("tests/bindings/");

@@ -10,7 +10,8 @@
 namespace wreath::testing_support {
 
 inline constexpr int kUsage = 2;  // the exit code of a wrong command line
-inline constexpr const char* kFakeCuda = "LD_LIBRARY_PATH=" WREATH_FAKE_CUDA " ";  // before a line: with a driver that is none
+// Before a line: with a driver that is none.
+inline constexpr const char* kFakeCuda = "LD_LIBRARY_PATH=" WREATH_FAKE_CUDA " ";
 
 struct Outcome {
   int exit_code = -1;

@@ -1,5 +1,5 @@
-// The role `measure` (unit_transports_test --role=measure): a comparison of links against plain sockets on loopback TCP.
-// It prints medians of interleaved rounds and asserts nothing.
+// The role `measure` (unit_transports_test --role=measure): a comparison of links against plain sockets on loopback
+// TCP. It prints medians of interleaved rounds and asserts nothing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
