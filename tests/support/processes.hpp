@@ -47,6 +47,9 @@ inline constexpr int kSlower = 1;
 inline constexpr bool kSanitized = false;
 #endif
 
+// Clocks of communicators, for tests that wait until they run out.
+inline constexpr int kClockMs = kSanitized ? 2'000 : 1'500;
+
 // `normal` rounds, or `many` with WREATH_TEST_LONG=1.
 inline int rounds(int normal, int many) {
   const auto long_run = setting_boolean(Setting::TestLong);
@@ -157,6 +160,12 @@ class Child {
   Arguments arguments_;
   LineReader commands_;
 };
+
+// For Child::options(): a rank is late after a third of kClockMs, and missed after all of it.
+inline Arguments short_clocks() {
+  const std::string clock = std::to_string(kClockMs);
+  return {{"stall_ms", clock}, {"arrival_ms", clock}, {"late_ms", std::to_string(kClockMs / 3)}};
+}
 
 // ---- roles ----
 

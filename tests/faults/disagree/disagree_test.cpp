@@ -1,4 +1,5 @@
 // Ranks that do not make the same calls at the same time: every rank learns what differs, within the clocks.
+#include <deque>
 #include <functional>
 #include <regex>
 
@@ -48,7 +49,12 @@ WREATH_ROLE(differ) {
   return 0;
 }
 
+Deadline within_ms(std::int64_t ms) { return Deadline::after_ms(ms * kSlower); }
+
 using PerRank = std::function<Arguments(int)>;
+
+// Of a small and of a large message, whose ranks learn of a failure in different ways.
+const std::string kCounts[] = {"10", "1000000"};
 
 // Processes with arguments that differ by rank.
 class Ranks {
@@ -59,6 +65,7 @@ class Ranks {
       arguments["rank"] = std::to_string(rank);
       arguments["ranks"] = std::to_string(ranks);
       arguments["transport"] = transport;
+      arguments.merge(short_clocks());
       processes_.push_back(RankProcess::start("differ", arguments, {{"WREATH_RECORDER_DIR", folder_.path()}},
                                               folder_ / ("log-" + std::to_string(rank))));
     }
@@ -70,9 +77,8 @@ class Ranks {
   int count() const { return static_cast<int>(processes_.size()); }
   const Folder& folder() const { return folder_; }
 
-  // The error of each rank, which must come within `ms`, in the documented form and with the exit code.
-  void expect_all(ErrorCode code, std::int64_t ms, const std::vector<int>& ranks) {
-    const Deadline deadline = Deadline::after_ms(ms * kSlower);
+  // The error of each rank, which must come in time, in the documented form and with the exit code.
+  void expect_all(ErrorCode code, const Deadline& deadline, const std::vector<int>& ranks) {
     for (const int rank : ranks) {
       EXPECT_TRUE((*this)[rank].wait_for("error ", deadline.left_ms())) << "rank " << rank << " said nothing in time";
     }
@@ -109,7 +115,7 @@ class Disagree : public ::testing::TestWithParam<std::string> {
   void mismatch(const PerRank& arguments_of, const std::string& one, const std::string& other) {
     Ranks ranks(3, GetParam(), arguments_of);
     for (int rank = 0; rank < 3; ++rank) ranks[rank].command("go");
-    ranks.expect_all(ErrorCode::Mismatch, 2'000, {0, 1, 2});
+    ranks.expect_all(ErrorCode::Mismatch, within_ms(2'000), {0, 1, 2});
     ranks.expect_said(one, {0, 1, 2});
     ranks.expect_said(other, {0, 1, 2});
   }
@@ -140,7 +146,7 @@ TEST_P(Disagree, OnASmallAndALargeMessage) {
 TEST_P(Disagree, OnWhetherThereIsAnything) {
   Ranks ranks(3, GetParam(), [](int rank) { return Arguments{{"count", rank == 0 ? "0" : "1000"}}; });
   for (int rank = 0; rank < 3; ++rank) ranks[rank].command("go");
-  ranks.expect_all(ErrorCode::Mismatch, 2'000, {1, 2});
+  ranks.expect_all(ErrorCode::Mismatch, within_ms(2'000), {1, 2});
   ranks.expect_said("all_reduce #2 float32 x 0", {1, 2});
   ranks.expect_said("all_reduce #2 float32 x 1000", {1, 2});
 }
@@ -167,50 +173,61 @@ TEST_P(Disagree, OnHowManyCallsThereAre) {
 }
 
 TEST_P(Disagree, WhenOneLeavesEarly) {
-  for (const std::string count : {"10", "1000000"}) {
+  for (const std::string& count : kCounts) {
     Ranks ranks(3, GetParam(), [&](int) { return Arguments{{"count", count}}; });
     ranks[2].command("leave");
     EXPECT_TRUE(ranks[2].wait_for("left", 5'000 * kSlower));
     ranks[0].command("go");
     ranks[1].command("go");
-    ranks.expect_all(ErrorCode::PeerLost, 1'000, {0, 1});
+    ranks.expect_all(ErrorCode::PeerLost, within_ms(1'000), {0, 1});
     ranks.expect_said("rank 2 (", {0, 1});
   }
 }
 
 TEST_P(Disagree, WhenOneNeverEnters) {
-  for (const std::string count : {"10", "1000000"}) {
-    Ranks ranks(3, GetParam(), [&](int) { return Arguments{{"count", count}}; });
+  std::deque<Ranks> jobs;  // their clocks run side by side
+  for (const std::string& count : kCounts)
+    jobs.emplace_back(3, GetParam(), [&](int) { return Arguments{{"count", count}}; });
+  for (Ranks& ranks : jobs) {
     ranks[1].command("stay");
     ranks[0].command("go");
     ranks[2].command("go");
-    ranks.expect_all(ErrorCode::Timeout, 3'500, {0, 1, 2});
+  }
+  const Deadline deadline = within_ms(kClockMs * 19 / 10);
+  for (Ranks& ranks : jobs) {
+    ranks.expect_all(ErrorCode::Timeout, deadline, {0, 1, 2});
     ranks.expect_said("rank 1 (", {0, 1, 2});
-    ranks.expect_said("has not entered the call within 2000 ms", {0, 1, 2});
+    ranks.expect_said("has not entered the call within " + std::to_string(kClockMs) + " ms", {0, 1, 2});
     EXPECT_NE((ranks[0].log() + ranks[2].log()).find("wreath: warning: rank "), std::string::npos) << ranks[0].log();
   }
 }
 
 // The stopped rank may find all it needs for call #2, but not for #3.
 TEST_P(Disagree, WhenOneIsStopped) {
-  for (const std::string count : {"10", "1000000"}) {
-    Ranks ranks(3, GetParam(), [&](int) { return Arguments{{"count", count}, {"calls", "2"}}; });
+  std::deque<Ranks> jobs;  // their clocks run side by side
+  for (const std::string& count : kCounts) {
+    jobs.emplace_back(3, GetParam(), [&](int) { return Arguments{{"count", count}, {"calls", "2"}}; });
+  }
+  for (Ranks& ranks : jobs) {
     ranks[1].signal(SIGSTOP);
     ranks[0].command("go");
     ranks[2].command("go");
-    ranks.expect_all(ErrorCode::Timeout, 4'500, {0, 2});
+  }
+  const Deadline deadline = within_ms(kClockMs * 9 / 4);
+  for (Ranks& ranks : jobs) {
+    ranks.expect_all(ErrorCode::Timeout, deadline, {0, 2});
     ranks.expect_said("rank 1 (", {0, 2});
     for (const int rank : {0, 2}) EXPECT_EQ(ranks[rank].failure()->failed_rank, 1);
     ranks[1].signal(SIGCONT);
     ranks[1].command("go");
-    EXPECT_TRUE(ranks[1].wait_for("error ", 3'000 * kSlower)) << "the continued rank learns nothing of " << count;
+    EXPECT_TRUE(ranks[1].wait_for("error ", 3'000 * kSlower)) << "the continued rank learns nothing";
   }
 }
 
 TEST_P(Disagree, AndTheRecordingsTellWho) {
   Ranks ranks(3, GetParam(), [](int rank) { return Arguments{{"count", rank == 2 ? "900" : "800"}}; });
   for (int rank = 0; rank < 3; ++rank) ranks[rank].command("go");
-  ranks.expect_all(ErrorCode::Mismatch, 2'000, {0, 1, 2});
+  ranks.expect_all(ErrorCode::Mismatch, within_ms(2'000), {0, 1, 2});
   std::vector<Recording> recordings;
   for (int rank = 0; rank < 3; ++rank) {
     auto recording = read_recording(ranks.folder() / ("wreath-" + std::to_string(rank) + ".json"));

@@ -9,6 +9,7 @@ namespace wreath::testing_support {
 namespace {
 
 constexpr std::size_t kMostBytes = 16 << 20;
+const std::string kClock = std::to_string(kClockMs);
 
 // "send 1 100 float32 recv 2 50 int32": those calls, in a group where they are several.
 Status make_calls(Communicator& communicator, const std::string& text) {
@@ -95,13 +96,19 @@ class Exchanging : public ::testing::TestWithParam<std::string> {
     for (const int rank : ranks) EXPECT_EQ(job_[rank].join(10'000), exit_code(code));
   }
 
-  Job job_{"exchanging", 3, {{"transport", GetParam()}}};
+  static Arguments arguments() {
+    Arguments all = short_clocks();
+    all["transport"] = GetParam();
+    return all;
+  }
+
+  Job job_{"exchanging", 3, arguments()};
 };
 
 TEST_P(Exchanging, DisagreeOnTheCount) {
   tell({"send 1 100 float32", "recv 0 101 float32", "stay"});
   // Small ones are sent before they are taken, if the receiver is not quick enough to disagree first.
-  if (job_[0].wait_for("done", 1'000)) job_[0].command("stay");
+  if (job_[0].line(10'000 * kSlower) == "done") job_[0].command("stay");
   expect_failure(ErrorCode::Mismatch, 3'000, {1, 2, 0}, -1,
                  {"send #1 to rank 1 float32 x 100", "recv #1 from rank 0 float32 x 101"});
 }
@@ -129,14 +136,15 @@ TEST_P(Exchanging, DisagreeOnWhetherThereIsAnything) {
 TEST_P(Exchanging, WaitForASenderThatIsLate) {
   tell({"recv 2 5 int8 recv 1 100 float32", "stay", "send 0 5 int8"});
   expect_done({2});
-  expect_failure(ErrorCode::Timeout, 4'500, {0, 1}, 1,
-                 {"rank 1 (", "has not entered send #1 to rank 0 within 2000 ms"});
+  expect_failure(ErrorCode::Timeout, kClockMs * 9 / 4, {0, 1}, 1,
+                 {"rank 1 (", "has not entered send #1 to rank 0 within " + kClock + " ms"});
   EXPECT_NE(job_[0].log().find("wreath: warning: rank 0"), std::string::npos) << job_[0].log();
 }
 
 TEST_P(Exchanging, WaitForAReceiverThatIsLate) {
   tell({"send 1 4000000 float32", "stay", ""});
-  expect_failure(ErrorCode::Timeout, 4'500, {0, 1}, 1, {"has not entered recv #1 from rank 0 within 2000 ms"});
+  expect_failure(ErrorCode::Timeout, kClockMs * 9 / 4, {0, 1}, 1,
+                 {"has not entered recv #1 from rank 0 within " + kClock + " ms"});
 }
 
 TEST_P(Exchanging, WaitForAPeerThatLeft) {
@@ -165,7 +173,7 @@ TEST_P(Exchanging, LoseAPeer) {
 TEST_P(Exchanging, WaitForAPeerThatIsStopped) {
   job_[1].signal(SIGSTOP);
   tell({"recv 1 100 float32", "", "stay"});
-  expect_failure(ErrorCode::Timeout, 4'500, {0, 2}, 1, {"rank 1 ("});
+  expect_failure(ErrorCode::Timeout, kClockMs * 9 / 4, {0, 2}, 1, {"rank 1 ("});
   job_[1].signal(SIGCONT);
 }
 
@@ -183,7 +191,7 @@ TEST_P(Exchanging, AreRecorded) {
   tell({"all_reduce", "all_reduce", "all_reduce"});
   expect_done({0, 1, 2});
   tell({"recv 1 100 float32", "stay", "stay"});
-  expect_failure(ErrorCode::Timeout, 4'500, {0, 1, 2}, 1, {"has not entered"});
+  expect_failure(ErrorCode::Timeout, kClockMs * 9 / 4, {0, 1, 2}, 1, {"has not entered"});
   const auto recording = read_recording(job_.folder() / "wreath-0.json");
   ASSERT_TRUE(recording) << recording.error().message;
   ASSERT_EQ(recording->calls.size(), 1u);
