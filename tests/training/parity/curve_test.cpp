@@ -12,8 +12,8 @@ namespace wreath::gpt::test::curves {
 namespace {
 
 // A sanitizer looks at what runs, not at where the curve ends.
-constexpr bool kWholeCurve = !testing_support::kSanitized;
-constexpr std::int64_t kSteps = kWholeCurve ? 300 : 6;
+constexpr bool kCurve = !testing_support::kSanitized;
+std::int64_t curve_steps() { return kCurve ? testing_support::rounds(100, 300) : 6; }
 
 struct MeshCase {
   const char* name;
@@ -100,7 +100,7 @@ constexpr MeshCase kMeshes[] = {
 };
 
 const TrainingRun& one_rank() {
-  static const TrainingRun run = train(small_options(), kSteps);
+  static const TrainingRun run = train(small_options(), curve_steps());
   return run;
 }
 
@@ -109,14 +109,14 @@ double spread() {
   return largest;
 }
 
-double loss_bound() { return kWholeCurve ? std::max(kLossBound, 3 * spread()) : kLossBound; }
+double loss_bound() { return kCurve ? std::max(kLossBound, 3 * spread()) : kLossBound; }
 
 class Parity : public testing::TestWithParam<MeshCase> {};
 
 TEST_P(Parity, FollowsTheCurveOfOneRank) {
   TrainOptions options = small_options();
   GetParam().set(options);
-  const TrainingRun run = train(options, kSteps);
+  const TrainingRun run = train(options, curve_steps());
   const double loss = largest_difference(one_rank().losses, run.losses);
   const double gradient = largest_difference(one_rank().first_gradients, run.first_gradients);
   const double norm = std::abs(run.gradient_norms[0] / one_rank().gradient_norms[0] - 1);
@@ -129,16 +129,17 @@ TEST_P(Parity, FollowsTheCurveOfOneRank) {
 TEST_P(Parity, FollowsItWithPlainGradientDescent) {
   TrainOptions options = small_options();
   use_plain_descent(options);
-  static const TrainingRun alone = train(options, std::min<std::int64_t>(kSteps, 60));
+  static const TrainingRun alone = train(options, std::min<std::int64_t>(curve_steps(), 60));
   GetParam().set(options);
-  EXPECT_LE(largest_difference(alone.losses, train(options, std::min<std::int64_t>(kSteps, 60)).losses), kLossBound);
+  EXPECT_LE(largest_difference(alone.losses, train(options, std::min<std::int64_t>(curve_steps(), 60)).losses),
+            kLossBound);
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, Parity, testing::ValuesIn(kMeshes),
                          [](const auto& mesh) { return std::string(mesh.param.name); });
 
 TEST(ParityItself, LearnsAndKnowsItsSpread) {
-  if (!kWholeCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone: run it in the preset dev";
+  if (!kCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone: run it in the preset dev";
   EXPECT_LT(one_rank().losses.back(), 0.8 * one_rank().losses.front());
   std::printf("spread of 8 runs with noise of one unit in the last place: %.1e; bound %.1e\n", spread(), loss_bound());
   EXPECT_LT(loss_bound(), 1e-4);
@@ -146,18 +147,18 @@ TEST(ParityItself, LearnsAndKnowsItsSpread) {
 
 // What the bound is for: these must show.
 TEST(ParityItself, SeesALayerNormThatIsNotSynchronised) {
-  if (!kWholeCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone: run it in the preset dev";
+  if (!kCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone: run it in the preset dev";
   TrainOptions options = small_options();
   options.mesh = {.dp = 2};
-  const TrainingRun run = train(options, kSteps, keep_a_layer_norm_apart);
+  const TrainingRun run = train(options, curve_steps(), keep_a_layer_norm_apart);
   EXPECT_GT(largest_difference(one_rank().losses, run.losses), kFaultFactor * loss_bound());
 }
 
 TEST(ParityItself, SeesSumsInsteadOfMeans) {
-  if (!kWholeCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone: run it in the preset dev";
+  if (!kCurve) GTEST_SKIP() << "a sanitizer runs the first steps alone: run it in the preset dev";
   TrainOptions options = small_options();
   options.mesh = {.dp = 2};
-  const TrainingRun run = train(options, kSteps, take_sums_for_means);
+  const TrainingRun run = train(options, curve_steps(), take_sums_for_means);
   EXPECT_GT(largest_difference(one_rank().losses, run.losses), kFaultFactor * loss_bound());
 }
 
