@@ -155,6 +155,7 @@ void Model::push(State& state, int from, int to, std::uint16_t word) {
     if (word == Channel::kEnd) channel = kClosed;
     return;
   }
+  if (!is_cut && unheard(state, from, to, word)) return check_ignored(state, from, to, word);
   const std::size_t place = limited(channel.count++, channel.words.size());
   channel.words[place] = static_cast<std::uint16_t>(word | (is_cut ? Channel::kAfterCut : 0));
 }
@@ -179,7 +180,10 @@ void Model::forget_ignored(State& state, int rank) {
   const bool over = self.outcome() != Consensus::Outcome::Open;
   for (int peer = 0; peer < kRanks; ++peer) {
     Channel& channel = state.channels[at(peer)][at(rank)];
-    if (!over && self.view()[at(peer)] != Fate::Gone) continue;
+    if (!over && self.view()[at(peer)] != Fate::Gone) {
+      if (self.view()[at(peer)] == Fate::Unreachable) forget_unheard(state, peer, rank);
+      continue;
+    }
     bool closed = channel.flow == Channel::Flow::Closed;
     for (std::size_t i = 0; i < channel.count; ++i) {
       check_ignored(state, peer, rank, channel.words[i]);
@@ -187,6 +191,26 @@ void Model::forget_ignored(State& state, int rank) {
     }
     channel = {0, closed ? Channel::Flow::Closed : Channel::Flow::Ignored, {}};
   }
+}
+
+// Of one out of reach only a decision and its end are heard, for good: a fate only gets worse.
+bool Model::unheard(const State& state, int from, int to, std::uint16_t word) const {
+  return word < Channel::kEnd && !ranks_.decides(word) && !has(state.dead, to) &&
+         member(state, to).outcome() == Consensus::Outcome::Open &&
+         member(state, to).view()[at(from)] == Fate::Unreachable;
+}
+
+void Model::forget_unheard(State& state, int from, int to) {
+  Channel& channel = state.channels[at(from)][at(to)];
+  Channel kept{0, channel.flow, {}};
+  for (std::size_t i = 0; i < channel.count; ++i) {
+    if (unheard(state, from, to, channel.words[i])) {
+      check_ignored(state, from, to, channel.words[i]);
+    } else {
+      kept.words[kept.count++] = channel.words[i];
+    }
+  }
+  channel = kept;
 }
 
 void Model::check_ignored(const State& state, int from, int to, std::uint16_t word) {

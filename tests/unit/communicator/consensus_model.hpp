@@ -3,6 +3,8 @@
 // A state is what each rank knows and what is on its way. Ranks are deterministic, so what an event does to a rank is
 // computed once and kept. Only events of one rank depend on each other, so in each state it is enough to follow the
 // events of ranks to which no other rank can give new ones (a persistent set): all final states are still reached.
+// What can have no effect on its receiver any more is held to that and dropped, which folds states that differ by it
+// alone.
 #pragma once
 
 #include <array>
@@ -84,6 +86,7 @@ class Ranks {
   };
   Effect begin(int rank);
   const Effect& apply(std::uint16_t local, const Event& event, std::uint16_t word);
+  bool decides(std::uint16_t word) const { return words_[word].kind == Statement::Kind::Decided; }
   const Consensus& operator[](std::uint16_t local) const { return locals_[local]; }
 
  private:
@@ -117,6 +120,8 @@ class Model {
   void die(State& state, int rank);
   void end(State& state, int rank);
   void forget_ignored(State& state, int rank);
+  bool unheard(const State& state, int from, int to, std::uint16_t word) const;
+  void forget_unheard(State& state, int from, int to);
   void check_ignored(const State& state, int from, int to, std::uint16_t word);
   void visit(const State& state);
   void events_of(const State& state, int rank, std::vector<Event>& events) const;

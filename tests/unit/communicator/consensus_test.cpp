@@ -55,16 +55,21 @@ TEST(ConsensusModel, WhoLeftAfterTheDecisionIsNotTakenForDead) {
   EXPECT_EQ(walk({.victims = 8, .leavers = 15}).refused_ends(), 0u);
 }
 
-TEST(ConsensusModel, WrongSuspicionsNeverLeadToTwoSets) {
+// Each has millions of states, and may be run beside the others.
+class WrongSuspicions : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(WrongSuspicions, NeverLeadToTwoSets) {
   if (!long_run()) GTEST_SKIP() << "takes minutes: run it with WREATH_TEST_LONG=1";
-  walk({.side = 1, .at_once = false});
-  walk({.side = 12, .at_once = false});
+  walk(GetParam());
 }
 
-TEST(ConsensusModel, WrongSuspicionsNeverLeadToTwoSetsWhereRanksLeaveAfterIt) {
-  if (!long_run()) GTEST_SKIP() << "takes minutes: run it with WREATH_TEST_LONG=1";
-  walk({.side = 8, .at_once = false, .leavers = 4});
-}
+INSTANTIATE_TEST_SUITE_P(ConsensusModel, WrongSuspicions,
+                         ::testing::Values(Setting{.side = 1, .at_once = false}, Setting{.side = 12, .at_once = false},
+                                           Setting{.side = 8, .at_once = false, .leavers = 4}),
+                         [](const auto& row) {
+                           return "side" + std::to_string(row.param.side) + "leavers" +
+                                  std::to_string(row.param.leavers);
+                         });
 
 // ---- rules ----
 
