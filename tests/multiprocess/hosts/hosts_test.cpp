@@ -104,7 +104,7 @@ TEST(Hosts, MeetOverIpv6Alone) {
 TEST(Hosts, DoNotMeetWithoutAKey) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
-  EXPECT_THAT(Job(network, 2, {}, "10").expect_no_start(), HasSubstr("WREATH_KEY"));
+  EXPECT_THAT(Job(network, 2, {}, "10", "3000").expect_no_start(), HasSubstr("WREATH_KEY"));
 }
 
 // Each side names a rank of the other, within 10 s.
