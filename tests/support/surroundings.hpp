@@ -15,8 +15,10 @@ namespace wreath::test {
 // A folder that is removed at the end.
 class Folder {
  public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "wreath-test-XXXXXX").string();
+  Folder() : Folder((std::filesystem::temp_directory_path() / "wreath-test-").string()) {}
+  // Its path begins so.
+  explicit Folder(const std::string& stem) {
+    std::string pattern = stem + "XXXXXX";
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder can be made of " + pattern);
     path_ = pattern;
   }
