@@ -4,6 +4,7 @@
 #include "kernels/straight/straight.hpp"
 #include "src/schedule/lower.hpp"
 #include "tests/support/lane_trace.hpp"
+#include "tests/support/processes.hpp"
 #include "tests/unit/executor/counting_kernels.hpp"
 #include "tests/unit/executor/job.hpp"
 #include "tests/unit/executor/world.hpp"
@@ -30,13 +31,18 @@ struct Point {
   JobShape job;
 };
 
-std::vector<Point> points(const Algorithm& algorithm, int ranks, std::mt19937_64& random) {
+// A usual run takes every second one, and the others with the other number of lanes.
+std::vector<Point> points(const Algorithm& algorithm, int ranks, int parity, std::mt19937_64& random) {
   const auto n = static_cast<std::uint64_t>(ranks);
   const std::uint64_t share = moves_blocks(algorithm.collective) ? 1 : n;
   std::vector<Point> all;
+  const bool whole = testing_support::rounds(0, 1) == 1;
   for (const Element& element : elements_of(algorithm.collective)) {
+    int place = parity;
     for (const std::uint64_t count : {std::uint64_t{1}, 16 * share - share / 2, 80 * share + 1}) {
+      ++place;
       for (const bool in_place : {false, true}) {
+        if (!whole && (place + (in_place ? 1 : 0)) % 2 != 0) continue;
         Point point;
         point.world = {1U << random() % 4, 0xFFFFFFFDU,
                        random() % 2 == 0 ? static_cast<std::size_t>(algorithm.minimum_resident_lanes)
@@ -114,7 +120,7 @@ TEST_P(Executor, DoesWhatTheCollectivePromisesInRandomTurns) {
       const Problem problem{algorithm.collective, ranks, has_root(algorithm.collective) ? ranks / 2 : 0};
       if (!algorithm.supports(problem)) continue;
       const std::vector<Lowered> programs = lower_ranks(algorithm, problem, data_lanes);
-      for (Point& point : points(algorithm, ranks, random)) {
+      for (Point& point : points(algorithm, ranks, ranks + data_lanes, random)) {
         if (GetParam().straight) point.world.straight = find_straight(algorithm.collective, algorithm.name);
         ASSERT_EQ(goes_wrong(algorithm, problem, programs, point, random), "")
             << ranks << " ranks, " << data_lanes << " data lanes";
