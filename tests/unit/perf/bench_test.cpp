@@ -8,6 +8,7 @@
 #include "kernels/kernels.hpp"
 #include "perf/common/reference.hpp"
 #include "perf/common/run.hpp"
+#include "tests/support/processes.hpp"
 #include "tests/unit/perf/threads.hpp"
 
 namespace wreath::perf {
@@ -80,14 +81,19 @@ std::vector<CollectiveRow> rows_of_data() {
   return rows;
 }
 
+// A usual run takes a third: each pair of type, operator and number of ranks is there.
 TEST_P(EveryRow, PassesRightResultsForEveryRankCountTypeAndOperator) {
   const CollectiveRow& row = GetParam();
   const Options options = options_of(DataType::Float32, 5);
+  const bool whole = !row.combines() || testing_support::rounds(0, 1) == 1;
+  int turn = 0;
   for (const int ranks : {1, 2, 3, 4, 7, 8}) {
+    ++turn;
     if (!check_group(row, options, ranks)) continue;
     for (const DataType dtype : all_dtypes()) {
       for (const ReduceOp op : all_ops()) {
         if (!row.combines() && op != ReduceOp::Sum) continue;
+        if (!whole && (turn + static_cast<int>(dtype) + static_cast<int>(op)) % 3 != 0) continue;
         const Rank root = row.rooted() ? (static_cast<Rank>(dtype) + static_cast<Rank>(op)) % ranks : 0;
         const Outcome outcome = measure(row, ranks, options, {dtype, op, root}, 5003);
         EXPECT_EQ(outcome.out_of_place, 0U) << name(dtype) << " " << name(op) << " x " << ranks << " root " << root;
