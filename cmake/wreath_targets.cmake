@@ -5,6 +5,7 @@ add_library(wreath_usage INTERFACE)
 target_compile_features(wreath_usage INTERFACE cxx_std_20)
 target_include_directories(wreath_usage INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+target_compile_definitions(wreath_usage INTERFACE $<$<BOOL:${WREATH_PLANTED_FAULTS}>:WREATH_PLANTED_FAULTS>)
 # Continuous integration builds with GCC 12: newer ones warn of more, also of what the headers of other libraries hold.
 if(WREATH_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
   message(STATUS "Warnings are no errors: GCC ${CMAKE_CXX_COMPILER_VERSION} is newer than the project's, which is 12")

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "src/base/planted_fault.hpp"
+
 namespace wreath {
 
 Consensus::Consensus(Rank self, int ranks)
@@ -110,7 +112,7 @@ void Consensus::settle() {
 
 bool Consensus::stable() const {
   for (std::size_t rank = 0; rank < view_.size(); ++rank) {
-    if (static_cast<Rank>(rank) != self_ && lives(rank) && heard(rank).view != view_) return false;
+    if (static_cast<Rank>(rank) != self_ && lives(rank) && heard(rank).view != view_) return planted_fault(15);
   }
   return true;
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/kernels.hpp"
 #include "src/base/memory_order.hpp"
+#include "src/base/planted_fault.hpp"
 #include "src/executor/state.hpp"
 #include "src/fifo/access.hpp"
 #include "wreath/fifo.hpp"
@@ -140,7 +141,7 @@ class LaneMessages {
         set_allocation(slot, {operation_.device, name.allocation});
       }
     }
-    finish_writes();
+    if (!planted_fault(3)) finish_writes();
     for (std::uint32_t i = 0; i < to.count; ++i) hand_over(out(to, i));
     lane_.sent_bytes += to.count * message.bytes;
   }

@@ -25,6 +25,7 @@
 
 #include "kernels/kernels.hpp"
 #include "src/base/memory_order.hpp"
+#include "src/base/planted_fault.hpp"
 #include "src/executor/lane_messages.hpp"
 #include "src/executor/state.hpp"
 #include "src/fifo/access.hpp"
@@ -285,7 +286,8 @@ class LaneWork : protected LaneMessages<Processor> {
       const std::uint64_t elements = to.elements - done < block ? to.elements - done : block;
       std::byte* place = dead ? to.data : to.data + done * element_bytes;
       move_block(place, sources, elements, false);
-      processor_.fill(slot + done * element_bytes, place, elements * element_bytes);
+      const std::uint64_t lost = planted_fault(1) && elements < block ? 1 : 0;
+      processor_.fill(slot + done * element_bytes, place, (elements - lost) * element_bytes);
     }
   }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "src/base/memory_order.hpp"
+#include "src/base/planted_fault.hpp"
 #include "src/executor/lane_work.hpp"
 #include "src/executor/state.hpp"
 #include "src/schedule/geometry.hpp"
@@ -152,7 +153,7 @@ class StepRunner : private LaneWork<Processor> {
   // Of the own source among all; -1: there is none.
   WREATH_HOST_DEVICE int own_place() const {
     if (!reduces()) return -1;
-    return step_.own_place < step_.in_count ? step_.own_place : step_.in_count;
+    return step_.own_place < step_.in_count && !planted_fault(2) ? step_.own_place : step_.in_count;
   }
 
   // target, and `slot` if there is one, = sum or copy of the messages.

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "src/base/memory_order.hpp"
+#include "src/base/planted_fault.hpp"
 #include "wreath/fifo.hpp"
 
 namespace wreath {
@@ -22,6 +23,7 @@ inline const std::byte* address_of(const SlotHeader& slot) {
 template <typename Send>
 WREATH_HOST_DEVICE inline bool look_for_credit(Send& fifo) {
   fifo.credits = fifo.slot_count - static_cast<std::uint32_t>(fifo.next - look(fifo.consumed->value));
+  if (planted_fault(5)) ++fifo.credits;
   return fifo.credits > 0;
 }
 
@@ -83,6 +85,7 @@ WREATH_HOST_DEVICE inline void hand_over(Send& fifo) {
 // The same for one message.
 template <typename Send>
 WREATH_HOST_DEVICE inline void publish(Send& fifo) {
+  if (planted_fault(7)) tell(next_slot(fifo).sequence, fifo.next);
   next_slot(fifo).lane = fifo.lane;
   finish_writes();
   hand_over(fifo);
@@ -99,7 +102,8 @@ WREATH_HOST_DEVICE inline auto& awaited_slot(const Recv& fifo) {
 // Whether the next message was published. A look: its header may be read after acquire_looks().
 template <typename Recv>
 WREATH_HOST_DEVICE inline bool is_here(const Recv& fifo) {
-  return look(awaited_slot(fifo).sequence) == fifo.next;
+  const std::uint32_t sequence = look(awaited_slot(fifo).sequence);
+  return planted_fault(6) ? sequence >= fifo.next : sequence == fifo.next;
 }
 
 // The header of the next message, or null while it has not been published.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/base/planted_fault.hpp"
 #include "training/checkpoint/header_text.hpp"
 
 namespace wreath::training {
@@ -84,7 +85,7 @@ std::vector<Run> runs_of(const Outline& outline) {
     const std::int64_t begin = std::max(run.local, outline.begin);
     const std::int64_t end = std::min(run.local + run.count, outline.begin + outline.count);
     if (begin >= end) return;
-    runs.push_back({begin - outline.begin, run.global + begin - run.local, end - begin});
+    runs.push_back({begin - outline.begin, run.global + begin - (planted_fault(20) ? begin : run.local), end - begin});
   });
   std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.global < b.global; });
   std::vector<Run> joined;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "src/base/planted_fault.hpp"
 #include "training/data_parallel/half_reduction.hpp"
 #include "training/data_parallel/wait_all.hpp"
 
@@ -32,7 +33,7 @@ BucketReducer::BucketReducer(const Layout& layout, const DataParallelGroups& gro
       memory_(memory),
       hook_(options.hook),
       half_(options.half),
-      reduction_(options.mean ? ReduceOp::Avg : ReduceOp::Sum),
+      reduction_(options.mean && !planted_fault(17) ? ReduceOp::Avg : ReduceOp::Sum),
       share_(share),
       overlap_(options.overlap),
       gradients_(memory, MemoryTag::Gradients, layout.size()),

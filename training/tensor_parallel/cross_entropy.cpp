@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "src/base/planted_fault.hpp"
 #include "training/compute/compute.hpp"
 #include "training/kernels/kernels.hpp"
 #include "training/tensor_parallel/arguments.hpp"
@@ -116,7 +117,8 @@ Buffer<double> VocabParallelEmbedding::cross_entropy(std::span<float> logits, st
   const Buffer<float> sum = values_of_rows();
   const Buffer<float> of_target = values_of_rows();
   Buffer<double> losses(region_->memory(), MemoryTag::Workspace, targets.size(), Contents::Undefined);
-  const auto used = static_cast<std::size_t>(std::clamp<std::int64_t>(vocabulary_ - first_, 0, rows_here_));
+  const auto used = static_cast<std::size_t>(
+      std::clamp<std::int64_t>(planted_fault(19) ? rows_here_ : vocabulary_ - first_, 0, rows_here_));
   const Loss loss{logits,         targets,    static_cast<std::size_t>(rows_here_),
                   used,           first_,     gradient_scale,
                   highest.span(), sum.span(), of_target.span()};

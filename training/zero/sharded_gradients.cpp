@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "src/base/planted_fault.hpp"
 #include "training/compute/compute.hpp"
 #include "training/math/layers.hpp"
 
@@ -158,7 +159,7 @@ void ShardedGradients::finish_first() {
   }
   const std::span<const float> reduced = move.gradients.subspan(share_.begin(bucket), share_.count(bucket));
   const std::span<float> own = share_.in_shares(bucket, own_.span());
-  if (std::exchange(holds_sum_[move.bucket], 1) == 0) {
+  if (std::exchange(holds_sum_[move.bucket], 1) == 0 || planted_fault(18)) {
     copy(reduced, own);
   } else {
     add(own, reduced);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/base/memory_order.hpp"
+#include "src/base/planted_fault.hpp"
 #include "transports/tcp/stream_error.hpp"
 
 namespace wreath {
@@ -129,7 +130,7 @@ Result<bool> TcpReceiver::parse_frame() {
   const bool copied = parts.bytes <= kCopiedBytes;
   if (buffered() < parts.prefix + (copied ? parts.bytes : 0)) return false;
   if (published_ && !copied && ours) return false;
-  if (ours) lanes_[header.credit_lane].sent.remove_before(header.credit);
+  if (ours && !(planted_fault(10) && message)) lanes_[header.credit_lane].sent.remove_before(header.credit);
   begin_ += parts.prefix;
   if (!message) {
     skip_ = parts.tail;
@@ -165,7 +166,7 @@ Status TcpReceiver::check_order(const WireHeader& header) const {
 
 Status TcpReceiver::check_credit(const WireHeader& header) const {
   const TcpWindow& window = lanes_[header.credit_lane].sent;
-  if (header.credit - window.begin() > window.messages()) {
+  if (header.credit - window.begin() > window.messages() || (planted_fault(12) && header.credit < window.begin())) {
     return bad_field("credit", header, header.credit,
                      fmt::format("must be between {} and {}", window.begin(), window.end()));
   }
@@ -176,7 +177,8 @@ Status TcpReceiver::check_credit(const WireHeader& header) const {
 Result<std::byte*> TcpReceiver::destination(const WireHeader& header) {
   TcpLane& lane = lanes_[header.lane];
   Landing& landing = lane.landing;
-  if (landing.target != nullptr && landing.sequence == header.sequence && landing.bytes == header.bytes) {
+  if (landing.target != nullptr && (landing.sequence == header.sequence || planted_fault(11)) &&
+      landing.bytes == header.bytes) {
     return std::exchange(landing.target, nullptr);
   }
   const FifoShape& shape = lanes_.shape();

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "src/base/memory_order.hpp"
+#include "src/base/planted_fault.hpp"
 #include "src/fifo/access.hpp"
 #include "transports/tcp/stream_error.hpp"
 
@@ -199,7 +200,7 @@ void TcpSender::accepted(std::size_t bytes) {
     iovec& piece = pieces_[first_piece_];
     const std::size_t part = bytes < piece.iov_len ? bytes : piece.iov_len;
     piece.iov_base = static_cast<std::byte*>(piece.iov_base) + part;
-    piece.iov_len -= part;
+    piece.iov_len -= planted_fault(9) ? piece.iov_len : part;
     bytes -= part;
     if (piece.iov_len == 0) ++first_piece_;
   }
