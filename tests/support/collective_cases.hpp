@@ -24,10 +24,11 @@ struct CollectiveCase {
   int ranks = 1;
   Rank root = 0;
   std::size_t count = 0;
-  std::vector<std::size_t> counts;  // the v-forms: of each block, instead of `count`
-  bool gaps = false;                // the v-forms: blocks do not touch each other
+  std::vector<std::size_t> counts = {};  // the v-forms: of each block, instead of `count`
+  bool gaps = false;                     // the v-forms: blocks do not touch each other
 
   bool varying() const { return !counts.empty(); }
+  bool can_be_in_place() const { return collective != Collective::AllToAll; }
   // Elements of the block that goes from `from` to `to`; of all_to_all_v different in both directions.
   std::size_t block(Rank from, Rank to) const {
     if (!varying()) return count;
@@ -189,7 +190,8 @@ class CollectiveRun {
       : work_(work),
         data_(data),
         me_(me),
-        in_place_(placement.in_place && can_be_in_place()),
+        placement_(placement),
+        in_place_(placement.in_place && work.can_be_in_place()),
         input_(layout_of(work, me, Buffer::Input)),
         output_(layout_of(work, me, Buffer::Output)),
         output_room_(bytes(in_place_ ? std::max(input_.end(), output_.end()) : output_.end()), placement.output_offset,
@@ -210,6 +212,9 @@ class CollectiveRun {
     output_room_.upload();
     input_room_.upload();
   }
+
+  const CollectiveCase& work() const { return work_; }
+  const Placement& placement() const { return placement_; }
 
   Call call() const {
     Call call;
@@ -236,7 +241,6 @@ class CollectiveRun {
   }
 
  private:
-  bool can_be_in_place() const { return work_.collective != Collective::AllToAll; }
   std::size_t bytes(std::size_t elements) const { return elements * size_of(work_.dtype); }
   void copy_block(const PlacedBlock& block, std::byte* to) const {
     const std::byte* from = block.source == kAllRanks ? data_.combined() : data_.input(block.source);
@@ -261,6 +265,7 @@ class CollectiveRun {
   const CollectiveCase& work_;
   const CollectiveData& data_;
   Rank me_;
+  Placement placement_;
   bool in_place_;
   BufferLayout input_;
   BufferLayout output_;

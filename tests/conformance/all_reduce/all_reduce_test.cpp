@@ -1,5 +1,7 @@
 // What calls of any algorithm over any transport owe beside right results: order, memory that peers map, leaving.
 #include "tests/support/collective_matrix.hpp"
+#include "tests/support/pairwise.hpp"
+#include "tests/support/processes.hpp"
 
 namespace wreath::test {
 namespace {
@@ -10,34 +12,52 @@ CollectiveCase sums(DataType dtype, int ranks, std::size_t count) {
 
 // One call of one rank, with every byte compared.
 void expect_right(Communicator& communicator, const CollectiveCase& work, const CollectiveData& data,
-                  const Placement& placement, const std::string& way) {
+                  const Placement& placement, const Way& way) {
   const CollectiveRun run(work, data, communicator.rank(), placement);
-  const Status status = communicator.run(run.call());
-  ASSERT_TRUE(status) << way << ": " << status.error().message;
-  EXPECT_EQ(run.wrong(), "") << way;
+  const Status status = run_case(communicator, way, run);
+  ASSERT_TRUE(status) << text_of(way) << ": " << status.error().message;
+  EXPECT_EQ(run.wrong(), "") << text_of(way);
 }
-
-class AllReduce : public testing::TestWithParam<Way> {};
 
 std::vector<Way> all_reduce_ways() {
   std::vector<Way> ways = all_ways();
   std::erase_if(ways, [](const Way& way) { return find_algorithm(Collective::AllReduce, way.algorithm) == nullptr; });
-  return sanitizer_ways(ways);
+  return ways;
 }
 
-TEST_P(AllReduce, ReadsMemoryThatPeersMap) {
+// The ways of one of two suites: all or, under a sanitizer, its part of a pairwise choice of algorithm, transport and
+// suite.
+std::vector<Way> ways_of_suite(int suite) {
+  const std::vector<Way> ways = all_reduce_ways();
+  if (!testing_support::kSanitized || testing_support::rounds(0, 1) == 1) return ways;
+  const int links = static_cast<int>(transport_ways().size());
+  const int names = static_cast<int>(ways.size()) / links;  // the ways of the first transport, then of the next one
+  std::vector<Way> some;
+  for (const Choice& choice : pairwise({{links, names, 2}, {}, {}})) {
+    if (choice[2] == suite) some.push_back(ways[static_cast<std::size_t>(choice[0] * names + choice[1])]);
+  }
+  return some;
+}
+
+class ReadingAllReduce : public testing::TestWithParam<Way> {};
+
+TEST_P(ReadingAllReduce, ReadsMemoryThatPeersMap) {
   LocalRanks ranks(3, options_of(GetParam()));
   const CollectiveCase work = sums(DataType::Int32, 3, (std::size_t{3} << 20) / 4 + 5);
   const CollectiveData data(work.dtype, work.op, 3, work.count, Values::Exact);
   for (const bool in_place : {false, true}) {
     ranks.run([&](Communicator& communicator) {
       const bool shared = communicator.rank() != 1;  // ranks differ in memory kind
-      expect_right(communicator, work, data, {0, 0, in_place, shared}, text_of(GetParam()));
+      expect_right(communicator, work, data, {0, 0, in_place, shared}, GetParam());
     });
   }
 }
 
-TEST_P(AllReduce, RunsQueuedCallsInOrder) {
+INSTANTIATE_TEST_SUITE_P(Ways, ReadingAllReduce, testing::ValuesIn(ways_of_suite(0)), test_name);
+
+class QueuedAllReduces : public testing::TestWithParam<Way> {};
+
+TEST_P(QueuedAllReduces, RunInOrder) {
   LocalRanks ranks(3, options_of(GetParam()));
   ranks.run([&](Communicator& communicator) {
     constexpr int kCalls = 20;
@@ -56,7 +76,7 @@ TEST_P(AllReduce, RunsQueuedCallsInOrder) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, AllReduce, testing::ValuesIn(all_reduce_ways()), test_name);
+INSTANTIATE_TEST_SUITE_P(Ways, QueuedAllReduces, testing::ValuesIn(ways_of_suite(1)), test_name);
 
 // A rank that is done may leave while others still read what it sent.
 TEST(AllReduceThenLeave, LosesNothing) {
@@ -67,7 +87,7 @@ TEST(AllReduceThenLeave, LosesNothing) {
       LocalRanks ranks(3, options_of(way));
       ranks.run([&](Communicator& communicator) {
         Communicator mine = std::move(communicator);
-        expect_right(mine, work, data, {0, 0, false, repeat % 2 == 0}, text_of(way));
+        expect_right(mine, work, data, {0, 0, false, repeat % 2 == 0}, way);
       });
     }
   }
@@ -79,7 +99,7 @@ TEST(AllReduceByDefault, LinksThreadsInProcessAndSums) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{10'000}, std::size_t{100'000}}) {
     const CollectiveCase work = sums(DataType::Int32, 4, count);
     const CollectiveData data(work.dtype, work.op, 4, count, Values::Exact);
-    ranks.run([&](Communicator& communicator) { expect_right(communicator, work, data, {}, "by default"); });
+    ranks.run([&](Communicator& communicator) { expect_right(communicator, work, data, {}, {"", "inproc"}); });
   }
 }
 

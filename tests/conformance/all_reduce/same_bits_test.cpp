@@ -1,23 +1,34 @@
 // Same inputs, same bits: float sums do not depend on algorithm, transport, lanes, tiles, offsets,
 // memory kind or place; only on the number of ranks.
 #include "tests/support/collective_matrix.hpp"
+#include "tests/support/pairwise.hpp"
+#include "tests/support/processes.hpp"
 
 namespace wreath::test {
 namespace {
+
+constexpr int kSumRanks[] = {2, 3, 4, 5, 6, 7, 8, 9, 16};
+constexpr DataType kSumTypes[] = {DataType::Float32, DataType::BFloat16};
+constexpr std::size_t kSumCounts[] = {1, 3, 14, 15, 256, 257, 4096, 5000, 16'411, (std::size_t{1} << 20) / 4 + 1};
+constexpr int kMostRanksOfLargestSum = 4;  // of the last count
 
 struct CutWay {
   Way way;  // no algorithm: the tuner's choice
   int lanes = 0;
   std::size_t tile_bytes = 0;
+
+  bool serves(int ranks) const {
+    const Algorithm* const row = find_algorithm(Collective::AllReduce, way.algorithm);
+    return row == nullptr || row->supports({Collective::AllReduce, ranks, 0});
+  }
 };
 
-std::vector<CutWay> canonical_ways(int ranks) {
+std::vector<CutWay> canonical_ways() {
   std::vector<CutWay> all;
   for (Way way : transport_ways()) {
     all.push_back({way, 0, 0});
     for (const Algorithm& row : algorithms()) {
       if (row.collective != Collective::AllReduce || row.order != Order::Canonical) continue;
-      if (!row.supports({Collective::AllReduce, ranks, 0})) continue;
       way.algorithm = row.name;
       all.push_back({way, 0, 0});
       all.push_back({way, 3, 4096});
@@ -26,30 +37,66 @@ std::vector<CutWay> canonical_ways(int ranks) {
   return all;
 }
 
+// Ranks, ways, counts and types: pairs of them, or all with WREATH_TEST_LONG=1.
+class SameBitCases {
+ public:
+  enum Factor { kOfRanks, kOfWays, kOfCounts, kOfTypes };
+  SameBitCases() : ways_(canonical_ways()) {
+    factors_.sizes = {static_cast<int>(std::size(kSumRanks)), static_cast<int>(ways_.size()),
+                      static_cast<int>(std::size(kSumCounts)), static_cast<int>(std::size(kSumTypes))};
+    factors_.fit = [this](int factor, int value, int later, int other) {
+      const int ranks = factor == kOfRanks ? kSumRanks[value] : 0;
+      if (factor != kOfRanks) return true;
+      if (later == kOfWays) return ways_[static_cast<std::size_t>(other)].serves(ranks);
+      return later != kOfCounts || other + 1 < static_cast<int>(std::size(kSumCounts)) ||
+             ranks <= kMostRanksOfLargestSum;
+    };
+    chosen_ = testing_support::rounds(0, 1) == 1 ? all_combinations(factors_) : pairwise(factors_);
+  }
+  SameBitCases(const SameBitCases&) = delete;
+  SameBitCases& operator=(const SameBitCases&) = delete;
+
+  const std::vector<CutWay>& ways() const { return ways_; }
+  // Of the numbers in kSumRanks and in ways().
+  std::vector<MatrixCase> cases(int ranks, int way) const {
+    std::vector<MatrixCase> cases;
+    for (const Choice& choice : chosen_) {
+      if (choice[kOfRanks] != ranks || choice[kOfWays] != way) continue;
+      const std::size_t number = static_cast<std::size_t>(&choice - chosen_.data());
+      cases.push_back({{Collective::AllReduce, kSumTypes[choice[kOfTypes]], ReduceOp::Sum, kSumRanks[ranks], 0,
+                        kSumCounts[choice[kOfCounts]]},
+                       Order::Canonical,
+                       arrangement_of(number)});
+    }
+    return cases;
+  }
+
+ private:
+  std::vector<CutWay> ways_;
+  Factors factors_;
+  std::vector<Choice> chosen_;
+};
+
 class SameBits : public testing::TestWithParam<int> {};
 
 TEST_P(SameBits, WhateverTheWay) {
   static DataStore store;
-  const int n = GetParam();
-  std::vector<std::size_t> counts{1, 3, 14, 15, 256, 257, 4096, 5000, 16'411};
-  if (n <= 4) counts.push_back((std::size_t{1} << 20) / 4 + 1);
-  std::vector<MatrixCase> cases;
-  for (const std::size_t count : counts) {
-    for (const DataType dtype : {DataType::Float32, DataType::BFloat16}) {
-      cases.push_back({{Collective::AllReduce, dtype, ReduceOp::Sum, n, 0, count, {}, false}, Order::Canonical});
-    }
-  }
-  for (const CutWay& each : canonical_ways(n)) {
+  static const SameBitCases all;
+  const auto ranks =
+      static_cast<int>(std::find(std::begin(kSumRanks), std::end(kSumRanks), GetParam()) - std::begin(kSumRanks));
+  for (std::size_t way = 0; way < all.ways().size(); ++way) {
+    const CutWay& each = all.ways()[way];
+    const std::vector<MatrixCase> cases = all.cases(ranks, static_cast<int>(way));
+    if (cases.empty()) continue;
     CommunicatorOptions options = options_of(each.way);
     options.lanes = each.lanes;
     options.tile_bytes = each.tile_bytes;
-    LocalRanks ranks(n, options);
-    expect_right(ranks, cases, store,
-                 fmt::format("{}, lanes {} tile {}", text_of(each.way), each.lanes, each.tile_bytes));
+    LocalRanks group(GetParam(), options);
+    expect_right(group, cases, store, {each.way, fmt::format(", lanes {} tile {}", each.lanes, each.tile_bytes)});
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, SameBits, testing::Values(2, 3, 4, 5, 6, 7, 8, 9, 16));
+INSTANTIATE_TEST_SUITE_P(Ranks, SameBits, testing::ValuesIn(kSumRanks));
 
 TEST(SameBitsOfLargeSums, UpToSixteenMebibytes) {
   for (const int n : {2, 3}) {
@@ -61,7 +108,7 @@ TEST(SameBitsOfLargeSums, UpToSixteenMebibytes) {
         LocalRanks ranks(n, options_of(way));
         ranks.run([&](Communicator& communicator) {
           const CollectiveRun run(work, data, communicator.rank(), {4, 8, communicator.rank() == 1, shared});
-          const Status status = communicator.run(run.call());
+          const Status status = run_case(communicator, way, run);
           ASSERT_TRUE(status) << status.error().message;
           EXPECT_EQ(run.wrong(), "") << text_of(way);
         });

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "tests/conformance/cuda_blocks/lanes_kernel.hpp"
-#include "tests/support/collective_matrix.hpp"
+#include "tests/support/row_matrix.hpp"
 
 namespace wreath::test {
 namespace {
@@ -14,38 +14,20 @@ class ByCudasBlocks : public testing::TestWithParam<Way> {
     if (!install_lanes_kernel()) GTEST_SKIP() << "needs the driver that stands for CUDA's: run it by ctest";
     take_lanes_seen();
   }
-  static Device& device() { return *cuda_device(0).value(); }
 };
 
 // Buffers lie anywhere, and blocks sum what is aligned to elements: of a byte they all are.
 constexpr std::array kTypes = {DataType::BFloat16, DataType::Float8E4M3};
+constexpr std::array kOps = {ReduceOp::Sum, ReduceOp::Avg};
 
-std::vector<MatrixCase> cases_of(const Way& way, int ranks, const std::vector<std::size_t>& counts) {
-  std::vector<MatrixCase> cases;
-  for (const Algorithm* row : rows_of(way, ranks)) {
-    for (const DataType dtype : kTypes) {
-      for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg}) {
-        if (op != ReduceOp::Sum && !reduces(row->collective)) continue;
-        for (const std::size_t count : counts) {
-          const auto root = has_root(row->collective) ? static_cast<Rank>(cases.size()) % ranks : 0;
-          cases.push_back({{row->collective, dtype, op, ranks, root, count, {}, false}, row->order});
-        }
-      }
-    }
-  }
-  return cases;
+RowMatrix matrix_of(const Shape& like, const std::vector<Amount>& amounts) {
+  return {shapes_of_ranks({2, 3}, like), amounts, 0, amounts.size(), kTypes, kOps, cuda_device(0).value()};
 }
 
 TEST_P(ByCudasBlocks, RightResultsInMemoryThatTheyReach) {
   static DataStore store;
-  for (const int n : rank_counts({2, 3})) {
-    const std::vector<MatrixCase> cases = cases_of(GetParam(), n, {1, 15'000});
-    if (cases.empty()) continue;
-    CommunicatorOptions options = options_of(GetParam());
-    options.tile_bytes = 8192;
-    LocalRanks ranks(n, options);
-    expect_right(ranks, cases, store, text_of(GetParam()), &device());
-  }
+  static const RowSuite suite(matrix_of({0, 8192}, {elements(1), elements(15'000)}));
+  EXPECT_TRUE(suite.expect_right_by(GetParam(), store));
   const LanesSeen seen = take_lanes_seen();
   EXPECT_GT(seen.grids, 0);
   EXPECT_EQ(seen.straight_grids, GetParam().straight ? seen.grids : 0);
@@ -55,15 +37,10 @@ TEST_P(ByCudasBlocks, RightResultsInMemoryThatTheyReach) {
 // Ranks of one process read each other's memory on the device; those whose memory is the host's read copies.
 TEST_P(ByCudasBlocks, LargeMessagesAreReadWhereTheyAre) {
   static DataStore store;
-  for (const int n : rank_counts({2, 3})) {
-    const std::vector<MatrixCase> cases = cases_of(GetParam(), n, {120'000});
-    if (cases.empty()) continue;
-    CommunicatorOptions options = options_of(GetParam());
-    options.tile_bytes = 65'536;
-    if (options.single_copy_bytes == 0) options.single_copy_bytes = kAutomaticBytes;  // 0: nothing is named
-    LocalRanks ranks(n, options);
-    expect_right(ranks, cases, store, text_of(GetParam()), &device());
-  }
+  Shape read{0, 65'536};
+  read.single_copy_bytes = kAutomaticBytes;  // 0: nothing is named
+  static const RowSuite suite(matrix_of(read, {elements(120'000)}));
+  EXPECT_TRUE(suite.expect_right_by(GetParam(), store));
   const LanesSeen seen = take_lanes_seen();
   EXPECT_EQ(seen.unreachable, std::vector<std::string>());
   const bool may = GetParam().transport == "inproc";
@@ -101,7 +78,7 @@ std::vector<Way> ways() {
   }
   return ways;
 }
-INSTANTIATE_TEST_SUITE_P(Ways, ByCudasBlocks, testing::ValuesIn(sanitizer_ways(ways())), test_name);
+INSTANTIATE_TEST_SUITE_P(Ways, ByCudasBlocks, testing::ValuesIn(ways()), test_name);
 
 }  // namespace
 }  // namespace wreath::test

@@ -72,11 +72,14 @@ Status shift(Communicator& communicator, std::string& wrong) {
 }
 
 // One call of `collective`; `wrong` says what its data are, when it succeeds.
-Status call(Communicator& communicator, const CollectiveCase& work, const CollectiveData& data, std::string& wrong) {
-  if (work.collective == Collective::Barrier) return communicator.barrier();
-  if (work.collective == Collective::Exchange) return shift(communicator, wrong);
+Status call(const Way& way, Communicator& communicator, const CollectiveCase& work, const CollectiveData& data,
+            std::string& wrong) {
+  if (work.collective == Collective::Barrier || work.collective == Collective::Exchange) {
+    record_case(way, work, {}, false);
+    return work.collective == Collective::Barrier ? communicator.barrier() : shift(communicator, wrong);
+  }
   const CollectiveRun run(work, data, communicator.rank(), {});
-  WREATH_TRY(communicator.run(run.call()));
+  WREATH_TRY(run_case(communicator, way, run));
   wrong = run.wrong();
   return {};
 }
@@ -95,7 +98,7 @@ TEST_P(FaultyLinks, GiveRightDataOrANamedError) {
     ranks.run([&](Communicator& communicator) {
       for (int i = 0; i < kCalls; ++i) {
         std::string wrong;
-        const Status status = call(communicator, work, has_data ? *data : unused, wrong);
+        const Status status = call({"", point.transport}, communicator, work, has_data ? *data : unused, wrong);
         if (!status) {
           EXPECT_FALSE(point.fault.harmless) << status.error().message;
           return expect_named(status.error());

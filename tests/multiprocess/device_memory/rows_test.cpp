@@ -46,7 +46,7 @@ WREATH_ROLE(rows) {
     room.clear();
     const test::Placement placement{0, 0, each.work.count % 2 != 0, false, on_host ? nullptr : &host_device(), &room};
     const test::CollectiveRun run(each.work, store.get(each.work, each.order), child.rank(), placement);
-    if (const Status status = communicator->run(run.call()); !status) return child.failed(status.error());
+    if (const Status status = test::run_case(*communicator, way, run); !status) return child.failed(status.error());
     if (const std::string wrong = run.wrong(); !wrong.empty()) {
       child.report("wrong " + wrong);
       return 4;

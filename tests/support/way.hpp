@@ -1,0 +1,97 @@
+// A way to run calls: a name of the registry over one transport, and the rows that have it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "wreath/algorithm.hpp"
+#include "wreath/communicator.hpp"
+#include "wreath/transport.hpp"
+
+namespace wreath::test {
+
+// One name of the registry over one transport; a name may stand for rows of several collectives.
+struct Way {
+  std::string algorithm;
+  std::string transport;
+  std::size_t single_copy_bytes = 0;  // as in the options
+  bool straight = false;              // by the loops written by hand
+
+  bool operator==(const Way&) const = default;
+};
+
+// Every transport with the tuner's choice; shm also with all messages read out of their senders' memory.
+inline std::vector<Way> transport_ways() {
+  std::vector<Way> ways;
+  for (const TransportRow& transport : transports()) ways.push_back({"", std::string(transport.name)});
+  ways.push_back({"", "shm", 1});
+  return ways;
+}
+
+inline std::set<std::string> names_written_by_hand() {
+  std::set<std::string> names;
+  for (const Algorithm& row : algorithms()) {
+    if ((row.traits & kWrittenByHand) != 0) names.emplace(row.name);
+  }
+  return names;
+}
+
+inline std::vector<Way> all_ways() {
+  std::vector<Way> ways;
+  for (const Way& transport : transport_ways()) {
+    std::vector<std::string_view> names;
+    for (const Algorithm& row : algorithms()) {
+      if (std::find(names.begin(), names.end(), row.name) == names.end()) names.push_back(row.name);
+    }
+    for (const std::string_view each : names) {
+      ways.push_back({std::string(each), transport.transport, transport.single_copy_bytes});
+    }
+    for (const std::string& each : names_written_by_hand()) {
+      ways.push_back({each, transport.transport, transport.single_copy_bytes, true});
+    }
+  }
+  return ways;
+}
+
+// A name for a test: letters, digits and underscores.
+inline std::string test_name(const testing::TestParamInfo<Way>& info) {
+  return info.param.algorithm + "_" + info.param.transport + (info.param.single_copy_bytes > 0 ? "_single_copy" : "") +
+         (info.param.straight ? "_straight" : "");
+}
+
+inline CommunicatorOptions options_of(const Way& way) {
+  CommunicatorOptions options;
+  options.transports = {way.transport};
+  options.algorithm = way.algorithm;
+  options.single_copy_bytes = way.single_copy_bytes;
+  options.executor = way.straight ? "straight" : "steps";
+  return options;
+}
+
+// The rows of that name that have data to hold them to and serve so many ranks, with all of `traits`.
+inline std::vector<const Algorithm*> rows_of(const Way& way, int ranks, unsigned traits = 0) {
+  if (way.straight) traits |= kWrittenByHand;
+  std::vector<const Algorithm*> rows;
+  for (const Algorithm& row : algorithms()) {
+    const bool fits =
+        row.name == way.algorithm && row.collective != Collective::Barrier && (row.traits & traits) == traits;
+    if (fits && row.supports({row.collective, ranks, 0})) rows.push_back(&row);
+  }
+  return rows;
+}
+
+// "shm, single copy".
+inline std::string link_text(const Way& way) {
+  return way.transport + (way.single_copy_bytes > 0 ? ", single copy" : "");
+}
+
+inline std::string text_of(const Way& way) {
+  return (way.algorithm.empty() ? "the tuner's choice" : way.algorithm) + " over " + link_text(way) +
+         (way.straight ? ", straight" : "");
+}
+
+}  // namespace wreath::test
