@@ -6,7 +6,6 @@
 #include <array>
 #include <chrono>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "perf/common/run.hpp"
 #include "perf/common/sizes.hpp"
 #include "perf/common/statistics.hpp"
+#include "src/json/value.hpp"
 #include "tools/command_line/numbers.hpp"
 #include "tools/command_line/program.hpp"
 #include "wreath/units.hpp"
@@ -174,13 +174,12 @@ int report(const Communicator& communicator, const Options& options, std::size_t
   fmt::print("{:>10.2f} {:>10.2f} {:>10.2f} {:>9.1f}% {:>12.3f}\n", times.alone, times.compute, times.both, hidden,
              times.both / sum);
   if (options.json_path.empty()) return 0;
-  const nlohmann::json json{
-      {"bytes", bytes},           {"ranks", communicator.ranks()},   {"transport", transport},
-      {"cpu", cpu_name()},        {"cores", allowed_cores().size()}, {"commit", WREATH_COMMIT},
-      {"rounds", options.rounds}, {"call_ms", times.alone},          {"compute_ms", times.compute},
-      {"both_ms", times.both},    {"hidden_percent", hidden},        {"both_to_sum", times.both / sum}};
+  const Json json{{"bytes", bytes},           {"ranks", communicator.ranks()},   {"transport", transport},
+                  {"cpu", cpu_name()},        {"cores", allowed_cores().size()}, {"commit", WREATH_COMMIT},
+                  {"rounds", options.rounds}, {"call_ms", times.alone},          {"compute_ms", times.compute},
+                  {"both_ms", times.both},    {"hidden_percent", hidden},        {"both_to_sum", times.both / sum}};
   std::ofstream file(options.json_path);
-  file << json.dump(2) << '\n';
+  file << json.dump({.indent = 2, .sorted = true}) << '\n';
   if (file.flush()) return 0;
   return fail({ErrorCode::InvalidArgument, "cannot write " + options.json_path});
 }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "perf/common/launch.hpp"
 #include "perf/common/machine.hpp"
 #include "perf/common/statistics.hpp"
+#include "src/json/value.hpp"
 #include "tools/command_line/numbers.hpp"
 #include "tools/command_line/program.hpp"
 #include "wreath/communicator.hpp"
@@ -104,14 +104,13 @@ int start_once(int ranks, const std::vector<std::string>& command, int file, Sam
   return 0;
 }
 
-nlohmann::json json_of(const Statistics& times) {
+Json json_of(const Statistics& times) {
   return {{"median", times.p50}, {"minimum", times.minimum}, {"maximum", times.maximum}};
 }
 
 bool write_json(const Options& options, const std::vector<Row>& rows) {
-  nlohmann::json report{
-      {"cpu", cpu_name()},        {"cores", allowed_cores().size()}, {"commit", WREATH_COMMIT},
-      {"rounds", options.rounds}, {"transport", options.transport},  {"rows", nlohmann::json::array()}};
+  Json report{{"cpu", cpu_name()},        {"cores", allowed_cores().size()}, {"commit", WREATH_COMMIT},
+              {"rounds", options.rounds}, {"transport", options.transport},  {"rows", Json::array()}};
   for (const Row& row : rows) {
     report["rows"].push_back({{"ranks", row.ranks},
                               {"made_ms", json_of(row.made_ms)},
@@ -119,7 +118,7 @@ bool write_json(const Options& options, const std::vector<Row>& rows) {
                               {"job_ms", json_of(row.job_ms)}});
   }
   std::ofstream file(options.json_path);
-  file << report.dump(2) << '\n';
+  file << report.dump({.indent = 2, .sorted = true}) << '\n';
   return static_cast<bool>(file.flush());
 }
 

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "src/json/value.hpp"
 #include "tools/command_line/numbers.hpp"
 #include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
@@ -113,8 +113,7 @@ int report(const Error& error) {
 namespace {
 
 // One rank's steps, as text or into `plans`.
-Status show_one(const Algorithm& row, const Problem& problem, Rank rank, const PlanShape& shape,
-                nlohmann::json* plans) {
+Status show_one(const Algorithm& row, const Problem& problem, Rank rank, const PlanShape& shape, Json* plans) {
   const Result<std::string> text = show_plan(row, problem, rank, shape);
   if (!text) return text.error();
   if (plans != nullptr) {
@@ -125,8 +124,7 @@ Status show_one(const Algorithm& row, const Problem& problem, Rank rank, const P
   return {};
 }
 
-Status show_row(const Algorithm& row, const Problem& problem, Rank only, const PlanShape& shape,
-                nlohmann::json* plans) {
+Status show_row(const Algorithm& row, const Problem& problem, Rank only, const PlanShape& shape, Json* plans) {
   if (plans == nullptr) {
     const std::string root = has_root(row.collective) ? fmt::format(", root {}", problem.root) : "";
     fmt::print("{} {}, {} ({} elements of {} bytes) on {} ranks{}\n\n", name(row.collective), row.name,
@@ -145,7 +143,7 @@ int run_show(const PlanArguments& arguments) {
   const Result<PlanShape> shape = parse_shape(arguments);
   if (!shape) return report(shape.error());
 
-  nlohmann::json plans = nlohmann::json::array();
+  Json plans = Json::array();
   for (const Algorithm* row : *rows) {
     for (int n = ranks->first; n <= ranks->last; ++n) {
       for (const Problem& problem : problems_of(*row, n, arguments, false)) {
@@ -154,7 +152,7 @@ int run_show(const PlanArguments& arguments) {
       }
     }
   }
-  if (arguments.json) fmt::print("{}\n", nlohmann::json{{"plans", plans}}.dump(2));
+  if (arguments.json) fmt::print("{}\n", Json{{"plans", plans}}.dump({.indent = 2, .sorted = true}));
   return 0;
 }
 

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "src/json/value.hpp"
 #include "tools/plan.hpp"
 #include "wreath/transport.hpp"
 #include "wreath/tuning.hpp"
@@ -97,9 +97,9 @@ void print(const Answer& answer) {
   for (const PlanCandidate& other : answer.explanation.others) print_row(other, why_not(other, chosen));
 }
 
-nlohmann::json number(const std::optional<double>& value) { return value ? nlohmann::json(*value) : nlohmann::json(); }
+Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-nlohmann::json to_json(const PlanCandidate& candidate, const std::string& remark) {
+Json to_json(const PlanCandidate& candidate, const std::string& remark) {
   return {{"algorithm", candidate.algorithm->name},
           {"order", name(candidate.algorithm->order)},
           {"data_lanes", candidate.data_lanes},
@@ -113,21 +113,21 @@ nlohmann::json to_json(const PlanCandidate& candidate, const std::string& remark
 }
 
 void print_json(const Answer& answer) {
-  nlohmann::json others = nlohmann::json::array();
+  Json others = Json::array();
   const PlanCandidate& chosen = answer.explanation.chosen;
   for (const PlanCandidate& other : answer.explanation.others) others.push_back(to_json(other, why_not(other, chosen)));
-  const nlohmann::json object{{"collective", name(answer.question.collective)},
-                              {"bytes", answer.question.bytes},
-                              {"ranks", answer.question.ranks},
-                              {"transport", answer.transport},
-                              {"memory", answer.question.device ? "device" : "host"},
-                              {"reproducible", answer.question.reproducible},
-                              {"tuning", answer.source},
-                              {"tuned", answer.explanation.tuned},
-                              {"limit_us", number(answer.explanation.limit_us)},
-                              {"chosen", to_json(chosen, "")},
-                              {"others", others}};
-  fmt::print("{}\n", object.dump(2));
+  const Json object{{"collective", name(answer.question.collective)},
+                    {"bytes", answer.question.bytes},
+                    {"ranks", answer.question.ranks},
+                    {"transport", answer.transport},
+                    {"memory", answer.question.device ? "device" : "host"},
+                    {"reproducible", answer.question.reproducible},
+                    {"tuning", answer.source},
+                    {"tuned", answer.explanation.tuned},
+                    {"limit_us", number(answer.explanation.limit_us)},
+                    {"chosen", to_json(chosen, "")},
+                    {"others", others}};
+  fmt::print("{}\n", object.dump({.indent = 2, .sorted = true}));
 }
 
 Result<PlanQuestion> question_of(const PlanArguments& arguments) {

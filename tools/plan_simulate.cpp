@@ -1,8 +1,7 @@
 // `wreath plan simulate`: times rows on a machine of equal links.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "src/json/value.hpp"
 #include "tools/plan.hpp"
 #include "wreath/units.hpp"
 
@@ -21,7 +20,7 @@ void print_row(const Algorithm& row, int ranks, const Simulated& simulated) {
              name(row.order), ranks, simulated.time_us, simulated.steps, simulated.bytes, simulated.messages);
 }
 
-nlohmann::json to_json(const Algorithm& row, const Problem& problem, const Simulated& simulated) {
+Json to_json(const Algorithm& row, const Problem& problem, const Simulated& simulated) {
   return {{"collective", name(row.collective)},
           {"algorithm", row.name},
           {"order", name(row.order)},
@@ -43,7 +42,7 @@ int run_plan_simulate(const PlanArguments& arguments) {
   const Result<PlanShape> shape = parse_shape(arguments);
   if (!shape) return report(shape.error());
 
-  nlohmann::json results = nlohmann::json::array();
+  Json results = Json::array();
   if (!arguments.json) print_header(*shape, arguments.model);
   for (const Algorithm* row : *rows) {
     for (int n = ranks->first; n <= ranks->last; ++n) {
@@ -55,7 +54,7 @@ int run_plan_simulate(const PlanArguments& arguments) {
       }
     }
   }
-  if (arguments.json) fmt::print("{}\n", nlohmann::json{{"results", results}}.dump(2));
+  if (arguments.json) fmt::print("{}\n", Json{{"results", results}}.dump({.indent = 2, .sorted = true}));
   return 0;
 }
 

@@ -8,12 +8,12 @@
 #include <cstdio>
 #include <functional>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "src/json/value.hpp"
 #include "tools/plan.hpp"
 
 namespace wreath {
@@ -71,7 +71,7 @@ void print_row(const Proof& proof, RankRange ranks) {
   std::fflush(stdout);
 }
 
-nlohmann::json to_json(const Proof& proof, RankRange ranks) {
+Json to_json(const Proof& proof, RankRange ranks) {
   return {{"collective", name(proof.row->collective)},
           {"algorithm", proof.row->name},
           {"order", name(proof.row->order)},
@@ -201,7 +201,7 @@ int run_plan_verify(const PlanArguments& arguments) {
   Prover prover(*rows, *ranks, arguments, *prove);
   bool proved = true;
   std::uint64_t cases = 0;
-  nlohmann::json results = nlohmann::json::array();
+  Json results = Json::array();
   for (const Proof& proof : prover.run()) {
     proved = proved && proof.error.empty();
     cases += proof.cases;
@@ -211,7 +211,7 @@ int run_plan_verify(const PlanArguments& arguments) {
     return report({ErrorCode::InvalidArgument,
                    fmt::format("nothing to prove: none of these rows serves {} ranks", range_text(*ranks)), -1});
   }
-  if (arguments.json) fmt::print("{}\n", nlohmann::json{{"results", results}}.dump(2));
+  if (arguments.json) fmt::print("{}\n", Json{{"results", results}}.dump({.indent = 2, .sorted = true}));
   if (!arguments.json) {
     fmt::print("{}: {} cases of {} rows in {:.1f} s\n", proved ? "proved" : "FAILED", cases, rows->size(),
                seconds_since(start));

@@ -73,9 +73,9 @@ Status show(const TopoArguments& arguments, const Topology& topology, const Rank
     }
   }
   if (arguments.json) {
-    nlohmann::json json = topology_json(topology);
+    Json json = topology_json(topology);
     if (ranks.links.ranks() > 0) json["ranks"] = ranks_json(ranks);
-    fmt::print("{}\n", json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", json.dump({.indent = 1, .sorted = true, .strict = false}));
     return {};
   }
   fmt::print("{}", topology_tree(topology, can_draw_lines()));

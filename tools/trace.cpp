@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "src/json/value.hpp"
 #include "tools/commands.hpp"
 
 namespace wreath {
@@ -41,17 +41,17 @@ std::vector<fs::path> traces_in(const std::string& directory) {
 int join(const TraceArguments& arguments) {
   const std::vector<fs::path> paths = traces_in(arguments.directory);
   if (paths.empty()) return complain(fmt::format("no wreath-trace-*.json in {}", arguments.directory));
-  nlohmann::json all{{"displayTimeUnit", "ns"}, {"traceEvents", nlohmann::json::array()}};
+  Json all{{"displayTimeUnit", "ns"}, {"traceEvents", Json::array()}};
   for (const fs::path& path : paths) {
     std::ifstream file(path);
-    const nlohmann::json one = nlohmann::json::parse(file, nullptr, false);
-    if (one.is_discarded() || !one.contains("traceEvents") || !one["traceEvents"].is_array()) {
+    const Json one = Json::read(file).value_or(Json());
+    if (!one["traceEvents"].is_array()) {
       return complain(fmt::format("{} is not a trace", path.string()));
     }
-    for (const nlohmann::json& event : one["traceEvents"]) all["traceEvents"].push_back(event);
+    for (const Json& event : one["traceEvents"]) all["traceEvents"].push_back(event);
   }
   std::ofstream output(arguments.output);
-  output << all.dump() << '\n';
+  output << all.dump({.sorted = true}) << '\n';
   if (!output.flush()) return complain(fmt::format("cannot write {}", arguments.output));
   fmt::print("{}: {} ranks, {} events; open it in https://ui.perfetto.dev or chrome://tracing\n", arguments.output,
              paths.size(), all["traceEvents"].size());

@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "src/json/value.hpp"
 #include "tools/commands.hpp"
 #include "wreath/recording.hpp"
 
@@ -142,14 +142,14 @@ void print_text(const Gathered& gathered, const std::vector<Diagnosis>& diagnose
   }
 }
 
-nlohmann::ordered_json rank_to_json(const Recording& recording) {
-  nlohmann::ordered_json row = {{"rank", recording.rank},
-                                {"ranks", recording.ranks},
-                                {"host", recording.host},
-                                {"pid", recording.pid},
-                                {"communicator", fmt::format("{:016x}", recording.communicator)},
-                                {"source", recording.source},
-                                {"error", recording.error}};
+Json rank_to_json(const Recording& recording) {
+  Json row = {{"rank", recording.rank},
+              {"ranks", recording.ranks},
+              {"host", recording.host},
+              {"pid", recording.pid},
+              {"communicator", fmt::format("{:016x}", recording.communicator)},
+              {"source", recording.source},
+              {"error", recording.error}};
   if (const CallRecord* call = last_of(recording)) {
     row["last_call"] = {{"number", call->number},
                         {"text", describe(*call)},
@@ -160,9 +160,7 @@ nlohmann::ordered_json rank_to_json(const Recording& recording) {
 }
 
 void print_json(const Gathered& gathered, const std::vector<Diagnosis>& diagnoses) {
-  nlohmann::ordered_json report = {{"diagnoses", nlohmann::ordered_json::array()},
-                                   {"ranks", nlohmann::ordered_json::array()},
-                                   {"skipped", nlohmann::ordered_json::array()}};
+  Json report = {{"diagnoses", Json::array()}, {"ranks", Json::array()}, {"skipped", Json::array()}};
   for (const Diagnosis& diagnosis : diagnoses) {
     report["diagnoses"].push_back({{"communicator", fmt::format("{:016x}", diagnosis.communicator)},
                                    {"finding", name(diagnosis.finding)},
@@ -172,7 +170,7 @@ void print_json(const Gathered& gathered, const std::vector<Diagnosis>& diagnose
   }
   for (const Recording& recording : gathered.recordings) report["ranks"].push_back(rank_to_json(recording));
   for (const Skipped& skipped : gathered.skipped) report["skipped"].push_back(skipped.reason);
-  fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  fmt::print("{}\n", report.dump({.indent = 2, .strict = false}));
 }
 
 int exit_code_of(Finding finding) {

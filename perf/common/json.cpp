@@ -3,15 +3,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
 
 #include "perf/common/report.hpp"
 #include "perf/limits/shm.hpp"
+#include "src/json/value.hpp"
 
 namespace wreath::perf {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 bool starts_with_ours(std::string_view entry) { return entry.starts_with("WREATH_") || entry.starts_with("NCCL_"); }
 
@@ -179,7 +177,7 @@ std::string to_json(const Report& report, const std::vector<std::string>& enviro
   json["errors"] = Json::array();
   json["wreath"] = own_keys(report);
   json["end_time"] = report.end_time;
-  return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json.dump({.indent = 1, .strict = false}) + "\n";
 }
 
 }  // namespace wreath::perf

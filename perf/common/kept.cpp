@@ -8,37 +8,30 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "perf/common/machine.hpp"
+#include "src/json/value.hpp"
 
 namespace wreath::perf {
 namespace {
 
-using KeptJson = nlohmann::json;
-
-std::string text_of(const KeptJson& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
+std::string text_of(const Json& json, const char* key) { return json.text_or(key, ""); }
 
 // A number, or a text that is one; 0 for anything else.
-double number_of(const KeptJson& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end()) return 0;
-  if (found->is_number()) return found->get<double>();
-  if (!found->is_string()) return 0;
-  const auto& text = found->get_ref<const std::string&>();
+double number_of(const Json& json, const char* key) {
+  const Json& found = json[key];
+  if (found.is_number()) return found.get<double>();
+  const std::string text = json.text_or(key, "");
   double number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;
 }
 
-const KeptJson& part(const KeptJson& json, const char* key) {
-  static const KeptJson nothing = KeptJson::object();
-  const auto found = json.find(key);
-  return found != json.end() && found->is_object() ? *found : nothing;
+const Json& part(const Json& json, const char* key) {
+  static const Json nothing = Json::object();
+  const Json& found = json[key];
+  return found.is_object() ? found : nothing;
 }
 
 std::string buffers_text(std::string_view memory, double offset, double unalign, double launches) {
@@ -51,19 +44,19 @@ std::string timing_text(bool rewrites, bool checks, int average, bool both_place
                      average, both_places ? "both places" : "out of place alone");
 }
 
-std::optional<KeptTime> time_of(const KeptJson& row, const char* place) {
-  const KeptJson& json = part(row, place);
+std::optional<KeptTime> time_of(const Json& row, const char* place) {
+  const Json& json = part(row, place);
   KeptTime time{number_of(json, "time"), number_of(json, "alg_bw"), number_of(json, "bus_bw"), {}};
   if (time.time_us <= 0) return std::nullopt;
-  const KeptJson& repeats = part(part(row, "wreath"), place);
-  const auto samples = repeats.find("samples_us");
-  if (samples != repeats.end() && samples->is_array() && samples->size() >= kRoundsOfAnInterval) {
+  const Json& repeats = part(part(row, "wreath"), place);
+  const Json& samples = repeats["samples_us"];
+  if (samples.is_array() && samples.size() >= kRoundsOfAnInterval) {
     time.interval_us = Interval{number_of(repeats, "low_us"), number_of(repeats, "high_us")};
   }
   return time;
 }
 
-KeptRow row_from(const KeptJson& json) {
+KeptRow row_from(const Json& json) {
   KeptRow row;
   row.bytes = static_cast<std::size_t>(number_of(json, "size"));
   row.dtype = text_of(json, "type");
@@ -76,22 +69,22 @@ KeptRow row_from(const KeptJson& json) {
 }
 
 // Of nccl-tests' files, which do not say them in numbers, from the list of devices.
-void read_ranks(const KeptJson& config, Setup& setup) {
-  const auto devices = config.find("devices");
-  if (devices == config.end() || !devices->is_array()) return;
+void read_ranks(const Json& config, Setup& setup) {
+  const Json& devices = config["devices"];
+  if (!devices.is_array()) return;
   std::set<std::string> hosts;
-  for (const KeptJson& each : *devices) hosts.insert(text_of(each, "hostname"));
-  setup.ranks = static_cast<int>(devices->size());
+  for (const Json& each : devices) hosts.insert(text_of(each, "hostname"));
+  setup.ranks = static_cast<int>(devices.size());
   setup.hosts = static_cast<int>(hosts.size());
 }
 
-Setup setup_from(const KeptJson& json) {
-  const KeptJson& own = part(json, "wreath");
-  const KeptJson& config = part(json, "config");
+Setup setup_from(const Json& json) {
+  const Json& own = part(json, "wreath");
+  const Json& config = part(json, "config");
   Setup setup;
-  const auto args = json.find("args");
-  if (args != json.end() && args->is_array() && !args->empty() && args->front().is_string()) {
-    setup.program = std::filesystem::path(args->front().get<std::string>()).filename().string();
+  const Json& args = json["args"];
+  if (args.is_array() && !args.empty() && args[0].is_string()) {
+    setup.program = std::filesystem::path(args[0].get<std::string>()).filename().string();
   }
   read_ranks(config, setup);
   if (own.empty()) return setup;
@@ -100,10 +93,10 @@ Setup setup_from(const KeptJson& json) {
   setup.transport = text_of(own, "transport");
   setup.buffers = buffers_text(text_of(own, "memory"), number_of(own, "offset_bytes"),
                                number_of(own, "unalign_elements"), number_of(own, "graph_launches"));
-  const auto in_place_absent = [](const KeptJson& row) { return !part(row, "in_place").contains("time"); };
-  const auto rewrite = own.find("rewrite");
-  const auto& rows = json["results"];
-  setup.timing = timing_text(rewrite != own.end() && *rewrite == true, number_of(config, "validation") > 0,
+  const auto in_place_absent = [](const Json& row) { return !part(row, "in_place").contains("time"); };
+  const Json& rewrite = own["rewrite"];
+  const Json& rows = json["results"];
+  setup.timing = timing_text(rewrite.is_boolean() && rewrite.get<bool>(), number_of(config, "validation") > 0,
                              static_cast<int>(number_of(own, "average_mode")),
                              !std::all_of(rows.begin(), rows.end(), in_place_absent));
   return setup;
@@ -173,8 +166,8 @@ Result<Kept> read_kept(std::string_view flag, const std::string& path) {
   };
   std::ifstream file(path);
   if (!file) return error("cannot be read");
-  const KeptJson json = KeptJson::parse(file, nullptr, false);
-  if (!json.is_object() || !json.contains("results") || !json["results"].is_array()) {
+  const Json json = Json::read(file).value_or(Json());
+  if (!json["results"].is_array()) {
     return error("not a result that a perf tool wrote with --json");
   }
   Kept kept;
@@ -182,7 +175,7 @@ Result<Kept> read_kept(std::string_view flag, const std::string& path) {
   kept.setup = setup_from(json);
   kept.commit = text_of(part(json, "wreath"), "commit");
   kept.start_time = text_of(json, "start_time");
-  for (const KeptJson& row : json["results"]) {
+  for (const Json& row : json["results"]) {
     if (row.is_object()) kept.rows.push_back(row_from(row));
   }
   if (kept.rows.empty()) return error("it has no rows");

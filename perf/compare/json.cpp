@@ -2,14 +2,12 @@
 #include <fmt/format.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "perf/compare/report.hpp"
+#include "src/json/value.hpp"
 
 namespace wreath::perf {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json contest_json(const Contest& contest) {
   Json list = Json::array();
@@ -36,27 +34,28 @@ Json verdict_json(const Contest& contest) {
 Contest contest_of(const Json& list) {
   Contest contest;
   for (const Json& each : list) {
-    Times& times = contest[each.at("setting")];
-    times.wrong = each.at("wrong_rounds");
-    for (const auto& [round, us] : each.at("us").items()) times.us[std::stoi(round)] = us;
+    Times& times = contest[each.at("setting").get<std::string>()];
+    each.at("wrong_rounds").get_to(times.wrong);
+    for (const auto& [round, us] : each.at("us").items()) us.get_to(times.us[std::stoi(round)]);
   }
   return contest;
 }
 
 Comparison comparison_of(const Json& json) {
   Comparison comparison;
-  comparison.command = json.at("command");
-  comparison.commit = json.at("commit");
-  comparison.machine = json.at("machine");
-  comparison.started = json.at("started");
-  comparison.ranks = json.at("ranks");
-  comparison.congestion_control = json.value("congestion_control", "");
-  comparison.remarks = json.at("remarks").get<std::vector<std::string>>();
+  json.at("command").get_to(comparison.command);
+  json.at("commit").get_to(comparison.commit);
+  json.at("machine").get_to(comparison.machine);
+  json.at("started").get_to(comparison.started);
+  json.at("ranks").get_to(comparison.ranks);
+  comparison.congestion_control = json.text_or("congestion_control", "");
+  json.at("remarks").get_to(comparison.remarks);
   for (const auto& [round, probe] : json.at("flag_ns").items()) {
-    comparison.probes[std::stoi(round)] = {probe.at(0), probe.at(1)};
+    comparison.probes[std::stoi(round)] = {probe.at(0).get<double>(), probe.at(1).get<double>()};
   }
   for (const Json& each : json.at("cells")) {
-    const Cell cell{each.at("transport"), each.at("operation"), each.at("bytes")};
+    const Cell cell{each.at("transport").get<std::string>(), each.at("operation").get<std::string>(),
+                    each.at("bytes").get<std::size_t>()};
     comparison.cells[cell] = contest_of(each.at("settings"));
   }
   return comparison;
@@ -85,7 +84,7 @@ std::string to_json(const Comparison& comparison) {
                              {"result", verdict_json(contest)},
                              {"settings", contest_json(contest)}});
   }
-  return json.dump(1) + "\n";
+  return json.dump({.indent = 1}) + "\n";
 }
 
 Result<Comparison> read_comparison(const std::string& path) {

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "perf/common/flags.hpp"
@@ -14,6 +13,7 @@
 #include "perf/common/sizes.hpp"
 #include "perf/compare/network.hpp"
 #include "perf/compare/run.hpp"
+#include "src/json/value.hpp"
 #include "tools/command_line/numbers.hpp"
 #include "tools/command_line/program.hpp"
 
@@ -43,12 +43,11 @@ int fail(int code, const std::string& message) {
 // The codes kept for a transport and operation; empty: none were kept.
 std::set<std::string> kept_codes(const std::string& path, const std::string& transport, const std::string& operation) {
   std::ifstream file(path);
-  const auto json = nlohmann::json::parse(file, nullptr, false);
+  const Json json = Json::read(file).value_or(Json());
   std::set<std::string> codes;
-  if (!json.is_object() || !json.contains("best")) return codes;
   for (const auto& each : json["best"]) {
-    if (each.value("transport", "") == transport && each.value("operation", "") == operation) {
-      codes.insert(each.value("setting", ""));
+    if (each.text_or("transport", "") == transport && each.text_or("operation", "") == operation) {
+      codes.insert(each.text_or("setting", ""));
     }
   }
   return codes;
@@ -84,9 +83,8 @@ bool write_text(const std::string& path, const std::string& text) {
 
 // Which setting of any peer was fastest in each cell.
 std::string settings_json(const Comparison& comparison) {
-  nlohmann::ordered_json json = {
-      {"machine", comparison.machine}, {"started", comparison.started}, {"ranks", comparison.ranks}};
-  json["best"] = nlohmann::ordered_json::array();
+  Json json = {{"machine", comparison.machine}, {"started", comparison.started}, {"ranks", comparison.ranks}};
+  json["best"] = Json::array();
   for (const auto& [cell, contest] : comparison.cells) {
     const auto verdict = judge(contest);
     if (!verdict || verdict->best.empty()) continue;
@@ -96,7 +94,7 @@ std::string settings_json(const Comparison& comparison) {
                             {"setting", verdict->best},
                             {"us", verdict->best_us}});
   }
-  return json.dump(1) + "\n";
+  return json.dump({.indent = 1}) + "\n";
 }
 
 int compare(Arguments& arguments, const std::string& command) {

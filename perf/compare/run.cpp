@@ -8,12 +8,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "perf/common/sizes.hpp"
 #include "perf/compare/processes.hpp"
 #include "perf/limits/shm.hpp"
+#include "src/json/value.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -71,15 +71,15 @@ Status keep(const std::string& path, const Contestants& contestants, const Setti
             Comparison& comparison) {
   std::ifstream file(path);
   try {
-    const auto report = nlohmann::json::parse(file);
+    const auto report = Json::parse(file);
     for (const auto& row : report.at("results")) {
       const auto& measured = row.at("out_of_place");
-      Times& times =
-          comparison.cells[{contestants.transport, contestants.operation, row.at("size")}][std::string(setting.code)];
-      times.us[round] = measured.at("time");
+      Times& times = comparison.cells[{contestants.transport, contestants.operation, row.at("size").get<std::size_t>()}]
+                                     [std::string(setting.code)];
+      measured.at("time").get_to(times.us[round]);
       times.wrong += measured.at("nwrong").get<std::uint64_t>() > 0 ? 1 : 0;
     }
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const JsonError& error) {
     return Error{ErrorCode::System, fmt::format("no results: {}", error.what())};
   }
   return {};

@@ -5,9 +5,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "perf/common/streamed.hpp"
+#include "src/json/value.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -22,22 +22,20 @@ constexpr std::string_view word_of(PartResult result) {
   return "not run";
 }
 
-using Json = nlohmann::ordered_json;
-
 auto count(const std::vector<PartOutcome>& parts, PartResult result) {
   return std::count_if(parts.begin(), parts.end(), [&](const PartOutcome& part) { return part.result == result; });
 }
 
 // What the part left; empty: nothing that can be read.
 Json measured_by(const PartOutcome& part) {
-  Json measured = Json::parse(part.measured, nullptr, false);
+  Json measured = Json::read(part.measured).value_or(Json());
   return measured.is_object() ? measured : Json::object();
 }
 
 // A list of what the part left.
 Json list_of(const PartOutcome& part, const char* key) {
   const Json measured = measured_by(part);
-  return measured.contains(key) && measured[key].is_array() ? measured[key] : Json::array();
+  return measured[key].is_array() ? measured[key] : Json::array();
 }
 
 // Targets of all parts: what gpu_perf judged, and a sanitizer's word.
@@ -53,7 +51,7 @@ Json targets_of(const std::vector<PartOutcome>& parts) {
                          {"reached", known ? Json(part.result == PartResult::Passed) : Json()}});
       continue;
     }
-    const std::string card = measured_by(part).value("card", "");
+    const std::string card = measured_by(part).text_or("card", "");
     for (Json target : list_of(part, "targets")) {
       target["part"] = part.name;
       target["card"] = card;
@@ -81,21 +79,21 @@ Json skipped_of(const std::vector<PartOutcome>& parts) {
 }
 
 std::string number_text(const Json& target, const char* key) {
-  const Json value = target.value(key, Json());
+  const Json& value = target[key];
   return value.is_number()   ? fmt::format("{:.4g}", value.get<double>())
          : value.is_string() ? value.get<std::string>()
                              : "";
 }
 
 std::string target_line(const Json& target) {
-  const Json reached = target.value("reached", Json());
+  const Json& reached = target["reached"];
   const std::string bound = !target.contains("at_most") ? "" : target["at_most"].get<bool>() ? "<= " : ">= ";
-  return fmt::format("  {:<15} {:<52} {:>9} {:>10}  {:<10} {}\n", target.value("part", ""), target.value("what", ""),
-                     bound + number_text(target, "target"), number_text(target, "measured"),
+  return fmt::format("  {:<15} {:<52} {:>9} {:>10}  {:<10} {}\n", target.text_or("part", ""),
+                     target.text_or("what", ""), bound + number_text(target, "target"), number_text(target, "measured"),
                      !reached.is_boolean() ? "not judged"
                      : reached.get<bool>() ? "yes"
                                            : "NO",
-                     target.value("unit", ""));
+                     target.text_or("unit", ""));
 }
 
 std::string targets_text(const GpuMachine& machine, const std::vector<PartOutcome>& parts) {
@@ -112,15 +110,15 @@ std::string targets_text(const GpuMachine& machine, const std::vector<PartOutcom
 std::string skipped_text(const std::vector<PartOutcome>& parts) {
   const Json skipped = skipped_of(parts);
   const auto alike = [](const Json& a, const Json& b) {
-    return a.value("part", "") == b.value("part", "") && a.value("why", "") == b.value("why", "");
+    return a.text_or("part", "") == b.text_or("part", "") && a.text_or("why", "") == b.text_or("why", "");
   };
   std::string text = "\ncould not be run:\n";
   for (std::size_t i = 0; i < skipped.size();) {
     std::size_t end = i + 1;
     while (end < skipped.size() && alike(skipped[i], skipped[end])) ++end;
     const std::string more = end - i > 1 ? fmt::format(" and {} more", end - i - 1) : "";
-    text += fmt::format("  {:<15} {}{}: {}\n", skipped[i].value("part", ""), skipped[i].value("what", ""), more,
-                        skipped[i].value("why", ""));
+    text += fmt::format("  {:<15} {}{}: {}\n", skipped[i].text_or("part", ""), skipped[i].text_or("what", ""), more,
+                        skipped[i].text_or("why", ""));
     i = end;
   }
   return text;
@@ -147,7 +145,7 @@ std::string line_of(const PartOutcome& part) {
 
 std::string reason_of(const PartOutcome& part) {
   const Json skipped = list_of(part, "skipped");
-  return skipped.empty() ? part.remark : skipped.front().value("why", part.remark);
+  return skipped.empty() ? part.remark : skipped[0].text_or("why", part.remark);
 }
 
 std::string summary_of(const GpuMachine& machine, const std::vector<PartOutcome>& parts) {
@@ -181,7 +179,7 @@ std::string json_of(const GpuMachine& machine, const std::vector<PartOutcome>& p
   json["skipped"] = skipped_of(parts);
   json["parts"] = Json::array();
   for (const PartOutcome& part : parts) json["parts"].push_back(json_of(part));
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump({.indent = 2, .strict = false}) + "\n";
 }
 
 int exit_code_of(const std::vector<PartOutcome>& parts) { return count(parts, PartResult::Failed) > 0 ? 1 : 0; }

@@ -141,10 +141,9 @@ struct SmallCase {
 };
 
 // A call's time with its parts; `costs` null: they could not be measured.
-nlohmann::ordered_json row_of(const SmallCase& work, int n, int calls, double us, const std::string& plan,
-                              const Costs* costs) {
-  nlohmann::ordered_json row{{"ranks", n},   {"bytes", work.bytes}, {"low_latency", work.low_latency},
-                             {"plan", plan}, {"calls", calls},      {"us", us}};
+Json row_of(const SmallCase& work, int n, int calls, double us, const std::string& plan, const Costs* costs) {
+  Json row{{"ranks", n},   {"bytes", work.bytes}, {"low_latency", work.low_latency},
+           {"plan", plan}, {"calls", calls},      {"us", us}};
   if (costs == nullptr) return row;
   row["empty_launch_us"] = costs->empty_launch_us;
   if (!work.low_latency) return row;

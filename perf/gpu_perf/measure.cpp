@@ -87,7 +87,7 @@ Status measure_case(const GpuSetup& setup, std::vector<Communicator>& ranks, con
                {"gb_per_s", moved},
                {"copy_gb_per_s", times->copy_gb_per_s},
                {"of_copies", times->of_copies},
-               {"wrong", checked ? nlohmann::ordered_json(*wrong) : nlohmann::ordered_json()}});
+               {"wrong", checked ? Json(*wrong) : Json()}});
   if (large) results.judge({work.text(), kTargetOfCopies, times->of_copies, "of the copies' bandwidth", false});
   return {};
 }

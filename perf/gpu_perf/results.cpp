@@ -16,12 +16,12 @@ Results::Results(Setup setup) : setup_(std::move(setup)) {
   json_["card"] = setup_.card;
   json_["memory"] = setup_.memory;
   json_["note"] = kOneGpu;
-  for (const char* const list : {"targets", "skipped", "failed"}) json_[list] = nlohmann::ordered_json::array();
+  for (const char* const list : {"targets", "skipped", "failed"}) json_[list] = Json::array();
 }
 
 void Results::begin(std::string_view part) { part_ = part; }
 
-void Results::add(nlohmann::ordered_json row) {
+void Results::add(Json row) {
   empty_ = false;
   json_[part_].push_back(std::move(row));
   static_cast<void>(write());
@@ -31,9 +31,8 @@ void Results::add(nlohmann::ordered_json row) {
 void Results::judge(const Target& target) {
   empty_ = false;
   const bool reached = target.reached();
-  nlohmann::ordered_json each{{"part", part_},           {"what", target.what},
-                              {"target", target.target}, {"measured", target.measured},
-                              {"unit", target.unit},     {"at_most", target.at_most}};
+  Json each{{"part", part_},       {"what", target.what},      {"target", target.target}, {"measured", target.measured},
+            {"unit", target.unit}, {"at_most", target.at_most}};
   setup_.judges ? each["reached"] = reached : each["reached"] = nullptr;
   json_["targets"].push_back(std::move(each));
   static_cast<void>(write());
@@ -85,7 +84,7 @@ Status Results::write() const {
   if (setup_.file.empty()) return {};
   const std::string whole = setup_.file + ".part";
   std::ofstream file(whole);
-  file << json_.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+  file << json_.dump({.indent = 2, .strict = false}) << "\n";
   file.close();
   std::error_code moved;
   if (file) std::filesystem::rename(whole, setup_.file, moved);

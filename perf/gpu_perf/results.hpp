@@ -3,10 +3,10 @@
 #pragma once
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "src/json/value.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath::perf {
@@ -35,7 +35,7 @@ class Results {
 
   // What follows belongs to it.
   void begin(std::string_view part);
-  void add(nlohmann::ordered_json row);
+  void add(Json row);
   void judge(const Target& target);
   void skip(const std::string& what, const std::string& why);
   // Something of the part failed, or came out wrong: the exit code is 1.
@@ -57,7 +57,7 @@ class Results {
 
   Setup setup_;
   std::string part_;
-  nlohmann::ordered_json json_;
+  Json json_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   bool failed_ = false;
   bool empty_ = true;

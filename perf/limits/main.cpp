@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "perf/limits/memory.hpp"
 #include "perf/limits/shm.hpp"
 #include "perf/limits/tcp.hpp"
+#include "src/json/value.hpp"
 #include "tools/command_line/program.hpp"
 
 namespace wreath::perf {
@@ -28,10 +28,10 @@ struct Options {
 };
 
 // JSON has no NaN: what could not be measured is null.
-nlohmann::json number(double value) { return std::isnan(value) ? nlohmann::json() : nlohmann::json(value); }
+Json number(double value) { return std::isnan(value) ? Json() : Json(value); }
 std::string cell(double value) { return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, value < 10 ? 3 : 1); }
 
-nlohmann::json print_machine(const Effort& effort) {
+Json print_machine(const Effort& effort) {
   const Machine machine = this_machine();
   const double flight_ns = flag_flight_ns(effort);
   const std::string distance = std::isnan(flight_ns) ? "one core" : core_distance(flight_ns);
@@ -42,7 +42,7 @@ nlohmann::json print_machine(const Effort& effort) {
           {"l3_bytes", machine.l3_bytes}, {"flag_ns", number(flight_ns)}, {"distance", distance}};
 }
 
-nlohmann::json print_memory(const Effort& effort) {
+Json print_memory(const Effort& effort) {
   const Machine machine = this_machine();
   struct Level {
     const char* name;
@@ -53,7 +53,7 @@ nlohmann::json print_memory(const Effort& effort) {
                           {"DRAM", std::max(4 * machine.l3_bytes, std::size_t{128} << 20)}};
   fmt::print("#\n# memory, GB/s read and written (1e9), all threads together\n");
   fmt::print("{:>8} {:>12} {:>8} {:>10} {:>10}\n", "level", "buffers", "threads", "copy", "reduce");
-  nlohmann::json rows = nlohmann::json::array();
+  Json rows = Json::array();
   for (const Level& level : levels) {
     for (const int threads : {1, 2}) {
       const Bandwidth bandwidth = memory_bandwidth(level.bytes, threads, effort);
@@ -69,12 +69,12 @@ nlohmann::json print_memory(const Effort& effort) {
   return rows;
 }
 
-nlohmann::json print_all_reduce(const Options& options) {
+Json print_all_reduce(const Options& options) {
   fmt::print("#\n# all_reduce float32 sum, 2 ranks: limits, us{}\n",
              options.rewrite ? "; shm inputs rewritten before each call"
                              : "; constant inputs, so caches may hold both ranks' (see --rewrite)");
   fmt::print("{:>10} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "size", "shm", "shm GB/s", "flag ns", "tcp", "tcp GB/s");
-  nlohmann::json rows = nlohmann::json::array();
+  Json rows = Json::array();
   constexpr std::size_t kLargest = std::size_t{64} << 20;
   const std::size_t factor = options.quick ? 8 : 2;
   for (std::size_t bytes = 8; bytes <= kLargest; bytes *= factor) {
@@ -92,8 +92,8 @@ nlohmann::json print_all_reduce(const Options& options) {
 }
 
 // The words of a row without a figure; empty when all rows have theirs.
-std::string missing_figure(const nlohmann::json& rows) {
-  for (const nlohmann::json& row : rows) {
+std::string missing_figure(const Json& rows) {
+  for (const Json& row : rows) {
     for (const char* name : {"shm_us", "tcp_us"}) {
       if (row[name].is_null()) return fmt::format("no {} for {} bytes", name, row["bytes"].get<std::size_t>());
     }
@@ -101,9 +101,9 @@ std::string missing_figure(const nlohmann::json& rows) {
   return {};
 }
 
-bool write_json(const std::string& path, const nlohmann::json& report) {
+bool write_json(const std::string& path, const Json& report) {
   std::ofstream file(path);
-  file << report.dump(2) << '\n';
+  file << report.dump({.indent = 2, .sorted = true}) << '\n';
   return static_cast<bool>(file.flush());
 }
 
@@ -115,7 +115,7 @@ int fail(int code, const std::string& message) {
 // The exit codes of docs/formats.md: 1 a wrong result, 2 usage, 77 not available here.
 int run(const Options& options) {
   if (pick_cores(2).empty()) return fail(77, "limits: needs two cores, and this process may use one");
-  nlohmann::json report;
+  Json report;
   report["quick"] = options.quick;
   report["rewrite"] = options.rewrite;
   report["machine"] = print_machine(options.effort());

@@ -1,5 +1,4 @@
 // Options are checked once, where they enter; afterwards they are trusted.
-#include "src/base/invalid_argument.hpp"
 #include "src/communicator/options.hpp"
 
 #include <fmt/format.h>
@@ -10,13 +9,14 @@
 #include <bit>
 #include <filesystem>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 
 #include "kernels/block/low_latency_area.hpp"
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
+#include "src/base/invalid_argument.hpp"
+#include "src/json/value.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/exchange.hpp"
 #include "src/communicator/own_device.hpp"
@@ -136,11 +136,11 @@ Status check_executor(const CommunicatorOptions& options) {
 
 // Rank 0 tells its options to the others in JSON.
 Status check_text(std::string_view option, const std::string& value) {
-  const nlohmann::json text(value);
+  const Json text(value);
   try {
     static_cast<void>(text.dump());
-  } catch (const nlohmann::json::exception&) {
-    const std::string shown = text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  } catch (const JsonError&) {
+    const std::string shown = text.dump({.strict = false});
     return invalid_argument(fmt::format("{} = {}: must be UTF-8", option, shown));
   }
   return {};
@@ -229,33 +229,33 @@ Status read_rules(AgreedOptions& options) {
 }
 
 std::string encode_options(const AgreedOptions& options) {
-  const nlohmann::json text{{"transports", options.transports},
-                            {"algorithm", options.algorithm},
-                            {"executor", options.executor},
-                            {"lanes", options.lanes},
-                            {"tile_bytes", options.tile_bytes},
-                            {"reproducible", options.reproducible},
-                            {"slot_count", options.slot_count},
-                            {"buffer_bytes", options.buffer_bytes},
-                            {"single_copy_bytes", options.single_copy_bytes},
-                            {"low_latency_bytes", options.low_latency_bytes},
-                            {"first_sequence", options.first_sequence},
-                            {"exchange_rounds", options.exchange_rounds},
-                            {"faults", options.faults},
-                            {"trace", options.trace},
-                            {"measured", options.measured.to_text()},
-                            {"bootstrap_ms", options.timeouts.bootstrap_ms},
-                            {"late_warning_ms", options.timeouts.late_warning_ms},
-                            {"arrival_ms", options.timeouts.arrival_ms},
-                            {"stall_ms", options.timeouts.stall_ms}};
-  return text.dump();
+  const Json text{{"transports", options.transports},
+                  {"algorithm", options.algorithm},
+                  {"executor", options.executor},
+                  {"lanes", options.lanes},
+                  {"tile_bytes", options.tile_bytes},
+                  {"reproducible", options.reproducible},
+                  {"slot_count", options.slot_count},
+                  {"buffer_bytes", options.buffer_bytes},
+                  {"single_copy_bytes", options.single_copy_bytes},
+                  {"low_latency_bytes", options.low_latency_bytes},
+                  {"first_sequence", options.first_sequence},
+                  {"exchange_rounds", options.exchange_rounds},
+                  {"faults", options.faults},
+                  {"trace", options.trace},
+                  {"measured", options.measured.to_text()},
+                  {"bootstrap_ms", options.timeouts.bootstrap_ms},
+                  {"late_warning_ms", options.timeouts.late_warning_ms},
+                  {"arrival_ms", options.timeouts.arrival_ms},
+                  {"stall_ms", options.timeouts.stall_ms}};
+  return text.dump({.sorted = true});
 }
 
 Result<AgreedOptions> decode_options(const std::string& text) {
   AgreedOptions options;
   std::string measured;
   try {
-    const nlohmann::json json = nlohmann::json::parse(text);
+    const Json json = Json::parse(text);
     options.transports = json.at("transports").get<std::vector<std::string>>();
     options.algorithm = json.at("algorithm").get<std::string>();
     options.executor = json.at("executor").get<std::string>();
@@ -275,7 +275,7 @@ Result<AgreedOptions> decode_options(const std::string& text) {
     options.timeouts.late_warning_ms = json.at("late_warning_ms").get<std::int64_t>();
     options.timeouts.arrival_ms = json.at("arrival_ms").get<std::int64_t>();
     options.timeouts.stall_ms = json.at("stall_ms").get<std::int64_t>();
-  } catch (const nlohmann::json::exception& failure) {
+  } catch (const JsonError& failure) {
     return Error{ErrorCode::StartupFailed, fmt::format("rank 0's settings cannot be read: {}", failure.what()), 0};
   }
   WREATH_TRY(check(options));

@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 
+#include "src/json/value.hpp"
 #include "src/schedule/show.hpp"
 
 namespace wreath {
@@ -20,7 +20,7 @@ constexpr int kCallsRow = 0;  // lanes follow
 
 double microseconds(std::int64_t ns) { return static_cast<double>(ns) / 1000; }
 
-nlohmann::json named(Rank rank, const char* what, int row, const std::string& text) {
+Json named(Rank rank, const char* what, int row, const std::string& text) {
   return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", {{"name", text}}}};
 }
 
@@ -29,10 +29,10 @@ class TraceWriter {
   explicit TraceWriter(std::FILE* file) : file_(file) {
     std::fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", file);
   }
-  void add(const nlohmann::json& event) {
+  void add(const Json& event) {
     if (!first_) std::fputs(",\n", file_);
     first_ = false;
-    std::fputs(event.dump().c_str(), file_);
+    std::fputs(event.dump({.sorted = true}).c_str(), file_);
   }
   bool finish() {
     std::fputs("\n]}\n", file_);
@@ -44,7 +44,7 @@ class TraceWriter {
   bool first_ = true;
 };
 
-nlohmann::json step_event(Rank rank, const StepEvent& event) {
+Json step_event(Rank rank, const StepEvent& event) {
   return {{"name", name(event.op)},
           {"cat", "step"},
           {"ph", "X"},

@@ -5,16 +5,12 @@
 
 #include <charconv>
 #include <limits>
-#include <nlohmann/json.hpp>
 
-#include "src/base/json_reader.hpp"
+#include "src/json/reader.hpp"
 #include "src/base/text_file.hpp"
 
 namespace wreath {
 namespace {
-
-using Json = nlohmann::json;                 // read: members by key in a tree, whatever their number
-using OrderedJson = nlohmann::ordered_json;  // written: members in our order
 
 constexpr std::string_view kFormat = "wreath-recording";
 constexpr std::int64_t kFormatVersion = 1;
@@ -24,7 +20,7 @@ constexpr std::string_view kReceived = "recv";
 
 std::string communicator_text(std::uint64_t communicator) { return fmt::format("{:016x}", communicator); }
 
-OrderedJson call_to_json(const CallRecord& call) {
+Json call_to_json(const CallRecord& call) {
   return {{"number", call.number},
           {"collective", name(call.collective, call.varying)},
           {"dtype", name(call.dtype)},
@@ -37,7 +33,7 @@ OrderedJson call_to_json(const CallRecord& call) {
           {"done_ns", call.done_ns}};
 }
 
-OrderedJson message_to_json(const MessageRecord& message) {
+Json message_to_json(const MessageRecord& message) {
   return {{"exchange", message.exchange}, {"direction", message.sent ? kSent : kReceived},
           {"peer", message.peer},         {"dtype", name(message.dtype)},
           {"count", message.count},       {"number", message.number}};
@@ -162,25 +158,25 @@ bool taken_by_sibling(const std::string& path, const Recording& recording) {
 }  // namespace
 
 std::string to_json(const Recording& recording) {
-  OrderedJson object = {{"format", kFormat},
-                        {"version", kFormatVersion},
-                        {"rank", recording.rank},
-                        {"ranks", recording.ranks},
-                        {"host", recording.host},
-                        {"pid", recording.pid},
-                        {"communicator", communicator_text(recording.communicator)},
-                        {"clock_offset_ns", recording.clock_offset_ns},
-                        {"taken_ns", recording.taken_ns},
-                        {"error", recording.error.substr(0, JsonReader::kMaximumTextBytes)},
-                        {"error_kind", recording.error_kind},
-                        {"failed_rank", recording.failed_rank},
-                        {"calls", OrderedJson::array()},
-                        {"exchanges", OrderedJson::array()},
-                        {"messages", OrderedJson::array()}};
+  Json object = {{"format", kFormat},
+                 {"version", kFormatVersion},
+                 {"rank", recording.rank},
+                 {"ranks", recording.ranks},
+                 {"host", recording.host},
+                 {"pid", recording.pid},
+                 {"communicator", communicator_text(recording.communicator)},
+                 {"clock_offset_ns", recording.clock_offset_ns},
+                 {"taken_ns", recording.taken_ns},
+                 {"error", recording.error.substr(0, JsonReader::kMaximumTextBytes)},
+                 {"error_kind", recording.error_kind},
+                 {"failed_rank", recording.failed_rank},
+                 {"calls", Json::array()},
+                 {"exchanges", Json::array()},
+                 {"messages", Json::array()}};
   for (const CallRecord& call : recording.calls) object["calls"].push_back(call_to_json(call));
   for (const CallRecord& call : recording.exchanges) object["exchanges"].push_back(call_to_json(call));
   for (const MessageRecord& message : recording.messages) object["messages"].push_back(message_to_json(message));
-  return object.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return object.dump({.indent = 1, .strict = false}) + "\n";
 }
 
 Result<std::string> write_recording(const Recording& recording, const std::string& directory) {

@@ -9,12 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "src/base/config.hpp"
 #include "src/base/hash.hpp"
-#include "src/base/json_reader.hpp"
+#include "src/json/reader.hpp"
 #include "src/base/text_file.hpp"
 #include "src/base/version.hpp"
 #include "src/tuner/tuner.hpp"
@@ -23,9 +22,6 @@
 
 namespace wreath {
 namespace {
-
-using Json = nlohmann::json;
-using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "wreath-tuning";
 constexpr std::int64_t kFormatVersion = 1;
@@ -52,7 +48,7 @@ std::string cpu_field(std::string_view key) {
 }
 
 template <typename Entry>
-OrderedJson call_to_json(const Entry& entry) {
+Json call_to_json(const Entry& entry) {
   return {{"collective", name(entry.collective)},
           {"ranks", entry.ranks},
           {"links", entry.mapped ? kMappedWord : kWireWord},
@@ -145,21 +141,16 @@ Tuning empty_tuning() {
 }
 
 std::string to_json(const Tuning& tuning) {
-  OrderedJson object = {{"format", kFormat},
-                        {"version", kFormatVersion},
-                        {"library", tuning.library},
-                        {"machine", tuning.machine},
-                        {"device", tuning.device},
-                        {"flag_ns", tuning.flag_ns},
-                        {"limits", OrderedJson::array()},
-                        {"times", OrderedJson::array()}};
+  Json object = {{"format", kFormat},         {"version", kFormatVersion}, {"library", tuning.library},
+                 {"machine", tuning.machine}, {"device", tuning.device},   {"flag_ns", tuning.flag_ns},
+                 {"limits", Json::array()},   {"times", Json::array()}};
   for (const TuningLimit& limit : tuning.limits) {
-    OrderedJson each = call_to_json(limit);
+    Json each = call_to_json(limit);
     each["time_us"] = limit.time_us;
     object["limits"].push_back(std::move(each));
   }
   for (const TuningTime& time : tuning.times) {
-    OrderedJson each = call_to_json(time);
+    Json each = call_to_json(time);
     each["algorithm"] = time.algorithm;
     each["tile_bytes"] = time.tile_bytes;
     each["memory"] = time.device ? kDevice : kHost;
@@ -167,7 +158,7 @@ std::string to_json(const Tuning& tuning) {
     each["time_us"] = time.time_us;
     object["times"].push_back(std::move(each));
   }
-  return object.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return object.dump({.indent = 1, .strict = false}) + "\n";
 }
 
 Result<Tuning> parse_tuning(std::string_view text, std::string_view source) {

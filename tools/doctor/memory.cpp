@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "src/json/value.hpp"
 #include "tools/doctor/ranks.hpp"
 #include "wreath/memory_budget.hpp"
 
@@ -86,7 +86,7 @@ void print_held(const MemoryBudget& budget, const Totals& held) {
              fmt::format("{:.1f} ms", static_cast<double>(held.start_us) / 1000));
 }
 
-nlohmann::json json_of(const MemoryBudget& budget) {
+Json json_of(const MemoryBudget& budget) {
   return {{"ranks", budget.ranks},
           {"slot_bytes", budget.slot_bytes},
           {"slot_count", budget.slot_count},
@@ -102,7 +102,7 @@ nlohmann::json json_of(const MemoryBudget& budget) {
           {"threads", budget.threads}};
 }
 
-nlohmann::json json_of(int ranks, const Totals& held) {
+Json json_of(int ranks, const Totals& held) {
   return {{"ranks", ranks},           {"rank_bytes", held.most_bytes},
           {"host_bytes", held.bytes}, {"descriptors", held.descriptors},
           {"threads", held.threads},  {"start_us", held.start_us}};
@@ -127,11 +127,11 @@ Status report_memory(int ranks_here, bool as_json) {
     print_held(own, held);
     return {};
   }
-  nlohmann::json json{{"budgets", nlohmann::json::array()}};
+  Json json{{"budgets", Json::array()}};
   for (const MemoryBudget& budget : budgets) json["budgets"].push_back(json_of(budget));
   json["budget"] = json_of(own);
   json["held"] = json_of(own.ranks, held);
-  fmt::print("{}\n", json.dump(1));
+  fmt::print("{}\n", json.dump({.indent = 1, .sorted = true}));
   return {};
 }
 

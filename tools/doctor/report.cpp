@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "src/json/value.hpp"
 #include "tools/doctor/findings.hpp"
 
 namespace wreath {
@@ -63,7 +63,7 @@ std::string report_text(const std::vector<CheckResult>& findings, const ReportSt
 }
 
 std::string report_json(const std::vector<CheckResult>& findings) {
-  nlohmann::json list = nlohmann::json::array();
+  Json list = Json::array();
   for (const CheckResult& finding : findings) {
     list.push_back({{"group", finding.group},
                     {"subject", finding.subject},
@@ -71,10 +71,10 @@ std::string report_json(const std::vector<CheckResult>& findings) {
                     {"text", finding.text},
                     {"fix", finding.fix}});
   }
-  const nlohmann::json json{{"findings", list},
-                            {"problems", count_of(findings, Verdict::Problem)},
-                            {"notes", count_of(findings, Verdict::Note)}};
-  return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const Json json{{"findings", list},
+                  {"problems", count_of(findings, Verdict::Problem)},
+                  {"notes", count_of(findings, Verdict::Note)}};
+  return json.dump({.indent = 1, .sorted = true, .strict = false}) + "\n";
 }
 
 int report_code(const std::vector<CheckResult>& findings) { return count_of(findings, Verdict::Problem) == 0 ? 0 : 1; }

@@ -7,8 +7,8 @@
 
 #include <array>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
+#include "src/json/value.hpp"
 #include "src/base/socket.hpp"
 
 namespace wreath::launcher {
@@ -67,20 +67,20 @@ bool MessageReader::skip_to_greeting(std::string& noise) {
 }
 
 std::string encode(const HostJob& job) {
-  const nlohmann::json json{{"ranks", job.ranks},
-                            {"all_ranks", job.all_ranks},
-                            {"command", job.command},
-                            {"folder", job.folder},
-                            {"environment", job.environment},
-                            {"unset", job.unset},
-                            {"bind", job.bind == Bind::Cores},
-                            {"elastic_folder", job.elastic_folder}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const Json json{{"ranks", job.ranks},
+                  {"all_ranks", job.all_ranks},
+                  {"command", job.command},
+                  {"folder", job.folder},
+                  {"environment", job.environment},
+                  {"unset", job.unset},
+                  {"bind", job.bind == Bind::Cores},
+                  {"elastic_folder", job.elastic_folder}};
+  return json.dump({.sorted = true, .strict = false});
 }
 
 Result<HostJob> decode_job(std::string_view text) {
   try {
-    const nlohmann::json json = nlohmann::json::parse(text);
+    const Json json = Json::parse(text);
     HostJob job;
     json.at("ranks").get_to(job.ranks);
     json.at("all_ranks").get_to(job.all_ranks);

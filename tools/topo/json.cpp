@@ -4,8 +4,6 @@
 namespace wreath {
 namespace {
 
-using Json = nlohmann::json;
-
 const char* name(CacheKind kind) {
   return kind == CacheKind::Data ? "data" : kind == CacheKind::Instruction ? "instruction" : "unified";
 }

@@ -82,13 +82,12 @@ std::string ranks_table(const RanksShown& ranks) {
                             preference());
 }
 
-nlohmann::json ranks_json(const RanksShown& ranks) {
+Json ranks_json(const RanksShown& ranks) {
   const RankLinks& links = ranks.links;
-  nlohmann::json list = nlohmann::json::array();
+  Json list = Json::array();
   for (int rank = 0; rank < links.ranks(); ++rank) {
     const auto at = static_cast<std::size_t>(rank);
-    nlohmann::json one{
-        {"rank", rank}, {"host", links.hosts[at]}, {"processors", nullptr}, {"links", nlohmann::json::array()}};
+    Json one{{"rank", rank}, {"host", links.hosts[at]}, {"processors", nullptr}, {"links", Json::array()}};
     if (at < ranks.cores.size()) one["processors"] = ranks.cores[at];
     for (int peer = 0; peer < links.ranks(); ++peer) {
       const int number = links.class_of[at * links.hosts.size() + static_cast<std::size_t>(peer)];

@@ -1,10 +1,10 @@
 // What `wreath topo` shows, in each of its forms.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "src/json/value.hpp"
 #include "tools/topo/links.hpp"
 #include "wreath/topology.hpp"
 
@@ -25,8 +25,8 @@ std::string model_text(const Topology& topology);
 std::string topology_tree(const Topology& topology, bool lines);
 std::string ranks_table(const RanksShown& ranks);
 
-nlohmann::json topology_json(const Topology& topology);
-nlohmann::json ranks_json(const RanksShown& ranks);
+Json topology_json(const Topology& topology);
+Json ranks_json(const RanksShown& ranks);
 
 // A whole SVG file. `ranks`: colours their cores; may be empty.
 std::string topology_svg(const Topology& topology, const RanksShown& ranks);

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "src/json/value.hpp"
 #include "src/topology/kernel_files.hpp"
 
 namespace wreath {
@@ -88,12 +88,12 @@ std::string text_of(const NcclUse& use) {
   return other.empty() ? text : text + fmt::format("  instead  {}\n", other);
 }
 
-nlohmann::json json_of(const Place& place) {
+Json json_of(const Place& place) {
   return {{"rule", place.rule}, {"of", place.of}, {"folder", place.folder}, {"why", place.why}};
 }
 
-nlohmann::json json_of(const NcclUse& use) {
-  nlohmann::json passed = nlohmann::json::array();
+Json json_of(const NcclUse& use) {
+  Json passed = Json::array();
   for (const Place& place : use.passed) passed.push_back(json_of(place));
   return {{"by", use.by},
           {"request", word_of(use.request)},
@@ -123,11 +123,10 @@ std::string nccl_text(const NcclReport& report) {
 }
 
 std::string nccl_json(const NcclReport& report) {
-  nlohmann::json uses = nlohmann::json::array();
+  Json uses = Json::array();
   for (const NcclUse& use : report.uses) uses.push_back(json_of(use));
-  const nlohmann::json json{
-      {"subject", report.subject}, {"kind", report.kind}, {"uses", uses}, {"notes", report.notes}};
-  return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const Json json{{"subject", report.subject}, {"kind", report.kind}, {"uses", uses}, {"notes", report.notes}};
+  return json.dump({.indent = 1, .sorted = true, .strict = false}) + "\n";
 }
 
 int nccl_code(const NcclReport& report) {
