@@ -1,7 +1,6 @@
 // overlap_perf: how much of an all_reduce is hidden behind a computation that takes as long.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -202,20 +201,16 @@ int run_rank(const Options& options, std::size_t bytes) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Measures how much of an all_reduce is hidden behind a computation that takes as long.", "overlap_perf"};
-  command_line::set_style(app);
+  const command_line::Program app{
+      "Measures how much of an all_reduce is hidden behind a computation that takes as long.", "overlap_perf"};
   Options options;
   command_line::add_number(app, "--ranks", options.ranks, {1, 4096}, "starts this many processes on this host");
   command_line::add_number(app, "--rounds", options.rounds, {1, 100000}, "rounds (11)");
-  app.add_option("--size", options.size, "of the vector (16M)")->check(check_size);
-  app.add_option("--transport", options.transport, "the allowed transport; all when left out")->check(check_transport);
-  app.add_option("-J,--json", options.json_path, "numbers")->check(check_output_file);
-  app.add_option("--start-descriptor", options.start_descriptor)->group("");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return command_line::finish(app, error);
-  }
+  app.add_option("--size", options.size, "of the vector (16M)").check(check_size);
+  app.add_option("--transport", options.transport, "the allowed transport; all when left out").check(check_transport);
+  app.add_option("-J,--json", options.json_path, "numbers").check(check_output_file);
+  app.add_option("--start-descriptor", options.start_descriptor).group("");
+  if (const auto code = app.parse(argc, argv)) return *code;
   const auto bytes = parse_bytes(options.size);
   if (!bytes) return fail(bytes.error());
   if (*bytes < sizeof(float)) {

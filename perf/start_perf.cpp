@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -150,20 +149,15 @@ int measure(const Options& options, const std::string& program) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Measures how long a job takes to start.", "start_perf"};
-  command_line::set_style(app);
+  const command_line::Program app{"Measures how long a job takes to start.", "start_perf"};
   Options options;
-  command_line::add_numbers(app, "--ranks", options.ranks, {1, 4096}, "numbers of ranks (4,64)")->delimiter(',');
+  command_line::add_numbers(app, "--ranks", options.ranks, {1, 4096}, "numbers of ranks (4,64)").delimiter(',');
   command_line::add_number(app, "--rounds", options.rounds, {1, 1000}, "starts of each (7)");
-  app.add_option("--transport", options.transport, "the allowed transport; all when left out")->check(check_transport);
-  app.add_option("-J,--json", options.json_path, "numbers")->check(check_output_file);
-  app.add_option("--start-descriptor", options.start_descriptor)->group("");
-  app.add_option("--times-descriptor", options.times_descriptor)->group("");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return command_line::finish(app, error);
-  }
+  app.add_option("--transport", options.transport, "the allowed transport; all when left out").check(check_transport);
+  app.add_option("-J,--json", options.json_path, "numbers").check(check_output_file);
+  app.add_option("--start-descriptor", options.start_descriptor).group("");
+  app.add_option("--times-descriptor", options.times_descriptor).group("");
+  if (const auto code = app.parse(argc, argv)) return *code;
   if (options.start_descriptor >= 0) return run_rank(options);
   const Status once = check_started_once();
   return once ? measure(options, argv[0]) : fail(exit_code(once.error().code), once.error().message);

@@ -3,34 +3,32 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <system_error>
 
+#include "tools/command_line/command.hpp"
 #include "wreath/environment.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {
 
 // Adds options to `command` and returns what runs it; that returns the exit code.
-using AddCommand = std::function<int()> (*)(CLI::App& command);
+using AddCommand = std::function<int()> (*)(const command_line::Command& command);
 
-std::function<int()> add_doctor(CLI::App& command);
-std::function<int()> add_key(CLI::App& command);
-std::function<int()> add_plan(CLI::App& command);
-std::function<int()> add_run(CLI::App& command);
-std::function<int()> add_topo(CLI::App& command);
-std::function<int()> add_trace(CLI::App& command);
-std::function<int()> add_tune(CLI::App& command);
-std::function<int()> add_why(CLI::App& command);
+std::function<int()> add_doctor(const command_line::Command& command);
+std::function<int()> add_key(const command_line::Command& command);
+std::function<int()> add_plan(const command_line::Command& command);
+std::function<int()> add_run(const command_line::Command& command);
+std::function<int()> add_topo(const command_line::Command& command);
+std::function<int()> add_trace(const command_line::Command& command);
+std::function<int()> add_tune(const command_line::Command& command);
+std::function<int()> add_why(const command_line::Command& command);
 
 // For options where nothing would mean that they were not given: as `--hosts "$HOSTS"` with HOSTS unset.
-inline CLI::Validator not_empty() {
-  return CLI::Validator([](const std::string& text) { return std::string(text.empty() ? "it is empty" : ""); }, "");
-}
+inline std::string not_empty(const std::string& text) { return text.empty() ? "it is empty" : ""; }
 
 // For commands that start ranks: says where MPI's launcher started several of this command, each of which does so.
 inline void warn_of_strangers() {

@@ -67,7 +67,7 @@ int doctor(const DoctorArguments& arguments) {
 
 }  // namespace
 
-std::function<int()> add_doctor(CLI::App& command) {
+std::function<int()> add_doctor(const command_line::Command& command) {
   command.description(
       "whether this machine lets ranks work: its limits, memory, processors, kernel, networks, devices and libraries, "
       "and the variables that are set; what is wrong comes with its fix. Exit code: 0 fine (notes only cost time), 1 a "
@@ -76,19 +76,19 @@ std::function<int()> add_doctor(CLI::App& command) {
   command.add_flag("--memory", arguments->memory, "instead: the memory budget, and what ranks of this host hold");
   command_line::add_number(command, "--ranks", arguments->ranks, {1, kMostDoctorRanks},
                            "for --memory: ranks to start on this host")
-      ->needs("--memory")
-      ->capture_default_str();
+      .needs("--memory")
+      .capture_default_str();
   command
       .add_option(
           "--nccl", arguments->nccl,
           "instead: which libnccl.so.2 a program, a Python interpreter's packages or a running process load, and "
           "by which rule of the loader")
-      ->type_name("PROGRAM|PYTHON|PID")
-      ->check(not_empty());
+      .type_name("PROGRAM|PYTHON|PID")
+      .check(not_empty);
   command.add_flag("--json", arguments->json, "as JSON (docs/formats.md has the keys)");
   command.add_option("--root", arguments->root, "read /sys and /proc below this folder: a copy of another machine's")
-      ->type_name("FOLDER")
-      ->check(not_empty());
+      .type_name("FOLDER")
+      .check(not_empty);
   return [arguments] { return doctor(*arguments); };
 }
 

@@ -10,7 +10,7 @@
 
 namespace wreath {
 
-std::function<int()> add_key(CLI::App& command) {
+std::function<int()> add_key(const command_line::Command& command) {
   command.description("make ~/.config/wreath/key, the secret that ranks of several hosts share");
   const auto force = std::make_shared<bool>(false);
   command.add_flag("--force", *force, "replace the key that is there; running jobs keep the old one");

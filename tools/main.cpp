@@ -37,38 +37,23 @@ bool known(std::string_view name) {
   return std::any_of(kSubcommands.begin(), kSubcommands.end(), [&](const Subcommand& row) { return row.name == name; });
 }
 
-// CLI11 would only say that a subcommand is missing.
-void refuse_unknown(const CLI::App& app, int argc, char** argv) {
-  const CLI::App* command = &app;
-  for (int at = 1; at < argc && argv[at][0] != '-' && command->get_require_subcommand_min() > 0; ++at) {
-    const auto next = command->get_subcommands([&](const CLI::App* each) { return each->check_name(argv[at]); });
-    if (next.empty()) throw CLI::ExtrasError({argv[at]});
-    command = next.front();
-  }
-}
-
 std::string help_of(int argc, char** argv) {
   if (argc > 1 && known(argv[1])) return fmt::format("`wreath {} --help` explains it", argv[1]);
   return "`wreath --help` lists the subcommands";
 }
 
 int run(int argc, char** argv) {
-  CLI::App app{"Looks into Wreath, the collective communication library.", "wreath"};
-  command_line::set_style(app);
-  app.set_version_flag("--version", "wreath " WREATH_VERSION);
-  app.require_subcommand(1);
+  const command_line::Program app("Looks into Wreath, the collective communication library.", "wreath");
+  app.version("wreath " WREATH_VERSION);
+  app.require_subcommand();
   std::array<std::function<int()>, kSubcommands.size()> actions;
   for (std::size_t i = 0; i < kSubcommands.size(); ++i) {
-    CLI::App* command = app.add_subcommand(kSubcommands[i].name, kSubcommands[i].meaning);
-    actions[i] = kSubcommands[i].add(*command);
+    actions[i] = kSubcommands[i].add(app.add_subcommand(kSubcommands[i].name, kSubcommands[i].meaning));
   }
-  try {
-    refuse_unknown(app, argc, argv);
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "wreath: error: {}\n{}\n", command_line::words_of(app, error), help_of(argc, argv));
-    return kUsage;
+  if (const auto ending = app.read(argc, argv)) {
+    if (ending->code == 0) fmt::print("{}", ending->text);
+    if (ending->code != 0) fmt::print(stderr, "wreath: error: {}\n{}\n", ending->text, help_of(argc, argv));
+    return ending->code;
   }
   for (std::size_t i = 0; i < kSubcommands.size(); ++i) {
     if (app.got_subcommand(kSubcommands[i].name)) return actions[i]();

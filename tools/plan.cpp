@@ -13,7 +13,6 @@
 
 #include "src/json/value.hpp"
 #include "tools/command_line/numbers.hpp"
-#include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
 #include "wreath/units.hpp"
 
@@ -156,15 +155,15 @@ int run_show(const PlanArguments& arguments) {
   return 0;
 }
 
-void add_common(CLI::App& command, PlanArguments& arguments) {
+void add_common(const command_line::Command& command, PlanArguments& arguments) {
   command.add_option("--algorithm", arguments.algorithm, "only rows of this name: ring, two_shot, bruck, ...")
-      ->type_name("NAME");
+      .type_name("NAME");
   command_line::add_number(command, "--lanes", arguments.lanes, {1},
                            "data lanes: copies of the schedule that share every part")
-      ->capture_default_str();
+      .capture_default_str();
   command_line::add_number(command, "--root", arguments.root, {0}, "the root of a broadcast, reduce, gather or scatter")
-      ->type_name("RANK");
-  command.add_option("--tile", arguments.tile, "bytes of a tile")->capture_default_str()->type_name("SIZE");
+      .type_name("RANK");
+  command.add_option("--tile", arguments.tile, "bytes of a tile").capture_default_str().type_name("SIZE");
   command.add_flag("--json", arguments.json, "print JSON");
 }
 
@@ -172,14 +171,14 @@ constexpr const char* kSizeHelp =
     "bytes of float32 of the vector, or of all blocks together (of one rank's input, for all_to_all); "
     "K M G are binary";
 
-void add_show(CLI::App& plan, PlanArguments& arguments) {
-  CLI::App* show = plan.add_subcommand("show", "print the steps of each rank, lane by lane");
-  show->add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...")->required();
-  show->add_option("SIZE", arguments.size, kSizeHelp)->required();
-  show->add_option("--ranks", arguments.ranks, "N or A..B (default 4)")->type_name("N");
-  command_line::add_number(*show, "--rank", arguments.rank, {0}, "only this rank")->type_name("RANK");
-  add_common(*show, arguments);
-  show->footer(
+void add_show(const command_line::Command& plan, PlanArguments& arguments) {
+  const command_line::Command show = plan.add_subcommand("show", "print the steps of each rank, lane by lane");
+  show.add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...").required();
+  show.add_option("SIZE", arguments.size, kSizeHelp).required();
+  show.add_option("--ranks", arguments.ranks, "N or A..B (default 4)").type_name("N");
+  command_line::add_number(show, "--rank", arguments.rank, {0}, "only this rank").type_name("RANK");
+  add_common(show, arguments);
+  show.footer(
       "A line is a step, done once per tile. A message is written RANK.LANE where its sender's lane\n"
       "is another than the one at hand; scratch[SLOT: PART] and partial[SLOT: PART] are the lane's own.\n\n"
       "Examples:\n"
@@ -188,14 +187,15 @@ void add_show(CLI::App& plan, PlanArguments& arguments) {
       "  wreath plan show gather 16M --algorithm binomial --root 2 --lanes 2 --tile 128K");
 }
 
-void add_verify(CLI::App& plan, PlanArguments& arguments) {
-  CLI::App* verify = plan.add_subcommand("verify", "prove schedules right for all data and all timings");
-  verify->add_option("COLLECTIVE", arguments.collective, "only its rows");
-  verify->add_option("SIZE", arguments.size, std::string("prove this size instead of the sweep: ") + kSizeHelp);
-  verify->add_option("--ranks", arguments.ranks, "N or A..B (default 1..64)")->type_name("N");
-  verify->add_flag("--all", arguments.all, "the sweep over counts, lanes, slots and resident lanes (the default)");
-  add_common(*verify, arguments);
-  verify->footer(
+void add_verify(const command_line::Command& plan, PlanArguments& arguments) {
+  const command_line::Command verify =
+      plan.add_subcommand("verify", "prove schedules right for all data and all timings");
+  verify.add_option("COLLECTIVE", arguments.collective, "only its rows");
+  verify.add_option("SIZE", arguments.size, std::string("prove this size instead of the sweep: ") + kSizeHelp);
+  verify.add_option("--ranks", arguments.ranks, "N or A..B (default 1..64)").type_name("N");
+  verify.add_flag("--all", arguments.all, "the sweep over counts, lanes, slots and resident lanes (the default)");
+  add_common(verify, arguments);
+  verify.footer(
       "Proved on the steps that executors read: the results, the order of the sums, message sizes and\n"
       "forms, memory hazards and freedom from deadlock, for every root. Exit code: 0 all proved,\n"
       "1 a proof failed, 2 usage.\n\n"
@@ -205,19 +205,19 @@ void add_verify(CLI::App& plan, PlanArguments& arguments) {
       "  wreath plan verify all_reduce 1M --ranks 2..8 --lanes 2");
 }
 
-void add_simulate(CLI::App& plan, PlanArguments& arguments) {
-  CLI::App* simulate = plan.add_subcommand("simulate", "time schedules on a machine of equal links");
-  simulate->add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...")->required();
-  simulate->add_option("SIZE", arguments.size, kSizeHelp)->required();
-  simulate->add_option("--ranks", arguments.ranks, "N or A..B (default 8)")->type_name("N");
-  command_line::add_number(*simulate, "--latency", arguments.model.latency_us, {0}, "us of a message")
-      ->type_name("NUMBER")
-      ->capture_default_str();
-  command_line::add_number(*simulate, "--bandwidth", arguments.model.bandwidth_gb_s, {1e-6}, "GB/s that a rank sends")
-      ->type_name("NUMBER")
-      ->capture_default_str();
-  add_common(*simulate, arguments);
-  simulate->footer(
+void add_simulate(const command_line::Command& plan, PlanArguments& arguments) {
+  const command_line::Command simulate = plan.add_subcommand("simulate", "time schedules on a machine of equal links");
+  simulate.add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...").required();
+  simulate.add_option("SIZE", arguments.size, kSizeHelp).required();
+  simulate.add_option("--ranks", arguments.ranks, "N or A..B (default 8)").type_name("N");
+  command_line::add_number(simulate, "--latency", arguments.model.latency_us, {0}, "us of a message")
+      .type_name("NUMBER")
+      .capture_default_str();
+  command_line::add_number(simulate, "--bandwidth", arguments.model.bandwidth_gb_s, {1e-6}, "GB/s that a rank sends")
+      .type_name("NUMBER")
+      .capture_default_str();
+  add_common(simulate, arguments);
+  simulate.footer(
       "steps: messages on the longest chain that wait for each other; bytes and messages: of the rank\n"
       "that sends most. Times compare algorithms on an ideal machine; they are no forecast.\n\n"
       "Examples:\n"
@@ -225,26 +225,26 @@ void add_simulate(CLI::App& plan, PlanArguments& arguments) {
       "  wreath plan simulate broadcast 64M --latency 20 --bandwidth 3 --json");
 }
 
-void add_explain(CLI::App& plan, PlanArguments& arguments) {
-  CLI::App* explain = plan.add_subcommand("explain", "say which plan a call gets, and why not another");
-  explain->add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...")->required();
-  explain->add_option("SIZE", arguments.size, kSizeHelp)->required();
-  explain->add_option("--ranks", arguments.ranks, "N (default 2)")->type_name("N");
+void add_explain(const command_line::Command& plan, PlanArguments& arguments) {
+  const command_line::Command explain =
+      plan.add_subcommand("explain", "say which plan a call gets, and why not another");
+  explain.add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...").required();
+  explain.add_option("SIZE", arguments.size, kSizeHelp).required();
+  explain.add_option("--ranks", arguments.ranks, "N (default 2)").type_name("N");
   const char* const transport = "shm: ranks map each other's memory; tcp: a wire";
-  command_line::one_of(explain->add_option("--transport", arguments.transport, transport), {"shm", "tcp"})
-      ->capture_default_str();
-  explain->add_option("--tuning", arguments.tuning, "a file of `wreath tune`, or none (default: this machine's)")
-      ->envname("WREATH_TUNING")
-      ->type_name("FILE");
-  command_line::one_of(explain
-                           ->add_option("--memory", arguments.memory,
-                                        "of the buffers: the host's, or GPUs', of ranks "
-                                        "that all have one")
-                           ->capture_default_str(),
-                       {"host", "device"});
-  explain->add_flag("--any-order", arguments.any_order, "sums in any order, as with WREATH_REPRODUCIBLE=0");
-  explain->add_flag("--json", arguments.json, "print JSON");
-  explain->footer(
+  explain.add_option("--transport", arguments.transport, transport).one_of({"shm", "tcp"}).capture_default_str();
+  explain.add_option("--tuning", arguments.tuning, "a file of `wreath tune`, or none (default: this machine's)")
+      .envname("WREATH_TUNING")
+      .type_name("FILE");
+  explain
+      .add_option("--memory", arguments.memory,
+                  "of the buffers: the host's, or GPUs', of ranks "
+                  "that all have one")
+      .capture_default_str()
+      .one_of({"host", "device"});
+  explain.add_flag("--any-order", arguments.any_order, "sums in any order, as with WREATH_REPRODUCIBLE=0");
+  explain.add_flag("--json", arguments.json, "print JSON");
+  explain.footer(
       "predicted: the schedule, simulated with constants of a kind of link, which were measured on another machine.\n"
       "measured: by `wreath tune` on this machine. limit: what its memory, cores and loopback allow.\n"
       "A row is chosen by measurement where there is one, else by the library's rules (docs/decisions/0003).\n\n"
@@ -253,9 +253,9 @@ void add_explain(CLI::App& plan, PlanArguments& arguments) {
       "  wreath plan explain reduce_scatter 1M --ranks 8 --transport tcp --tuning none");
 }
 
-void add_table(CLI::App& plan, PlanArguments& arguments) {
-  CLI::App* table = plan.add_subcommand("table", "print what every algorithm costs");
-  table->add_flag("--markdown", arguments.markdown, "as a page of Markdown");
+void add_table(const command_line::Command& plan, PlanArguments& arguments) {
+  const command_line::Command table = plan.add_subcommand("table", "print what every algorithm costs");
+  table.add_flag("--markdown", arguments.markdown, "as a page of Markdown");
 }
 
 int run_table(const PlanArguments& arguments) {
@@ -265,9 +265,9 @@ int run_table(const PlanArguments& arguments) {
 
 }  // namespace
 
-std::function<int()> add_plan(CLI::App& command) {
+std::function<int()> add_plan(const command_line::Command& command) {
   auto arguments = std::make_shared<PlanArguments>();
-  command.require_subcommand(1);
+  command.require_subcommand();
   add_show(command, *arguments);
   add_verify(command, *arguments);
   add_simulate(command, *arguments);
@@ -276,7 +276,7 @@ std::function<int()> add_plan(CLI::App& command) {
   command.footer(
       "Examples:\n  wreath plan show all_reduce 1M --ranks 4\n  wreath plan verify --all --ranks 1..64\n"
       "  wreath plan simulate all_to_all 64K\n  wreath plan explain all_reduce 64M\n  wreath plan table");
-  return [&command, arguments] {
+  return [command, arguments] {
     if (command.got_subcommand("show")) return run_show(*arguments);
     if (command.got_subcommand("simulate")) return run_plan_simulate(*arguments);
     if (command.got_subcommand("explain")) return run_plan_explain(*arguments);

@@ -13,7 +13,6 @@
 
 #include "src/base/config.hpp"
 #include "tools/command_line/numbers.hpp"
-#include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
 #include "tools/run/agent.hpp"
 #include "tools/run/launcher.hpp"
@@ -188,68 +187,64 @@ int run(RunArguments& arguments, const std::vector<std::string>& parsed, const s
   return launcher::launch(arguments.plan);
 }
 
-void add_elastic_options(CLI::App& command, RunArguments& arguments) {
+void add_elastic_options(const command_line::Command& command, RunArguments& arguments) {
   launcher::Elasticity& elastic = arguments.elastic;
-  CLI::Option* const flag =
-      command.add_flag("--elastic", arguments.is_elastic, "go on when ranks are lost, and start others in their place");
+  command.add_flag("--elastic", arguments.is_elastic, "go on when ranks are lost, and start others in their place");
   const auto add_count = [&](const char* name, int& value, int least, const char* meaning) {
-    command_line::add_number(command, name, value, {least, kMostRanks}, meaning)->needs(flag);
+    command_line::add_number(command, name, value, {least, kMostRanks}, meaning).needs("--elastic");
   };
   add_count("--min", elastic.min_ranks, 1, "with fewer ranks left, all start again (default: 1)");
   add_count("--max", elastic.max_ranks, 1, "most ranks that work at a time (default: -n)");
   add_count("--spares", elastic.size.spares, 0, "ranks beside them that wait for work (default: 0)");
   add_count("--max-restarts", elastic.max_restarts, 0, "starts of single ranks and of all, together (default: 3)");
   command.add_option("--elastic-folder", elastic.folder, "where ranks find each other again; hosts must share it")
-      ->type_name("DIR")
-      ->check(not_empty())
-      ->needs(flag);
+      .type_name("DIR")
+      .check(not_empty)
+      .needs("--elastic");
 }
 
 }  // namespace
 
-std::function<int()> add_run(CLI::App& command) {
+std::function<int()> add_run(const command_line::Command& command) {
   command.description("start CMD as ranks, on this host and others: wreath run [OPTIONS] [--] CMD [ARGS...]");
-  command.prefix_command();
-  // What stands after -- goes to the parent, which may refuse it for other subcommands.
-  command.preparse_callback([&command](std::size_t) { command.get_parent()->allow_extras(); });
+  command.takes_program();
   const auto arguments = std::make_shared<RunArguments>();
   launcher::Plan& plan = arguments->plan;
   command_line::add_number(command, "-n,--ranks", arguments->ranks, {1, kMostRanks},
                            "ranks in all (default: one for each core; with hosts: each slot)");
   command.add_option("--hosts", arguments->hosts, "hosts, with the ranks that fit: a,b:4")
-      ->type_name("a,b,...")
-      ->check(not_empty());
+      .type_name("a,b,...")
+      .check(not_empty);
   command.add_option("--hostfile", arguments->hostfile, "file with a host in each line: a, b:4, or c slots=4")
-      ->type_name("FILE")
-      ->check(not_empty());
+      .type_name("FILE")
+      .check(not_empty);
   command.add_flag("-v,--verbose", plan.verbose, "say where ranks run, their cores, and how they meet and end");
   const char* const bind = "cores: each rank its share of its host's; none: all of them";
-  command_line::one_of(command.add_option("--bind", arguments->bind, bind), {"cores", "none"})->capture_default_str();
+  command.add_option("--bind", arguments->bind, bind).one_of({"cores", "none"}).capture_default_str();
   command.add_option("--env", plan.environment, "a variable for all ranks: NAME (as it is here) or NAME=VALUE")
-      ->type_size(1)
-      ->allow_extra_args(false)
-      ->type_name("NAME[=VALUE]");
+      .one_each()
+      .type_name("NAME[=VALUE]");
   command.add_flag("--no-prefix", arguments->no_prefix, "do not put [RANK] before the lines of ranks");
   command.add_option("--output", plan.output, "also write what each rank says to files in this folder")
-      ->type_name("DIR")
-      ->check(not_empty());
+      .type_name("DIR")
+      .check(not_empty);
   command_line::add_number(command, "--grace", arguments->grace_s, {0, 3600},
                            "seconds from SIGTERM to SIGKILL, when the job ends early")
-      ->type_name("SECONDS")
-      ->capture_default_str();
+      .type_name("SECONDS")
+      .capture_default_str();
   command.add_option("--address", plan.address, "where other hosts reach rank 0 (default: by its host's name)")
-      ->type_name("ADDR")
-      ->check(not_empty());
+      .type_name("ADDR")
+      .check(not_empty);
   command.add_option("--ssh", arguments->ssh, "how to reach other hosts; HOST and a command follow (WREATH_SSH)")
-      ->type_name("COMMAND")
-      ->check(not_empty());
+      .type_name("COMMAND")
+      .check(not_empty);
   command.add_option("--remote-wreath", plan.program, "`wreath` on other hosts (default: where it is here)")
-      ->type_name("PATH")
-      ->check(not_empty());
+      .type_name("PATH")
+      .check(not_empty);
   add_elastic_options(command, *arguments);
-  command.add_flag("--agent", arguments->agent)->group("");
+  command.add_flag("--agent", arguments->agent).group("");
   command.footer(kFooter);
-  return [arguments, &command] { return run(*arguments, command.remaining(), command.get_parent()->remaining()); };
+  return [arguments, command] { return run(*arguments, command.remaining(), command.after_dashes()); };
 }
 
 }  // namespace wreath

@@ -109,7 +109,7 @@ Status run(const TopoArguments& arguments) {
 
 }  // namespace
 
-std::function<int()> add_topo(CLI::App& command) {
+std::function<int()> add_topo(const command_line::Command& command) {
   command.description(
       "what this machine is made of: packages, NUMA nodes, caches, cores, GPUs, networks; and which transport links "
       "which ranks, and why");
@@ -120,10 +120,10 @@ std::function<int()> add_topo(CLI::App& command) {
                    "all ranks of a job run this, as in `wreath run -n 4 wreath topo --job`: "
                    "rank 0 shows its machine, and what links them");
   command.add_flag("--json", arguments->json, "as JSON (docs/formats.md has the keys)");
-  command.add_option("--svg", arguments->svg, "also draw it, into this file")->type_name("FILE")->check(not_empty());
+  command.add_option("--svg", arguments->svg, "also draw it, into this file").type_name("FILE").check(not_empty);
   command.add_option("--root", arguments->root, "read /sys and /proc below this folder: a copy of another machine's")
-      ->type_name("FOLDER")
-      ->check(not_empty());
+      .type_name("FOLDER")
+      .check(not_empty);
   return [arguments] {
     const Status status = run(*arguments);
     return status ? 0 : complain_of(status.error());

@@ -60,11 +60,11 @@ int join(const TraceArguments& arguments) {
 
 }  // namespace
 
-std::function<int()> add_trace(CLI::App& command) {
+std::function<int()> add_trace(const command_line::Command& command) {
   command.description("join the traces that ranks wrote (WREATH_TRACE=DIR) into one file for a trace viewer");
   const auto arguments = std::make_shared<TraceArguments>();
-  command.add_option("DIR", arguments->directory, "folder with wreath-trace-*.json")->required();
-  command.add_option("-o,--output", arguments->output, "the joined file")->capture_default_str();
+  command.add_option("DIR", arguments->directory, "folder with wreath-trace-*.json").required();
+  command.add_option("-o,--output", arguments->output, "the joined file").capture_default_str();
   return [arguments] { return join(*arguments); };
 }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "tools/command_line/numbers.hpp"
-#include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
 #include "wreath/units.hpp"
 
@@ -65,31 +64,30 @@ int run(TuneArguments& arguments) {
 
 }  // namespace
 
-std::function<int()> add_tune(CLI::App& command) {
+std::function<int()> add_tune(const command_line::Command& command) {
   const auto arguments = std::make_shared<TuneArguments>();
   command_line::add_numbers(command, "--ranks", arguments->more_ranks, {2, 64},
                             "tune N ranks of this host, too (2 are always tuned)");
-  command_line::one_of(command.add_option("--transport", arguments->transports, "between ranks (default: both)"),
-                       {"shm", "tcp"});
+  command.add_option("--transport", arguments->transports, "between ranks (default: both)").one_of({"shm", "tcp"});
   command.add_option("--collective", arguments->collectives, "all_reduce, broadcast, ... (default: all)")
-      ->type_name("NAME");
-  command_line::one_of(command
-                           .add_option("--memory", arguments->memory,
-                                       "of the buffers; device: of GPUs, one for each rank in turn, with the loops "
-                                       "written by hand beside the steps; host-device: the same made of threads, to "
-                                       "try it (name an --output: nothing reads what it measured)")
-                           ->capture_default_str(),
-                       {"host", "device", "host-device"});
-  command.add_option("--smallest", arguments->smallest, "smallest size")->capture_default_str()->type_name("SIZE");
-  command.add_option("--largest", arguments->largest, "largest size")->capture_default_str()->type_name("SIZE");
+      .type_name("NAME");
+  command
+      .add_option("--memory", arguments->memory,
+                  "of the buffers; device: of GPUs, one for each rank in turn, with the loops "
+                  "written by hand beside the steps; host-device: the same made of threads, to "
+                  "try it (name an --output: nothing reads what it measured)")
+      .capture_default_str()
+      .one_of({"host", "device", "host-device"});
+  command.add_option("--smallest", arguments->smallest, "smallest size").capture_default_str().type_name("SIZE");
+  command.add_option("--largest", arguments->largest, "largest size").capture_default_str().type_name("SIZE");
   command_line::add_number(command, "--seconds", arguments->request.seconds, {1, 36000},
                            "how long each number of ranks may take, about")
-      ->type_name("SECONDS")
-      ->capture_default_str();
+      .type_name("SECONDS")
+      .capture_default_str();
   command.add_option("-o,--output", arguments->request.output, "the file (default: this machine's in your cache)")
-      ->type_name("FILE");
-  command.add_option("--start-descriptor", arguments->request.start_descriptor)->group("");
-  command.add_option("--part-file", arguments->request.part_file)->group("");
+      .type_name("FILE");
+  command.add_option("--start-descriptor", arguments->request.start_descriptor).group("");
+  command.add_option("--part-file", arguments->request.part_file).group("");
   command.footer(
       "Every row of the table of algorithms that serves the ranks, with several tiles, in turns; who is far behind\n"
       "leaves early. The times are medians. Leave the machine alone meanwhile. Communicators of this machine read the\n"

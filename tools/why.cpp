@@ -203,7 +203,7 @@ int run_why(const Options& options) {
 
 }  // namespace
 
-std::function<int()> add_why(CLI::App& command) {
+std::function<int()> add_why(const command_line::Command& command) {
   auto options = std::make_shared<Options>();
   command.footer(
       "Reads wreath-RANK.json files, which every rank writes when its communicator fails, or the recorders of living\n"
@@ -211,7 +211,7 @@ std::function<int()> add_why(CLI::App& command) {
       "another has waited 100 ms for it.\n"
       "Exit code: 0 healthy, 3 a peer was lost, 4 a rank is behind, 5 ranks disagree, 1 other failures or ranks\n"
       "without a recording, 2 nothing to read.");
-  command.add_option("SOURCE", options->sources, "folders with wreath-*.json, such files, or process ids")->required();
+  command.add_option("SOURCE", options->sources, "folders with wreath-*.json, such files, or process ids").required();
   command.add_flag("--json", options->json, "print the findings as JSON");
   return [options] { return run_why(*options); };
 }

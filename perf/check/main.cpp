@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -157,25 +156,20 @@ int run_all(const char* program, const Arguments& arguments) {
 
 int check_main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app(
+  const command_line::Program app(
       "Holds every collective to exact results: all dtypes and operators, 8 to 300,001 bytes, aligned and not;\n"
       "then 64 MiB, and 4.5 GiB where there is memory. One line for each collective, transport and number of "
       "ranks.",
       "wreath_check");
-  command_line::set_style(app);
   app.add_option("--transport", arguments.transports, "transports, each alone (shm,tcp)")
-      ->delimiter(',')
-      ->check(check_transport);
+      .delimiter(',')
+      .check(check_transport);
   command_line::add_numbers(app, "--ranks", arguments.ranks, {1, 256}, "numbers of ranks (1,2,3,5,7,16)")
-      ->delimiter(',');
-  app.add_option("--only", arguments.only, "one collective, such as all_gather")->check(check_collective);
-  app.add_option("--pass", arguments.pass)->group("");
-  app.add_option("--start-descriptor", arguments.start_descriptor)->group("");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Error& error) {
-    return command_line::finish(app, error);
-  }
+      .delimiter(',');
+  app.add_option("--only", arguments.only, "one collective, such as all_gather").check(check_collective);
+  app.add_option("--pass", arguments.pass).group("");
+  app.add_option("--start-descriptor", arguments.start_descriptor).group("");
+  if (const auto code = app.parse(argc, argv)) return *code;
   if (arguments.start_descriptor >= 0) return run_started(arguments);
   const Status once = check_started_once();
   return once ? run_all(argv[0], arguments) : fail(once.error());

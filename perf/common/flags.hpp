@@ -1,4 +1,4 @@
-// Checks of flags' values as CLI11 takes them: what is wrong with a value, or nothing. CLI11 puts the flag in front.
+// Checks of flags' values as command_line::Check: what is wrong with a value, or nothing. The flag is put in front.
 #pragma once
 
 #include <string>

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <charconv>
 #include <functional>
@@ -68,7 +67,7 @@ constexpr std::array kNoSizes{
 };
 
 [[noreturn]] void refuse(std::string_view flag, std::string_view value, std::string_view reason) {
-  throw CLI::ValidationError(fmt::format("{} {}: {}", flag, value, reason));
+  throw command_line::UsageError(fmt::format("{} {}: {}", flag, value, reason));
 }
 
 double parse_positive(std::string_view flag, const std::string& text, std::string_view unit, double most) {
@@ -81,12 +80,13 @@ double parse_positive(std::string_view flag, const std::string& text, std::strin
 }
 
 // Adds a flag whose text goes through `accept`, which refuses what it does not understand.
-void add(CLI::App& app, const std::string& flags, const std::string& help, const std::string& type,
+void add(const command_line::Command& app, const std::string& flags, const std::string& help, const std::string& type,
          const std::function<void(const std::string&)>& accept) {
-  app.add_option_function<std::string>(flags, accept, help)->type_name(type);
+  app.add_text(flags, accept, help).type_name(type);
 }
 
-void add_size(CLI::App& app, const std::string& flags, const std::string& help, std::size_t& target) {
+void add_size(const command_line::Command& app, const std::string& flags, const std::string& help,
+              std::size_t& target) {
   add(app, flags, help, "SIZE", [&target, flags](const std::string& text) {
     const auto size = parse_size(text);
     if (!size) refuse(first_name(flags), text, "not a size; a size is a number and K, M or G, such as 64K");
@@ -94,9 +94,9 @@ void add_size(CLI::App& app, const std::string& flags, const std::string& help, 
   });
 }
 
-void add_size_list(CLI::App& app, SizeRange& sizes) {
+void add_size_list(const command_line::Command& app, SizeRange& sizes) {
   add(app, "--sizes", "these sizes instead of a range", "SIZE,...", [&sizes](const std::string& text) {
-    for (const std::string& each : CLI::detail::split(text, ',')) {
+    for (const std::string& each : command_line::split(text, ',')) {
       const auto size = parse_size(each);
       if (!size) refuse("--sizes", text, fmt::format("'{}' is not a size", each));
       sizes.list.push_back(*size);
@@ -104,7 +104,7 @@ void add_size_list(CLI::App& app, SizeRange& sizes) {
   });
 }
 
-void add_switch(CLI::App& app, const std::string& flags, const std::string& help, bool& target) {
+void add_switch(const command_line::Command& app, const std::string& flags, const std::string& help, bool& target) {
   add(app, flags, help, "0|1", [&target, flags](const std::string& text) {
     if (text != "0" && text != "1") refuse(first_name(flags), text, "give 0 or 1");
     target = text == "1";
@@ -112,8 +112,8 @@ void add_switch(CLI::App& app, const std::string& flags, const std::string& help
 }
 
 // A choice between two words; target is whether the second was given.
-void add_choice(CLI::App& app, const std::string& flag, const std::string& help, std::array<std::string, 2> words,
-                bool& target) {
+void add_choice(const command_line::Command& app, const std::string& flag, const std::string& help,
+                std::array<std::string, 2> words, bool& target) {
   add(app, flag, help, words[0] + "|" + words[1], [&target, flag, words](const std::string& text) {
     if (text != words[0] && text != words[1]) refuse(flag, text, fmt::format("give {} or {}", words[0], words[1]));
     target = text == words[1];
@@ -122,8 +122,8 @@ void add_choice(CLI::App& app, const std::string& flag, const std::string& help,
 
 // A row of a table by name, or "all".
 template <typename T>
-void add_rows(CLI::App& app, const std::string& flags, const std::string& help, std::span<const T> all,
-              std::optional<T> (*parse)(std::string_view) noexcept, std::vector<T>& target) {
+void add_rows(const command_line::Command& app, const std::string& flags, const std::string& help,
+              std::span<const T> all, std::optional<T> (*parse)(std::string_view) noexcept, std::vector<T>& target) {
   add(app, flags, help, "NAME|all", [=, &target](const std::string& text) {
     if (text == "all") {
       target.assign(all.begin(), all.end());
@@ -139,7 +139,7 @@ void add_rows(CLI::App& app, const std::string& flags, const std::string& help, 
   });
 }
 
-void add_fixed(CLI::App& app, const FixedFlag& fixed) {
+void add_fixed(const command_line::Command& app, const FixedFlag& fixed) {
   const std::string help = fixed.accepted.empty() ? fmt::format("refused: {}", fixed.reason)
                                                   : fmt::format("{} only: {}", fixed.accepted, fixed.reason);
   add(app, std::string(fixed.flags), help, "N", [fixed](const std::string& text) {
@@ -147,7 +147,7 @@ void add_fixed(CLI::App& app, const FixedFlag& fixed) {
   });
 }
 
-void add_root(CLI::App& app, Options& o) {
+void add_root(const command_line::Command& app, Options& o) {
   add(app, "-r,--root", "root (0); -1 or all: every rank in turn", "RANK|all", [&o](const std::string& text) {
     o.all_roots = text == "all" || text == "-1";
     if (o.all_roots) return;
@@ -159,7 +159,7 @@ void add_root(CLI::App& app, Options& o) {
 }
 
 // What is measured: sizes, dtypes, operators, roots.
-void add_case_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
+void add_case_flags(const command_line::Command& app, const CollectiveRow& row, Options& o) {
   if (row.has(kNoData)) {
     for (const FixedFlag& fixed : kNoSizes) add_fixed(app, fixed);
     add_fixed(app, kNoDtype);
@@ -185,8 +185,9 @@ void add_case_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
   }
 }
 
-void add_nccl_flags(CLI::App& app, const CollectiveRow& row, Options& o, int& average, double& timeout_s) {
-  app.option_defaults()->group("nccl-tests' flags");
+void add_nccl_flags(const command_line::Command& app, const CollectiveRow& row, Options& o, int& average,
+                    double& timeout_s) {
+  app.begin_group("nccl-tests' flags");
   add_number(app, "-t,--nthreads", o.threads, {1, 4096}, "ranks as threads of a process (1)");
   add_number(app, "-g,--ngpus", o.devices, {1, 64},
              "devices, and so ranks, of each of these threads; CUDA's in turn (1)");
@@ -209,7 +210,7 @@ void add_nccl_flags(CLI::App& app, const CollectiveRow& row, Options& o, int& av
   for (const FixedFlag& fixed : kFixedFlags) add_fixed(app, fixed);
 }
 
-void add_memory(CLI::App& app, Options& o) {
+void add_memory(const command_line::Command& app, Options& o) {
   const std::string help =
       "host: ordinary memory; shared: memory that peers map; device: of a GPU, and pinned: the host's that a GPU "
       "reaches, both in streams; host-device: as device, of the device made of host threads (device where there is a "
@@ -228,8 +229,8 @@ std::string limits_help(const CollectiveRow& row) {
                       : fmt::format("refused: {}", none);
 }
 
-void add_output_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
-  app.option_defaults()->group("results");
+void add_output_flags(const command_line::Command& app, const CollectiveRow& row, Options& o) {
+  app.begin_group("results");
   const auto file = [&](const std::string& flags, const std::string& help, std::string& target) {
     add(app, flags, help, "FILE", [&target](const std::string& text) { target = text; });
   };
@@ -255,11 +256,11 @@ std::vector<std::string> algorithms_of(Collective collective) {
   return names;
 }
 
-void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
-  app.option_defaults()->group("ranks, transport, algorithm, buffers");
+void add_our_flags(const command_line::Command& app, const CollectiveRow& row, Options& o) {
+  app.begin_group("ranks, transport, algorithm, buffers");
   add_number(app, "--ranks", o.ranks, {1, 4096}, "starts this many processes on this host");
   add(app, "--transport", "allowed transports", "a,b", [&o](const std::string& text) {
-    for (const std::string& each : CLI::detail::split(text, ',')) {
+    for (const std::string& each : command_line::split(text, ',')) {
       if (const std::string wrong = check_transport(each); !wrong.empty()) refuse("--transport", text, wrong);
       o.communicator.transports.push_back(each);
     }
@@ -288,16 +289,15 @@ void add_our_flags(CLI::App& app, const CollectiveRow& row, Options& o) {
              {"both", "out"}, o.only_out_of_place);
   add_size(app, "--offset", "misaligns buffers by this many bytes (0)", o.offset);
   app.add_flag("--rewrite", o.rewrite, "writes inputs anew before each timed call, outside the clock");
-  app.add_flag_callback(
+  app.add_flag(
       "--no-pin", [&o] { o.pin = false; }, "leaves ranks on whatever core they are");
-  add_number(app, "--start-descriptor", o.start_descriptor, {3, 1 << 20}, "");
-  app.get_option("--start-descriptor")->group("");
+  add_number(app, "--start-descriptor", o.start_descriptor, {3, 1 << 20}, "").group("");
 }
 
 constexpr int kJudgedRepeats = 9;  // their interval leaves out the fastest and the slowest
 
 // Rules between flags about kept results and repeats.
-void check_repeats(const CLI::App& app, Options& o) {
+void check_repeats(const command_line::Command& app, Options& o) {
   const bool judged = !o.baseline_file.empty();
   if (judged && app.count("--repeats") == 0) o.repeats = kJudgedRepeats;
   if (judged && o.repeats < kRoundsOfAnInterval) {
@@ -317,7 +317,7 @@ void check_repeats(const CLI::App& app, Options& o) {
 
 // Without --memory: a GPU's where there is one and this build has kernels for it, but for what is measured on the
 // host's alone.
-void choose_memory(const CLI::App& app, Options& o) {
+void choose_memory(const command_line::Command& app, Options& o) {
   const bool on_host = o.per_iteration || o.rewrite || o.limits;
   if (app.count("--memory") == 0 && !on_host && has_gpu_kernels() && has_gpu()) o.memory = MemoryPlace::Device;
 }
@@ -341,7 +341,7 @@ void check_streams(Options& o) {
 }
 
 // Rules between flags.
-void check_together(const CLI::App& app, const CollectiveRow& row, Options& o) {
+void check_together(const command_line::Command& app, const CollectiveRow& row, Options& o) {
   const auto given = [&](const char* flag) { return app.count(flag) > 0; };
   const auto shown = [&](const char* flag, std::size_t size) {
     return format_size(size) + (given(flag) ? "" : " (the default)");
@@ -372,7 +372,7 @@ void check_together(const CLI::App& app, const CollectiveRow& row, Options& o) {
   choose_memory(app, o);
   check_streams(o);
   if (const std::string_view none = why_no_limit(row, o); o.limits && !none.empty()) {
-    throw CLI::ValidationError(fmt::format("--limits: {}", none));
+    throw command_line::UsageError(fmt::format("--limits: {}", none));
   }
 }
 
@@ -382,24 +382,24 @@ std::variant<Options, Stop> parse_options(const CollectiveRow& row, const std::v
   Options options;
   int average = static_cast<int>(options.average);
   double timeout_s = 0;
-  CLI::App app(fmt::format("Measures {}: time and bandwidth by size, as nccl-tests does.", row.title()),
-               std::string(row.program));
-  command_line::set_style(app);
-  app.get_formatter()->column_width(34);
+  const command_line::Program app(
+      fmt::format("Measures {}: time and bandwidth by size, as nccl-tests does.", row.title()),
+      std::string(row.program));
+  app.column_width(34);
   app.footer(fmt::format(fmt::runtime(kExamples), row.program, row.bus_words));
   add_nccl_flags(app, row, options, average, timeout_s);
   add_our_flags(app, row, options);
   add_output_flags(app, row, options);
-  std::vector<std::string> arguments(command.rbegin(), command.rend());
-  if (!arguments.empty()) arguments.pop_back();
+  auto ending = app.read(std::vector<std::string>(command.begin() + (command.empty() ? 0 : 1), command.end()));
   try {
-    app.parse(arguments);
-    check_together(app, row, options);
-  } catch (const CLI::CallForHelp&) {
-    return Stop{0, app.help()};
-  } catch (const CLI::Error& error) {
-    return Stop{2, fmt::format("wreath: error: {}\n`{} --help` explains the flags\n",
-                               command_line::words_of(app, error), row.program)};
+    if (!ending) check_together(app, row, options);
+  } catch (const command_line::UsageError& error) {
+    ending = {2, error.what()};
+  }
+  if (ending && ending->code == 0) return Stop{0, ending->text};
+  if (ending) {
+    return Stop{ending->code,
+                fmt::format("wreath: error: {}\n`{} --help` explains the flags\n", ending->text, row.program)};
   }
   options.average = static_cast<Average>(average);
   if (timeout_s > 0) {

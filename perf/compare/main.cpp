@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -137,15 +136,15 @@ int compare(Arguments& arguments, const std::string& command) {
   return wrong_results(comparison.cells) > 0 ? 1 : 0;
 }
 
-void add_flags(CLI::App& app, Arguments& arguments) {
+void add_flags(const command_line::Command& app, Arguments& arguments) {
   command_line::add_number(app, "--ranks", arguments.run.ranks, {2, 256}, "ranks (2)");
-  command_line::one_of(app.add_option("--transport", arguments.transports, "transports (shm,tcp)"), {"shm", "tcp"})
-      ->delimiter(',');
+  app.add_option("--transport", arguments.transports, "transports (shm,tcp)").one_of({"shm", "tcp"}).delimiter(',');
   const char* const meaning = "operations, by the perf tools' names without _perf (six)";
-  command_line::one_of(app.add_option("--operation", arguments.operations, meaning), arguments.operations)
-      ->delimiter(',')
-      ->type_name("NAME");
-  app.add_option("--sizes", arguments.sizes, "sizes (8,32K,256K,2M,64M)")->delimiter(',');
+  app.add_option("--operation", arguments.operations, meaning)
+      .one_of(arguments.operations)
+      .delimiter(',')
+      .type_name("NAME");
+  app.add_option("--sizes", arguments.sizes, "sizes (8,32K,256K,2M,64M)").delimiter(',');
   command_line::add_number(app, "--rounds", arguments.run.rounds, {1, 1000}, "rounds (8)");
   command_line::add_number(app, "--time", arguments.run.time_ms, {0.1, 1e6},
                            "milliseconds of timed calls of a size in a round (20)");
@@ -156,8 +155,8 @@ void add_flags(CLI::App& app, Arguments& arguments) {
   app.add_flag("--find-settings", arguments.find_settings, "every setting; keeps the best of each cell in --settings");
   app.add_option("--settings", arguments.settings_file, "where the best settings are kept");
   app.add_option("--resume", arguments.resume_file, "saved after each start; one that exists is gone on with");
-  app.add_option("--json", arguments.json_file, "all times and ratios")->check(check_output_file);
-  app.add_option("--html", arguments.html_file, "a page with plots")->check(check_output_file);
+  app.add_option("--json", arguments.json_file, "all times and ratios").check(check_output_file);
+  app.add_option("--html", arguments.html_file, "a page with plots").check(check_output_file);
   app.footer(
       "Every library runs the same loop of the perf tools on the same data, out of place, with every timed call\n"
       "checked; a time is the slowest rank's. In each round each setting is started once for each operation; a ratio\n"
@@ -167,14 +166,10 @@ void add_flags(CLI::App& app, Arguments& arguments) {
 
 int parse_and_run(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app("Measures this library beside Open MPI, MPICH and Gloo, each at its best setting, in turns.", "compare");
-  command_line::set_style(app);
+  const command_line::Program app(
+      "Measures this library beside Open MPI, MPICH and Gloo, each at its best setting, in turns.", "compare");
   add_flags(app, arguments);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Error& error) {
-    return command_line::finish(app, error);
-  }
+  if (const auto code = app.parse(argc, argv)) return *code;
   for (const std::string& text : arguments.sizes) {
     const auto size = parse_size(text);
     if (!size) return fail(2, "--sizes: '" + text + "' is not a size");

@@ -1,11 +1,11 @@
 // gpu_check: everything of this project that needs a GPU, in parts of at most three minutes, with one JSON and a
 // readable summary. `./run gpu-check` builds what it runs, or takes a folder of `./run offline-bundle`.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -120,7 +120,7 @@ std::vector<std::string> command_of(const Part& part, const Options& options, co
     command = {options.sanitizer, "--tool", std::string(part.sanitizer), "--error-exitcode", "1"};
   }
   command.push_back(options.programs + "/" + std::string(part.program));
-  for (const std::string& word : CLI::detail::split(std::string(part.arguments), ' ')) {
+  for (const std::string& word : command_line::split(std::string(part.arguments), ' ')) {
     const auto words = words_for(word, options);
     command.insert(command.end(), words.begin(), words.end());
   }
@@ -159,7 +159,7 @@ PartOutcome run_part(const Part& part, const Options& options, const Logs& logs,
     return outcome;
   }
   const std::vector<std::string> command = command_of(part, options, logs);
-  outcome.command = CLI::detail::join(command, " ");
+  outcome.command = fmt::format("{}", fmt::join(command, " "));
   const std::string program = options.programs + "/" + std::string(part.program);
   if (::access(program.c_str(), X_OK) != 0) {
     outcome.remark = fmt::format("there is no program {}", program);
@@ -229,7 +229,7 @@ int run(Options options, int stop) {
   if (refused) return fail(2, fmt::format("--logs {}: {}", options.logs, refused.message()));
   const Logs logs(options.logs);
   const GpuMachine machine = this_machine(options);
-  fmt::print("{}, {}: {}\n", machine.host, machine.date, fmt::format("{}", CLI::detail::join(machine.gpus, ", ")));
+  fmt::print("{}, {}: {}\n", machine.host, machine.date, fmt::join(machine.gpus, ", "));
   std::vector<PartOutcome> outcomes;
   bool stopped = false;
   for (const std::string& name : options.parts) {
@@ -255,33 +255,28 @@ std::string own_folder() {
 
 int main_of(int argc, char** argv) {
   Options options;
-  CLI::App app("Runs everything that needs a GPU, in parts, and writes one JSON and a summary.");
-  command_line::set_style(app);
+  const command_line::Program app("Runs everything that needs a GPU, in parts, and writes one JSON and a summary.");
   app.add_option("--parts", options.parts, "these only, in this order: " + part_names())
-      ->delimiter(',')
-      ->type_name("PART,...")
-      ->check([](const std::string& name) {
+      .delimiter(',')
+      .type_name("PART,...")
+      .check([](const std::string& name) {
         return find_part(name) != nullptr ? std::string() : fmt::format("'{}' is no part: {}", name, part_names());
       });
-  app.add_option("--programs", options.programs, "the folder of the programs that it runs; its own")->type_name("DIR");
-  app.add_option("--json", options.json, "where the report goes")->type_name("FILE")->capture_default_str();
-  app.add_option("--logs", options.logs, "a folder to keep what the programs printed")->type_name("DIR");
+  app.add_option("--programs", options.programs, "the folder of the programs that it runs; its own").type_name("DIR");
+  app.add_option("--json", options.json, "where the report goes").type_name("FILE").capture_default_str();
+  app.add_option("--logs", options.logs, "a folder to keep what the programs printed").type_name("DIR");
   app.add_option("--sanitizer", options.sanitizer, "compute-sanitizer, where neither PATH nor CUDA's folders have it")
-      ->type_name("FILE");
+      .type_name("FILE");
   app.add_option("--nccl", options.nccl, "NCCL's libnccl.so.2, where it is in none of the usual places")
-      ->type_name("FILE");
+      .type_name("FILE");
   command_line::add_number(app, "--limit", options.limit_s, {1, 3'600}, "seconds that a part may take")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_flag("--list", options.list, "print the parts, and what they check, and end");
   app.footer(
       "A target that is not reached is shown and fails nothing.\n"
       "exit: 0 all passed, or were skipped as a tool is not here; 1 a part failed, and which is said; 2 usage;\n"
       "77 there is no GPU here, and why; 130 interrupted: what had run is in the report");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Error& error) {
-    return command_line::finish(app, error);
-  }
+  if (const auto code = app.parse(argc, argv)) return *code;
   if (options.list) {
     for (const Part& part : parts()) fmt::print("{:<15} {}\n", part.name, part.about);
     return 0;

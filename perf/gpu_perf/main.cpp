@@ -2,7 +2,6 @@
 // results that must be exact.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -95,45 +94,40 @@ int main_of(int argc, char** argv) {
   Options options;
   std::vector<std::string> names;
   for (const GpuPart& part : kParts) names.emplace_back(part.name);
-  CLI::App app("Collectives of ranks that are threads, in streams of one device: times, and exact results.");
-  command_line::set_style(app);
-  command_line::one_of(app.add_option("--parts", options.parts, "these only")->delimiter(','), names);
+  const command_line::Program app(
+      "Collectives of ranks that are threads, in streams of one device: times, and exact results.");
+  app.add_option("--parts", options.parts, "these only").delimiter(',').one_of(names);
   app.add_option("--device", options.device, "cuda:0 and so on; host: the device made of host threads")
-      ->check(check_device)
-      ->capture_default_str();
-  command_line::one_of(app.add_option("--memory", options.memory, "of the buffers"), {"device", "pinned"})
-      ->capture_default_str();
-  command_line::add_numbers(app, "--ranks", options.setup.ranks, {1, 64}, "ranks, each a thread")->delimiter(',');
-  app.add_option_function<std::string>(
+      .check(check_device)
+      .capture_default_str();
+  app.add_option("--memory", options.memory, "of the buffers").one_of({"device", "pinned"}).capture_default_str();
+  command_line::add_numbers(app, "--ranks", options.setup.ranks, {1, 64}, "ranks, each a thread").delimiter(',');
+  app.add_text(
          "--most", [&](const std::string& text) { options.setup.most_bytes = *parse_size(text); }, "largest size")
-      ->type_name("SIZE")
-      ->check(check_size);
+      .type_name("SIZE")
+      .check(check_size);
   command_line::add_number(app, "--iterations", options.setup.iterations, {1, 1'000'000}, "timed calls, or launches")
-      ->capture_default_str();
+      .capture_default_str();
   command_line::add_number(app, "--calls", options.setup.calls, {1, 100'000'000}, "of the part mixed")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_flag("--quick", options.setup.quick, "small sizes and few calls: that it works, not how fast");
-  command_line::one_of(app.add_option("--low-latency", options.low_latency,
-                                      "small all_reduces as kernels of their own, where both are measured or proved"),
-                       {"both", "on", "off"})
-      ->capture_default_str();
+  app.add_option("--low-latency", options.low_latency,
+                 "small all_reduces as kernels of their own, where both are measured or proved")
+      .one_of({"both", "on", "off"})
+      .capture_default_str();
   app.add_option("--nccl", options.setup.nccl, "NCCL's library, of the part nccl_beside; the first of the usual places")
-      ->type_name("FILE");
+      .type_name("FILE");
   command_line::add_number(app, "--budget", options.budget_s, {0, 86'400},
                            "seconds after which nothing more is begun, and what is left is listed; 0: any")
-      ->capture_default_str();
+      .capture_default_str();
   app.add_option("--json", options.json, "the numbers, as JSON, written after each")
-      ->type_name("FILE")
-      ->check(check_output_file);
+      .type_name("FILE")
+      .check(check_output_file);
   app.footer(
       "Times are of events in the streams. One device: what links devices is not measured. A target that is not\n"
       "reached is shown and is no error.\n"
       "exit: 0 ok, 1 wrong results or an error, 2 usage, 77 there is no such device here, or nothing of it could run");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Error& error) {
-    return command_line::finish(app, error);
-  }
+  if (const auto code = app.parse(argc, argv)) return *code;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what was done is seen where the run is ended
   set_cuda_environment();
   return run(options);

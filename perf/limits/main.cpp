@@ -1,7 +1,6 @@
 // limits: what this machine's memory and loopback could do for all_reduce, measured in one run.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -130,18 +129,14 @@ int run(const Options& options) {
 
 int parse_and_run(int argc, char** argv) {
   Options options;
-  CLI::App app("Measures what memory and loopback of this machine allow an all_reduce of 2 ranks.", "limits");
-  command_line::set_style(app);
+  const command_line::Program app("Measures what memory and loopback of this machine allow an all_reduce of 2 ranks.",
+                                  "limits");
   app.add_flag("--quick", options.quick, "fewer sizes, shorter rounds: seconds in total");
   app.add_flag("--rewrite", options.rewrite, "store new inputs before each call, outside the clock");
   app.add_option("-J,--json", options.json_path, "also write the figures to FILE")
-      ->type_name("FILE")
-      ->check(check_output_file);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return command_line::finish(app, error);
-  }
+      .type_name("FILE")
+      .check(check_output_file);
+  if (const auto code = app.parse(argc, argv)) return *code;
   return run(options);
 }
 

@@ -1,10 +1,9 @@
-// Options that take numbers, for every program that reads its command line by CLI11: what is no number, or is out of
+// Options that take numbers, for every program with a command line: what is no number, or is out of
 // range, is refused in the same words everywhere, as in "--ranks x: not a whole number from 1 to 4096".
 #pragma once
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <limits>
 #include <string>
@@ -12,6 +11,8 @@
 #include <system_error>
 #include <type_traits>
 #include <vector>
+
+#include "tools/command_line/command.hpp"
 
 namespace wreath::command_line {
 
@@ -32,7 +33,7 @@ std::string range_words(const NumberRange<Number>& range, bool all) {
   return low ? fmt::format("not {} of at least {}", kind, range.least) : fmt::format("not {}", kind);
 }
 
-// The number that `text` is as a whole. Throws CLI::ValidationError, which names the option.
+// The number that `text` is as a whole. Throws UsageError, which names the option.
 template <typename Number>
 Number parse_number(std::string_view option, const std::string& text, const NumberRange<Number>& range) {
   Number number{};
@@ -41,35 +42,40 @@ Number parse_number(std::string_view option, const std::string& text, const Numb
   const bool read = error == std::errc() && stopped == end;
   if (read && number >= range.least && number <= range.most) return number;
   const bool too_large = error == std::errc::result_out_of_range;
-  throw CLI::ValidationError(
-      fmt::format("{} {}: {}", option, text.empty() ? "''" : text, range_words(range, too_large)));
+  throw UsageError(fmt::format("{} {}: {}", option, text.empty() ? "''" : text, range_words(range, too_large)));
 }
 
 // The name that messages use: the first of "-n,--ranks".
 inline std::string first_name(std::string_view flags) { return std::string(flags.substr(0, flags.find(','))); }
 
+// The number as help shows it.
+template <typename Number>
+std::string shown(Number number) {
+  return fmt::format(fmt::runtime(std::is_floating_point_v<Number> ? "{:g}" : "{}"), number);
+}
+
 // Adds an option that takes one number; its help shows the present value where the program captures defaults.
 template <typename Number>
-CLI::Option* add_number(CLI::App& app, const std::string& flags, Number& target,
-                        const NumberRange<std::type_identity_t<Number>>& range, const std::string& help) {
-  const auto accept = [&target, range, name = first_name(flags)](const CLI::results_t& texts) {
+Option add_number(const Command& command, const std::string& flags, Number& target,
+                  const NumberRange<std::type_identity_t<Number>>& range, const std::string& help) {
+  const auto accept = [&target, range, name = first_name(flags)](const std::vector<std::string>& texts) {
     target = parse_number(name, texts.front(), range);
-    return true;
   };
-  const auto shown = [&target] { return CLI::detail::to_string(target); };
-  return app.add_option(flags, accept, help, false, shown)->type_name("N");
+  return command
+      .add_value(
+          flags, accept, [&target] { return shown(target); }, help)
+      .type_name("N");
 }
 
 // The same for several: `--ranks 2 4`, or with a delimiter `--ranks 2,4`.
 template <typename Number>
-CLI::Option* add_numbers(CLI::App& app, const std::string& flags, std::vector<Number>& target,
-                         const NumberRange<std::type_identity_t<Number>>& range, const std::string& help) {
-  const auto accept = [&target, range, name = first_name(flags)](const CLI::results_t& texts) {
+Option add_numbers(const Command& command, const std::string& flags, std::vector<Number>& target,
+                   const NumberRange<std::type_identity_t<Number>>& range, const std::string& help) {
+  const auto accept = [&target, range, name = first_name(flags)](const std::vector<std::string>& texts) {
     target.clear();
     for (const std::string& text : texts) target.push_back(parse_number(name, text, range));
-    return true;
   };
-  return app.add_option(flags, accept, help)->type_name("N ...")->expected(CLI::detail::expected_max_vector_size);
+  return command.add_values(flags, accept, help).type_name("N ...");
 }
 
 }  // namespace wreath::command_line

@@ -1,7 +1,6 @@
 // train_gpt's options.
 #include "examples/train_gpt/run/command_line.hpp"
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
 #include <string_view>
@@ -72,108 +71,102 @@ bool apply_preset(int argc, char** argv, CommandLine& line) {
   return true;
 }
 
-void add_mesh(CLI::App& app, TrainOptions& train) {
+void add_mesh(const command_line::Command& app, TrainOptions& train) {
   constexpr const char* kGroup = "Mesh";
-  add_number(app, "--dp", train.mesh.dp, {1}, "data-parallel ranks: each sees other samples")->group(kGroup);
-  add_number(app, "--pp", train.mesh.pp, {1}, "pipeline ranks: each has other layers")->group(kGroup);
+  add_number(app, "--dp", train.mesh.dp, {1}, "data-parallel ranks: each sees other samples").group(kGroup);
+  add_number(app, "--pp", train.mesh.pp, {1}, "pipeline ranks: each has other layers").group(kGroup);
   add_number(app, "--cp", train.mesh.cp, {1}, "context-parallel ranks: each has other parts of every sequence")
-      ->group(kGroup);
-  add_number(app, "--tp", train.mesh.tp, {1}, "tensor-parallel ranks: each has parts of every weight")->group(kGroup);
+      .group(kGroup);
+  add_number(app, "--tp", train.mesh.tp, {1}, "tensor-parallel ranks: each has parts of every weight").group(kGroup);
   add_number(app, "--zero", train.zero_stage, {0},
              "divide over replicas: 1 optimizer state, 2 gradients too, 3 weights too (FullyShardedDataParallel)")
-      ->group(kGroup);
+      .group(kGroup);
   add_number(app, "--hybrid-shards", train.hybrid_shards, {0},
              "with --zero 3: divide over so many replicas, repeat over the rest")
-      ->group(kGroup);
+      .group(kGroup);
   app.add_flag("--sequence-parallel", train.sequence_parallel, "tensor ranks divide rows between divided layers")
-      ->group(kGroup);
-  app.add_option("--context-attention", train.context_attention, "ring or ulysses")->group(kGroup);
-  app.add_option("--schedule", train.schedule, "of the pipeline: gpipe, 1f1b, interleaved, zb_h1")->group(kGroup);
-  add_number(app, "--chunks", train.chunks, {1}, "model stages a pipeline rank (interleaved: 2 or more)")
-      ->group(kGroup);
+      .group(kGroup);
+  app.add_option("--context-attention", train.context_attention, "ring or ulysses").group(kGroup);
+  app.add_option("--schedule", train.schedule, "of the pipeline: gpipe, 1f1b, interleaved, zb_h1").group(kGroup);
+  add_number(app, "--chunks", train.chunks, {1}, "model stages a pipeline rank (interleaved: 2 or more)").group(kGroup);
   add_number(app, "--micro-batches", train.micro_batches, {1}, "of a step on one rank: they are accumulated")
-      ->group(kGroup);
+      .group(kGroup);
   app.add_option("--precision", train.precision,
                  "float32; bfloat16, float16: weights of 2 bytes, activations of that format, float32 master weights; "
                  "fp8: as bfloat16, and linear layers multiply 8-bit values (emulated)")
-      ->group(kGroup);
+      .group(kGroup);
   add_number(app, "--loss-scale", train.loss_scale, {0},
              "with --precision float16, at first: halved where gradients overflow, doubled after 2000 good steps")
-      ->group(kGroup);
+      .group(kGroup);
   app.add_flag("--recompute", train.recompute, "keep only each block's input, run it forward again for backward")
-      ->group(kGroup);
+      .group(kGroup);
   app.add_flag("--overlap,!--no-overlap", train.overlap, "gradients move while backward goes on (default)")
-      ->group(kGroup);
+      .group(kGroup);
   app.add_option("--offload", train.offload_folder,
                  "a folder for mapped files that hold the optimizer state, and with --zero 3 the weights")
-      ->group(kGroup);
-  add_number(app, "--threads", train.threads, {1}, "of a rank, for the layers' mathematics")->group(kGroup);
+      .group(kGroup);
+  add_number(app, "--threads", train.threads, {1}, "of a rank, for the layers' mathematics").group(kGroup);
   add_number(app, "--stage-sleep-ms", train.stage_sleep_ms, {0},
              "sleep so long in each pass of a pipeline stage: few cores then show what many would (--html)")
-      ->group(kGroup);
+      .group(kGroup);
 }
 
-void add_model(CLI::App& app, TrainOptions& train) {
+void add_model(const command_line::Command& app, TrainOptions& train) {
   constexpr const char* kGroup = "Model and recipe";
   app.add_option("--preset",
                  "shakespeare-char (default: nanoGPT's CPU line), shakespeare-char-gpu, tiny; other options win")
-      ->type_name("NAME")
-      ->group(kGroup);
-  add_number(app, "--layers", train.model.layers, {1}, "transformer blocks")->group(kGroup);
-  add_number(app, "--heads", train.model.heads, {1}, "attention heads")->group(kGroup);
-  add_number(app, "--width", train.model.width, {1}, "features, a multiple of the heads")->group(kGroup);
-  add_number(app, "--context", train.model.context, {1}, "tokens of a sequence")->group(kGroup);
-  app.add_flag("--bias", train.model.bias, "biases in linear layers and layer norms, as GPT-2 has them")->group(kGroup);
-  app.add_flag_callback(
+      .type_name("NAME")
+      .group(kGroup);
+  add_number(app, "--layers", train.model.layers, {1}, "transformer blocks").group(kGroup);
+  add_number(app, "--heads", train.model.heads, {1}, "attention heads").group(kGroup);
+  add_number(app, "--width", train.model.width, {1}, "features, a multiple of the heads").group(kGroup);
+  add_number(app, "--context", train.model.context, {1}, "tokens of a sequence").group(kGroup);
+  app.add_flag("--bias", train.model.bias, "biases in linear layers and layer norms, as GPT-2 has them").group(kGroup);
+  app.add_flag(
          "--tanh-gelu", [&train] { train.model.gelu = training::Gelu::Tanh; }, "GELU as GPT-2 has it")
-      ->group(kGroup);
-  add_number(app, "--dropout", train.model.dropout, {0}, "share of values dropped")->group(kGroup);
+      .group(kGroup);
+  add_number(app, "--dropout", train.model.dropout, {0}, "share of values dropped").group(kGroup);
   add_number(app, "--batch", train.batch, {1}, "sequences of a step, over all ranks: the same ones on every mesh")
-      ->group(kGroup);
-  add_number(app, "--steps", train.steps, {0}, "optimizer steps")->group(kGroup);
-  add_number(app, "--learning-rate", train.learning_rate, {0}, "highest")->group(kGroup);
+      .group(kGroup);
+  add_number(app, "--steps", train.steps, {0}, "optimizer steps").group(kGroup);
+  add_number(app, "--learning-rate", train.learning_rate, {0}, "highest").group(kGroup);
   add_number(app, "--lowest-learning-rate", train.lowest_learning_rate, {0}, "at --decay-steps and after")
-      ->group(kGroup);
-  add_number(app, "--warmup-steps", train.warmup_steps, {0}, "of rising learning rate")->group(kGroup);
-  add_number(app, "--decay-steps", train.decay_steps, {0}, "of falling learning rate (default: --steps)")
-      ->group(kGroup);
-  add_number(app, "--clip", train.clip, {0}, "highest norm of the gradient; 0: none")->group(kGroup);
-  add_number(app, "--weight-decay", train.weight_decay, {0}, "of matrices")->group(kGroup);
-  app.add_flag_callback(
+      .group(kGroup);
+  add_number(app, "--warmup-steps", train.warmup_steps, {0}, "of rising learning rate").group(kGroup);
+  add_number(app, "--decay-steps", train.decay_steps, {0}, "of falling learning rate (default: --steps)").group(kGroup);
+  add_number(app, "--clip", train.clip, {0}, "highest norm of the gradient; 0: none").group(kGroup);
+  add_number(app, "--weight-decay", train.weight_decay, {0}, "of matrices").group(kGroup);
+  app.add_flag(
          "--sgd", [&train] { train.optimizer = OptimizerKind::Sgd; }, "plain gradient descent instead of AdamW")
-      ->group(kGroup);
-  add_number(app, "--seed", train.seed, {0}, "of weights, batches and dropout")->group(kGroup);
+      .group(kGroup);
+  add_number(app, "--seed", train.seed, {0}, "of weights, batches and dropout").group(kGroup);
 }
 
-void add_run(CLI::App& app, CommandLine& line) {
+void add_run(const command_line::Command& app, CommandLine& line) {
   constexpr const char* kGroup = "Data and results";
-  app.add_option("--data", line.data, "a text to train on (default: the sources of this project)")->group(kGroup);
-  app.add_option("--csv", line.csv, "a line a step")->group(kGroup);
-  app.add_option("--jsonl", line.jsonl, "an object a step")->group(kGroup);
-  app.add_option("--html", line.html, "a report with plots, in one file")->group(kGroup);
-  app.add_option("--checkpoint", line.checkpoint, "a folder for checkpoints (safetensors)")->group(kGroup);
+  app.add_option("--data", line.data, "a text to train on (default: the sources of this project)").group(kGroup);
+  app.add_option("--csv", line.csv, "a line a step").group(kGroup);
+  app.add_option("--jsonl", line.jsonl, "an object a step").group(kGroup);
+  app.add_option("--html", line.html, "a report with plots, in one file").group(kGroup);
+  app.add_option("--checkpoint", line.checkpoint, "a folder for checkpoints (safetensors)").group(kGroup);
   add_number(app, "--checkpoint-writers", line.checkpoint_writers, {1}, "ranks that write at the same time")
-      ->group(kGroup);
+      .group(kGroup);
   add_number(app, "--save-every", line.save_every, {0}, "steps between checkpoints (default: only at the end)")
-      ->group(kGroup);
+      .group(kGroup);
   app.add_flag("--resume", line.resume, "go on from the latest checkpoint of --checkpoint, of whatever mesh")
-      ->group(kGroup);
-  add_number(app, "--validate-every", line.validate_every, {0}, "steps; 0: at the end alone")->group(kGroup);
+      .group(kGroup);
+  add_number(app, "--validate-every", line.validate_every, {0}, "steps; 0: at the end alone").group(kGroup);
   add_number(app, "--validation-windows", line.validation_windows, {0},
              "sequences of a validation within the run; 0: all")
-      ->group(kGroup);
-  add_number(app, "--log-every", line.log_every, {0}, "steps between lines on the screen")->group(kGroup);
-  add_number(app, "--sample", line.sample, {0}, "letters that the model writes at the end")->group(kGroup);
+      .group(kGroup);
+  add_number(app, "--log-every", line.log_every, {0}, "steps between lines on the screen").group(kGroup);
+  add_number(app, "--sample", line.sample, {0}, "letters that the model writes at the end").group(kGroup);
 }
 
 // A variable of the shell that is not set, as a rule.
-Status check_not_empty(const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& value : option->results()) {
-      if (value.empty()) return Error{ErrorCode::InvalidArgument, option->get_name() + ": its value is empty"};
-    }
-  }
-  return {};
+Status check_not_empty(const command_line::Command& app) {
+  const std::string empty = app.first_empty();
+  return empty.empty() ? Status() : Error{ErrorCode::InvalidArgument, empty + ": its value is empty"};
 }
 
 Status check_folder(const CommandLine& line) {
@@ -186,7 +179,7 @@ Status check_folder(const CommandLine& line) {
   return {};
 }
 
-Status check_all(const CLI::App& app, const CommandLine& line) {
+Status check_all(const command_line::Command& app, const CommandLine& line) {
   WREATH_TRY(check_not_empty(app));
   WREATH_TRY(check(line.train));
   return check_folder(line);
@@ -196,7 +189,7 @@ Status check_all(const CLI::App& app, const CommandLine& line) {
 
 std::optional<int> parse(int argc, char** argv, CommandLine& into) {
   if (!apply_preset(argc, argv, into)) return 2;
-  CLI::App app(
+  const command_line::Program app(
       "Trains a small GPT on a text, over ranks in any mesh of data, pipeline, context and tensor parallelism.\n"
       "Every mesh sees the same batches and follows the same loss curve. It starts its own ranks, or joins those of a\n"
       "launcher (wreath run, torchrun, Slurm). Examples:\n"
@@ -208,20 +201,15 @@ std::optional<int> parse(int argc, char** argv, CommandLine& into) {
       "The last one goes on when ranks die, with fewer data-parallel ranks or with spares; it takes up its latest\n"
       "checkpoint by itself, where it needs one, and its logs have each step once.",
       "train_gpt");
-  command_line::set_style(app);
-  app.option_defaults()->always_capture_default();
+  app.capture_defaults();
   add_mesh(app, into.train);
   app.add_option("--device", into.device,
                  "where ranks compute: cuda (the GPU of the rank's number on its host, modulo how many there are), "
                  "cuda:N, or host (a device made of threads, slow: to try it); default: on the CPU")
-      ->group("Mesh");
+      .group("Mesh");
   add_model(app, into.train);
   add_run(app, into);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return command_line::finish(app, error);
-  }
+  if (const auto code = app.parse(argc, argv)) return code;
   if (app.count("--decay-steps") == 0) into.train.decay_steps = into.train.steps;
   if (const Status fits = check_all(app, into); !fits) {
     std::fprintf(stderr, "wreath: error: %s\n", fits.error().message.c_str());
