@@ -39,7 +39,7 @@ endfunction()
 if(WREATH_TESTS)
   find_program(WREATH_MOLD mold)
   if(WREATH_MOLD)
-    add_link_options(-fuse-ld=mold)
+    string(APPEND CMAKE_EXE_LINKER_FLAGS " -fuse-ld=mold")  # mold 1.10 hides names of libwreath.map that have a [
   endif()
 endif()
 
