@@ -139,7 +139,8 @@ Status complete_elastic(RunArguments& arguments, const std::vector<launcher::Hos
   return {};
 }
 
-Status complete(RunArguments& arguments, const std::vector<std::string>& parsed, const std::vector<std::string>& after) {
+Status complete(RunArguments& arguments, const std::vector<std::string>& parsed,
+                const std::vector<std::string>& after) {
   launcher::Plan& plan = arguments.plan;
   std::vector<std::string> command = parsed;
   command.insert(command.end(), after.begin(), after.end());

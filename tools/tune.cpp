@@ -50,7 +50,7 @@ int run(TuneArguments& arguments) {
   if (!smallest || !largest) return refuse_tune((smallest ? largest : smallest).error().message);
   if (*smallest < 1 || *smallest > *largest) {
     return refuse_tune(fmt::format("--smallest {} --largest {}: at least a byte, and in this order", arguments.smallest,
-                              arguments.largest));
+                                   arguments.largest));
   }
   request.smallest = *smallest;
   request.largest = *largest;

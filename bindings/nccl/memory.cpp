@@ -83,7 +83,8 @@ Result<std::shared_ptr<Registered>> Memories::registered(const MemoryRange& rang
     if (handle->registered->range.holds(range)) return handle->registered;
   }
   for (const auto& [data, memory] : allocations_) {
-    if (MemoryRange{memory.data(), memory.size()}.holds(range)) return std::make_shared<Registered>(Registered{range, {}});
+    if (MemoryRange{memory.data(), memory.size()}.holds(range))
+      return std::make_shared<Registered>(Registered{range, {}});
   }
   auto made = register_memory(const_cast<std::byte*>(range.data), range.bytes);
   if (!made) return made.error();

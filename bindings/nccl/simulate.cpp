@@ -48,7 +48,8 @@ ncclResult_t estimate(const std::vector<Request>& requests, ncclSimInfo_t* info)
   constexpr const char* kName = "ncclGroupSimulateEnd";
   constexpr std::size_t kEnd = offsetof(ncclSimInfo_t, estimatedTime) + sizeof info->estimatedTime;
   if (info == nullptr) return bad_argument(kName, "simInfo = null");
-  if (info->magic != kSimulationMagic) return bad_argument(kName, "simInfo does not begin with NCCL_SIM_INFO_INITIALIZER");
+  if (info->magic != kSimulationMagic)
+    return bad_argument(kName, "simInfo does not begin with NCCL_SIM_INFO_INITIALIZER");
   if (info->size < kEnd) return bad_argument(kName, "simInfo.size = " + std::to_string(info->size));
   std::map<const Member*, double> of_member;
   for (const Request& request : requests) of_member[request.member.get()] += time_us(request);

@@ -52,8 +52,9 @@ void judge_place(const Report& report, const ReportRow& row, const KeptRow* kept
   }
   const double ratio = now.time_us / before->time_us;
   const Verdict verdict = judge(*before->interval_us, spread, report.options.tolerance_percent);
-  line += fmt::format("{:>9}  {:>19}  {:>9}  {:>19}  {:>6.2f}  {}", time_shown(before->time_us), time_shown(*before->interval_us),
-                      time_shown(now.time_us), time_shown(spread), ratio, word(verdict));
+  line +=
+      fmt::format("{:>9}  {:>19}  {:>9}  {:>19}  {:>6.2f}  {}", time_shown(before->time_us),
+                  time_shown(*before->interval_us), time_shown(now.time_us), time_shown(spread), ratio, word(verdict));
   if (kept->plan != row.plan) line += fmt::format("; was {}", plan_note(kept->plan));
   judgement.table += line + "\n";
   ++judgement.compared;

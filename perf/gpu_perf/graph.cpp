@@ -193,7 +193,8 @@ Status measure_small(const GpuSetup& setup, std::vector<Communicator>& ranks, co
 Status measure_small_calls(const GpuSetup& setup, int n, bool low_latency, const Costs* costs, Results& results) {
   auto ranks = low_latency ? make_low_latency_ranks(setup, n) : make_ranks(setup, n);
   if (!ranks) return ranks.error();
-  for (std::size_t bytes = kGraphLeastBytes; bytes <= std::min(setup.most_bytes, kGraphMostBytes); bytes *= kGraphStep) {
+  for (std::size_t bytes = kGraphLeastBytes; bytes <= std::min(setup.most_bytes, kGraphMostBytes);
+       bytes *= kGraphStep) {
     const SmallCase work{low_latency, bytes};
     if (results.time_for(work.text())) WREATH_TRY(measure_small(setup, *ranks, work, costs, results));
   }

@@ -89,7 +89,8 @@ Result<std::uint64_t> differing(ProofPair& pair, DataType dtype, ReduceOp op, st
 }
 
 // All operators and sizes of one dtype; adds to `total`.
-Status compare_bits(const GpuSetup& setup, ProofPair& pair, const BitsCase& work, std::uint64_t& total, Results& results) {
+Status compare_bits(const GpuSetup& setup, ProofPair& pair, const BitsCase& work, std::uint64_t& total,
+                    Results& results) {
   std::uint64_t all = 0;
   for (const ReduceOp op : kOps) {
     for (const std::size_t count : setup.quick ? std::span(kCounts).first(2) : std::span(kCounts)) {

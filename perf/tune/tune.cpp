@@ -66,9 +66,8 @@ Tuning beginning(const TuneRequest& request) {
   if (before && check_origin(*before, request.output)) tuning = *std::move(before);
   const bool same_device = of_device == gpu_name();
   if (same_device) tuning.device = of_device;
-  std::erase_if(tuning.times, [&](const TuningTime& time) {
-    return time.device == device || (time.device && !same_device);
-  });
+  std::erase_if(tuning.times,
+                [&](const TuningTime& time) { return time.device == device || (time.device && !same_device); });
   if (device) {
     tuning.device = request.memory == MemoryPlace::HostDevice ? "made of host threads" : gpu_name();
   } else {

@@ -19,7 +19,7 @@ namespace wreath {
 namespace {
 
 constexpr std::int64_t kGraceMs = 2000;  // the meeting point's verdict says more than this rank's own clock
-constexpr int kFirstSearchMs = 250;  // doubled per round: a silent stranger must not hold the search up
+constexpr int kFirstSearchMs = 250;      // doubled per round: a silent stranger must not hold the search up
 constexpr int kMostSearchMs = 2000;
 constexpr std::int64_t kGoneMs = 1000;
 

@@ -1,5 +1,4 @@
 // What a call's buffers span, and what must not be: null, beyond memory, or over each other.
-#include "src/base/invalid_argument.hpp"
 #include "src/communicator/check_call.hpp"
 
 #include <fmt/format.h>
@@ -7,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "src/base/invalid_argument.hpp"
 #include "src/device/call_memory.hpp"
 #include "src/schedule/geometry.hpp"
 
@@ -72,15 +72,17 @@ class Extent {
     const std::size_t most = SIZE_MAX / 2 / element_bytes_;
     if (table_ == nullptr) {
       if (count_ <= most / blocks_) return {};
-      return invalid_argument(fmt::format("count = {}: {} blocks of it, with {} bytes an element, are more than memory holds",
-                                 count_, blocks_, element_bytes_));
+      return invalid_argument(
+          fmt::format("count = {}: {} blocks of it, with {} bytes an element, are more than memory holds", count_,
+                      blocks_, element_bytes_));
     }
     std::size_t end = 0;
     for (std::size_t i = 0; i < blocks_; ++i) {
       const std::size_t first = table_->displacements.empty() ? end : table_->displacements[i];
       if (first > most || table_->counts[i] > most - first) {
-        return invalid_argument(fmt::format("{}: block {} of {} elements from {}, of {} bytes each, is more than memory holds",
-                                   name(), i, table_->counts[i], first, element_bytes_));
+        return invalid_argument(
+            fmt::format("{}: block {} of {} elements from {}, of {} bytes each, is more than memory holds", name(), i,
+                        table_->counts[i], first, element_bytes_));
       }
       end = first + table_->counts[i];
     }
@@ -133,8 +135,8 @@ class Extent {
     for (std::size_t i = 1; i < order.size(); ++i) {
       const std::size_t a = order[i - 1];
       if (first[a] + table_->counts[a] > first[order[i]]) {
-        return invalid_argument(fmt::format("output: block {} (from {}, {} elements) overlaps block {} (from {})", a, first[a],
-                                   table_->counts[a], order[i], first[order[i]]));
+        return invalid_argument(fmt::format("output: block {} (from {}, {} elements) overlaps block {} (from {})", a,
+                                            first[a], table_->counts[a], order[i], first[order[i]]));
       }
     }
     return {};
@@ -182,8 +184,8 @@ Status check_overlap(const Call& call, const Extent& input, const Extent& output
   if (apart) return {};
   const std::uintptr_t distance = read.first > written.first ? read.first - written.first : written.first - read.first;
   return invalid_argument(fmt::format("output overlaps input, {} bytes apart with {} and {} bytes; {}", distance,
-                             written.end - written.first, read.end - read.first,
-                             in_place_form(call.collective, call.varying())));
+                                      written.end - written.first, read.end - read.first,
+                                      in_place_form(call.collective, call.varying())));
 }
 
 Status check_table(std::string_view label, const Blocks& blocks, Place place) {
@@ -201,7 +203,7 @@ Status check_table(std::string_view label, const Blocks& blocks, Place place) {
 Error extra_table(const Call& call, Buffer buffer, std::string_view reason) {
   const bool input = buffer == Buffer::Input;
   return invalid_argument(fmt::format("{}_blocks.counts has {} entries, but {}", input ? "input" : "output",
-                             (input ? call.input_blocks : call.output_blocks).counts.size(), reason));
+                                      (input ? call.input_blocks : call.output_blocks).counts.size(), reason));
 }
 
 // The tables that a v-form has, and no others.
@@ -222,8 +224,8 @@ Status check_tables(const Call& call, Place place) {
   if (!of_output && output_given) return extra_table(call, Buffer::Output, "the output of " + form + " is one block");
   const auto me = static_cast<std::size_t>(place.me);
   if (both && call.input_blocks.counts[me] != call.output_blocks.counts[me]) {
-    return invalid_argument(fmt::format("sent.counts[{0}] = {1}, received.counts[{0}] = {2}: both are this rank's own", me,
-                               call.input_blocks.counts[me], call.output_blocks.counts[me]));
+    return invalid_argument(fmt::format("sent.counts[{0}] = {1}, received.counts[{0}] = {2}: both are this rank's own",
+                                        me, call.input_blocks.counts[me], call.output_blocks.counts[me]));
   }
   return {};
 }
@@ -237,7 +239,8 @@ Status check_words(const Call& call, Place place) {
     return invalid_argument(fmt::format("dtype = {}: there are {}", static_cast<int>(call.dtype), all_dtypes().size()));
   }
   if (static_cast<std::size_t>(call.reduction.op) >= all_ops().size()) {
-    return invalid_argument(fmt::format("op = {}: there are {}", static_cast<int>(call.reduction.op), all_ops().size()));
+    return invalid_argument(
+        fmt::format("op = {}: there are {}", static_cast<int>(call.reduction.op), all_ops().size()));
   }
   if (call.root < 0 || call.root >= place.ranks) {
     return invalid_argument(fmt::format("root = {}: there are {} ranks", call.root, place.ranks));

@@ -62,7 +62,8 @@ Status check_overlap(const ExchangeMessages& messages) {
       extents.push_back({address(message), address(message) + message.bytes(), direction, message.peer});
     }
   }
-  std::sort(extents.begin(), extents.end(), [](const MessageExtent& a, const MessageExtent& b) { return a.first < b.first; });
+  std::sort(extents.begin(), extents.end(),
+            [](const MessageExtent& a, const MessageExtent& b) { return a.first < b.first; });
   MessageExtent last;  // the one that ends last so far, of all and of those received
   MessageExtent last_received;
   for (const MessageExtent& extent : extents) {

@@ -16,10 +16,10 @@
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
 #include "src/base/invalid_argument.hpp"
-#include "src/json/value.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/exchange.hpp"
 #include "src/communicator/own_device.hpp"
+#include "src/json/value.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/algorithm.hpp"
 #include "wreath/transport.hpp"
@@ -123,15 +123,17 @@ Status check_executor(const CommunicatorOptions& options) {
   if (options.executor.empty()) return {};
   const std::optional<Executor> executor = parse_executor(options.executor);
   if (!executor)
-    return invalid_argument(fmt::format("executor '{}' does not exist; these do: auto steps straight", options.executor));
+    return invalid_argument(
+        fmt::format("executor '{}' does not exist; these do: auto steps straight", options.executor));
   if (*executor != Executor::Straight) return {};
   std::set<std::string_view> known;
   for (const Algorithm& row : algorithms()) {
     if ((row.traits & kWrittenByHand) != 0) known.insert(row.name);
   }
   if (options.algorithm.empty() || known.contains(options.algorithm)) return {};
-  return invalid_argument(fmt::format("executor = {}: no loop is written by hand for the algorithm '{}'; these have one: {}",
-                             options.executor, options.algorithm, fmt::join(known, " ")));
+  return invalid_argument(
+      fmt::format("executor = {}: no loop is written by hand for the algorithm '{}'; these have one: {}",
+                  options.executor, options.algorithm, fmt::join(known, " ")));
 }
 
 // Rank 0 tells its options to the others in JSON.
@@ -158,15 +160,15 @@ Status check(const CommunicatorOptions& options) {
   WREATH_TRY(check_text("trace", options.trace));
   WREATH_TRY(check_text("faults", options.faults));
   if (!std::has_single_bit(options.slot_count) || options.slot_count > kMaximumSlotCount) {
-    return invalid_argument(fmt::format("slot_count (WREATH_SLOTS) = {}: must be a power of two, at most {}", options.slot_count,
-                               kMaximumSlotCount));
+    return invalid_argument(fmt::format("slot_count (WREATH_SLOTS) = {}: must be a power of two, at most {}",
+                                        options.slot_count, kMaximumSlotCount));
   }
   if (options.lanes < 0 || options.lanes > kMaximumDataLanes) {
     return invalid_argument(fmt::format("lanes = {}: must be between 0 and {}", options.lanes, kMaximumDataLanes));
   }
   if (options.low_latency_bytes > kLowLatencyBytes) {
     return invalid_argument(fmt::format("low_latency_bytes (WREATH_LOW_LATENCY_BYTES) = {}: must be {} at most",
-                               options.low_latency_bytes, kLowLatencyBytes));
+                                        options.low_latency_bytes, kLowLatencyBytes));
   }
   if (options.exchange_rounds < 0) {
     return invalid_argument(fmt::format("exchange_rounds = {}: must be 0 or more", options.exchange_rounds));

@@ -12,14 +12,16 @@ Status check_message(Direction direction, const StreamedMessage& streamed, const
   const auto& [message, stream] = streamed;
   const bool sends = direction == Direction::Send;
   if (static_cast<std::size_t>(message.dtype) >= all_dtypes().size()) {
-    return invalid_argument(fmt::format("dtype = {}: there are {}", static_cast<int>(message.dtype), all_dtypes().size()));
+    return invalid_argument(
+        fmt::format("dtype = {}: there are {}", static_cast<int>(message.dtype), all_dtypes().size()));
   }
   if (message.peer < 0 || message.peer >= engine.ranks()) {
-    return invalid_argument(fmt::format("{} = {}: there are {} ranks", sends ? "to" : "from", message.peer, engine.ranks()));
+    return invalid_argument(
+        fmt::format("{} = {}: there are {} ranks", sends ? "to" : "from", message.peer, engine.ranks()));
   }
   if (message.count > SIZE_MAX / 2 / size_of(message.dtype)) {
-    return invalid_argument(fmt::format("count = {}, with {} bytes an element, is more than memory holds", message.count,
-                               size_of(message.dtype)));
+    return invalid_argument(fmt::format("count = {}, with {} bytes an element, is more than memory holds",
+                                        message.count, size_of(message.dtype)));
   }
   if (message.count > 0 && message.data == nullptr) {
     return invalid_argument(fmt::format("{} = null with count = {}", sends ? "input" : "output", message.count));

@@ -17,7 +17,7 @@ constexpr std::int64_t kLookNs = kNsPerMs;
 constexpr std::int64_t kFirstAskNs = 100 * kNsPerMs;
 constexpr std::int64_t kAskAgainNs = 500 * kNsPerMs;
 constexpr std::int64_t kFreshNs = 2'000 * kNsPerMs;      // an answer is news for so long
-constexpr std::int64_t kAskingRanks = 64;           // may all ask each other so often; more of them less often
+constexpr std::int64_t kAskingRanks = 64;                // may all ask each other so often; more of them less often
 constexpr std::int64_t kSuspicionNs = 1'000 * kNsPerMs;  // how long a peer may take to explain itself
 
 // With what describe() leaves out, where the two differ in it.

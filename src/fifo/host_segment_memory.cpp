@@ -69,7 +69,8 @@ Result<std::shared_ptr<Region>> open_announced(Offer offer) {
                                                   offer.bytes.size(), offer.descriptors.size())};
   }
   std::memcpy(&description, offer.bytes.data(), sizeof(description));
-  if (description.magic != kRegionMagic) return Error{ErrorCode::Mismatch, "a peer's offer of memory has a wrong magic"};
+  if (description.magic != kRegionMagic)
+    return Error{ErrorCode::Mismatch, "a peer's offer of memory has a wrong magic"};
   const auto take = [&offer](std::size_t i) {
     return i < offer.descriptors.size() ? Fd(std::exchange(offer.descriptors[i], -1)) : Fd();
   };

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <limits>
 
-#include "src/json/reader.hpp"
 #include "src/base/text_file.hpp"
+#include "src/json/reader.hpp"
 
 namespace wreath {
 namespace {

@@ -30,11 +30,11 @@ struct TableCells {
 
 TableCells cells_of(const Algorithm& row) {
   TableCells cells{.collective = std::string(name(row.collective)),
-              .algorithm = std::string(row.name),
-              .order = std::string(name(row.order)),
-              .varies = (row.traits & kVarying) != 0 ? "v" : "",
-              .steps = {},
-              .bytes = {}};
+                   .algorithm = std::string(row.name),
+                   .order = std::string(name(row.order)),
+                   .varies = (row.traits & kVarying) != 0 ? "v" : "",
+                   .steps = {},
+                   .bytes = {}};
   for (std::size_t i = 0; i < kRanks.size(); ++i) {
     const Problem problem{.collective = row.collective, .ranks = kRanks[i]};
     const bool supported = row.supports(problem);

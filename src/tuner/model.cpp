@@ -8,7 +8,7 @@ namespace wreath {
 namespace {
 
 constexpr std::uint64_t kSimulatedTiles = 16;  // of each part, that are simulated
-constexpr std::uint32_t kSlots = 4;   // CommunicatorOptions::slot_count
+constexpr std::uint32_t kSlots = 4;            // CommunicatorOptions::slot_count
 
 // Speeds of calls that stay in the caches, and of those that leave them.
 struct LinkConstants {
@@ -22,23 +22,23 @@ struct LinkConstants {
 
 constexpr double kNoWire = 1e6;  // readers of mapped memory copy or reduce: nothing is on the way
 constexpr LinkConstants kMappedLink{.latency_us = 0.35,
-                                .message_us = 0.05,
-                                .cached_copy_gb_s = 22,
-                                .copy_gb_s = 9,
-                                .cached_reduction_gb_s = 24,
-                                .reduction_gb_s = 11.5,
-                                .cached_bandwidth_gb_s = kNoWire,
-                                .bandwidth_gb_s = kNoWire,
-                                .crowded_us = 4};
+                                    .message_us = 0.05,
+                                    .cached_copy_gb_s = 22,
+                                    .copy_gb_s = 9,
+                                    .cached_reduction_gb_s = 24,
+                                    .reduction_gb_s = 11.5,
+                                    .cached_bandwidth_gb_s = kNoWire,
+                                    .bandwidth_gb_s = kNoWire,
+                                    .crowded_us = 4};
 constexpr LinkConstants kWireLink{.latency_us = 3,
-                              .message_us = 0.8,
-                              .cached_copy_gb_s = 25,
-                              .copy_gb_s = 12,
-                              .cached_reduction_gb_s = 25,
-                              .reduction_gb_s = 16,
-                              .cached_bandwidth_gb_s = 7,
-                              .bandwidth_gb_s = 3.6,
-                              .crowded_us = 12};
+                                  .message_us = 0.8,
+                                  .cached_copy_gb_s = 25,
+                                  .copy_gb_s = 12,
+                                  .cached_reduction_gb_s = 25,
+                                  .reduction_gb_s = 16,
+                                  .cached_bandwidth_gb_s = 7,
+                                  .bandwidth_gb_s = 3.6,
+                                  .crowded_us = 12};
 constexpr double kCachedBytes = 512 * 1024;
 constexpr double kMemoryBytes = 4 * 1024 * 1024;
 

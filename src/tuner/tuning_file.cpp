@@ -13,9 +13,9 @@
 
 #include "src/base/config.hpp"
 #include "src/base/hash.hpp"
-#include "src/json/reader.hpp"
 #include "src/base/text_file.hpp"
 #include "src/base/version.hpp"
+#include "src/json/reader.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/topology.hpp"
 #include "wreath/tuning.hpp"
@@ -70,7 +70,8 @@ void call_from(JsonReader& reader, Entry& entry) {
   entry.ranks = static_cast<int>(reader.integer("ranks", 1, kMostFileRanks));
   const std::string links = reader.text("links");
   entry.mapped = links == kMappedWord;
-  if (!entry.mapped && links != kWireWord) reader.refuse("links", fmt::format("is neither '{}' nor '{}'", kMappedWord, kWireWord));
+  if (!entry.mapped && links != kWireWord)
+    reader.refuse("links", fmt::format("is neither '{}' nor '{}'", kMappedWord, kWireWord));
   entry.bytes = static_cast<std::size_t>(reader.integer("bytes", 1, std::numeric_limits<std::int64_t>::max()));
   entry.time_us = reader.number("time_us", kShortestUs, kLongestUs);
 }

@@ -8,8 +8,8 @@
 #include <array>
 #include <cerrno>
 
-#include "src/json/value.hpp"
 #include "src/base/socket.hpp"
+#include "src/json/value.hpp"
 
 namespace wreath::launcher {
 namespace {

@@ -10,7 +10,6 @@
 namespace wreath {
 namespace {
 
-
 char letter(int number) { return number < 0 ? '.' : static_cast<char>('a' + number % 26); }
 
 // "0-3", "5": runs of ranks with equal values, one line each.

@@ -35,12 +35,12 @@ struct Source {
 
 Status check_tensor(const std::string& file, const StoredTensor& found, const StoredTensor& wanted) {
   if (found.type != wanted.type) {
-    return wrong_file(file,
-                 fmt::format("tensor {} is {}, not {}", in_quotes(found.name), name(found.type), name(wanted.type)));
+    return wrong_file(
+        file, fmt::format("tensor {} is {}, not {}", in_quotes(found.name), name(found.type), name(wanted.type)));
   }
   if (found.shape == wanted.shape) return {};
   return wrong_file(file, fmt::format("tensor {} has shape [{}], the model's has [{}]", in_quotes(found.name),
-                                 fmt::join(found.shape, ", "), fmt::join(wanted.shape, ", ")));
+                                      fmt::join(found.shape, ", "), fmt::join(wanted.shape, ", ")));
 }
 
 // Whether the files hold the wanted tensors, and no others but those of `ignored` endings.
@@ -58,7 +58,8 @@ Status check_set(const std::string& folder, const FileSet& set, const std::vecto
   for (const auto& [name, place] : places) {
     const bool may = std::any_of(ignored.begin(), ignored.end(), [&](const auto& end) { return name.ends_with(end); });
     if (!may) {
-      return wrong_file(folder + "/" + set.names[place.file], fmt::format("the model has no tensor {}", in_quotes(name)));
+      return wrong_file(folder + "/" + set.names[place.file],
+                        fmt::format("the model has no tensor {}", in_quotes(name)));
     }
   }
   return {};
@@ -75,8 +76,8 @@ Status open_state(Source& source, const ShardLayout& layout) {
   if (!stored) return stored.error();
   source.stored = std::move(*stored);
   if (source.options->weights_only || source.stored.moments == layout.moments()) return {};
-  return wrong_file(file, fmt::format("its moments are '{}', the optimizer's '{}'", fmt::join(source.stored.moments, ","),
-                                 fmt::join(layout.moments(), ",")));
+  return wrong_file(file, fmt::format("its moments are '{}', the optimizer's '{}'",
+                                      fmt::join(source.stored.moments, ","), fmt::join(layout.moments(), ",")));
 }
 
 // Reads and checks all but the tensors' values.

@@ -135,8 +135,8 @@ Status check_piece(const Piece& piece) {
   }
   const auto count = static_cast<std::int64_t>(piece.value.size());
   if (piece.begin < 0 || count > parameter.local_count() - piece.begin) {
-    return wrong_parameter(parameter.name, fmt::format("a piece of {} elements from {} on, of {} held", count, piece.begin,
-                                             parameter.local_count()));
+    return wrong_parameter(parameter.name, fmt::format("a piece of {} elements from {} on, of {} held", count,
+                                                       piece.begin, parameter.local_count()));
   }
   return {};
 }
@@ -201,7 +201,8 @@ Status check_coverage(Agreement& ranks, const ShardPlan& plan) {
     whole.shape = plan.tensors[i].shape;
     const std::int64_t missing = whole.count() - written[i];
     if (missing > 0) {
-      return wrong_parameter(plan.tensors[i].name, fmt::format("no rank holds {} of its {} elements", missing, whole.count()));
+      return wrong_parameter(plan.tensors[i].name,
+                             fmt::format("no rank holds {} of its {} elements", missing, whole.count()));
     }
     if (missing < 0) return wrong_parameter(plan.tensors[i].name, "two pieces of a rank hold the same elements");
   }

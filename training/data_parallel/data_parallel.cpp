@@ -20,7 +20,8 @@ void check(const DataParallelGroups& groups, const DataParallelOptions& options)
     refuse_options("zero_stage is " + std::to_string(options.zero_stage) + ", not 0 .. 3");
   }
   if (options.hook && options.zero_stage != 0) refuse_options("a communication hook is for zero_stage 0 alone");
-  if (options.half && options.hook) refuse_options("a communication hook is for float32 alone: gradients of 2 bytes move so");
+  if (options.half && options.hook)
+    refuse_options("a communication hook is for float32 alone: gradients of 2 bytes move so");
   if (options.half && *options.half != FloatFormat::BFloat16 && *options.half != FloatFormat::Float16) {
     refuse_options("half is a format of 8 bits, not of 16");
   }
@@ -38,8 +39,8 @@ void check(const DataParallelGroups& groups, const DataParallelOptions& options)
   if (shards * groups.replicate->ranks() != groups.replicas.ranks() ||
       groups.replicate->rank() * shards + groups.shards->rank() != groups.replicas.rank()) {
     refuse_options("hybrid sharding of " + std::to_string(groups.replicas.ranks()) + " replicas over " +
-           std::to_string(shards) + " shards x " + std::to_string(groups.replicate->ranks()) +
-           " copies: ranks are not replicate * shards + shard");
+                   std::to_string(shards) + " shards x " + std::to_string(groups.replicate->ranks()) +
+                   " copies: ranks are not replicate * shards + shard");
   }
 }
 
@@ -59,7 +60,7 @@ std::unique_ptr<Group> split(const std::string& name, Group& group, int color, i
 HybridGroups make_hybrid_groups(Group& replicas, int shard_ranks) {
   if (shard_ranks < 1 || replicas.ranks() % shard_ranks != 0) {
     refuse_options("hybrid sharding over " + std::to_string(shard_ranks) + " ranks: they do not divide " +
-           std::to_string(replicas.ranks()) + " replicas");
+                   std::to_string(replicas.ranks()) + " replicas");
   }
   const int shard = replicas.rank() % shard_ranks;
   const int copy = replicas.rank() / shard_ranks;

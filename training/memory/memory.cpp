@@ -43,8 +43,8 @@ void MemoryAccounting::add(MemoryTag tag, std::size_t bytes) noexcept {
 
 void* allocate_counted(MemoryAccounting& accounting, MemoryTag tag, std::size_t bytes) {
   Compute* const on = tag == MemoryTag::Checkpoint ? nullptr : accounting.compute();
-  void* const data =
-      on != nullptr ? on->allocate(bytes) : ::operator new(std::max<std::size_t>(bytes, 1), kHostAlignment, std::nothrow);
+  void* const data = on != nullptr ? on->allocate(bytes)
+                                   : ::operator new(std::max<std::size_t>(bytes, 1), kHostAlignment, std::nothrow);
   if (data == nullptr) throw OutOfMemory(tag, bytes);
   accounting.add(tag, bytes);
   return data;

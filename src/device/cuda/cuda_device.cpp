@@ -260,10 +260,11 @@ Result<CudaHandle> CudaDevice::function_of(const Kernel& kernel) {
   const std::lock_guard lock(mutex_);
   if (const auto found = functions_.find(kernel.name); found != functions_.end()) return found->second;
   if (kernel.image == nullptr) {
-    return Error{ErrorCode::Unavailable,
-                 fmt::format("{}: this build has no CUDA kernels; with nvcc 'cmake -DWREATH_CUDA_TARGETS=90 BUILD_FOLDER && "
-                             "cmake --build BUILD_FOLDER' adds them",
-                             context_.name)};
+    return Error{
+        ErrorCode::Unavailable,
+        fmt::format("{}: this build has no CUDA kernels; with nvcc 'cmake -DWREATH_CUDA_TARGETS=90 BUILD_FOLDER && "
+                    "cmake --build BUILD_FOLDER' adds them",
+                    context_.name)};
   }
   const CurrentContext current(context_);
   CudaHandle& module = modules_[kernel.image];

@@ -1,11 +1,11 @@
 // Values, and their text there and back.
-#include "src/json/value.hpp"
-
 #include <gmock/gmock.h>
 
 #include <cstdint>
 #include <limits>
 #include <sstream>
+
+#include "src/json/value.hpp"
 
 namespace wreath {
 namespace {

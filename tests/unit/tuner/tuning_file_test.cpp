@@ -1,6 +1,6 @@
 // The file of `wreath tune`: written whole, read back equal, and any other text is refused with what is wrong.
-#include <gmock/gmock.h>
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -62,7 +62,8 @@ TEST(TuningFile, IsWrittenWhereALinkLeadsAndToWhatIsNoFile) {
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   EXPECT_EQ(to_json(read_tuning(folder / "there.json").value()), to_json(some_tuning()));
   const int device = ::posix_openpt(O_RDWR | O_NOCTTY);
-  if (device < 0 || ::grantpt(device) != 0 || ::unlockpt(device) != 0) GTEST_SKIP() << "no terminal: run it where /dev/pts is mounted";
+  if (device < 0 || ::grantpt(device) != 0 || ::unlockpt(device) != 0)
+    GTEST_SKIP() << "no terminal: run it where /dev/pts is mounted";
   const std::string terminal = ::ptsname(device);
   EXPECT_TRUE(write_tuning(empty_tuning(), terminal));
   EXPECT_TRUE(std::filesystem::is_character_file(terminal));
