@@ -69,21 +69,22 @@ struct PlacedRank {
   bool in_stream = false;
 };
 
-// `device` null: one rank in eight has memory that peers map, one memory of the host device, and one that and a stream.
-// Of another device's: all buffers but those that peers map and, in every fourth call, those of even ranks.
+// `device` null: of eight ranks one each has memory that peers map, memory of the host device, and both of them with
+// its calls in a stream. Of another device's: all buffers but those that peers map and, in every fourth call, those of
+// even ranks.
 inline PlacedRank place_rank(Rank rank, const Arrangement& all, Device* device) {
-  enum Kind { kPlain, kMapped, kDevice, kStream };
-  constexpr std::array<Kind, Arrangement::kMemories> kKinds{kPlain, kMapped, kPlain,  kDevice,
-                                                            kPlain, kPlain,  kStream, kPlain};
+  enum Kind { kPlain, kMapped, kMappedInStream, kDevice, kDeviceInStream };
+  constexpr std::array<Kind, Arrangement::kMemories> kKinds{kPlain, kMapped,         kPlain,          kDevice,
+                                                            kPlain, kMappedInStream, kDeviceInStream, kPlain};
   const Kind kind = kKinds[static_cast<std::size_t>((all.memory + 3 * rank) % Arrangement::kMemories)];
   PlacedRank its;
   its.placement.input_offset = static_cast<std::size_t>((3 * rank + all.offset) % 5);
   its.placement.output_offset = static_cast<std::size_t>((rank + 2 * all.offset) % 7);
   its.placement.in_place = all.place == 1 || (all.place > 1 && (rank + all.place) % 3 == 0);
-  its.placement.shared = kind == kMapped;
+  its.placement.shared = kind == kMapped || kind == kMappedInStream;
   if (device == nullptr) {
-    if (kind == kDevice || kind == kStream) its.placement.device = &host_device();
-    its.in_stream = kind == kStream;
+    if (kind == kDevice || kind == kDeviceInStream) its.placement.device = &host_device();
+    its.in_stream = kind == kMappedInStream || kind == kDeviceInStream;
   } else if (all.memory % 4 != 3 || rank % 2 != 0) {
     its.placement.device = device;
     its.in_stream = all.memory % 2 == 0;

@@ -96,7 +96,7 @@ TEST(AllReduceThenLeave, LosesNothing) {
 TEST(AllReduceByDefault, LinksThreadsInProcessAndSums) {
   LocalRanks ranks(4, {});
   EXPECT_EQ(ranks.communicators()[0].transport_to(3).substr(0, 6), "inproc");  // with or without single copy
-  for (const std::size_t count : {std::size_t{1}, std::size_t{10'000}, std::size_t{100'000}}) {
+  for (const std::size_t count : std::initializer_list<std::size_t>{1, 4, 5, 10'000, 100'000}) {
     const CollectiveCase work = sums(DataType::Int32, 4, count);
     const CollectiveData data(work.dtype, work.op, 4, count, Values::Exact);
     ranks.run([&](Communicator& communicator) { expect_right(communicator, work, data, {}, {"", "inproc"}); });
