@@ -3,10 +3,10 @@
 # ones, see tests/CMakeLists.txt), and `asan` and `tsan`: what can differ under that sanitizer.
 
 # An entry that takes longer is cut in parts, which run side by side.
-set(WREATH_TEST_TIMEOUT 60 CACHE STRING "Seconds that one entry of ctest may take; sanitizers get four times as many")
+set(WREATH_TEST_TIMEOUT 60 CACHE STRING "Seconds that one entry of ctest may take; sanitizers get ten times as many")
 set(wreath_test_timeout ${WREATH_TEST_TIMEOUT})
 if(WREATH_SANITIZE)
-  math(EXPR wreath_test_timeout "4 * ${WREATH_TEST_TIMEOUT}")
+  math(EXPR wreath_test_timeout "10 * ${WREATH_TEST_TIMEOUT}")
 endif()
 set(wreath_fake_cuda ${PROJECT_BINARY_DIR}/tests/fake_cuda)  # where a libcuda.so.1 of the tests' own is
 
