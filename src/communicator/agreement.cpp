@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "src/base/planted_fault.hpp"
+
 namespace wreath {
 
 Agreement::Agreement(Rank self, int ranks) : self_(self), fates_(static_cast<std::size_t>(ranks), Fate::Alive) {}
@@ -18,7 +20,7 @@ void Agreement::begin(std::int64_t now_ns, const Limits& limits) {
   consensus_->start();
   // In the order in which it happened: a rank that decided and left has both told so and ended.
   for (const Early& early : std::exchange(early_, {})) {
-    if (early.number == number_) act_on(early.from, early.message);
+    if (early.number == number_ && !planted_fault(14)) act_on(early.from, early.message);
   }
   for (std::size_t rank = 0; rank < fates_.size(); ++rank) consensus_->lose(static_cast<Rank>(rank), fates_[rank]);
   seen_ = {consensus_->view(), consensus_->attempting(), consensus_->waits_for_joins()};
