@@ -5,7 +5,7 @@
 
 namespace wreath::perf {
 
-// What could not be measured.
+// Stands for what could not be measured.
 inline constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 struct Effort {

@@ -17,7 +17,7 @@
 
 namespace wreath {
 
-// What ranks have for linking when the last one came at the last moment.
+// Ranks have so long for linking when the last one came at the last moment.
 inline constexpr std::int64_t kLeastLinkMs = 5000;
 
 // How the meeting point is reached and served.

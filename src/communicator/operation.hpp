@@ -125,7 +125,7 @@ class Operation {
   std::optional<Error> error_;
 };
 
-// What messages call it: "all_reduce #17".
+// Returns the name that messages use: "all_reduce #17".
 std::string text_of(const Operation& operation);
 
 }  // namespace wreath

@@ -75,7 +75,7 @@ class Json {
   std::size_t size() const;
   bool empty() const { return size() == 0; }
 
-  // Of an object. Null, or the value null: it has no such member, or is no object.
+  // These look up a member. They give nullptr, or null, where there is no such member or this is no object.
   const Json* find(std::string_view name) const;
   bool contains(std::string_view name) const { return find(name) != nullptr; }
   const Json& operator[](std::string_view name) const;
@@ -88,7 +88,7 @@ class Json {
   // The member's text; `otherwise` where there is none.
   std::string text_or(std::string_view name, std::string_view otherwise) const;
 
-  // Of an array; anything else has no entries.
+  // These give the entries of an array; anything else has none.
   const Json* begin() const;
   const Json* end() const;
   const Json& operator[](std::size_t index) const { return at(index); }

@@ -99,7 +99,7 @@ struct MatrixCase {
   std::optional<Arrangement> arrangement = {};  // none: by its number among the cases
 };
 
-// What cases run in.
+// Cases run in these surroundings.
 struct Surroundings {
   Way way;
   std::string remark;        // what else a failure says of it

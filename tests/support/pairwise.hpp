@@ -11,11 +11,11 @@
 
 namespace wreath::test {
 
-// Of each factor the number of one of its values.
+// A choice holds the number of one value of each factor.
 using Choice = std::vector<int>;
 
 struct Factors {
-  // Of a value of a factor and one of a later factor.
+  // A test takes a value of a factor and one of a later factor.
   using Test = std::function<bool(int factor, int value, int later, int later_value)>;
   std::vector<int> sizes;  // how many values each has
   Test fit;                // whether the two may stand together; null: all may

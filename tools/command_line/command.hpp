@@ -17,13 +17,13 @@ class Option;
 
 namespace wreath::command_line {
 
-// What is wrong with the line, as its user reads it. What reads a value may throw it.
+// Says what is wrong with the line, as its user reads it. A function that reads a value may throw it.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// What is wrong with a value; empty: nothing. The option's name comes in front.
+// Returns what is wrong with a value, or nothing. The message puts the option's name in front.
 using Check = std::function<std::string(const std::string& value)>;
 
 // A handle; each call returns it, so that calls make a chain.
@@ -56,7 +56,7 @@ class Command {
   Command add_subcommand(const std::string& name, const std::string& description) const;
   void require_subcommand() const;
   bool got_subcommand(const std::string& name) const;
-  // What follows the first word that is no option is another program's line.
+  // The words from the first one that is no option on are another program's line.
   void takes_program() const;
   std::vector<std::string> remaining() const;     // that line
   std::vector<std::string> after_dashes() const;  // what stands behind `--`
@@ -79,7 +79,7 @@ class Command {
   // The same for several values.
   Option add_values(const std::string& flags, const Accept& accept, const std::string& help) const;
 
-  // Of options that are added from here on: their heading in the help; that it shows their present values.
+  // These apply to options that are added later: a heading in the help, and that the help shows present values.
   void begin_group(const std::string& heading) const;
   void capture_defaults() const;
 

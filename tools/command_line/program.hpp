@@ -1,4 +1,4 @@
-// What the main of every program with a command line shares.
+// The main of every program with a command line shares these.
 #pragma once
 
 #include <functional>
