@@ -47,6 +47,8 @@ class Bench {
   Status call(const std::byte* input, std::byte* output);
   Status call_spotted(int call_number, int stream, Timing& timing);
   template <typename Call>
+  Result<double> trial_us(int calls, Call call) const;
+  template <typename Call>
   Result<int> iterations(Call call) const;
   Status check_out_of_place(Timing& timing);
   Status check_in_place(Timing& timing);

@@ -55,10 +55,11 @@ Status check_set(const std::string& folder, const FileSet& set, const std::vecto
     WREATH_TRY(check_tensor(folder + "/" + set.names[place->second.file], *place->second.tensor, tensor));
     places.erase(place);
   }
-  for (const auto& [name, place] : places) {
+  for (const auto& place : places) {
+    const std::string& name = place.first;
     const bool may = std::any_of(ignored.begin(), ignored.end(), [&](const auto& end) { return name.ends_with(end); });
     if (!may) {
-      return wrong_file(folder + "/" + set.names[place.file],
+      return wrong_file(folder + "/" + set.names[place.second.file],
                         fmt::format("the model has no tensor {}", in_quotes(name)));
     }
   }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 #include "kernels/kernels.hpp"
@@ -55,17 +56,21 @@ TEST(Bench, TimesAsManyCallsAsTakeTheTimeOnEveryRank) {
   options.time_ms = 5;
   const CollectiveRow& row = row_of("all_reduce_perf");
   const Case work = make_case(row, 2, 4096, {DataType::Float32, ReduceOp::Sum, 0});
-  std::array<Timing, 2> timings;
-  on_ranks(2, {}, work.count, [&](Member& member) {
-    auto buffers = Buffers::make(work.bytes, 0, {});
-    ASSERT_TRUE(buffers);
-    Bench bench(member, row, options, *buffers);
-    timings[static_cast<std::size_t>(member.rank())] = bench.out_of_place(work).value();
-  });
-  EXPECT_EQ(timings[0].iterations, timings[1].iterations);
-  EXPECT_GT(timings[0].iterations, 1);
-  EXPECT_GT(timings[0].time_us * timings[0].iterations, 200);  // microseconds: others may have slowed the look at it
-  EXPECT_EQ(timings[0].wrong + timings[1].wrong, 0U);
+  double longest_us = 0;
+  for (int attempt = 0; attempt < 5; ++attempt) {  // other programs may slow the trials, and then fewer calls are timed
+    std::array<Timing, 2> timings;
+    on_ranks(2, {}, work.count, [&](Member& member) {
+      auto buffers = Buffers::make(work.bytes, 0, {});
+      ASSERT_TRUE(buffers);
+      Bench bench(member, row, options, *buffers);
+      timings[static_cast<std::size_t>(member.rank())] = bench.out_of_place(work).value();
+    });
+    EXPECT_EQ(timings[0].iterations, timings[1].iterations);
+    EXPECT_GT(timings[0].iterations, 1);
+    EXPECT_EQ(timings[0].wrong + timings[1].wrong, 0U);
+    longest_us = std::max(longest_us, timings[0].time_us * timings[0].iterations);
+  }
+  EXPECT_GT(longest_us, options.time_ms * 1000 / 4);
 }
 
 class EveryRow : public testing::TestWithParam<CollectiveRow> {};
