@@ -64,7 +64,7 @@ class Environment {
 
 // Recordings of communicators that fail go to a folder of their own.
 struct RecordingsFolder {
-  Folder folder{};
+  Folder folder;
   Environment environment{{{"WREATH_RECORDER_DIR", folder.path()}}};
 };
 

@@ -34,7 +34,7 @@ class FaultyLinks : public ::testing::TestWithParam<std::string> {
     return statuses;
   }
 
-  const RecordingsFolder recordings_;
+  const RecordingsFolder recordings_{};
 };
 
 TEST_P(FaultyLinks, ThatLoseMessagesStallTheCall) {
