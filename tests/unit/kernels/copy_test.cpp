@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "kernels/kernels.hpp"
+#include "tests/support/walled_memory.hpp"
 
 namespace wreath::copying {
 namespace {
@@ -31,6 +33,19 @@ TEST_P(EachCopy, MovesExactlyItsBytes) {
     for (const std::size_t offset : {0u, 1u, 63u, 64u}) {
       ASSERT_NO_FATAL_FAILURE(expect_copies(copy, bytes, offset, 0));
       ASSERT_NO_FATAL_FAILURE(expect_copies(copy, bytes, 0, offset));
+    }
+  }
+}
+
+TEST_P(EachCopy, TouchesNoByteBeyondItsBuffers) {
+  const CopyKernel copy = copy_kernels().*GetParam();
+  for (const test::Wall wall : {test::Wall::Before, test::Wall::After}) {
+    for (std::size_t bytes = 0; bytes <= 700; ++bytes) {
+      const test::WalledMemory source(bytes, wall);
+      const test::WalledMemory target(bytes, wall);
+      for (std::size_t i = 0; i < bytes; ++i) source.data()[i] = static_cast<std::byte>(i * 31 + 1);
+      copy(target.data(), source.data(), bytes);
+      ASSERT_EQ(0, std::memcmp(target.data(), source.data(), bytes)) << bytes << " bytes";
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <random>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "kernels/kernels.hpp"
+#include "tests/support/walled_memory.hpp"
 #include "tests/unit/kernels/values.hpp"
 
 namespace wreath {
@@ -101,6 +103,24 @@ void expect_the_reference_in_place(const Case& of, int place) {
   }
 }
 
+void expect_the_reference_between_walls(const Case& of, test::Wall wall) {
+  const Inputs inputs(of, true);
+  const std::vector<std::byte> expected = run(of, combine_reference, inputs);
+  std::deque<test::WalledMemory> walled;
+  std::vector<const std::byte*> sources;
+  for (const std::byte* source : inputs.sources()) {
+    const std::size_t bytes = of.bytes(of.form(static_cast<int>(sources.size())));
+    sources.push_back(walled.emplace_back(bytes, wall).data());
+    std::memcpy(walled.back().data(), source, bytes);
+  }
+  const test::WalledMemory target(of.bytes(of.target), wall);
+  for (const CombineTarget& each : all_targets()) {
+    each.combine(of.arithmetic, target.data(), of.target, sources.data(), of.k, of.operands, of.elements);
+    ASSERT_EQ(0, std::memcmp(target.data(), expected.data() + kOffset, of.bytes(of.target)))
+        << each.name << " " << text(of);
+  }
+}
+
 // Every way to say which forms k sources have.
 std::vector<Operands> operands_of(int k) {
   std::vector<Operands> all;
@@ -152,6 +172,16 @@ TEST_P(EachReduction, AnyNumberOfElements) {
   for (const int k : {1, 2, 3, 4, 6, 7, 8, 24}) {
     for (std::size_t elements = 0; elements <= 80; ++elements) {
       ASSERT_NO_FATAL_FAILURE(expect_the_reference(with(k, elements)));
+    }
+  }
+}
+
+TEST_P(EachReduction, TouchesNoByteBeyondItsBuffers) {
+  for (const test::Wall wall : {test::Wall::Before, test::Wall::After}) {
+    for (const int k : {1, 2, 3, 8}) {
+      for (const std::size_t elements : {0u, 1u, 3u, 7u, 15u, 31u, 63u, 67u, 127u, 257u, 513u}) {
+        ASSERT_NO_FATAL_FAILURE(expect_the_reference_between_walls(with(k, elements), wall));
+      }
     }
   }
 }
