@@ -22,6 +22,7 @@ if(WREATH_SANITIZE)
   # AddressSanitizer reports what null, vptr and object-size would, which take a sixth of the compilation.
   target_compile_options(wreath_usage INTERFACE -fsanitize=${sanitizers} -fno-sanitize=null,vptr,object-size
     -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_compile_definitions(wreath_usage INTERFACE WREATH_SANITIZED)  # compilers have names of their own for it
   target_link_options(wreath_usage INTERFACE -fsanitize=${sanitizers})
 endif()
 

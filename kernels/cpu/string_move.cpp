@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && !defined(WREATH_SANITIZED)
 
 #include <cpuid.h>
 

@@ -39,7 +39,7 @@ namespace wreath::testing_support {
 using Arguments = std::map<std::string, std::string>;
 
 // Sanitizers slow everything: deadlines of tests are multiplied by this.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(WREATH_SANITIZED)
 inline constexpr int kSlower = 5;
 inline constexpr bool kSanitized = true;
 #else

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/processes.hpp"
 #include "tests/training/device/on_device.hpp"
 #include "tests/training/meshes/runs.hpp"
 
@@ -15,11 +16,7 @@ namespace {
 
 using training::test::tested_device;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::int64_t kSteps = 5;
-#else
-constexpr std::int64_t kSteps = 24;
-#endif
+constexpr std::int64_t kSteps = testing_support::kSanitized ? 5 : 24;
 
 TrainOptions options_of(Device* device) {
   TrainOptions options = small_options();

@@ -365,10 +365,10 @@ TEST_F(FakeDevice, EndsTheCaptureOfAStreamThatGoes) {
 TEST_F(FakeDevice, EndsWaitsWhenItIsLost) {
   const auto stream = device_->make_stream().value();
   const auto event = device_->make_event().value();
-  std::atomic<bool> go{false};
+  const auto go = std::make_shared<std::atomic<bool>>(false);  // the device may look at it after this test's end
   stream
-      ->run([&] {
-        while (!go) std::this_thread::yield();
+      ->run([go] {
+        while (!*go) std::this_thread::yield();
         return Status();
       })
       .value();
@@ -379,7 +379,7 @@ TEST_F(FakeDevice, EndsWaitsWhenItIsLost) {
   held.reset();
   EXPECT_EQ(event->synchronize(1).error().code, ErrorCode::NotReady);
   fake_.lose(kCudaLaunchFailed);
-  go = true;
+  *go = true;
   const Status lost = stream->synchronize();
   ASSERT_FALSE(lost);
   EXPECT_NE(lost.error().message.find("CUDA_ERROR_LAUNCH_FAILED"), std::string::npos) << lost.error().message;

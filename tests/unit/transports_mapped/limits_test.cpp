@@ -11,15 +11,10 @@
 
 #include "src/fifo/mapped_link.hpp"
 #include "src/fifo/segment.hpp"
+#include "tests/support/processes.hpp"
 #include "tests/support/timer.hpp"
 #include "tests/unit/transports_mapped/processes.hpp"
 #include "wreath/memory.hpp"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WREATH_SANITIZED 1
-#else
-#define WREATH_SANITIZED 0
-#endif
 
 namespace wreath::limits {
 namespace {
@@ -63,13 +58,13 @@ TEST(Limits, OfFileSizeAreErrors) {
 }
 
 TEST(Limits, OfDescriptorsAreErrors) {
-  if (WREATH_SANITIZED) GTEST_SKIP() << "sanitizers need descriptors of their own: run it in the preset dev";
+  if (testing_support::kSanitized) GTEST_SKIP() << "sanitizers need descriptors of their own: run it in the preset dev";
   expect_refusal(RLIMIT_NOFILE, 3, "memfd_create: Too many open files", [] { return allocate_error(4096); });
   expect_refusal(RLIMIT_NOFILE, 3, "eventfd: Too many open files", [] { return segment_error(false); });
 }
 
 TEST(Limits, OfAddressSpaceAreErrors) {
-  if (WREATH_SANITIZED)
+  if (testing_support::kSanitized)
     GTEST_SKIP() << "sanitizers need more address space than any limit leaves: run it in the preset dev";
   constexpr rlim_t kSpace = rlim_t{256} << 20;
   expect_refusal(RLIMIT_AS, kSpace, "mmap: Cannot allocate memory", [] { return allocate_error(kSpace); });
