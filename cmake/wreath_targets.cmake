@@ -36,7 +36,6 @@ function(wreath_keep_vector_code_apart)
     file(STRINGS ${source} vector_code LIMIT_COUNT 1 REGEX "hwy/foreach_target.h")
     if(vector_code)
       set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
-        COMPILE_DEFINITIONS "$<$<BOOL:${WREATH_ONE_INSTRUCTION_SET}>:HWY_COMPILE_ONLY_STATIC>"
         COMPILE_OPTIONS "${quicker}")
     endif()
   endforeach()

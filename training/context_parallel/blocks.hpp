@@ -53,7 +53,8 @@ struct RowField {
 template <typename T>
 RowField<T> field(std::span<T> buffer, const SequencePart& part, std::int64_t stride,
                   std::int64_t offset = 0) noexcept {
-  return {buffer.data() + offset, part.places(), stride};
+  T* const data = buffer.empty() ? nullptr : buffer.data() + offset;  // a null pointer has no elements to go past
+  return {data, part.places(), stride};
 }
 
 // Keys and values, or their gradients, of a part.
