@@ -242,7 +242,7 @@ Advance SmallExchange::take_block(int peer) {
 }
 
 void SmallExchange::finish() {
-  const std::byte* own = call_.input + own_offset();
+  const std::byte* own = call_.input == nullptr ? nullptr : call_.input + own_offset();  // null where it has no bytes
   if (combines_ && part_.has_result) {
     sources_[static_cast<std::size_t>(rank_)] = own;
     call_.arithmetic.combine(call_.arithmetic, call_.output, Form::Data, sources_.data(),
