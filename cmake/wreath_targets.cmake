@@ -24,14 +24,14 @@ if(WREATH_SANITIZE)
     # Drivers are loaded by types of our own; buffers of no bytes may be null pointers, to which offsets are added.
     $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function,pointer-overflow>
     -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  target_compile_definitions(wreath_usage INTERFACE WREATH_SANITIZED)  # compilers have names of their own for it
+  target_compile_definitions(wreath_usage INTERFACE WREATH_SANITIZED)  # each compiler has another macro for it
   target_link_options(wreath_usage INTERFACE -fsanitize=${sanitizers})
 endif()
 
 # Highway compiles such a file once per instruction set, by including it again: no unit of several files may hold it.
 function(wreath_keep_vector_code_apart)
   if(WREATH_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    set(quicker -O2 -fno-sanitize=undefined)  # clang 14 takes ten minutes for reduce.cpp otherwise
+    set(quicker -O2 -fno-sanitize=undefined)  # clang 14 takes more than eight minutes for reduce.cpp otherwise
   endif()
   foreach(source IN LISTS ARGN)
     file(STRINGS ${source} vector_code LIMIT_COUNT 1 REGEX "hwy/foreach_target.h")

@@ -59,8 +59,9 @@ function(wreath_test_program name)
   wreath_program(${name}_test ${arg_SOURCES} LINK wreath_test_main ${libraries})
   target_compile_definitions(${name}_test PRIVATE WREATH_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     WREATH_BINARY_DIR="${PROJECT_BINARY_DIR}/bin" ${arg_DEFINITIONS})
-  set(level 1)  # tests measure what is in the libraries
-  if("address" IN_LIST WREATH_SANITIZE)  # whose code takes the compiler thrice as long to make better
+  # Tests measure what is in the libraries. AddressSanitizer makes the optimising of its code slow.
+  set(level 1)
+  if("address" IN_LIST WREATH_SANITIZE)
     set(level 0)
   endif()
   target_compile_options(${name}_test PRIVATE -O${level})
