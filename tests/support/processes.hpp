@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -231,7 +232,9 @@ class RankProcess {
                            const std::string& log) {
     int commands[2];
     int reports[2];
-    if (::pipe2(commands, O_CLOEXEC) != 0 || ::pipe2(reports, O_CLOEXEC) != 0) throw std::runtime_error("pipe2");
+    // Commands go through sockets: what is sent to a process that has ended must not end this one by SIGPIPE.
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, commands) != 0 || ::pipe2(reports, O_CLOEXEC) != 0)
+      throw std::runtime_error("no pipes for a rank's process");
     std::vector<std::string> words{"/proc/self/exe", "--role=" + role};
     for (const auto& [name, value] : arguments) words.push_back(name + "=" + value);
     std::vector<char*> argv;
@@ -262,7 +265,10 @@ class RankProcess {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
-  void command(const std::string& line) const { write_line(commands_.get(), line); }
+  void command(const std::string& line) const {
+    const std::string text = line + "\n";
+    static_cast<void>(::send(commands_.get(), text.data(), text.size(), MSG_NOSIGNAL));
+  }
   // The next line it reports; kept in lines().
   std::optional<std::string> line(std::int64_t ms) {
     auto found = reports_.line(ms);

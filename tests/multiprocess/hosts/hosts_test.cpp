@@ -1,8 +1,8 @@
 // Several hosts, made of network namespaces: how their ranks meet, over which card, and what is said when they cannot.
 #include <gmock/gmock.h>
 
+#include "tests/multiprocess/hosts/job.hpp"
 #include "tests/support/network.hpp"
-#include "tests/support/processes.hpp"
 
 namespace wreath::testing_support::hosts {
 namespace {
@@ -28,90 +28,32 @@ WREATH_ROLE(on_host) {
   return 0;
 }
 
-const Arguments kKey{{"WREATH_KEY", std::string(64, 'c')}};
-
-Arguments with_key(Arguments more) {
-  more.insert(kKey.begin(), kKey.end());
-  return more;
-}
-
-constexpr int kPort = 29'873;
-
-// Ranks 0 and 1 on host 0, ranks 2 and 3 on host 1, and so on, started as torchrun would.
-class Job {
- public:
-  Job(const Network& network, int hosts, const Arguments& environment, const std::string& calls,
-      const std::string& bootstrap_ms = "8000") {
-    for (int rank = 0; rank < 2 * hosts; ++rank) {
-      Arguments all{{"RANK", std::to_string(rank)},
-                    {"WORLD_SIZE", std::to_string(2 * hosts)},
-                    {"MASTER_ADDR", network.address(0)},
-                    {"MASTER_PORT", std::to_string(kPort)},
-                    {"HOME", folder_.path()},
-                    {"WREATH_RECORDER_DIR", folder_.path()}};
-      for (const auto& [name, value] : environment) all[name] = value;
-      ranks_.push_back(RankProcess::start("on_host",
-                                          {{"host", Network::space(rank / 2)},
-                                           {"calls", calls},
-                                           {"bootstrap_ms", bootstrap_ms},
-                                           {"stall_ms", "60000"},
-                                           {"arrival_ms", "60000"}},
-                                          all, folder_ / ("log-" + std::to_string(rank))));
-    }
-  }
-  std::vector<RankProcess>& ranks() { return ranks_; }
-
-  void expect_to_end_well() {
-    for (RankProcess& rank : ranks_) {
-      EXPECT_EQ(rank.join(40'000 * kSlower), 0) << said(rank);
-      ASSERT_FALSE(rank.lines().empty());
-      EXPECT_TRUE(rank.lines().front().starts_with("transport tcp")) << rank.lines().front();
-    }
-  }
-  // All fail at their start; what they say together.
-  std::string expect_no_start() {
-    std::string all;
-    for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      EXPECT_EQ(ranks_[i].join(20'000 * kSlower), 6) << said(ranks_[i]);
-      all += "rank " + std::to_string(i) + " says: " + said(ranks_[i]) + "\n";
-    }
-    std::cerr << all;
-    return all;
-  }
-  static std::string said(const RankProcess& process) {
-    return process.failure() ? process.failure()->message : process.log();
-  }
-
- private:
-  Folder folder_;
-  std::vector<RankProcess> ranks_;
-};
-
 TEST(Hosts, MeetWithAKey) {
   for (const int hosts : {2, 3}) {
     const Network network(hosts);
     if (!network.made()) GTEST_SKIP() << Network::kNeeds;
-    Job(network, hosts, kKey, "200").expect_to_end_well();
+    Job(network, hosts, kKey, {{"calls", "200"}}).expect_to_end_well();
   }
 }
 
 TEST(Hosts, MeetOverIpv6Alone) {
   const Network network(2, Family::V6);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
-  Job(network, 2, kKey, "50").expect_to_end_well();
+  Job(network, 2, kKey, {{"calls", "50"}}).expect_to_end_well();
 }
 
 TEST(Hosts, DoNotMeetWithoutAKey) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
-  EXPECT_THAT(Job(network, 2, {}, "10", "3000").expect_no_start(), HasSubstr("WREATH_KEY"));
+  EXPECT_THAT(Job(network, 2, {}, {{"calls", "10"}, {"bootstrap_ms", "3000"}}).expect_no_start(),
+              HasSubstr("WREATH_KEY"));
 }
 
 // Each side names a rank of the other, within 10 s.
 TEST(Hosts, NoticeWhenOneIsCutOff) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
-  Job job(network, 2, kKey, "100000000");
+  Job job(network, 2, kKey, {{"calls", "100000000"}});
   std::vector<RankProcess>& ranks = job.ranks();
   for (RankProcess& rank : ranks) ASSERT_TRUE(rank.wait_for("running", 20'000 * kSlower)) << Job::said(rank);
   ASSERT_TRUE(network.unplug(1));
@@ -130,7 +72,7 @@ TEST(Hosts, PassADeadCardThatNobodyNamed) {
   const Network network(3);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
   ASSERT_TRUE(network.break_switch(1));
-  Job(network, 3, kKey, "20").expect_to_end_well();
+  Job(network, 3, kKey, {{"calls", "20"}}).expect_to_end_well();
 }
 
 // Both cards may be used, and the first has no carrier.
@@ -138,7 +80,8 @@ TEST(Hosts, PassACardWithoutACarrier) {
   const Network network(3);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
   for (int host = 0; host < 3; ++host) ASSERT_TRUE(network.unplug(host, 0));
-  Job(network, 3, with_key({{"MASTER_ADDR", network.address(0, 1)}, {"WREATH_SOCKET_IFNAME", "eth"}}), "20")
+  Job(network, 3, with_key({{"MASTER_ADDR", network.address(0, 1)}, {"WREATH_SOCKET_IFNAME", "eth"}}),
+      {{"calls", "20"}})
       .expect_to_end_well();
 }
 
@@ -147,7 +90,8 @@ TEST(Hosts, FailOverFromACardThatLosesAll) {
   const Network network(3);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
   ASSERT_TRUE(network.break_switch(0));
-  Job(network, 3, with_key({{"MASTER_ADDR", network.address(0, 1)}, {"WREATH_SOCKET_IFNAME", "eth"}}), "20", "30000")
+  Job(network, 3, with_key({{"MASTER_ADDR", network.address(0, 1)}, {"WREATH_SOCKET_IFNAME", "eth"}}),
+      {{"calls", "20"}, {"bootstrap_ms", "30000"}})
       .expect_to_end_well();
 }
 
@@ -155,14 +99,15 @@ TEST(Hosts, FindRankZeroAtTheAddressThatWorks) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
   ASSERT_TRUE(network.break_switch(0));
-  Job(network, 2, with_key({{"WREATH_ADDRESS", network.address(0, 0) + "," + network.address(0, 1)}}), "20", "30000")
+  Job(network, 2, with_key({{"WREATH_ADDRESS", network.address(0, 0) + "," + network.address(0, 1)}}),
+      {{"calls", "20"}, {"bootstrap_ms", "30000"}})
       .expect_to_end_well();
 }
 
 TEST(Hosts, NameACardThatIsNotThere) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
-  EXPECT_THAT(Job(network, 2, with_key({{"WREATH_SOCKET_IFNAME", "=ib0"}}), "10").expect_no_start(),
+  EXPECT_THAT(Job(network, 2, with_key({{"WREATH_SOCKET_IFNAME", "=ib0"}}), {{"calls", "10"}}).expect_no_start(),
               AllOf(HasSubstr("WREATH_SOCKET_IFNAME==ib0"), HasSubstr("eth0 10.73.0.")));
 }
 
@@ -171,7 +116,8 @@ TEST(Hosts, NameAFilteredPortBetweenRanks) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
   if (!network.filter(0, 41'000, 41'010)) GTEST_SKIP() << "needs nft or iptables: install nftables";
-  const std::string text = Job(network, 2, with_key({{"WREATH_PORT_RANGE", "41000-41010"}}), "10").expect_no_start();
+  const std::string text =
+      Job(network, 2, with_key({{"WREATH_PORT_RANGE", "41000-41010"}}), {{"calls", "10"}}).expect_no_start();
   EXPECT_THAT(text, AllOf(ContainsRegex("rank [23] .host [^)]*.: no connection to rank [01] .host "),
                           HasSubstr("10.73.0.1:4100"), HasSubstr("from 10.73.0.2 (eth0)"), HasSubstr("firewall")));
 }
@@ -180,7 +126,7 @@ TEST(Hosts, NameAFilteredPortOfTheMeetingPoint) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
   if (!network.filter(0, kPort, kPort + 15)) GTEST_SKIP() << "needs nft or iptables: install nftables";
-  const std::string text = Job(network, 2, kKey, "10").expect_no_start();
+  const std::string text = Job(network, 2, kKey, {{"calls", "10"}}).expect_no_start();
   EXPECT_THAT(text, AllOf(HasSubstr("rank 2 found no meeting point at 10.73.0.1:29873"), HasSubstr("rank 0 must be"),
                           HasSubstr("from 10.73.0.2 (eth0)"), HasSubstr("firewall")));
   EXPECT_THAT(text, HasSubstr("ranks 2, 3 of 4 did not arrive"));

@@ -1,0 +1,168 @@
+// A network that loses packets, goes away and comes back, or loses a host: nobody is called dead for what networks do,
+// and who has vanished is named. With WREATH_TEST_LONG=1 jobs live for minutes.
+#include "tests/support/wire.hpp"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+
+#include "tests/multiprocess/hosts/job.hpp"
+#include "tests/support/network.hpp"
+
+namespace wreath::testing_support::wired {
+namespace {
+
+using hosts::Job;
+using hosts::kKey;
+
+constexpr int kHosts = 3;
+
+// Calls all the time, or none between the first and the last one, until all have been told to end.
+WREATH_ROLE(on_wire) {
+  if (!Network::enter(child.text("host"))) return 98;
+  auto communicator = Communicator::create_from_environment(child.options());
+  if (!communicator) return child.failed(communicator.error());
+  const bool idle = child.text("work") == "idle";
+  const int ranks = communicator->ranks();
+  bool told = false;
+  for (int call = 0;; ++call) {
+    std::vector<std::int32_t> told_ranks(call % 8 == 7 ? 100'000 : 16, told ? 1 : 0);
+    const Status status = communicator->all_reduce(std::span<std::int32_t>(told_ranks));
+    if (!status) return child.failed(status.error());
+    if (told_ranks.front() != told_ranks.back() || told_ranks.front() > ranks) return 1;
+    if (told_ranks.front() == ranks) return 0;
+    if (call == 0) child.report("running");
+    while (!told) {
+      told = child.command(idle ? 50 : 2) == "end";
+      if (const Status health = communicator->error(); !health) return child.failed(health.error());
+      if (!idle) break;
+    }
+  }
+}
+
+// Leaves as soon as its own part of a call is done.
+WREATH_ROLE(leaves_on_wire) {
+  if (!Network::enter(child.text("host"))) return 98;
+  auto communicator = Communicator::create_from_environment(child.options());
+  if (!communicator) return child.failed(communicator.error());
+  std::vector<std::int32_t> numbers(100'000);
+  for (int call = 0; call < 2; ++call) {
+    std::ranges::fill(numbers, communicator->rank() == 0 ? 7 : 0);
+    if (call == 1) {
+      child.report("running");
+      child.command();
+    }
+    const Status status = communicator->broadcast(std::span<std::int32_t>(numbers), 0);
+    if (!status) return child.failed(status.error());
+    if (!std::ranges::all_of(numbers, [](std::int32_t number) { return number == 7; })) return 1;
+  }
+  return 0;
+}
+
+// A job whose hosts have a wire of their own.
+struct WiredJob {
+  explicit WiredJob(const std::string& what) : name(what), wire(kHosts) {}
+  void start(const std::string& role, const std::string& work) {
+    job =
+        std::make_unique<Job>(wire, kHosts, kKey, Arguments{{"role", role}, {"work", work}, {"bootstrap_ms", "30000"}});
+  }
+  bool runs() {
+    return std::ranges::all_of(job->ranks(),
+                               [](RankProcess& rank) { return rank.wait_for("running", 30'000 * kSlower); });
+  }
+  // All are told to end, and do; but for those of a host.
+  void expect_to_end_well() {
+    for (const RankProcess& rank : job->ranks()) rank.command("end");
+    for (RankProcess& rank : job->ranks())
+      EXPECT_EQ(rank.join(30'000 * kSlower), 0) << name << ": " << Job::said(rank) << "\n" << wire.counts();
+  }
+  void expect_to_name(int host, const Deadline& deadline) {
+    for (int rank = 0; rank < 2 * kHosts; ++rank) {
+      if (rank / 2 == host) continue;
+      RankProcess& process = job->ranks()[static_cast<std::size_t>(rank)];
+      ASSERT_TRUE(process.wait_for("error ", deadline.left_ms()))
+          << name << ": rank " << rank << " said nothing within 10 s";
+      const auto failure = process.failure();
+      EXPECT_EQ(failure->code, ErrorCode::PeerLost) << name << ": " << failure->message;
+      EXPECT_EQ(failure->failed_rank / 2, host) << name << ": " << failure->message;
+    }
+  }
+
+  std::string name;
+  Wire wire;
+  std::unique_ptr<Job> job;
+};
+
+using WiredJobs = std::vector<std::unique_ptr<WiredJob>>;
+
+// A running job for each name, whose first word is "idle" or "busy". Empty: no wires can be made here.
+WiredJobs jobs_named(const std::vector<std::string>& names, const std::string& role = "on_wire") {
+  WiredJobs jobs;
+  for (const std::string& name : names) {
+    jobs.push_back(std::make_unique<WiredJob>(name));
+    if (!jobs.back()->wire.made()) return {};
+  }
+  for (const auto& job : jobs) job->start(role, job->name.substr(0, 4));
+  for (const auto& job : jobs) EXPECT_TRUE(job->runs()) << job->name;
+  return jobs;
+}
+
+TEST(Wire, LosesPackets) {
+  std::vector<std::string> names;
+  const std::vector<std::string> shares{"0.001", "0.01", "0.05"};
+  for (const std::string& share : shares) {
+    names.insert(names.end(), static_cast<std::size_t>(rounds(1, 5)), "idle, loss " + share);
+    names.push_back("busy, loss " + share);
+  }
+  const WiredJobs jobs = jobs_named(names);
+  if (jobs.empty()) GTEST_SKIP() << Wire::kNeeds;
+  for (const auto& job : jobs) job->wire.tell(job->name.substr(6));
+  sleep_ms(rounds(12'000, 60'000));
+  for (const auto& job : jobs) {
+    if (job->name.starts_with("busy")) job->expect_to_end_well();
+  }
+  sleep_ms(rounds(0, 240'000));
+  for (const auto& job : jobs) {
+    if (job->name.starts_with("idle")) job->expect_to_end_well();
+  }
+}
+
+TEST(Wire, LosesTheLastPacketsOfARankThatLeaves) {
+  for (int round = 0; round < rounds(1, 20); ++round) {
+    const WiredJobs jobs = jobs_named(std::vector<std::string>(6, "once, loss 0.1"), "leaves_on_wire");
+    if (jobs.empty()) GTEST_SKIP() << Wire::kNeeds;
+    for (const auto& job : jobs) job->wire.tell(job->name.substr(6));
+    for (const auto& job : jobs) job->expect_to_end_well();
+  }
+}
+
+TEST(Wire, IsAwayForSeconds) {
+  const WiredJobs jobs =
+      jobs_named({"idle, 1200", "idle, 3000", "idle, 5000", "busy, 1200", "busy, 3000", "busy, 5000"});
+  if (jobs.empty()) GTEST_SKIP() << Wire::kNeeds;
+  for (int outage = 0; outage < rounds(1, 5); ++outage) {
+    const std::int64_t start_ns = now_ns();
+    for (const auto& job : jobs) job->wire.tell("cut 1");
+    for (const int away_ms : {1200, 3000, 5000}) {
+      sleep_ms(away_ms - (now_ns() - start_ns) / kNsPerMs);
+      for (const auto& job : jobs) {
+        if (job->name.ends_with(", " + std::to_string(away_ms))) job->wire.tell("join 1");
+      }
+    }
+    sleep_ms(rounds(1'000, 10'000));
+  }
+  for (const auto& job : jobs) job->expect_to_end_well();
+}
+
+TEST(Wire, LosesAHost) {
+  const WiredJobs jobs = jobs_named({"idle, loss 0", "busy, loss 0", "idle, loss 0.05", "busy, loss 0.05"});
+  if (jobs.empty()) GTEST_SKIP() << Wire::kNeeds;
+  for (const auto& job : jobs) job->wire.tell(job->name.substr(6));
+  sleep_ms(500);
+  for (const auto& job : jobs) job->wire.tell("cut 2");
+  const Deadline deadline = Deadline::after_ms(10'000 * kSlower);
+  for (const auto& job : jobs) job->expect_to_name(2, deadline);
+}
+
+}  // namespace
+}  // namespace wreath::testing_support::wired
