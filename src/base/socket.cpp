@@ -4,10 +4,12 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 
@@ -16,6 +18,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 namespace wreath {
@@ -301,19 +304,44 @@ Status recv_all(int socket, std::span<std::byte> bytes, Deadline deadline) {
                   [&](std::size_t done) { return try_recv(socket, bytes.subspan(done)); });
 }
 
+namespace {
+
+// Nothing where the socket is none of TCP's.
+std::optional<tcp_info> info_of(int socket) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
+  return info;
+}
+
+}  // namespace
+
+std::size_t unacknowledged_bytes(int socket) {
+  int bytes = 0;
+  return info_of(socket) && ::ioctl(socket, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
+bool lost_for_good(int socket) {
+  constexpr int kTimes = 3;
+  const auto info = info_of(socket);
+  return info && info->tcpi_retransmits >= kTimes;
+}
+
+void acknowledge_now(int socket) { set_option(socket, IPPROTO_TCP, TCP_QUICKACK, 1); }
+
 void set_no_delay(int socket) { set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1); }
 
 void set_keepalive(int socket) {
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 7);
 }
 
 void set_control_options(int socket) {
   set_no_delay(socket);
   set_keepalive(socket);
-  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 2000);
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 8000);
 }
 
 void set_stream_options(int socket) {

@@ -85,11 +85,21 @@ Status recv_all(int socket, std::span<std::byte> bytes, Deadline deadline);
 std::ptrdiff_t try_send(int socket, std::span<const std::byte> bytes);
 std::ptrdiff_t try_recv(int socket, std::span<std::byte> bytes);
 
+// What was sent over TCP and the peer's kernel has not acknowledged, the end of the stream counted as a byte: a socket
+// that is closed sooner may take it back, with a reset for whatever comes after. 0 for other sockets.
+std::size_t unacknowledged_bytes(int socket);
+// The kernel has sent the same bytes three times more, after 0.2 s and then twice as long, in vain.
+bool lost_for_good(int socket);
+// Acknowledges what has been received, instead of 40 ms later.
+void acknowledge_now(int socket);
+
 void set_no_delay(int socket);
-// Keepalive of 1 s, 1 s, 3 probes: a vanished host is seen within 5 s, also when nothing is sent.
+// A vanished host is seen within 9 s, also when nothing is sent: a probe after 1 s of silence and each second, and 7 of
+// them unanswered. Several are lost before anyone is called dead, since networks lose some.
 void set_keepalive(int socket);
-// For connections that carry a few bytes at a time: additionally gives up on bytes that the peer's
-// kernel did not acknowledge in 2 s.
+// For connections that carry a few bytes at a time, additionally for bytes that the peer's kernel does not acknowledge
+// in 8 s. Linux takes this time for probes, too, whatever their count (tcp(7), TCP_USER_TIMEOUT): below the probes' own
+// it would end a connection for one of them.
 void set_control_options(int socket);
 // Chooses reno, which does not pace what it sends, where the kernel lets it: faster between two ends on one host. Best
 // before the socket is connected or listens (those it accepts inherit it): one that had bbr goes on pacing.

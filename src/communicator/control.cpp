@@ -137,6 +137,13 @@ bool ControlPlane::flush() {
   return waiting;
 }
 
+bool ControlPlane::under_way() const {
+  return std::ranges::any_of(peers_, [](const auto& peer) {
+    const int socket = peer->connection.get();
+    return !peer->lost && unacknowledged_bytes(socket) > 0 && !lost_for_good(socket);
+  });
+}
+
 // Errors are left to the reading side, which learns of the peer's end.
 bool ControlPlane::flush(Peer& peer) {
   while (!peer.outgoing.empty()) {
@@ -177,6 +184,7 @@ bool ControlPlane::receive(Rank from) {
   std::array<std::byte, 16 * 1024> space;
   const ssize_t received = receive_some(peer.connection.get(), space, peer.descriptors);
   if (received > 0) {
+    acknowledge_now(peer.connection.get());  // a rank that leaves waits for it
     peer.incoming.insert(peer.incoming.end(), space.data(), space.data() + received);
     return true;
   }

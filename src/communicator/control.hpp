@@ -72,6 +72,8 @@ class ControlPlane {
   void broadcast(const ControlMessage& message);
   // Sends what was kept; whether something is still waiting.
   bool flush();
+  // Whether a peer's kernel may still get what was sent, and has not.
+  bool under_way() const;
 
   // Progress thread.
   void start(Progress& progress, Progress::Client& client);

@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::int64_t kLeaveMs = 5'000;
 constexpr std::int64_t kAbortMs = 1'000;
-constexpr int kYields = 100;  // of a thread that waits for another one's driving, before it sleeps
+constexpr std::int64_t kFarewellMs = 2'000;  // a goodbye that a network loses is sent again after 0.2, 0.6 and 1.4 s
+constexpr int kYields = 100;                 // of a thread that waits for another one's driving, before it sleeps
 
 // Equal on all ranks: the process with the most ranks decides. Lanes get their slots when they are first used, so the
 // budget is for those that calls use, and for own plans'.
@@ -336,8 +337,9 @@ void Engine::leave() {
     message.done = {entered_, exchange_log_.counts(peer).sent, exchange_log_.counts(peer).received};
     control_->send(peer, std::move(message));
   }
-  const Deadline flushing = Deadline::after_ms(kAbortMs);
-  while (control_->flush() && !flushing.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const Deadline flushing = Deadline::after_ms(kFarewellMs);
+  while ((control_->flush() || control_->under_way()) && !flushing.passed())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   progress_->remove(*this);
   if (trace_ == nullptr) return;
   const auto written = trace_->write(now_ns());

@@ -2,9 +2,7 @@
 #include "transports/tcp/link.hpp"
 
 #include <fmt/format.h>
-#include <linux/sockios.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -13,8 +11,8 @@
 namespace wreath {
 namespace {
 
-constexpr int kLingerMs = 200;           // without an acknowledgement the peer is taken for gone
-constexpr std::size_t kEndOfStream = 1;  // unacknowledged() counts it as a byte
+constexpr int kLingerMs = 2000;          // of quiet, after which a peer that reads nothing is left
+constexpr std::size_t kEndOfStream = 1;  // unacknowledged_bytes() counts it as a byte
 
 void discard_input(int socket) {
   std::array<std::byte, 4096> discarded;
@@ -34,22 +32,19 @@ TcpLink::TcpLink(Rank peer, Fd socket, const FifoShape& shape)
 // What the kernel accepted must reach the peer, who may be reading it still. Closing with unread input
 // would reset the connection and discard it: so input is read away until our bytes are acknowledged. The end
 // of the stream is not waited for: a peer that has nothing to say acknowledges it some 40 ms later.
+// A packet that is lost is sent again by the kernel, after 0.2 s and more; a host that vanished has lost several by
+// now.
 TcpLink::~TcpLink() {
   if (broken_ || send_error_) return;
   ::shutdown(socket_.get(), SHUT_WR);
   discard_input(socket_.get());
-  std::size_t left = unacknowledged();
-  for (int quiet_ms = 0; quiet_ms < kLingerMs && left > kEndOfStream;) {
+  std::size_t left = unacknowledged_bytes(socket_.get());
+  for (int quiet_ms = 0; quiet_ms < kLingerMs && left > kEndOfStream && !lost_for_good(socket_.get());) {
     ::poll(nullptr, 0, 1);
     discard_input(socket_.get());
-    const std::size_t before = std::exchange(left, unacknowledged());
+    const std::size_t before = std::exchange(left, unacknowledged_bytes(socket_.get()));
     quiet_ms = left == before ? quiet_ms + 1 : 0;
   }
-}
-
-std::size_t TcpLink::unacknowledged() const {
-  int bytes = 0;
-  return ::ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
 Status TcpLink::prepare(std::uint16_t lane) {

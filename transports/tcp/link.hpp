@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "src/base/fd.hpp"
+#include "src/base/socket.hpp"
 #include "transports/tcp/lanes.hpp"
 #include "transports/tcp/receiver.hpp"
 #include "transports/tcp/sender.hpp"
@@ -32,11 +33,10 @@ class TcpLink : public Link {
   int descriptor() const override { return socket_.get(); }
   bool send_blocked() const override { return sender_.blocked(); }
   std::size_t in_flight() const override;
-  bool closing_loses_data() const override { return unacknowledged() > 0; }
+  bool closing_loses_data() const override { return unacknowledged_bytes(socket_.get()) > 0; }
 
  private:
   Error explain(const Error& error) const;
-  std::size_t unacknowledged() const;  // bytes that the peer's machine does not have yet
   Result<std::size_t> fail(Error error);
 
   static constexpr int kIdleCalls = 16;  // an empty recv costs 250 ns: rarely, when nothing is expected
