@@ -38,17 +38,17 @@ Query query_of(const Call& call, std::uint64_t elements, int ranks) noexcept {
   return query;
 }
 
-std::uint32_t signature_of(const Call& call, std::uint64_t elements, std::uint64_t communicator, std::uint64_t number) {
+std::uint64_t mix_call(std::uint64_t hash, const Call& call, std::uint64_t elements) {
   const bool varying = call.varying();
   const std::uint64_t kind = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.dtype) << 8 |
                              static_cast<std::uint64_t>(call.reduction.op) << 16 |
                              static_cast<std::uint64_t>(varying) << 24 | static_cast<std::uint64_t>(call.root) << 32;
   const bool agreed = counts_agree(call.collective, varying);
-  std::uint64_t hash = mix(communicator, number, kind, agreed ? elements : 0);
+  hash = mix(hash, kind, agreed ? elements : 0);
   if (varying && agreed) {
     for (const std::size_t count : counts_of(call)) hash = mix(hash, count);
   }
-  return static_cast<std::uint32_t>(hash >> 32);
+  return hash;
 }
 
 CallShape shape_of(const Call& call, int ranks, Rank me) noexcept {

@@ -19,8 +19,8 @@ std::uint64_t bytes_of(const Call& call, std::uint64_t elements, int ranks) noex
 // What the tuner may know of it: the same on all ranks.
 Query query_of(const Call& call, std::uint64_t elements, int ranks) noexcept;
 
-// Differs, but for chance, when two ranks make different calls of a communicator under one number.
-std::uint32_t signature_of(const Call& call, std::uint64_t elements, std::uint64_t communicator, std::uint64_t number);
+// A hash that goes on with what all ranks must give alike of a call.
+std::uint64_t mix_call(std::uint64_t hash, const Call& call, std::uint64_t elements);
 
 // The call as rank `me` of `ranks` sees it. Refers to the call's counts; displacements are there wherever counts are.
 CallShape shape_of(const Call& call, int ranks, Rank me) noexcept;

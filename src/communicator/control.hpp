@@ -18,17 +18,20 @@
 namespace wreath {
 
 enum class MessageKind : std::uint8_t {
-  Offer,     // how to reach the sender by candidate transport `index`
-  Verdict,   // whether that worked: text is empty, or the reason why not
-  Region,    // memory that slots will name as region `index`
-  Query,     // where are you with call `number`, or with your counterpart of message `number`? `index`: the Subject
-  State,     // answer: `entered`, `record` of that call or message, `last` call
-  Failed,    // the sender's communicator failed with `error`
-  Goodbye,   // the sender leaves, having `done` so much
+  Offer,    // how to reach the sender by candidate transport `index`
+  Verdict,  // whether that worked: text is empty, or the reason why not
+  Region,   // memory that slots will name as region `index`
+  Query,    // where are you with call `number`, or with your counterpart of message `number`? `index`: the Subject;
+            // `entered`: what calls led to that one?
+  State,   // answer: `entered`, `record` of that call or message, `last` call, `earlier` ones where they were asked for
+  Failed,  // the sender's communicator failed with `error`
+  Goodbye,   // the sender leaves, having `done` so much; its `last` call
   Departed,  // the sender aborted: it takes part in nothing any more
   Shrink,    // of the survivors' agreement `number`: `body` (shrink_message.hpp)
   Split,     // of split `number`: `body` (split.hpp)
 };
+
+inline constexpr std::size_t kEarlierCalls = 64;  // in one message
 
 // Unused fields stay at their defaults.
 struct ControlMessage {
@@ -38,7 +41,8 @@ struct ControlMessage {
   bool entered = false;
   CallRecord record;
   CallRecord last;
-  Progressed done;
+  Progressed done;  // of Query, State, Goodbye, Shrink and Split: how far the sender came
+  std::vector<CallRecord> earlier;
   Error error{ErrorCode::System, {}, -1};
   std::string text;
   std::string body;

@@ -57,7 +57,8 @@ Engine::Engine(Membership membership, const AgreedOptions& options)
     : membership_(std::move(membership)),
       options_(options),
       identity_(log_identity(membership_.rank)),
-      exchange_log_(membership_.ranks) {}
+      exchange_log_(membership_.ranks),
+      history_(membership_.communicator) {}
 
 Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const AgreedOptions& options,
                                                std::uint16_t epoch) {
@@ -235,6 +236,12 @@ std::string Engine::member(Rank rank) const {
   return fmt::format("rank {} (host {}, pid {})", rank, member.host_name, member.pid);
 }
 
+Progressed Engine::progressed(Rank peer) const {
+  const std::uint64_t calls = history_.calls();
+  const MessageCounts counts = exchange_log_.counts(peer);
+  return {calls, counts.sent, counts.received, history_.after(calls).value_or(0)};
+}
+
 std::string Engine::call_text() const {
   const CallRecord last = recorder_.last_of_any();
   if (last.number == 0) return "before the first call";
@@ -334,7 +341,8 @@ void Engine::leave() {
     if (peer == rank()) continue;
     ControlMessage message;
     message.kind = MessageKind::Goodbye;
-    message.done = {entered_, exchange_log_.counts(peer).sent, exchange_log_.counts(peer).received};
+    message.done = progressed(peer);
+    message.last = recorder_.last();
     control_->send(peer, std::move(message));
   }
   const Deadline flushing = Deadline::after_ms(kFarewellMs);

@@ -22,6 +22,7 @@
 #include "src/base/cpu.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/call_gate.hpp"
+#include "src/communicator/call_history.hpp"
 #include "src/communicator/control.hpp"
 #include "src/communicator/exchange_log.hpp"
 #include "src/communicator/lane_grid.hpp"
@@ -126,6 +127,11 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   bool streams(std::size_t output_bytes) const;
   int exchange_rounds() const { return options_.exchange_rounds; }
   ExchangeLog& exchange_log() { return exchange_log_; }
+  const CallHistory& history() const { return history_; }
+  // How far this rank came, as `peer` may be told.
+  Progressed progressed(Rank peer) const;
+  // A peer made other calls than this rank: this communicator fails as soon as it is known which.
+  bool differs() const { return watch_->differs(); }
   // "rank 3 (host h1, pid 4711)".
   std::string member(Rank rank) const;
 
@@ -231,7 +237,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void on_message(Rank from, ControlMessage message) override;
   void on_lost(Rank from, const std::string& reason, bool closed) override;
   void on_unable(const Error& error) override;
-  void answer(const Question& question);
+  void answer(const Question& question, bool earlier);
 
   std::string call_text() const;
 
@@ -288,7 +294,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::atomic<std::size_t> queued_{0};
   std::optional<Error> failure_;
   std::atomic<bool> failed_{false};
-  std::uint64_t entered_ = 0;  // calls so far
+  CallHistory history_;
   struct Chosen {
     Query query;
     Choice choice;

@@ -69,8 +69,8 @@ void Engine::enter(Operation& operation) {
     call.output = &barrier_bytes_[1];
   }
   const std::uint64_t elements = elements_of(call);
-  operation.number = ++entered_;
-  operation.signature = signature_of(call, elements, membership_.communicator, operation.number);
+  operation.number = history_.add(call, elements);
+  operation.signature = history_.signature();
   operation.choice = choice_of(query_of(call, elements, ranks()));
   const CallRecord record = record_of(call, operation.number, elements, operation.choice);
   operation.record = recorder_.enter(record);
@@ -162,8 +162,8 @@ std::optional<Status> Engine::run_again(const Call& call) {
     release_token();
     return std::nullopt;
   }
-  const std::uint64_t number = ++entered_;
-  const std::uint32_t signature = signature_of(call, call.count, membership_.communicator, number);
+  const std::uint64_t number = history_.add(call, call.count);
+  const std::uint32_t signature = history_.signature();
   SmallCall small = last.small();
   small.input = call.input == nullptr ? barrier_bytes_.data() : call.input;
   small.output = call.output == nullptr ? barrier_bytes_.data() + 1 : call.output;

@@ -14,6 +14,7 @@ void Engine::on_event(std::uint64_t token, std::uint32_t) {
 }
 
 void Engine::on_message(Rank from, ControlMessage message) {
+  watch_->compare(from, message);
   switch (message.kind) {
     case MessageKind::Offer: links_->on_offer(from, message.index, std::move(message.offer)); return;
     case MessageKind::Verdict: links_->on_verdict(from, message.index, std::move(message.text)); return;
@@ -26,7 +27,8 @@ void Engine::on_message(Rank from, ControlMessage message) {
       return;
     }
     case MessageKind::Query:
-      if (message.index < kSubjects) answer({from, static_cast<Subject>(message.index), message.number});
+      if (message.index < kSubjects)
+        answer({from, static_cast<Subject>(message.index), message.number}, message.entered);
       return;
     case MessageKind::State: watch_->on_state(from, message); return;
     case MessageKind::Failed: fail(message.error.code, message.error.failed_rank, message.error.message); return;
@@ -41,7 +43,7 @@ void Engine::on_message(Rank from, ControlMessage message) {
 }
 
 // `question` is the peer's own; of a message it means this rank's counterpart.
-void Engine::answer(const Question& question) {
+void Engine::answer(const Question& question, bool earlier) {
   const Question own{question.peer, counterpart(question.subject), question.number};
   ControlMessage state;
   state.kind = MessageKind::State;
@@ -49,9 +51,13 @@ void Engine::answer(const Question& question) {
   state.number = question.number;
   state.last = recorder_.last();
   const auto record = recorded(own);
-  const Progressed done{state.last.number, exchange_log_.counts(own.peer).sent,
-                        exchange_log_.counts(own.peer).received};
-  state.entered = record.has_value() || question.number <= done.done(question.subject);
+  state.done = progressed(own.peer);
+  state.entered = record.has_value() || question.number <= state.done.done(question.subject);
+  for (std::uint64_t number = question.number; earlier && number > 0; --number) {
+    const auto call = recorder_.find(number);
+    if (call) state.earlier.push_back(*call);
+    if (question.number - number + 1 == kEarlierCalls) break;
+  }
   if (record) state.record = *record;
   const std::uint64_t waiting = first_waiting_for_stream(own);
   if (waiting != 0 && question.number >= waiting) {  // it has its turn, but this rank is not in it yet

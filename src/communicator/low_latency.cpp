@@ -134,7 +134,7 @@ Result<std::shared_ptr<Operation>> Engine::begin_low_latency(std::shared_ptr<Ope
     return operation;
   }
   const Call& call = operation->call;
-  const std::uint32_t signature = signature_of(call, elements_of(call), membership_.communicator, 0);
+  const auto signature = static_cast<std::uint32_t>(mix_call(membership_.communicator, call, elements_of(call)) >> 32);
   auto passed =
       low_latency_->launch(call, signature, [this] { return std::make_shared<LowLatencyGuard>(shared_from_this()); });
   if (!passed) {

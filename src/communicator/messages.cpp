@@ -53,7 +53,10 @@ std::vector<std::byte> encode_control(const ControlMessage& message) {
   writer.number(static_cast<std::uint8_t>(message.entered));
   write_record(writer, message.record);
   write_record(writer, message.last);
-  for (const std::uint64_t count : {message.done.calls, message.done.sent, message.done.received}) writer.number(count);
+  const Progressed& done = message.done;
+  for (const std::uint64_t number : {done.calls, done.sent, done.received, done.hash}) writer.number(number);
+  writer.number(static_cast<std::uint8_t>(message.earlier.size()));
+  for (const CallRecord& record : message.earlier) write_record(writer, record);
   writer.number(static_cast<std::uint8_t>(message.error.code));
   writer.number(static_cast<std::int32_t>(message.error.failed_rank));
   writer.text(message.error.message, kMaxTextBytes);
@@ -74,9 +77,13 @@ Result<ControlMessage> decode_control(std::span<const std::byte> bytes) {
   message.entered = reader.flag();
   message.record = read_record(reader);
   message.last = read_record(reader);
-  for (std::uint64_t* count : {&message.done.calls, &message.done.sent, &message.done.received}) {
-    *count = reader.number<std::uint64_t>();
+  Progressed& done = message.done;
+  for (std::uint64_t* number : {&done.calls, &done.sent, &done.received, &done.hash}) {
+    *number = reader.number<std::uint64_t>();
   }
+  const auto earlier = reader.number<std::uint8_t>();
+  if (earlier > kEarlierCalls) reader.fail();
+  for (std::size_t i = 0; i < earlier && i < kEarlierCalls; ++i) message.earlier.push_back(read_record(reader));
   message.error.code = read_enum<ErrorCode>(reader, kErrorCodes);
   message.error.failed_rank = reader.number<std::int32_t>();
   message.error.message = reader.text(kMaxTextBytes);

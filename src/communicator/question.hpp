@@ -23,11 +23,13 @@ struct Question {
   std::uint64_t number = 0;  // of the call; of the messages between the two, in that direction
 };
 
-// How far a rank came: calls of all ranks, and messages it sent to a peer and received from it.
+// How far a rank came: calls of all ranks and their hash (CallHistory), and messages it sent to a peer and received
+// from it.
 struct Progressed {
   std::uint64_t calls = 0;
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
+  std::uint64_t hash = 0;
 
   // What a peer that came so far has done of the asker's subject.
   std::uint64_t done(Subject subject) const {

@@ -166,6 +166,7 @@ void Shrink::settle() {
     ControlMessage message;
     message.kind = MessageKind::Shrink;
     message.number = outgoing.number;
+    message.done = parent_.progressed(outgoing.to);
     message.body = encode_shrink(outgoing.message);
     parent_.control().send(outgoing.to, std::move(message));
   }

@@ -162,7 +162,7 @@ Status Split::wait(Condition told, std::int64_t timeout_ms, std::string_view wha
     std::unique_lock lock(mutex_);  // what a rank says before it leaves is heard before that
     for (;;) {
       for (late = 0; late < parent_.ranks() && told(late);) ++late;
-      if (late == parent_.ranks()) return {};
+      if (late == parent_.ranks() && !parent_.differs()) return {};  // else it fails in a moment
       if (const Status failed = parent_.error(); !failed) return failed;
       for (Rank rank = late; rank < parent_.ranks() && !left; ++rank) {
         if (!told(rank) && parent_.has_left(rank)) left = rank;
@@ -176,6 +176,7 @@ Status Split::wait(Condition told, std::int64_t timeout_ms, std::string_view wha
                  fmt::format("{} {}: it destroyed its communicator", parent_.member(*left), what));
     return parent_.error();
   }
+  late = std::min(late, parent_.ranks() - 1);
   parent_.fail(ErrorCode::Timeout, late, fmt::format("{} {} within {} ms", parent_.member(late), what, timeout_ms));
   return parent_.error();
 }
@@ -190,6 +191,7 @@ void Split::tell(Rank to, std::uint64_t number, const SplitMessage& content) {
   ControlMessage message;
   message.kind = MessageKind::Split;
   message.number = number;
+  message.done = parent_.progressed(to);
   message.body = encode_split(content);
   parent_.control().send(to, std::move(message));
 }
@@ -198,6 +200,7 @@ void Split::tell_all(std::uint64_t number, const SplitMessage& content) {
   ControlMessage message;
   message.kind = MessageKind::Split;
   message.number = number;
+  message.done = parent_.progressed(parent_.rank());
   message.body = encode_split(content);
   on_message(parent_.rank(), message);
   parent_.control().broadcast(message);

@@ -44,7 +44,6 @@ std::string entry_text(const Question& question, Rank me) {
 }
 
 std::string describe(const CallRecord& call, Subject subject) {
-  if (subject == Subject::Call) return describe(call);
   return describe_message(subject == Subject::Send ? Direction::Send : Direction::Receive, call);
 }
 
@@ -108,6 +107,7 @@ void Watch::ask(const Operation& operation, std::int64_t now_ns) {
     query.kind = MessageKind::Query;
     query.index = static_cast<std::uint32_t>(question.subject);
     query.number = question.number;
+    query.done = engine_.progressed(question.peer);
     engine_.control_->send(question.peer, std::move(query));
   }
 }
@@ -208,28 +208,59 @@ void Watch::on_state(Rank from, const ControlMessage& message) {
     peer.last = message.last;
   }
   if (message.record.number != message.number) return;  // not entered, or the peer remembers it no more
-  if (const auto differs = difference(from, question, message.record)) {
-    engine_.fail(differs->code, from, differs->message);
-  }
+  if (question.subject != Subject::Call) look_for_message_difference(from, question, message.record);
 }
 
-// Both calls in words, where this rank's and the peer's are not the same.
-std::optional<Error> Watch::difference(Rank from, const Question& question, const CallRecord& theirs) const {
-  const auto own = engine_.recorded(question);
-  if (!own) return std::nullopt;
-  const bool same = question.subject == Subject::Call ? same_call(*own, theirs)
-                                                      : own->dtype == theirs.dtype && own->count == theirs.count;
-  if (same) return std::nullopt;
-  if (question.subject == Subject::Call) {
-    return Error{ErrorCode::Mismatch,
-                 fmt::format("{} called {}, {} called {}", engine_.member(rank_), call_beside(*own, theirs),
-                             engine_.member(from), call_beside(theirs, *own)),
-                 from};
+void Watch::compare(Rank from, const ControlMessage& message) {
+  if (!message.earlier.empty()) return name_difference(from, message);
+  const auto own = engine_.history().after(message.done.calls);
+  if (!own || *own == message.done.hash) return;
+  if (differs_.exchange(true) && message.kind == MessageKind::Query) return;  // this rank asks already
+  if (message.kind == MessageKind::Goodbye) return name_difference(from, message);
+  ask_calls(from, message.done.calls);
+}
+
+void Watch::ask_calls(Rank peer, std::uint64_t number) {
+  ControlMessage query;
+  query.kind = MessageKind::Query;
+  query.index = static_cast<std::uint32_t>(Subject::Call);
+  query.number = number;
+  query.entered = true;
+  query.done = engine_.progressed(peer);
+  engine_.control_->send(peer, std::move(query));
+}
+
+Error Watch::differ(Rank from, const std::string& own, const std::string& theirs) const {
+  return {ErrorCode::Mismatch,
+          fmt::format("{} called {}, {} called {}", engine_.member(rank_), own, engine_.member(from), theirs), from};
+}
+
+// The first call in which the two differ, in both ranks' words.
+void Watch::name_difference(Rank from, const ControlMessage& message) {
+  constexpr int kTimes = 100;                        // a call that has just been entered has no record yet
+  std::vector<CallRecord> theirs = message.earlier;  // the last one first
+  if (theirs.empty() && message.last.number > 0) theirs.push_back(message.last);
+  bool unknown = false;
+  for (auto call = theirs.rbegin(); call != theirs.rend(); ++call) {
+    const auto own = engine_.recorded({from, Subject::Call, call->number});
+    unknown = unknown || !own;
+    if (!own || same_call(*own, *call)) continue;
+    const Error error = differ(from, call_beside(*own, *call), call_beside(*call, *own));
+    return engine_.fail(error.code, from, error.message);
   }
-  return Error{ErrorCode::Mismatch,
-               fmt::format("{} called {}, {} called {}", engine_.member(rank_), describe(*own, question.subject),
-                           engine_.member(from), describe(theirs, counterpart(question.subject))),
-               from};
+  if (unknown && message.kind == MessageKind::State && ++peers_[static_cast<std::size_t>(from)].asked_calls < kTimes)
+    return ask_calls(from, message.number);
+  engine_.fail(ErrorCode::Mismatch, from,
+               fmt::format("{} and {} differ in their calls up to #{}, in which their records do not say",
+                           engine_.member(rank_), engine_.member(from), message.done.calls));
+}
+
+// Both messages in words, where this rank's and the peer's are not the same.
+void Watch::look_for_message_difference(Rank from, const Question& question, const CallRecord& theirs) {
+  const auto own = engine_.recorded(question);
+  if (!own || (own->dtype == theirs.dtype && own->count == theirs.count)) return;
+  const Error error = differ(from, describe(*own, question.subject), describe(theirs, counterpart(question.subject)));
+  engine_.fail(error.code, from, error.message);
 }
 
 void Watch::on_goodbye(Rank from, const Progressed& last) {

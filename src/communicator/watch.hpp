@@ -1,11 +1,12 @@
 // The clocks of an operation that does not move: asks the peers where they are, warns, and ends it.
 //
 // Late: a peer answers that it has not entered the call. Stall: everybody entered, or does not
-// answer, and nothing moves. Mismatch: a peer entered another call under the same number. A peer that
+// answer, and nothing moves. Mismatch: a peer made another call, in this one's place or before it. A peer that
 // does not answer is never called dead: its process may be stopped or starved.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -32,10 +33,13 @@ class Watch {
   // end) says what happened; without one within a second `error` is what it was.
   void suspect(const Operation& operation, Rank from, Error error);
 
-  // Progress thread.
+  // Progress thread. Every message that says how far a peer came: a peer that made other calls is asked which.
+  void compare(Rank from, const ControlMessage& message);
   void on_state(Rank from, const ControlMessage& message);
   void on_goodbye(Rank from, const Progressed& last);
   bool has_left(Rank peer) const;
+  // Any thread: a peer has made other calls, and the communicator fails as soon as it is known which.
+  bool differs() const { return differs_.load(std::memory_order_acquire); }
 
  private:
   // A question to a peer and its answer.
@@ -50,6 +54,7 @@ class Watch {
     std::array<Asked, kSubjects> asked;  // by Subject
     CallRecord last;
     std::optional<Progressed> left_after;
+    int asked_calls = 0;  // how often
   };
   struct Suspicion {
     Rank peer;
@@ -60,7 +65,10 @@ class Watch {
   void ask(const Operation& operation, std::int64_t now_ns);
   template <typename Condition>
   std::optional<Question> find_open(Condition condition) const;
-  std::optional<Error> difference(Rank from, const Question& question, const CallRecord& theirs) const;
+  Error differ(Rank from, const std::string& own, const std::string& theirs) const;
+  void ask_calls(Rank peer, std::uint64_t number);
+  void name_difference(Rank from, const ControlMessage& message);
+  void look_for_message_difference(Rank from, const Question& question, const CallRecord& theirs);
   bool look_for_leavers();
   bool look_for_late(Operation& operation, std::int64_t now_ns);
   void look_for_stall(const Operation& operation, std::int64_t now_ns);
@@ -72,6 +80,7 @@ class Watch {
   std::int64_t looked_ns_ = 0;
   std::int64_t asked_ns_ = 0;
   std::optional<Suspicion> suspicion_;
+  std::atomic<bool> differs_{false};
 
   mutable std::mutex mutex_;
   std::vector<Peer> peers_;

@@ -20,7 +20,9 @@ constexpr std::uint32_t kBlockBuffers = 32;
 constexpr std::size_t kLineBufferBytes = 20 * kLine;  // 1 KiB of data at 56 a line
 constexpr std::size_t kBlockBytes = kLine + kSmallMessageBytes;
 constexpr std::size_t kBlocksOffset = kLineBuffers * kLineBufferBytes;
-constexpr std::size_t kPastOffset = kBlocksOffset + kBlockBuffers * kBlockBytes;  // a Counter: calls this rank is past
+constexpr std::uint32_t kTellEvery = 8;  // calls: what this rank is past, and what others are
+constexpr std::size_t kPastOffset =
+    kBlocksOffset + kBlockBuffers * kBlockBytes;  // a flag of the last call this rank is past
 static_assert(kPastOffset + kLine <= kSmallAreaBytes);
 
 // Who speaks: all ranks to all, the root to all others, or all others to the root.
@@ -62,6 +64,8 @@ std::uint64_t flag_of(std::uint32_t sequence, std::uint32_t signature) {
 std::uint64_t load_flag(const std::byte* place) { return load_acquire(*reinterpret_cast<const std::uint64_t*>(place)); }
 
 void store_flag(std::byte* place, std::uint64_t flag) { store_release(*reinterpret_cast<std::uint64_t*>(place), flag); }
+
+std::uint32_t number_in(std::uint64_t flag) { return static_cast<std::uint32_t>(flag); }
 
 // Advanced: the message is there.
 Advance look(const std::byte* place, std::uint64_t expected) {
@@ -121,6 +125,7 @@ std::uint64_t SmallExchange::flag() const { return flag_of(first_sequence_ + num
 void SmallExchange::start(const SmallCall& call) {
   call_ = call;
   ++number_;
+  signatures_[number_ % signatures_.size()] = call.signature;
   part_ = part_of_call();
   const Pattern& pattern = pattern_of(call.collective);
   combines_ = pattern.combines;
@@ -130,25 +135,39 @@ void SmallExchange::start(const SmallCall& call) {
   line_ = 0;
   looked_ = false;
   loaded_bytes_ = 0;
-  if (!published_ && has_free_buffer()) publish();
+  if (!published_ && find_free_buffer() == Advance::Advanced) publish();
 }
 
-// Whether every rank is past the call that used this one's buffers; if not, peer_ is the one furthest behind.
-bool SmallExchange::has_free_buffer() {
-  if (behind(number_, all_past_) <= buffers()) return true;
+// Advanced: every rank is past the call that used this one's buffers. Blocked: peer_ is the one furthest behind.
+// Failed: peer_ has come this far by other calls. A rank that hears nobody looks now and then for this alone.
+Advance SmallExchange::find_free_buffer() {
+  if (behind(number_, all_past_) <= buffers() && behind(number_, looked_past_) < kTellEvery) return Advance::Advanced;
   std::uint32_t furthest = 0;
   for (int peer = 0; peer < static_cast<int>(areas_.size()); ++peer) {
     if (peer == rank_) continue;
-    const Counter& past = *reinterpret_cast<const Counter*>(areas_[static_cast<std::size_t>(peer)] + kPastOffset);
-    const std::uint32_t calls = behind(number_, load_acquire(past.value));
+    const std::uint64_t past = load_flag(areas_[static_cast<std::size_t>(peer)] + kPastOffset);
+    if (differs(past)) {
+      peer_ = peer;
+      return Advance::Failed;
+    }
+    const std::uint32_t calls = behind(number_, number_in(past));
     if (calls <= furthest) continue;
     furthest = calls;
     peer_ = peer;
   }
-  if (furthest > buffers() + (planted_fault(4) ? 1U : 0U)) return false;
-  all_past_ = number_ - furthest;
+  looked_past_ = number_;
+  if (furthest < behind(number_, all_past_))
+    all_past_ = number_ - furthest;  // their flags may be older than what it heard
+  if (behind(number_, all_past_) > buffers() + (planted_fault(4) ? 1U : 0U)) return Advance::Blocked;
   peer_ = part_.first_source;
-  return true;
+  return Advance::Advanced;
+}
+
+// Whether who is past this call came there by other ones. No: it has not said so far, or is ahead.
+bool SmallExchange::differs(std::uint64_t past) const {
+  const std::uint32_t number = number_in(past);
+  if (past == 0 || number_ - number >= signatures_.size()) return false;
+  return past != flag_of(number, signatures_[number % signatures_.size()]);
 }
 
 void SmallExchange::publish() {
@@ -179,7 +198,9 @@ void SmallExchange::publish_lines() {
 
 Advance SmallExchange::run() {
   if (!published_) {
-    if (!has_free_buffer()) return blocked();
+    const Advance found = find_free_buffer();
+    if (found == Advance::Failed) return found;
+    if (found == Advance::Blocked) return blocked();
     publish();
   }
   const bool first_look = !looked_;
@@ -199,7 +220,7 @@ Advance SmallExchange::run() {
 // Others may wait for a buffer that this rank is past, and it for them: who waits has told all but its last few calls,
 // so that the rank that is furthest behind always finds a free buffer.
 Advance SmallExchange::blocked() {
-  if (behind(number_, heard_past_) > kBlockBuffers / 2) tell_past(number_ - 1);
+  if (behind(number_, heard_past_) > kTellEvery) tell_past(number_ - 1);
   return Advance::Blocked;
 }
 
@@ -252,14 +273,14 @@ void SmallExchange::finish() {
   }
   // Where all heard all, all are past the calls before this one and know it of this rank.
   if (pattern_of(call_.collective).direction == Direction::All) {
-    all_past_ = heard_past_ = number_ - 1;
-  } else if (behind(number_, heard_past_) >= buffers() / 2) {
+    all_past_ = heard_past_ = looked_past_ = number_ - 1;
+  } else if (behind(number_, heard_past_) >= kTellEvery) {
     tell_past(number_);
   }
 }
 
 void SmallExchange::tell_past(std::uint32_t number) {
-  store_release(reinterpret_cast<Counter*>(own_ + kPastOffset)->value, number);
+  store_flag(own_ + kPastOffset, flag_of(number, signatures_[number % signatures_.size()]));
   heard_past_ = number;
   told_ = true;
 }

@@ -4,9 +4,11 @@
 // flag is in the data's cache line (56 bytes of data and 8 of {sequence, signature}); above, one header line and a
 // block. All ranks number these calls alike, and call i uses a protocol's buffer i mod their number in each area. A
 // buffer is free again when every rank is past the call that used it: whoever was heard in call i is past all calls
-// before it; ranks that nobody need hear say it in a counter of their own, now and then and before they wait.
+// before it; ranks that nobody need hear say it in a flag of their own, every 8th call and before they wait. The
+// signature there is of that call and all before it, so that ranks which only write are compared, too.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -49,7 +51,7 @@ class SmallExchange {
   std::uint64_t loaded_bytes() const { return loaded_bytes_; }
   Collective collective() const { return call_.collective; }
 
-  // The peer whose message, or whose counter, is missing, or whose signature differs after Failed.
+  // The peer whose message, or whose flag, is missing, or whose signature differs after Failed.
   int waiting_for() const { return peer_; }
 
  private:
@@ -67,7 +69,8 @@ class SmallExchange {
   std::uint64_t flag() const;
   std::uint32_t buffers() const;  // of the call's protocol
   bool lines() const { return message_bytes_ <= kLineMessageBytes; }
-  bool has_free_buffer();
+  Advance find_free_buffer();
+  bool differs(std::uint64_t past) const;
   void publish();
   void publish_lines();
   Advance take_lines(int peer);
@@ -95,9 +98,11 @@ class SmallExchange {
   bool published_ = true;
   bool told_ = false;
   bool looked_ = false;
-  std::uint32_t number_ = 0;      // of the call; wraps
-  std::uint32_t all_past_ = 0;    // all ranks are past this call
-  std::uint32_t heard_past_ = 0;  // all ranks can know that this one is past this call
+  std::uint32_t number_ = 0;                    // of the call; wraps
+  std::uint32_t all_past_ = 0;                  // all ranks are past this call
+  std::uint32_t heard_past_ = 0;                // all ranks can know that this one is past this call
+  std::uint32_t looked_past_ = 0;               // the call in which this rank has last looked how far all are
+  std::array<std::uint32_t, 64> signatures_{};  // of its last calls, by number
   int peer_ = 0;
   std::size_t line_ = 0;
   std::uint64_t loaded_bytes_ = 0;
