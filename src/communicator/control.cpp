@@ -191,7 +191,8 @@ bool ControlPlane::receive(Rank from) {
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   const int error = received == 0 ? 0 : errno;
   if (error == EMFILE) handler_.on_unable(os_error("receive a descriptor of a peer", error));
-  lose(from, error == 0 ? "connection closed" : ::strerror(error), error == 0 || error == ECONNRESET || error == EPIPE);
+  lose(from, error == 0 ? std::string(kConnectionClosed) : ::strerror(error),
+       error == 0 || error == ECONNRESET || error == EPIPE);
   return false;
 }
 

@@ -23,8 +23,9 @@ enum class MessageKind : std::uint8_t {
   Region,   // memory that slots will name as region `index`
   Query,    // where are you with call `number`, or with your counterpart of message `number`? `index`: the Subject;
             // `entered`: what calls led to that one?
-  State,   // answer: `entered`, `record` of that call or message, `last` call, `earlier` ones where they were asked for
-  Failed,  // the sender's communicator failed with `error`
+  State,  // answer: `entered`, `record` of that call or message, `last` call, `earlier` ones where they were asked for,
+          // `text`: the call that it waits in
+  Failed,    // the sender's communicator failed with `error`
   Goodbye,   // the sender leaves, having `done` so much; its `last` call
   Departed,  // the sender aborted: it takes part in nothing any more
   Shrink,    // of the survivors' agreement `number`: `body` (shrink_message.hpp)
@@ -52,6 +53,8 @@ struct ControlMessage {
 // Bytes of a message without its descriptors, and back. Decoding is safe on any bytes.
 std::vector<std::byte> encode_control(const ControlMessage& message);
 Result<ControlMessage> decode_control(std::span<const std::byte> bytes);
+
+inline constexpr std::string_view kConnectionClosed = "connection closed";  // the reason of an end that a process made
 
 // Who acts on what arrives; called by the progress thread.
 class ControlHandler {

@@ -164,12 +164,19 @@ bool Engine::pump(Operation& operation, bool expecting) {
   for (const Rank peer : links_->wired()) {
     const auto bytes = links_->link(peer)->progress(expecting);
     if (!bytes) {
-      watch_->suspect(operation, peer, bytes.error());
+      on_broken_wire(operation, peer, bytes.error());
     } else {
       moved = moved || *bytes > 0;
     }
   }
   return moved;
+}
+
+// A peer may explain itself; this rank's own trouble is told at once. Who reads it may be neither end of the wire.
+void Engine::on_broken_wire(const Operation& operation, Rank peer, const Error& error) {
+  const std::string ends = fmt::format("{} to {}: {}", member(rank()), member(peer), error.message);
+  if (error.code == ErrorCode::PeerLost) return watch_->suspect(operation, peer, {error.code, ends, peer});
+  fail(error.code, rank(), ends);
 }
 
 bool Engine::wires_idle() const {
@@ -283,8 +290,11 @@ std::optional<Rank> Engine::waiting_for(const Operation& operation) const {
   if (!operation.started) return std::nullopt;
   if (operation.choice.small) return small_.waiting_for();
   if (flying_ != nullptr) return flying_->waiting_for();
-  const FifoEnd* end = lanes_.waiting_for();
-  return end == nullptr ? std::nullopt : std::optional(end->peer);
+  if (const FifoEnd* end = lanes_.waiting_for(); end != nullptr) return end->peer;
+  for (const Rank peer : links_->wired()) {  // all is done but for what a wire has not taken
+    if (links_->link(peer)->send_blocked() || links_->link(peer)->in_flight() > 0) return peer;
+  }
+  return std::nullopt;
 }
 
 // What peers may know of an operation that does not move.

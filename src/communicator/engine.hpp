@@ -212,6 +212,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void measure_buffers(Launch& launch, const Operation& operation, std::uint32_t parts);
   Advance advance(Operation& operation);
   bool pump(Operation& operation, bool expecting);
+  void on_broken_wire(const Operation& operation, Rank peer, const Error& error);
   bool wires_idle() const;
   bool may_close(Rank peer) const;
   void wake_peers();

@@ -27,8 +27,9 @@ void Engine::on_message(Rank from, ControlMessage message) {
       return;
     }
     case MessageKind::Query:
-      if (message.index < kSubjects)
-        answer({from, static_cast<Subject>(message.index), message.number}, message.entered);
+      if (message.index >= kSubjects) return;
+      if (!message.entered) watch_->on_query(from, static_cast<Subject>(message.index));
+      answer({from, static_cast<Subject>(message.index), message.number}, message.entered);
       return;
     case MessageKind::State: watch_->on_state(from, message); return;
     case MessageKind::Failed: fail(message.error.code, message.error.failed_rank, message.error.message); return;
@@ -50,6 +51,7 @@ void Engine::answer(const Question& question, bool earlier) {
   state.index = static_cast<std::uint32_t>(question.subject);
   state.number = question.number;
   state.last = recorder_.last();
+  state.text = watch_->waits_in();
   const auto record = recorded(own);
   state.done = progressed(own.peer);
   state.entered = record.has_value() || question.number <= state.done.done(question.subject);
@@ -77,7 +79,9 @@ std::optional<CallRecord> Engine::recorded(const Question& question) const {
 void Engine::on_lost(Rank from, const std::string& reason, bool closed) {
   shrink_->on_lost(from, closed ? Fate::Gone : Fate::Unreachable);
   if (leaving_ || watch_->has_left(from)) return;
-  fail(ErrorCode::PeerLost, from, fmt::format("{}: {}", member(from), reason));
+  // A process that ended is gone for all; what else befalls a connection is a matter of its two ends.
+  const std::string whose = reason == kConnectionClosed ? member(from) : member(rank()) + " to " + member(from);
+  fail(ErrorCode::PeerLost, from, fmt::format("{}: {}", whose, reason));
 }
 
 void Engine::on_unable(const Error& error) {

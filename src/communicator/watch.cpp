@@ -28,7 +28,9 @@ std::string call_beside(const CallRecord& call, const CallRecord& other) {
   return text;
 }
 
-std::string last_call(const CallRecord& last) {
+// What a peer does instead of entering a call, or a message's other side.
+std::string instead(const CallRecord& last, const std::string& waits_in) {
+  if (!waits_in.empty()) return fmt::format("it waits in {}", waits_in);
   if (last.number == 0) return "it has made no call yet";
   return fmt::format("its last call is {} ({})", describe(last), name(last.state));
 }
@@ -63,6 +65,8 @@ void Watch::look(Operation& operation, std::int64_t now_ns) {
     operation.moved = false;
     operation.moved_ns = now_ns;
     asked_ns_ = 0;
+    const std::lock_guard lock(mutex_);
+    waits_in_.clear();
   }
   if (now_ns - looked_ns_ < kLookNs) return;
   looked_ns_ = now_ns;
@@ -89,6 +93,7 @@ void Watch::ask(const Operation& operation, std::int64_t now_ns) {
   const std::vector<Question> questions = engine_.questions(operation);
   {
     const std::lock_guard lock(mutex_);
+    waits_in_ = text_of(operation);
     for (Peer& peer : peers_) {
       for (Asked& asked : peer.asked) asked.open = false;
     }
@@ -145,14 +150,14 @@ bool Watch::look_for_leavers() {
 // Whether somebody is known not to have entered: then this is no stall.
 bool Watch::look_for_late(Operation& operation, std::int64_t now_ns) {
   std::optional<Question> late;
-  CallRecord last;
+  std::string meanwhile;
   {
     const std::lock_guard lock(mutex_);
     late = find_open([&](const Peer& peer, Subject subject) {
       const Asked& asked = peer.asked[static_cast<std::size_t>(subject)];
       return !asked.entered && now_ns - asked.answered_ns <= crowd_ * kFreshNs;
     });
-    if (late) last = peers_[static_cast<std::size_t>(late->peer)].last;
+    if (late) meanwhile = meanwhile_of(*late, now_ns);
   }
   operation.late = late.has_value();
   if (!late) return false;
@@ -161,14 +166,36 @@ bool Watch::look_for_late(Operation& operation, std::int64_t now_ns) {
   if (waited_ms >= timeouts_.arrival_ms && !planted_fault(13)) {
     engine_.fail(ErrorCode::Timeout, late->peer,
                  fmt::format("{} has not entered {} within {} ms; {}", engine_.member(late->peer),
-                             entry_text(*late, rank_), timeouts_.arrival_ms, last_call(last)));
+                             entry_text(*late, rank_), timeouts_.arrival_ms, meanwhile));
   } else if (waited_ms >= timeouts_.late_warning_ms && !operation.warned) {
     operation.warned = true;
     const LogRank log_rank(rank_);  // this may be the caller's thread
     log_warning("{}: waiting for {} to enter {} for {} ms; {}", engine_.call_text(), engine_.member(late->peer),
-                entry_text(*late, rank_), waited_ms, last_call(last));
+                entry_text(*late, rank_), waited_ms, meanwhile);
   }
   return true;
+}
+
+// The lock is held.
+std::string Watch::meanwhile_of(const Question& late, std::int64_t now_ns) const {
+  const Peer& peer = peers_[static_cast<std::size_t>(late.peer)];
+  std::string text = instead(peer.last, peer.waits_in);
+  if (late.subject == Subject::Call ||
+      now_ns - peer.waits_for_this_ns[static_cast<std::size_t>(late.subject)] > kFreshNs)
+    return text;
+  const std::string_view verb = late.subject == Subject::Send ? "send" : "recv";
+  return text + fmt::format(": both ranks wait in a {} for the other's {}, and a group of the two calls would not",
+                            verb, late.subject == Subject::Send ? "recv" : "send");
+}
+
+std::string Watch::waits_in() const {
+  const std::lock_guard lock(mutex_);
+  return waits_in_;
+}
+
+void Watch::on_query(Rank from, Subject subject) {
+  const std::lock_guard lock(mutex_);
+  peers_[static_cast<std::size_t>(from)].waits_for_this_ns[static_cast<std::size_t>(subject)] = now_ns();
 }
 
 void Watch::look_for_stall(const Operation& operation, std::int64_t now_ns) {
@@ -189,10 +216,12 @@ void Watch::look_for_stall(const Operation& operation, std::int64_t now_ns) {
                              engine_.member(silent->peer)));
     return;
   }
-  const Rank waiting = engine_.waiting_for(operation).value_or(rank_);
-  engine_.fail(ErrorCode::Timeout, waiting,
-               fmt::format("nothing moved for {} ms although all ranks entered; waiting for {}", blocked_ms,
-                           engine_.member(waiting)));
+  const auto waiting = engine_.waiting_for(operation);
+  const std::string who =
+      waiting ? fmt::format("waiting for {}", engine_.member(*waiting)) : "and no peer is waited for";
+  engine_.fail(
+      ErrorCode::Timeout, waiting.value_or(-1),
+      fmt::format("nothing moved for {} ms although all ranks entered; {} {}", blocked_ms, engine_.member(rank_), who));
 }
 
 void Watch::on_state(Rank from, const ControlMessage& message) {
@@ -206,6 +235,7 @@ void Watch::on_state(Rank from, const ControlMessage& message) {
     asked.answered_ns = now_ns();
     asked.entered = message.entered;
     peer.last = message.last;
+    peer.waits_in = message.text;
   }
   if (message.record.number != message.number) return;  // not entered, or the peer remembers it no more
   if (question.subject != Subject::Call) look_for_message_difference(from, question, message.record);

@@ -38,6 +38,9 @@ class Watch {
   void on_state(Rank from, const ControlMessage& message);
   void on_goodbye(Rank from, const Progressed& last);
   bool has_left(Rank peer) const;
+  void on_query(Rank from, Subject subject);
+  // What this rank's driver waits in, to be told to peers; empty: it moves.
+  std::string waits_in() const;
   // Any thread: a peer has made other calls, and the communicator fails as soon as it is known which.
   bool differs() const { return differs_.load(std::memory_order_acquire); }
 
@@ -53,6 +56,8 @@ class Watch {
   struct Peer {
     std::array<Asked, kSubjects> asked;  // by Subject
     CallRecord last;
+    std::string waits_in;                                     // the call that it waits in, in words
+    std::array<std::int64_t, kSubjects> waits_for_this_ns{};  // when it last asked this rank, by its Subject
     std::optional<Progressed> left_after;
     int asked_calls = 0;  // how often
   };
@@ -71,6 +76,7 @@ class Watch {
   void look_for_message_difference(Rank from, const Question& question, const CallRecord& theirs);
   bool look_for_leavers();
   bool look_for_late(Operation& operation, std::int64_t now_ns);
+  std::string meanwhile_of(const Question& late, std::int64_t now_ns) const;
   void look_for_stall(const Operation& operation, std::int64_t now_ns);
 
   Engine& engine_;
@@ -84,6 +90,7 @@ class Watch {
 
   mutable std::mutex mutex_;
   std::vector<Peer> peers_;
+  std::string waits_in_;
 };
 
 }  // namespace wreath

@@ -26,7 +26,7 @@ class Wire {
     if (pid_ == 0) {
       ::dup2(commands[0], 0);
       ::dup2(answers[1], 1);
-      ::execl(WREATH_BINARY_DIR "/wire", "wire", prefix_.c_str(), count.c_str(), nullptr);
+      ::execl(WREATH_BINARY_DIR "/../tests/wire", "wire", prefix_.c_str(), count.c_str(), nullptr);
       ::_exit(97);
     }
     ::close(commands[0]);

@@ -86,9 +86,8 @@ std::size_t TcpLink::in_flight() const {
 
 // The peer is named once, here. What is not the peer's doing keeps its code.
 Error TcpLink::explain(const Error& error) const {
-  const bool peers_doing = error.code == ErrorCode::PeerLost || error.code == ErrorCode::InvalidArgument;
-  return {peers_doing ? ErrorCode::PeerLost : error.code, fmt::format("tcp link to rank {}: {}", peer_, error.message),
-          peers_doing ? peer_ : -1};
+  return {error.code, fmt::format("tcp link to rank {}: {}", peer_, error.message),
+          error.code == ErrorCode::PeerLost ? peer_ : -1};
 }
 
 Result<std::size_t> TcpLink::fail(Error error) {

@@ -31,8 +31,7 @@ ssize_t receive_pieces(int socket, iovec* pieces, std::size_t count) {
 }
 
 Error bad_field(const char* field, const WireHeader& header, std::uint32_t value, const std::string& rule) {
-  return {ErrorCode::InvalidArgument,
-          fmt::format("frame header: {} is {}, {} (lane {})", field, value, rule, header.lane)};
+  return {ErrorCode::PeerLost, fmt::format("frame header: {} is {}, {} (lane {})", field, value, rule, header.lane)};
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ class TcpReceiver {
   TcpReceiver(int socket, TcpLanes& lanes);
 
   // Reads what is there now; the bytes moved, 0 when nothing is. PeerLost with the reason when the
-  // connection is gone, InvalidArgument naming the field for a frame that no correct peer sends.
+  // connection is gone, or naming the field for a frame that no correct peer sends; other codes are of this rank's own
+  // trouble.
   Result<std::size_t> receive_some();
 
  private:

@@ -8,13 +8,23 @@
 
 namespace wreath {
 
-// PeerLost for the errno of a failed send or receive; the message is the reason alone.
+// For the errno of a failed send or receive; the message is the reason alone. PeerLost where the connection is gone,
+// InvalidArgument where the caller's buffer is no memory of this process, else System: this rank's own trouble.
 inline Error stream_error(int error_number) {
   switch (error_number) {
     case ECONNRESET: return {ErrorCode::PeerLost, "connection reset"};
     case EPIPE: return {ErrorCode::PeerLost, "connection closed"};
     case ETIMEDOUT: return {ErrorCode::PeerLost, "connection timed out"};
-    default: return {ErrorCode::PeerLost, std::generic_category().message(error_number)};
+    case ECONNABORTED:
+    case ECONNREFUSED:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENETDOWN:
+    case ENETRESET:
+    case ENETUNREACH:
+    case ENOTCONN: return {ErrorCode::PeerLost, std::generic_category().message(error_number)};
+    case EFAULT: return {ErrorCode::InvalidArgument, "a buffer of the call is not all memory of this process"};
+    default: return {ErrorCode::System, std::generic_category().message(error_number)};
   }
 }
 

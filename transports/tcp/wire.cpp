@@ -33,7 +33,7 @@ std::uint32_t check_of(const std::byte* source) {
 }
 
 Error bad_field(const char* field, std::uint64_t value, const char* rule, std::uint64_t bound) {
-  return {ErrorCode::InvalidArgument, fmt::format("frame header: {} is {}, {} {}", field, value, rule, bound)};
+  return {ErrorCode::PeerLost, fmt::format("frame header: {} is {}, {} {}", field, value, rule, bound)};
 }
 
 Status check_length(const WireHeader& header, const FifoShape& shape) {

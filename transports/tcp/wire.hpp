@@ -54,7 +54,7 @@ std::uint8_t padding_for(const std::byte* data) noexcept;
 // Writes kWireHeaderBytes to `target`, little-endian.
 void encode(const WireHeader& header, std::byte* target) noexcept;
 
-// Reads and checks a header: each field is in range for `shape`. InvalidArgument names the field and
+// Reads and checks a header: each field is in range for `shape`. PeerLost names the field and
 // its value. A header of another epoch is checked only as far as its length needs.
 Result<WireHeader> decode(std::span<const std::byte, kWireHeaderBytes> source, const FifoShape& shape);
 

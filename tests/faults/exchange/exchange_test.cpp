@@ -147,6 +147,19 @@ TEST_P(Exchanging, WaitForAReceiverThatIsLate) {
                  {"has not entered recv #1 from rank 0 within " + kClock + " ms"});
 }
 
+// Each would take the other's message after its own has gone.
+TEST_P(Exchanging, SendToEachOtherFirst) {
+  tell({"send 1 4000000 float32", "send 0 4000000 float32", "stay"});
+  expect_failure(ErrorCode::Timeout, kClockMs * 9 / 4, {0, 1}, -1,
+                 {"it waits in send #1 to rank ", "both ranks wait in a send for the other's recv, and a group"});
+}
+
+TEST_P(Exchanging, ReceiveFromEachOtherFirst) {
+  tell({"recv 1 100 float32", "recv 0 100 float32", "stay"});
+  expect_failure(ErrorCode::Timeout, kClockMs * 9 / 4, {0, 1}, -1,
+                 {"it waits in recv #1 from rank ", "both ranks wait in a recv for the other's send, and a group"});
+}
+
 TEST_P(Exchanging, WaitForAPeerThatLeft) {
   tell({"", "leave", ""});
   ASSERT_TRUE(job_[1].wait_for("left", 5'000 * kSlower));

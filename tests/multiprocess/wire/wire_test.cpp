@@ -154,6 +154,18 @@ TEST(Wire, IsAwayForSeconds) {
   for (const auto& job : jobs) job->expect_to_end_well();
 }
 
+// Whoever hears of it reads between which ranks it was.
+TEST(Wire, ResetsAConnection) {
+  const WiredJobs jobs = jobs_named({"busy"});
+  if (jobs.empty()) GTEST_SKIP() << Wire::kNeeds;
+  jobs.front()->wire.tell("reset 1");
+  for (RankProcess& rank : jobs.front()->job->ranks()) {
+    ASSERT_TRUE(rank.wait_for("error ", 10'000 * kSlower));
+    EXPECT_EQ(rank.failure()->code, ErrorCode::PeerLost) << rank.failure()->message;
+    EXPECT_THAT(rank.failure()->message, ::testing::ContainsRegex("rank . .host .*. to rank . .host .*.: .*onnection"));
+  }
+}
+
 TEST(Wire, LosesAHost) {
   const WiredJobs jobs = jobs_named({"idle, loss 0", "busy, loss 0", "idle, loss 0.05", "busy, loss 0.05"});
   if (jobs.empty()) GTEST_SKIP() << Wire::kNeeds;
