@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/sockios.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -56,6 +58,17 @@ int connect_once(int socket, const SocketAddress& address, Deadline deadline) {
   if (errno != EINPROGRESS && errno != EINTR) return errno;
   if (!wait_for(socket, POLLOUT, deadline)) return ETIMEDOUT;
   return pending_error(socket);
+}
+
+// By its name or number; 0: this host has no such interface.
+std::uint32_t zone_number(const std::string& text) {
+  const std::uint32_t named = ::if_nametoindex(text.c_str());
+  std::uint32_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  std::array<char, IF_NAMESIZE> name{};
+  const bool numbered = read.ec == std::errc() && read.ptr == end && ::if_indextoname(number, name.data()) != nullptr;
+  return named == 0 && numbered ? number : named;
 }
 
 using GetAddress = int (*)(int, sockaddr*, socklen_t*);
@@ -112,13 +125,22 @@ SocketAddress SocketAddress::from_ip(std::span<const std::byte> bytes, std::uint
 }
 
 Result<SocketAddress> SocketAddress::parse_ip(std::string_view text, std::uint16_t port) {
-  const std::string copy(text);
+  const Error refused{ErrorCode::InvalidArgument, fmt::format("'{}' is not an IP address", text)};
+  const bool bracketed = text.size() > 2 && text.front() == '[' && text.back() == ']';
+  const std::string inside(bracketed ? text.substr(1, text.size() - 2) : text);
+  const std::size_t percent = inside.find('%');
+  const std::string ip = inside.substr(0, percent);
   std::array<std::byte, sizeof(in6_addr)> bytes{};
-  if (::inet_pton(AF_INET, copy.c_str(), bytes.data()) == 1) {
+  if (percent == std::string::npos && !bracketed && ::inet_pton(AF_INET, ip.c_str(), bytes.data()) == 1) {
     return from_ip(std::span(bytes).first(sizeof(in_addr)), port);
   }
-  if (::inet_pton(AF_INET6, copy.c_str(), bytes.data()) == 1) return from_ip(bytes, port);
-  return Error{ErrorCode::InvalidArgument, fmt::format("'{}' is not an IP address", text)};
+  if (::inet_pton(AF_INET6, ip.c_str(), bytes.data()) != 1) return refused;
+  const SocketAddress address = from_ip(bytes, port);
+  if (percent == std::string::npos) return address;
+  const std::string zone = inside.substr(percent + 1);
+  const std::uint32_t number = zone_number(zone);
+  if (number != 0) return address.with_zone(number);
+  return Error{ErrorCode::InvalidArgument, fmt::format("'{}': this host has no interface '{}'", text, zone)};
 }
 
 SocketAddress SocketAddress::loopback(int family, std::uint16_t port) {
@@ -132,6 +154,20 @@ bool SocketAddress::is_loopback() const {
   in6_addr address{};
   std::memcpy(&address, bytes.data(), bytes.size());
   return IN6_IS_ADDR_LOOPBACK(&address);
+}
+
+bool SocketAddress::is_link_local() const {
+  return family() == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_addr);
+}
+
+std::uint32_t SocketAddress::zone() const {
+  return family() == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_scope_id : 0;
+}
+
+SocketAddress SocketAddress::with_zone(std::uint32_t zone) const {
+  SocketAddress copy = *this;
+  if (family() == AF_INET6) reinterpret_cast<sockaddr_in6*>(&copy.storage_)->sin6_scope_id = zone;
+  return copy;
 }
 
 std::uint16_t SocketAddress::port() const {
@@ -162,7 +198,10 @@ std::span<const std::byte> SocketAddress::ip_bytes() const {
 std::string SocketAddress::ip_text() const {
   if (ip_bytes().empty()) return {};
   std::array<char, INET6_ADDRSTRLEN> buffer{};
-  return ::inet_ntop(family(), ip_bytes().data(), buffer.data(), buffer.size()) ? buffer.data() : "";
+  std::string text = ::inet_ntop(family(), ip_bytes().data(), buffer.data(), buffer.size()) ? buffer.data() : "";
+  if (zone() == 0) return text;
+  std::array<char, IF_NAMESIZE> name{};
+  return text + "%" + (::if_indextoname(zone(), name.data()) ? name.data() : std::to_string(zone()));
 }
 
 std::string SocketAddress::text() const {

@@ -30,7 +30,7 @@ class SocketAddress {
   SocketAddress(const sockaddr* address, socklen_t length);
   // An abstract UNIX name: no file, gone with its socket. At most 100 bytes.
   static SocketAddress abstract_unix(std::string_view name);
-  // "10.0.0.1" or "fe80::1"; nothing is looked up.
+  // "10.0.0.1", "fd00::1", "[fd00::1]" or "fe80::1%eth0", whose interface this host must have; no name is looked up.
   static Result<SocketAddress> parse_ip(std::string_view text, std::uint16_t port);
   // 4 or 16 bytes in network order.
   static SocketAddress from_ip(std::span<const std::byte> bytes, std::uint16_t port);
@@ -39,10 +39,17 @@ class SocketAddress {
   int family() const { return storage_.ss_family; }
   bool is_unix() const { return family() == AF_UNIX; }
   bool is_loopback() const;
+  // IPv6 that means something on one network alone, and so needs a zone.
+  bool is_link_local() const;
+  // The number of the interface that leads to a link-local address, on this host; 0: it is not known.
+  std::uint32_t zone() const;
+  // IPv6 only; others stay as they are.
+  SocketAddress with_zone(std::uint32_t zone) const;
   std::uint16_t port() const;
   SocketAddress with_port(std::uint16_t port) const;
-  // "10.0.0.1:29500", "[fe80::1]:29500" or "UNIX socket @name".
+  // "10.0.0.1:29500", "[fe80::1%eth0]:29500" or "UNIX socket @name".
   std::string text() const;
+  // "10.0.0.1" or "fe80::1%eth0", as parse_ip reads it.
   std::string ip_text() const;
   // The address in network order: 4 or 16 bytes; empty for UNIX.
   std::span<const std::byte> ip_bytes() const;

@@ -1,6 +1,8 @@
 // The elastic job that this process is of, as the environment says.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/base/config.hpp"
 #include "src/bootstrap/interfaces.hpp"
 #include "wreath/environment.hpp"
@@ -19,14 +21,17 @@ Status read_number(Setting setting, int& into) {
 Result<std::string> own_address() {
   const std::string hosts = setting_text(Setting::Address);
   if (hosts.empty()) return std::string();
-  const auto met_at = resolve(hosts.substr(0, hosts.find(',')), 1);
-  if (!met_at) return met_at.error();
+  const auto addresses = addresses_of_host(hosts.substr(0, hosts.find(',')), 1);
+  if (!addresses) return addresses.error();
+  if (addresses->empty()) return std::string();
+  const auto reachable = std::ranges::find_if_not(*addresses, &SocketAddress::is_loopback);
+  const SocketAddress& met_at = reachable == addresses->end() ? addresses->front() : *reachable;
   if (is_set(Setting::SocketInterface)) {
-    const auto chosen = chosen_addresses(interfaces(), met_at->front().family());
+    const auto chosen = chosen_addresses(interfaces(), met_at.family());
     if (!chosen) return chosen.error();
     if (!chosen->empty()) return chosen->front().ip_text();
   }
-  const std::string way = way_to(met_at->front());
+  const std::string way = way_to(met_at);
   return way.substr(0, way.find(' '));
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <span>
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
@@ -59,7 +60,7 @@ Result<std::vector<SocketAddress>> resolve_all(const Rendezvous& where) {
   std::vector<SocketAddress> all;
   std::optional<Error> failure;
   for (const std::string& host : where.hosts) {
-    auto addresses = resolve(host, where.ports.front());
+    auto addresses = addresses_of_host(host, where.ports.front());
     if (!addresses) {
       failure = Error{addresses.error().code, fmt::format("{}: {}; WREATH_ADDRESS can name rank 0's host by an address",
                                                           where.said, addresses.error().message)};
@@ -131,42 +132,70 @@ struct Listening0 {
   std::optional<SocketAddress> twin;  // where another process serves this very job: it claims to be rank 0, too
 };
 
-// Rank 0 listens at all its addresses, at the first port that is free.
-Result<Listening0> listen_at(const Place& place) {
-  Listening0 result;
-  std::string reason = fmt::format("{} is not an address of this host, where rank 0 runs", place.where.said);
+// Rank 0 listens at all its addresses that are free at one port. `trouble`: why at some it could not.
+struct Trouble {
+  std::string reason;
   bool in_use = false;
-  std::uint16_t port = 0;
-  for (const SocketAddress& candidate : place.meeting.candidates) {
-    if (!result.listeners.empty() && candidate.port() != port) break;
+};
+
+Result<Listening0> listen_at_port(std::span<const SocketAddress> addresses, const Identity& self, Trouble& trouble) {
+  Listening0 result;
+  for (const SocketAddress& address : addresses) {
     int error = 0;
-    auto listener = listen_on(candidate, &error);
+    auto listener = listen_on(address, &error);
     if (!listener && out_of_descriptors(error)) return listener.error();
     if (listener) {
-      port = candidate.port();
       result.listeners.push_back(std::move(*listener));
       continue;
     }
-    in_use = in_use || error == EADDRINUSE;
-    if (error == EADDRINUSE && answers(candidate, place.meeting.self)) result.twin = candidate;
+    trouble.in_use = trouble.in_use || error == EADDRINUSE;
+    if (error == EADDRINUSE && answers(address, self)) result.twin = address;
     if (result.twin) return result;
-    if (error != EADDRINUSE && error != EADDRNOTAVAIL) reason = listener.error().message;
+    if (error != EADDRINUSE && error != EADDRNOTAVAIL) trouble.reason = listener.error().message;
   }
-  if (result.listeners.empty()) return no_place_to_listen(place, in_use, reason);
   return result;
 }
 
-// A host name that means the loopback address on its own host is a common trap.
+// At the first port that is free at all of its addresses, or else at some.
+Result<Listening0> listen_at(const Place& place) {
+  Listening0 partly;
+  Trouble all{fmt::format("{} is not an address of this host, where rank 0 runs", place.where.said)};
+  const std::vector<SocketAddress>& candidates = place.meeting.candidates;
+  for (auto first = candidates.begin(); first != candidates.end();) {
+    const auto last = std::find_if(first, candidates.end(),
+                                   [&](const SocketAddress& other) { return other.port() != first->port(); });
+    Trouble trouble{all.reason};
+    auto found = listen_at_port({first, last}, place.meeting.self, trouble);
+    if (!found || found->twin || (!found->listeners.empty() && !trouble.in_use)) return found;
+    if (partly.listeners.empty()) partly = std::move(*found);
+    all = {trouble.reason, all.in_use || trouble.in_use};
+    first = last;
+  }
+  if (partly.listeners.empty()) return no_place_to_listen(place, all.in_use, all.reason);
+  return partly;
+}
+
+// Where WREATH_SOCKET_IFNAME admits some of the addresses that rank 0 has been given, it listens at no others but
+// loopback. Where it admits none, they were meant none the less.
+void keep_admitted(std::vector<SocketAddress>& candidates) {
+  const std::string choice = setting_text(Setting::SocketInterface);
+  const std::vector<Interface> all = interfaces();
+  const auto admitted = [&](const SocketAddress& one) {
+    const std::string name = interface_of(all, one);
+    return !name.empty() && admits(choice, name);
+  };
+  const auto others = [&](const SocketAddress& one) { return !one.is_unix() && !one.is_loopback() && !admitted(one); };
+  if (std::any_of(candidates.begin(), candidates.end(), admitted)) std::erase_if(candidates, others);
+}
+
+// A host name that means the loopback address on its own host, and nothing else here does.
 void warn_of_loopback(const Place& place, const std::vector<SocketAddress>& addresses) {
   if (place.where.hosts.empty() || !std::all_of(addresses.begin(), addresses.end(),
                                                 [](const SocketAddress& address) { return address.is_loopback(); }))
     return;
-  const bool meant = std::all_of(place.where.hosts.begin(), place.where.hosts.end(), [](const std::string& host) {
-    return host == "localhost" || SocketAddress::parse_ip(host, 0);
-  });
-  if (meant) return;
-  log_warning("{} means {} on its own host: ranks of other hosts cannot reach it", place.where.said,
-              addresses.front().ip_text());
+  if (std::all_of(place.where.hosts.begin(), place.where.hosts.end(), means_itself)) return;
+  log_warning("{} means {} on its own host, which has no other interface: ranks of other hosts cannot reach it",
+              place.where.said, addresses.front().ip_text());
 }
 
 void log_disagreements(const EnvironmentJob& job) {
@@ -179,6 +208,7 @@ void log_disagreements(const EnvironmentJob& job) {
 
 // Rank 0: serves the meeting point, and goes there.
 Result<Membership> serve_and_meet(Place& place, const BootstrapRequest& request) {
+  keep_admitted(place.meeting.candidates);
   auto served = listen_at(place);
   if (!served) return served.error();
   if (served->twin) {
@@ -211,7 +241,7 @@ Result<Membership> join_environment(const EnvironmentJob& job, const BootstrapRe
   }
   const auto where = rendezvous();
   if (!where) return where.error();
-  if (!where->file.empty()) return join_file(where->file, where->hosts, request);
+  if (!where->file.empty()) return join_file(where->file, request);
   auto place = find_place(*where);
   if (!place) return place.error();
   if (job.rank != 0) return meet(place->meeting, request);

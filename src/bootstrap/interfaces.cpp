@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <memory>
 
 #include "src/base/config.hpp"
@@ -17,11 +18,6 @@ namespace wreath {
 namespace {
 
 constexpr std::string_view kBridges = "^docker,br-,virbr,veth,cni,lxc,podman";
-
-bool link_local(const sockaddr* address) {
-  return address->sa_family == AF_INET6 &&
-         IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
-}
 
 socklen_t length_of(const sockaddr* address) {
   return address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
@@ -34,6 +30,18 @@ std::string names(const std::vector<Interface>& all) {
   return texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", "));
 }
 
+// Of use where nothing else leads to other hosts.
+bool has_other_address(const std::vector<Interface>& all, const Interface& one) {
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Interface& other) { return other.name == one.name && !other.address.is_link_local(); });
+}
+
+bool chosen(const std::vector<Interface>& all, const Interface& one, std::string_view choice) {
+  if (!one.running) return false;
+  if (choice.empty()) return !one.loopback && !one.address.is_link_local() && admits(kBridges, one.name);
+  return admits(choice, one.name) && !(one.address.is_link_local() && has_other_address(all, one));
+}
+
 }  // namespace
 
 std::vector<Interface> interfaces() {
@@ -44,7 +52,6 @@ std::vector<Interface> interfaces() {
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     const sockaddr* const address = entry->ifa_addr;
     if (address == nullptr || (address->sa_family != AF_INET && address->sa_family != AF_INET6)) continue;
-    if (link_local(address)) continue;
     constexpr unsigned kRunning = IFF_UP | IFF_RUNNING;
     all.push_back({entry->ifa_name, SocketAddress(address, length_of(address)).with_port(0),
                    (entry->ifa_flags & kRunning) == kRunning, (entry->ifa_flags & IFF_LOOPBACK) != 0});
@@ -71,8 +78,7 @@ Result<std::vector<SocketAddress>> chosen_addresses(const std::vector<Interface>
   const std::string choice = setting_text(Setting::SocketInterface);
   std::vector<SocketAddress> addresses;
   for (const Interface& one : all) {
-    const bool wanted = choice.empty() ? !one.loopback && admits(kBridges, one.name) : admits(choice, one.name);
-    if (one.running && wanted) addresses.push_back(one.address);
+    if (chosen(all, one, choice)) addresses.push_back(one.address);
   }
   std::stable_partition(addresses.begin(), addresses.end(),
                         [&](const SocketAddress& address) { return address.family() == family; });
@@ -80,6 +86,37 @@ Result<std::vector<SocketAddress>> chosen_addresses(const std::vector<Interface>
   return Error{ErrorCode::StartupFailed,
                fmt::format("WREATH_SOCKET_IFNAME={} admits no interface that is up and has an address; there are: {}",
                            choice, names(all))};
+}
+
+bool means_itself(const std::string& host) {
+  return host.starts_with("localhost") || host.starts_with("ip6-lo") || SocketAddress::parse_ip(host, 0);
+}
+
+Result<std::vector<SocketAddress>> addresses_of_host(const std::string& host, std::uint16_t port) {
+  auto found = resolve(host, port);
+  if (!found) return found;
+  std::vector<SocketAddress> addresses;
+  for (const SocketAddress& address : *found) std::ranges::copy(with_zones(address), std::back_inserter(addresses));
+  if (means_itself(host) || !std::ranges::all_of(addresses, &SocketAddress::is_loopback)) return addresses;
+  const auto own = chosen_addresses(interfaces(), AF_INET);
+  if (!own) return own.error();
+  for (const SocketAddress& address : *own) addresses.push_back(address.with_port(port));
+  return addresses;
+}
+
+std::vector<SocketAddress> with_zones(const SocketAddress& address, std::uint32_t first) {
+  if (!address.is_link_local() || address.zone() != 0) return {address};
+  const std::string choice = setting_text(Setting::SocketInterface);
+  std::vector<std::uint32_t> zones;
+  if (first != 0) zones.push_back(first);
+  for (const Interface& one : interfaces()) {
+    const std::uint32_t zone = one.address.zone();
+    const bool leads = zone != 0 && one.running && admits(choice, one.name);
+    if (leads && std::ranges::find(zones, zone) == zones.end()) zones.push_back(zone);
+  }
+  std::vector<SocketAddress> addresses;
+  for (const std::uint32_t zone : zones) addresses.push_back(address.with_zone(zone));
+  return addresses;
 }
 
 std::string interface_of(const std::vector<Interface>& all, const SocketAddress& address) {

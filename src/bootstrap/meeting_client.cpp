@@ -293,7 +293,8 @@ Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& reque
   }
   auto key = self.key->derive("wreath links", table->salt);
   listeners->push_back(std::move(*unix_listener));
-  auto mesh = std::make_shared<Mesh>(request.rank, std::move(*table), std::move(key), std::move(*listeners));
+  auto mesh = std::make_shared<Mesh>(request.rank, std::move(*table), std::move(key), std::move(*listeners),
+                                     local_address(socket).zone());
   auto control = link(*mesh, socket, deadline, request.interrupt);
   if (!control) return control.error();
   return make_membership(request, std::move(mesh), std::move(*control));

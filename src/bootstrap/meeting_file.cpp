@@ -29,14 +29,7 @@ Error file_error(const std::string& path, int error) {
 }
 
 // The address of rank 0 in the id; empty: it has none, and only ranks of its host can come.
-Result<std::string> own_address(const std::vector<std::string>& hosts) {
-  for (const std::string& host : hosts) {
-    const auto addresses = resolve(host, 0);
-    if (!addresses) return addresses.error();
-    for (const SocketAddress& address : *addresses) {
-      if (is_local(address)) return address.ip_text();
-    }
-  }
+Result<std::string> own_address() {
   const auto chosen = chosen_addresses(interfaces(), AF_INET);
   if (!chosen) return chosen.error();
   return chosen->empty() ? std::string() : chosen->front().ip_text();
@@ -69,9 +62,8 @@ Result<std::string> read_id(const std::string& path) {
   return got <= 0 ? std::string() : std::string(text.data(), static_cast<std::size_t>(got));
 }
 
-Result<Membership> make_and_join(const std::string& path, const std::vector<std::string>& hosts,
-                                 const BootstrapRequest& request) {
-  const auto address = own_address(hosts);
+Result<Membership> make_and_join(const std::string& path, const BootstrapRequest& request) {
+  const auto address = own_address();
   if (!address) return address.error();
   const auto id = UniqueId::create(*address);
   if (!id) return id.error();
@@ -87,9 +79,8 @@ Result<Membership> make_and_join(const std::string& path, const std::vector<std:
 
 }  // namespace
 
-Result<Membership> join_file(const std::string& path, const std::vector<std::string>& hosts,
-                             const BootstrapRequest& request) {
-  if (request.rank == 0) return make_and_join(path, hosts, request);
+Result<Membership> join_file(const std::string& path, const BootstrapRequest& request) {
+  if (request.rank == 0) return make_and_join(path, request);
   const Deadline deadline = Deadline::after_ms(request.timeout_ms);
   std::string last = "rank 0 has not made it";
   for (;;) {

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "src/bootstrap/interfaces.hpp"
 
@@ -48,10 +49,11 @@ SocketAddress to_socket_address(const NetAddress& address) {
 
 bool lacks_descriptors(const Error& error) { return error.message.find("RLIMIT_NOFILE") != std::string::npos; }
 
-Mesh::Mesh(Rank rank, Table table, std::shared_ptr<const Key> key, std::vector<Fd> listeners)
+Mesh::Mesh(Rank rank, Table table, std::shared_ptr<const Key> key, std::vector<Fd> listeners, std::uint32_t zone)
     : rank_(rank),
       table_(std::move(table)),
       key_(std::move(key)),
+      zone_(zone),
       acceptor_(std::move(listeners), identity(Purpose::Control)) {}
 
 Identity Mesh::identity(Purpose purpose) const {
@@ -69,7 +71,8 @@ std::vector<SocketAddress> Mesh::addresses_of(Rank peer, Purpose purpose) const 
   // Between ranks of one host descriptors travel with messages, which TCP would lose.
   if (purpose == Purpose::Control && mine.host == theirs.host) return {SocketAddress::abstract_unix(theirs.unix_name)};
   std::vector<SocketAddress> addresses;
-  for (const NetAddress& address : theirs.tcp) addresses.push_back(to_socket_address(address));
+  for (const NetAddress& address : theirs.tcp)
+    std::ranges::copy(with_zones(to_socket_address(address), zone_), std::back_inserter(addresses));
   const auto worked = last_worked_.find(peer);
   if (worked != last_worked_.end() && worked->second < addresses.size())
     std::swap(addresses.front(), addresses[worked->second]);

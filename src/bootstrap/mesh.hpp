@@ -13,6 +13,7 @@
 
 namespace wreath {
 
+// What other hosts are told of it: not the zone, which has another number there.
 NetAddress to_net_address(const SocketAddress& address);
 // Unspecified family for none.
 SocketAddress to_socket_address(const NetAddress& address);
@@ -22,8 +23,8 @@ bool lacks_descriptors(const Error& error);
 class Mesh {
  public:
   // `listeners` are where the table says this rank listens. `key` is the links' key: derived from the job's and the
-  // table's salt.
-  Mesh(Rank rank, Table table, std::shared_ptr<const Key> key, std::vector<Fd> listeners);
+  // table's salt. `zone`: of this rank's way to the meeting point, where that has one.
+  Mesh(Rank rank, Table table, std::shared_ptr<const Key> key, std::vector<Fd> listeners, std::uint32_t zone);
 
   // One control connection per peer, within the table's time; ends early (NotReady) when `watch` becomes readable.
   Result<std::vector<Fd>> link_all(int watch);
@@ -45,6 +46,7 @@ class Mesh {
   Rank rank_;
   Table table_;
   std::shared_ptr<const Key> key_;
+  std::uint32_t zone_;
   Acceptor acceptor_;
   std::deque<Proved> waiting_;               // arrived before they were asked for
   std::map<Rank, std::size_t> last_worked_;  // which of a peer's addresses to try first

@@ -150,9 +150,10 @@ MeetingPlace place_of(const IdContent& content) {
   place.hint = "the process that made the unique id has ended, or its meeting is over";
   if (content.host == host_id()) place.candidates.push_back(unix_address(content));
   if (content.tcp.family != 0) {
-    const SocketAddress tcp = to_socket_address(content.tcp);
-    place.candidates.push_back(tcp);
-    if (content.host == host_id()) place.interfaces = {tcp.with_port(0)};
+    for (const SocketAddress& tcp : with_zones(to_socket_address(content.tcp))) {
+      place.candidates.push_back(tcp);
+      if (content.host == host_id() && is_local(tcp)) place.interfaces = {tcp.with_port(0)};
+    }
   }
   return place;
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <string>
@@ -43,6 +44,13 @@ class Network {
     const std::string network = text(73 + card);
     return family_ == Family::V4 ? "10." + network + ".0." + text(host + 1) : "fd" + network + "::" + text(host + 1);
   }
+  // Gives the card an address that means something on its network alone, without the card's name; empty: this kernel
+  // has no IPv6.
+  std::string add_link_local(int host, int card = 0) const {
+    const std::string link_local = "fe80::" + text(host + 1);
+    const bool done = sh(in(host) + "addr add " + link_local + "/64 dev eth" + text(card) + " nodad");
+    return done ? link_local : std::string();
+  }
   // The host sees it: its card has no carrier any more.
   bool unplug(int host, int card = 0) const { return sh(in(-1) + "link set p" + text(host) + text(card) + " down"); }
   // No host sees it: what goes to this switch is lost.
@@ -59,10 +67,13 @@ class Network {
                       text(first) + ":" + text(last) + " -j DROP");
   }
 
-  // Moves this process to the host whose namespace has this name.
-  static bool enter(const std::string& space) {
+  // Moves this process to the host whose namespace has this name; `names`: what it has as /etc/hosts, where not empty.
+  static bool enter(const std::string& space, const std::string& names = {}) {
     const Fd file(::open(("/run/netns/" + space).c_str(), O_RDONLY | O_CLOEXEC));
-    return file && ::setns(file.get(), CLONE_NEWNET) == 0;
+    if (!file || ::setns(file.get(), CLONE_NEWNET) != 0) return false;
+    if (names.empty()) return true;
+    return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           ::mount(names.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) == 0;
   }
 
  private:

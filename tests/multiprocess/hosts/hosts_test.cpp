@@ -10,9 +10,10 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 WREATH_ROLE(on_host) {
-  if (!Network::enter(child.text("host"))) return 98;
+  if (!Network::enter(child.text("host"), child.text("names_" + child.text("host")))) return 98;
   auto communicator = Communicator::create_from_environment(child.options());
   if (!communicator) return child.failed(communicator.error());
   const int ranks = communicator->ranks();
@@ -40,6 +41,27 @@ TEST(Hosts, MeetOverIpv6Alone) {
   const Network network(2, Family::V6);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
   Job(network, 2, kKey, {{"calls", "50"}}).expect_to_end_well();
+}
+
+// Debian writes a host's own name beside 127.0.1.1 into its /etc/hosts: others know rank 0 by another address.
+TEST(Hosts, MeetWhereANameMeansLoopbackOnItsOwnHost) {
+  const Network network(2);
+  if (!network.made()) GTEST_SKIP() << Network::kNeeds;
+  const std::vector<std::string> names{"127.0.0.1 localhost\n127.0.1.1 node0\n" + network.address(1) + " node1\n",
+                                       "127.0.0.1 localhost\n127.0.1.1 node1\n" + network.address(0) + " node0\n"};
+  for (const Arguments& more : {Arguments{}, Arguments{{"WREATH_SOCKET_IFNAME", "=eth0"}}})
+    Job(network, 2, with_key({{"MASTER_ADDR", "node0"}}, more), {{"calls", "20"}}, names).expect_to_end_well();
+}
+
+// What means something on one network alone is told to others without the name that this host has for the network.
+TEST(Hosts, MeetAtLinkLocalAddresses) {
+  const Network network(2);
+  if (!network.made()) GTEST_SKIP() << Network::kNeeds;
+  const std::string address = network.add_link_local(0, 1);
+  if (address.empty() || network.add_link_local(1, 1).empty()) GTEST_SKIP() << "needs a kernel with IPv6";
+  Job(network, 2, with_key({{"MASTER_ADDR", address + "%eth1"}}), {{"calls", "20"}}).expect_to_end_well();
+  Job(network, 2, with_key({{"MASTER_ADDR", "[" + address + "]"}, {"WREATH_SOCKET_IFNAME", "eth1"}}), {{"calls", "20"}})
+      .expect_to_end_well();
 }
 
 TEST(Hosts, DoNotMeetWithoutAKey) {
@@ -102,6 +124,20 @@ TEST(Hosts, FindRankZeroAtTheAddressThatWorks) {
   Job(network, 2, with_key({{"WREATH_ADDRESS", network.address(0, 0) + "," + network.address(0, 1)}}),
       {{"calls", "20"}, {"bootstrap_ms", "30000"}})
       .expect_to_end_well();
+}
+
+// What else the user named is not listened at.
+TEST(Hosts, ListenOnlyWhereTheInterfaceSettingAdmits) {
+  const Network network(2);
+  if (!network.made()) GTEST_SKIP() << Network::kNeeds;
+  Job job(network, 2,
+          with_key({{"WREATH_ADDRESS", network.address(0, 0) + "," + network.address(0, 1)},
+                    {"WREATH_SOCKET_IFNAME", "eth1"},
+                    {"WREATH_DEBUG", "INFO"}}),
+          "20");
+  job.expect_to_end_well();
+  EXPECT_THAT(job.ranks()[0].log(), AllOf(HasSubstr("rank 0 waits for 4 ranks at 10.74.0.1:"),
+                                          Not(HasSubstr("rank 0 waits for 4 ranks at 10.73.0.1:"))));
 }
 
 TEST(Hosts, NameACardThatIsNotThere) {

@@ -10,8 +10,9 @@ namespace wreath::testing_support::hosts {
 
 inline const Arguments kKey{{"WREATH_KEY", std::string(64, 'c')}};
 
-inline Arguments with_key(Arguments more) {
+inline Arguments with_key(Arguments more, const Arguments& still_more = {}) {
   more.insert(kKey.begin(), kKey.end());
+  more.insert(still_more.begin(), still_more.end());
   return more;
 }
 
@@ -22,7 +23,13 @@ inline constexpr int kPort = 29'873;
 class Job {
  public:
   template <class Hosts>
-  Job(const Hosts& network, int hosts, const Arguments& environment, Arguments arguments) {
+  Job(const Hosts& network, int hosts, const Arguments& environment, Arguments arguments,
+      const std::vector<std::string>& names = {}) {
+    for (std::size_t host = 0; host < names.size(); ++host) {
+      const std::string path = folder_ / ("names-" + std::to_string(host));
+      std::ofstream(path) << names[host];
+      arguments["names_" + network.space(static_cast<int>(host))] = path;
+    }
     arguments.insert({{"role", "on_host"}, {"bootstrap_ms", "8000"}, {"stall_ms", "60000"}, {"arrival_ms", "60000"}});
     for (int rank = 0; rank < 2 * hosts; ++rank) {
       Arguments all = environment;

@@ -2,6 +2,7 @@
 #include "src/base/socket.hpp"
 
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -36,6 +37,36 @@ TEST(Socket, EndsOnOneHostAreUnpacedFromTheirBegin) {
     EXPECT_EQ(congestion_control(near->get()), "reno");
     EXPECT_EQ(congestion_control(far.get()), "reno");
   }
+}
+
+std::string read_back(const std::string& text) {
+  const auto address = SocketAddress::parse_ip(text, 7);
+  return address ? address->text() : address.error().message;
+}
+
+// As users write them: with brackets around IPv6, and with the interface behind what means something there alone.
+TEST(SocketAddress, IsReadAsItIsWritten) {
+  EXPECT_EQ(read_back("10.0.0.1"), "10.0.0.1:7");
+  EXPECT_EQ(read_back("fd00::1"), "[fd00::1]:7");
+  EXPECT_EQ(read_back("[fd00::1]"), "[fd00::1]:7");
+  EXPECT_EQ(read_back("fe80::1"), "[fe80::1]:7");
+  EXPECT_EQ(read_back("fe80::1%lo"), "[fe80::1%lo]:7");
+  EXPECT_EQ(read_back("[fe80::1%lo]"), "[fe80::1%lo]:7");
+  EXPECT_EQ(read_back("fe80::1%" + std::to_string(::if_nametoindex("lo"))), "[fe80::1%lo]:7");
+  EXPECT_EQ(read_back("fe80::1%nic9"), "'fe80::1%nic9': this host has no interface 'nic9'");
+  EXPECT_EQ(read_back("fe80::1%"), "'fe80::1%': this host has no interface ''");
+  for (const std::string wrong : {"", "[", "[]", "[fd00::1", "fd00::1]", "[10.0.0.1]", "10.0.0.1%lo", "h0", "[[::1]]"})
+    EXPECT_EQ(read_back(wrong), "'" + wrong + "' is not an IP address");
+}
+
+TEST(SocketAddress, KeepsItsInterface) {
+  const SocketAddress address = SocketAddress::parse_ip("fe80::1%lo", 7).value();
+  EXPECT_EQ(address.zone(), ::if_nametoindex("lo"));
+  EXPECT_TRUE(address.is_link_local());
+  EXPECT_EQ(address.with_port(8).text(), "[fe80::1%lo]:8");
+  EXPECT_EQ(SocketAddress::from_ip(address.ip_bytes(), 7).text(), "[fe80::1]:7");
+  EXPECT_EQ(SocketAddress::from_ip(address.ip_bytes(), 7).with_zone(address.zone()).text(), address.text());
+  EXPECT_FALSE(SocketAddress::parse_ip("fd00::1", 7)->is_link_local());
 }
 
 }  // namespace

@@ -216,6 +216,22 @@ TEST_F(Launched, UseInterfacesThatRun) {
   EXPECT_THAT(none.error().message, AllOf(HasSubstr("=eth1"), HasSubstr("eth1 10.1.0.1 (down)")));
 }
 
+// They are of use where the user names their interface and it has no other address.
+TEST_F(Launched, UseLinkLocalAddressesWhenAsked) {
+  const std::vector<Interface> all{{"eth0", ip("fe80::1%lo"), true, false},
+                                   {"eth0", ip("10.0.0.1"), true, false},
+                                   {"eth1", ip("fe80::2%lo"), true, false}};
+  const auto texts = [&] {
+    std::vector<std::string> found;
+    const std::vector<SocketAddress> chosen = chosen_addresses(all, AF_INET).value();
+    for (const SocketAddress& address : chosen) found.push_back(address.ip_text());
+    return found;
+  };
+  EXPECT_THAT(texts(), ElementsAre("10.0.0.1"));
+  const Environment both{{{"WREATH_SOCKET_IFNAME", "eth"}}};
+  EXPECT_THAT(texts(), ElementsAre("10.0.0.1", "fe80::2%lo"));
+}
+
 TEST_F(Launched, MeetThroughAFile) {
   const Folder folder;
   const std::string path = folder / "meeting";
