@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 
 #include "src/base/log.hpp"
 
@@ -25,6 +26,7 @@ std::string Refused::text() const {
   add(wrong, "did not prove the job's key: do all ranks have the same key?");
   add(ended, "ended before a proof of the job's key");
   add(late, "came too late with a proof of the job's key");
+  add(crowded, "gave way to others before a proof of the job's key");
   return text;
 }
 
@@ -64,9 +66,50 @@ void Acceptor::handle_refusal(int listener, int error) {
   retry_ = Deadline::after_ms(kBackOffMs);
 }
 
-void Acceptor::accept_from(int listener) {
+Acceptor::Source Acceptor::source_of(const SocketAddress& address) {
+  Source source{};
+  const auto bytes = address.ip_bytes();
+  std::ranges::copy(bytes.first(std::min(bytes.size(), source.size())), source.begin());
+  return source;
+}
+
+// Beyond kMaxPending of those with a ticket, or of those without, one of the source that has most of them goes, the
+// newest as likely as others: so a source's own newcomers get a place, too.
+void Acceptor::make_room(bool with_ticket) {
+  const auto counts = [&](const Pending& one) { return one.handshake.has_ticket() == with_ticket; };
+  while (static_cast<std::size_t>(std::ranges::count_if(pending_, counts)) > kMaxPending) {
+    std::map<Source, std::vector<std::size_t>> by_source;
+    for (std::size_t i = 0; i < pending_.size(); ++i) {
+      if (counts(pending_[i])) by_source[pending_[i].source].push_back(i);
+    }
+    const auto fewer = [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); };
+    const auto& most = std::ranges::max_element(by_source, fewer)->second;
+    pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(most[random_u64() % most.size()]));
+    ++refused_.crowded;
+  }
+}
+
+// Lets a handshake go on; whether it needs its place no longer.
+bool Acceptor::has_ended(Pending& pending, std::vector<Proved>& proved) {
+  const Handshake::State state = pending.handshake.advance();
+  if (state == Handshake::State::Proved) {
+    proved.push_back(pending.handshake.take());
+    return true;
+  }
+  if (state == Handshake::State::Failed) {
+    ++(pending.handshake.ended() ? refused_.ended : refused_.wrong);
+    return true;
+  }
+  const bool late = pending.deadline.passed();
+  refused_.late += late ? 1U : 0U;
+  return late;
+}
+
+void Acceptor::accept_from(int listener, std::vector<Proved>& proved) {
   for (int i = 0; i < kAcceptsPerTurn && !backing_off_; ++i) {
-    Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    sockaddr_storage from{};
+    socklen_t length = sizeof from;
+    Fd fd(::accept4(listener, reinterpret_cast<sockaddr*>(&from), &length, SOCK_CLOEXEC));
     if (!fd) {
       const int error = errno;
       if (out_of_descriptors(error)) return handle_refusal(listener, error);
@@ -78,33 +121,24 @@ void Acceptor::accept_from(int listener) {
       ++refused_.wrong;
       continue;
     }
-    if (pending_.size() == kMaxPending) {
-      pending_.pop_front();
-      ++refused_.late;
-    }
     set_no_delay(fd.get());
-    pending_.push_back({Handshake::acceptor(std::move(fd), self_), Deadline::after_ms(kHandshakeMs)});
+    const Source source = source_of({reinterpret_cast<const sockaddr*>(&from), length});
+    pending_.push_back({Handshake::acceptor(std::move(fd), self_), Deadline::after_ms(kHandshakeMs), source});
+    // What it says first is mostly here with it.
+    if (has_ended(pending_.back(), proved)) {
+      pending_.pop_back();
+    } else {
+      make_room(pending_.back().handshake.has_ticket());
+    }
   }
 }
 
 std::vector<Proved> Acceptor::service() {
   if (backing_off_ && retry_.passed()) backing_off_ = false;
-  for (const Fd& listener : listeners_) accept_from(listener.get());
   std::vector<Proved> proved;
-  std::erase_if(pending_, [&](Pending& pending) {
-    const Handshake::State state = pending.handshake.advance();
-    if (state == Handshake::State::Proved) {
-      proved.push_back(pending.handshake.take());
-      return true;
-    }
-    if (state == Handshake::State::Failed) {
-      ++(pending.handshake.ended() ? refused_.ended : refused_.wrong);
-      return true;
-    }
-    const bool late = pending.deadline.passed();
-    refused_.late += late ? 1U : 0U;
-    return late;
-  });
+  for (const Fd& listener : listeners_) accept_from(listener.get(), proved);
+  std::erase_if(pending_, [&](Pending& pending) { return has_ended(pending, proved); });
+  make_room(true);
   return proved;
 }
 

@@ -1,12 +1,15 @@
 // Accepts connections and lets only those through that prove the key.
 //
-// Many handshakes run at once and none waits for another: strangers (garbage, silence, a wrong key)
-// are dropped at their first wrong byte or after 2 s, and never keep a rank of the job out.
+// Many handshakes run at once and none waits for another: strangers (garbage, a wrong key) are dropped at
+// their first wrong byte, and who is silent after 2 s. There are places for so many who have said nothing, and for as
+// many who have a ticket; where they are taken, one of the address that has taken most is given to the next. So
+// strangers never keep a rank of the job out.
 #pragma once
 
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <string>
 #include <vector>
@@ -17,17 +20,18 @@ namespace wreath {
 
 // Connections that were not let in, by what is known of them.
 struct Refused {
-  std::size_t wrong = 0;  // gave a wrong proof, or no handshake of ours
-  std::size_t ended = 0;  // were closed by the other end before its proof
-  std::size_t late = 0;   // had not given it in time, or when the start was over, or gave way to others
-  std::size_t total() const { return wrong + ended + late; }
+  std::size_t wrong = 0;    // gave a wrong proof, or no handshake of ours
+  std::size_t ended = 0;    // were closed by the other end before its proof
+  std::size_t late = 0;     // had not given it in time, or when the start was over
+  std::size_t crowded = 0;  // gave way to others
+  std::size_t total() const { return wrong + ended + late + crowded; }
   std::string text() const;
 };
 
 class Acceptor {
  public:
   static constexpr int kHandshakeMs = 2000;
-  static constexpr std::size_t kMaxPending = 128;  // beyond it the oldest is dropped
+  static constexpr std::size_t kMaxPending = 128;  // places without a ticket, and places with one
   // How long descriptors may be lacking: handshakes give theirs back within kHandshakeMs.
   static constexpr int kWithoutDescriptorsMs = 2 * kHandshakeMs;
 
@@ -60,11 +64,17 @@ class Acceptor {
   bool starves() const { return !trouble_.empty() && patience_.passed(); }
 
  private:
+  // Whose connections count together: an IPv4 address, an IPv6 network of 64 bits, this host's UNIX sockets.
+  using Source = std::array<std::byte, 8>;
   struct Pending {
     Handshake handshake;
     Deadline deadline;
+    Source source;
   };
-  void accept_from(int listener);
+  static Source source_of(const SocketAddress& address);
+  void accept_from(int listener, std::vector<Proved>& proved);
+  bool has_ended(Pending& pending, std::vector<Proved>& proved);
+  void make_room(bool with_ticket);
   void handle_refusal(int listener, int error);
 
   std::vector<Fd> listeners_;

@@ -11,12 +11,26 @@
 namespace wreath {
 namespace {
 
-constexpr std::array<char, 8> kMagic{'W', 'R', 'E', 'A', 'T', 'H', '\x01', '\n'};
+constexpr std::array<char, 8> kMagic{'W', 'R', 'E', 'A', 'T', 'H', '\x02', '\n'};
 constexpr std::size_t kVersionBytes = 16;
 constexpr std::array<char, kTagBytes + 1> kConnectorLabel{"wreath proof of the connector   "};
 constexpr std::array<char, kTagBytes + 1> kAcceptorLabel{"wreath proof of the acceptor    "};
+constexpr std::array<char, kTagBytes + 1> kTicketLabel{"wreath ticket of the connector  "};
 
-std::array<std::byte, kGreetingBytes> write_greeting(const Greeting& greeting) {
+using Opening = std::array<std::byte, kOpeningBytes>;
+
+auto greeting_in(const Opening& opening) { return std::span(opening).first<kGreetingBytes>(); }
+auto ticket_in(const Opening& opening) { return std::span(opening).last<kTagBytes>(); }
+
+// What a ticket is the tag of.
+std::array<std::byte, kTagBytes + kGreetingBytes> ticket_text(const Opening& opening) {
+  std::array<std::byte, kTagBytes + kGreetingBytes> bytes{};
+  std::memcpy(bytes.data(), kTicketLabel.data(), kTagBytes);
+  std::ranges::copy(greeting_in(opening), bytes.begin() + kTagBytes);
+  return bytes;
+}
+
+Opening write_opening(const Greeting& greeting, const Key& key) {
   std::array<std::byte, kVersionBytes> version{};
   const auto text =
       std::as_bytes(std::span(greeting.version)).first(std::min(greeting.version.size(), kVersionBytes - 1));
@@ -30,8 +44,9 @@ std::array<std::byte, kGreetingBytes> write_greeting(const Greeting& greeting) {
   writer.number(static_cast<std::uint32_t>(greeting.purpose));
   writer.raw(version);
   writer.raw(nonce);
-  std::array<std::byte, kGreetingBytes> bytes{};
+  Opening bytes{};
   std::ranges::copy(writer.take(), bytes.begin());
+  std::ranges::copy(key.tag(ticket_text(bytes)), bytes.begin() + kGreetingBytes);
   return bytes;
 }
 
@@ -57,7 +72,10 @@ constexpr std::size_t kPurposeOffset = kMagic.size() + 8;
 }  // namespace
 
 Handshake::Handshake(Fd fd, Identity self, bool connects)
-    : fd_(std::move(fd)), self_(std::move(self)), connects_(connects), mine_(write_greeting(self_.greeting)) {
+    : fd_(std::move(fd)),
+      self_(std::move(self)),
+      connects_(connects),
+      mine_(write_opening(self_.greeting, *self_.key)) {
   if (connects_) state_ = State::Sending;
 }
 
@@ -93,15 +111,29 @@ bool Handshake::transfer(std::span<std::byte> bytes, bool sends) {
   return true;
 }
 
+// What moves in this phase: the acceptor's greeting comes without a ticket.
+std::span<std::byte> Handshake::phase_bytes(bool sends) {
+  if (phase_ >= 2) return proof_;
+  return std::span(sends ? mine_ : theirs_).first(phase_ == 0 ? kOpeningBytes : kGreetingBytes);
+}
+
+// Whether there is more to say to the other end after its greeting.
+bool Handshake::take_greeting() {
+  const auto theirs = greeting_in(theirs_);
+  if (std::ranges::equal(theirs, greeting_in(mine_))) return false;  // connected to itself
+  peer_ = read_greeting(theirs);
+  if (connects_) return peer_.purpose == self_.greeting.purpose;
+  const bool admitted = self_.key->verify(ticket_in(theirs_), ticket_text(theirs_));
+  constexpr std::array<std::byte, 4> kRefusal{};
+  std::ranges::copy(admitted ? theirs.subspan(kPurposeOffset, 4) : kRefusal, mine_.begin() + kPurposeOffset);
+  if (!admitted) (void)try_send(fd_.get(), greeting_in(mine_));
+  return admitted;
+}
+
 // What a complete phase means; false: not proved.
 bool Handshake::finish_phase() {
   const bool sent = (phase_ % 2 == 0) == connects_;
-  if (phase_ < 2 && !sent) {
-    if (theirs_ == mine_) return false;  // connected to itself
-    peer_ = read_greeting(theirs_);
-    if (connects_ && peer_.purpose != self_.greeting.purpose) return false;
-    std::copy_n(theirs_.begin() + kPurposeOffset, 4, mine_.begin() + kPurposeOffset);
-  }
+  if (phase_ < 2 && !sent && !take_greeting()) return false;
   if (phase_ >= 2 && !sent && !self_.key->verify(proof_, transcript(!connects_))) return false;
   ++phase_;
   const bool sends_next = (phase_ % 2 == 0) == connects_;
@@ -112,8 +144,7 @@ bool Handshake::finish_phase() {
 Handshake::State Handshake::advance() {
   while (state_ != State::Failed && state_ != State::Proved) {
     const bool sends = (phase_ % 2 == 0) == connects_;
-    const std::span<std::byte> greeting = sends ? mine_ : theirs_;
-    if (!transfer(phase_ < 2 ? greeting : std::span<std::byte>(proof_), sends)) break;
+    if (!transfer(phase_bytes(sends), sends)) break;
     if (!finish_phase()) state_ = State::Failed;
     if (phase_ == 4) state_ = State::Proved;
   }
@@ -122,12 +153,11 @@ Handshake::State Handshake::advance() {
 
 namespace {
 
-// An acceptor to whom this end's proof is wrong hangs up, as does one that ends.
+// An acceptor that is crowded or ends hangs up without a word.
 std::string_view reason_of(const Handshake& handshake) {
-  if (!handshake.ended()) return "the other end did not prove the job's key";
-  return handshake.awaits_proof()
-             ? "the other end hung up at this rank's proof of the job's key: its key may be another"
-             : "the connection ended before the other end proved the job's key";
+  if (handshake.refused()) return "the other end refused this rank's key: its own is another";
+  return handshake.ended() ? "the connection ended before the other end proved the job's key"
+                           : "the other end did not prove the job's key";
 }
 
 }  // namespace

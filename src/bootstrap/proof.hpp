@@ -1,13 +1,16 @@
 // Mutual proof of the key: the first bytes of every connection, of fixed size, before anything is parsed.
 //
 //   connector -> acceptor   greeting: magic, protocol, rank, purpose, version, 32-byte nonce
-//   acceptor  -> connector  greeting
+//                           ticket: HMAC-SHA256(key, "ticket" | greeting)
+//   acceptor  -> connector  greeting; where the ticket is wrong, of purpose Refusal, and nothing follows it
 //   connector -> acceptor   HMAC-SHA256(key, "connector" | both greetings)
 //   acceptor  -> connector  HMAC-SHA256(key, "acceptor"  | both greetings)
 //
-// The acceptor gives its proof last, so a stranger learns nothing but the greeting; the roles differ, so
-// a reflected proof fails; what a greeting says is believed only after the proof. The layout of
-// greetings stays as it is in all protocols, so that versions that differ can name each other.
+// Who lacks the key is dropped at its first words, for it has no ticket. A ticket can be repeated by who has heard it,
+// and is good for a place to wait in, nothing more. The acceptor gives its proof last, so a stranger learns nothing but
+// the greeting; the roles differ, so a reflected proof fails; what a greeting says is believed only after the proof.
+// The layout of greetings and tickets stays as it is in all protocols, so that versions that differ can name each
+// other.
 #pragma once
 
 #include <array>
@@ -23,11 +26,13 @@
 
 namespace wreath {
 
-inline constexpr std::uint32_t kProtocol = 3;
+inline constexpr std::uint32_t kProtocol = 4;
 inline constexpr std::size_t kNonceBytes = 32;
 inline constexpr std::size_t kGreetingBytes = 8 + 3 * 4 + 16 + kNonceBytes;
 
-enum class Purpose : std::uint32_t { Meet = 1, Control = 2, Stream = 3 };
+inline constexpr std::size_t kOpeningBytes = kGreetingBytes + kTagBytes;
+
+enum class Purpose : std::uint32_t { Refusal = 0, Meet = 1, Control = 2, Stream = 3 };
 
 // What an end says of itself.
 struct Greeting {
@@ -62,8 +67,10 @@ class Handshake {
   State state() const { return state_; }
   // In state Failed: the connection ended, so that nothing is known of the other end's key.
   bool ended() const { return ended_; }
-  // The connector has given its proof and waits for the acceptor's.
-  bool awaits_proof() const { return connects_ && phase_ == 3; }
+  // In state Failed: the acceptor said that this connector's ticket is of another key than its own.
+  bool refused() const { return connects_ && peer_.purpose == Purpose::Refusal; }
+  // The acceptor has seen the connector's ticket.
+  bool has_ticket() const { return !connects_ && phase_ > 0; }
   int descriptor() const { return fd_.get(); }
   // Once, in state Proved.
   Proved take() { return {std::move(fd_), std::move(peer_)}; }
@@ -71,7 +78,9 @@ class Handshake {
  private:
   Handshake(Fd fd, Identity self, bool connects);
   bool transfer(std::span<std::byte> bytes, bool sends);
+  std::span<std::byte> phase_bytes(bool sends);
   bool finish_phase();
+  bool take_greeting();
   std::array<std::byte, kTagBytes + 2 * kGreetingBytes> transcript(bool of_connector) const;
 
   Fd fd_;
@@ -81,8 +90,8 @@ class Handshake {
   int phase_ = 0;         // 0, 1: greetings; 2, 3: proofs
   std::size_t done_ = 0;  // bytes of this phase
   bool ended_ = false;
-  std::array<std::byte, kGreetingBytes> mine_{};
-  std::array<std::byte, kGreetingBytes> theirs_{};
+  std::array<std::byte, kOpeningBytes> mine_{};  // greeting, and the ticket where this end connects
+  std::array<std::byte, kOpeningBytes> theirs_{};
   std::array<std::byte, kTagBytes> proof_{};
   Greeting peer_;
 };

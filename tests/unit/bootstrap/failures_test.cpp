@@ -184,9 +184,8 @@ TEST(StartupFailure, SaysThatKeysDiffer) {
   other.self = test_identity(2);
   auto result = meet(other, request(1, 2, 300));
   ASSERT_FALSE(result);
-  EXPECT_THAT(
-      result.error().message,
-      HasSubstr("answered, but the other end hung up at this rank's proof of the job's key: its key may be another"));
+  EXPECT_THAT(result.error().message,
+              HasSubstr("answered, but the other end refused this rank's key: its own is another"));
   EXPECT_TRUE(meet(place, request(0, 1)));  // ends the meeting
 }
 

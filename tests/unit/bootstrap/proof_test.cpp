@@ -61,16 +61,34 @@ TEST(Proof, LeavesNoByteBehind) {
   EXPECT_TRUE(drain(acceptor.fd.get()).empty());
 }
 
-TEST(Proof, FailsWithAnotherKeyAndGivesNoProofAway) {
+// What a connector with this key says first.
+std::vector<std::byte> opening_of(const Identity& identity) {
+  Ends ends = make_ends(identity, identity);
+  ends.connector.advance();
+  return drain(ends.acceptor.descriptor());
+}
+
+TEST(Proof, FailsAtTheFirstWordsWithAnotherKey) {
   auto pair = socket_pair();
   const int stranger = pair->first.get();
   Handshake acceptor = Handshake::acceptor(std::move(pair->second), test_identity(1));
-  Ends other = make_ends(test_identity(2), test_identity(2));
-  other.connector.advance();
-  const auto greeting = drain(other.acceptor.descriptor());
-  ASSERT_EQ(greeting.size(), kGreetingBytes);
-  ASSERT_TRUE(send_all(stranger, greeting, Deadline::after_ms(100)));
-  acceptor.advance();
+  const auto opening = opening_of(test_identity(2));
+  ASSERT_EQ(opening.size(), kOpeningBytes);
+  ASSERT_TRUE(send_all(stranger, opening, Deadline::after_ms(100)));
+  EXPECT_EQ(acceptor.advance(), State::Failed);
+  EXPECT_FALSE(acceptor.ended());
+  EXPECT_FALSE(acceptor.has_ticket());
+  EXPECT_EQ(drain(stranger).size(), kGreetingBytes);
+}
+
+// Who has heard a rank's first words gets a place for them, and nothing else.
+TEST(Proof, FailsWithARepeatedTicketAndGivesNoProofAway) {
+  auto pair = socket_pair();
+  const int stranger = pair->first.get();
+  Handshake acceptor = Handshake::acceptor(std::move(pair->second), test_identity(1));
+  ASSERT_TRUE(send_all(stranger, opening_of(test_identity(1)), Deadline::after_ms(100)));
+  EXPECT_EQ(acceptor.advance(), State::Receiving);
+  EXPECT_TRUE(acceptor.has_ticket());
   EXPECT_EQ(drain(stranger).size(), kGreetingBytes);
   ASSERT_TRUE(send_all(stranger, std::vector<std::byte>(kProofBytes), Deadline::after_ms(100)));
   EXPECT_EQ(acceptor.advance(), State::Failed);
@@ -81,7 +99,8 @@ TEST(Proof, FailsOnBothEndsWhenKeysDiffer) {
   Ends ends = make_ends(test_identity(1), test_identity(2));
   run(ends);
   EXPECT_EQ(ends.acceptor.state(), State::Failed);
-  EXPECT_NE(ends.connector.state(), State::Proved);
+  EXPECT_EQ(ends.connector.state(), State::Failed);
+  EXPECT_TRUE(ends.connector.refused());
 }
 
 // An attacker without the key sends back what it gets.
@@ -91,11 +110,9 @@ TEST(Proof, FailsWhenReflected) {
     const int mirror = pair->first.get();
     Handshake victim = connects ? Handshake::connector(std::move(pair->second), test_identity())
                                 : Handshake::acceptor(std::move(pair->second), test_identity());
-    // A plausible start, for the acceptor waits for it.
-    Ends other = make_ends(test_identity(2), test_identity(2));
-    other.connector.advance();
+    // A start that was overheard, for the acceptor waits for it.
     if (!connects) {
-      ASSERT_TRUE(send_all(mirror, drain(other.acceptor.descriptor()), Deadline::after_ms(100)));
+      ASSERT_TRUE(send_all(mirror, opening_of(test_identity()), Deadline::after_ms(100)));
     }
     for (int i = 0; i < 6 && victim.advance() != State::Failed; ++i) {
       auto bytes = drain(mirror);
@@ -123,7 +140,7 @@ TEST(Proof, FailsWhenReplayed) {
     ASSERT_TRUE(send_all(tap, drain(first->first.get()), Deadline::after_ms(100)));
   }
   ASSERT_EQ(acceptor.state(), State::Proved);
-  ASSERT_EQ(recorded.size(), kGreetingBytes + kProofBytes);
+  ASSERT_EQ(recorded.size(), kOpeningBytes + kProofBytes);
   auto second = socket_pair();
   Handshake again = Handshake::acceptor(std::move(second->second), test_identity());
   ASSERT_TRUE(send_all(second->first.get(), recorded, Deadline::after_ms(100)));
@@ -141,20 +158,20 @@ TEST(Proof, DropsGarbageAtTheFirstByte) {
 TEST(Proof, FailsWhenCutShort) {
   Ends whole = make_ends(test_identity(), test_identity());
   whole.connector.advance();
-  const auto greeting = drain(whole.acceptor.descriptor());
-  for (std::size_t size = 0; size < greeting.size(); size += 7) {
+  const auto opening = drain(whole.acceptor.descriptor());
+  for (std::size_t size = 0; size < opening.size(); size += 7) {
     auto pair = socket_pair();
     Handshake acceptor = Handshake::acceptor(std::move(pair->second), test_identity());
-    ASSERT_TRUE(send_all(pair->first.get(), std::span(greeting).first(size), Deadline::after_ms(100)));
+    ASSERT_TRUE(send_all(pair->first.get(), std::span(opening).first(size), Deadline::after_ms(100)));
     EXPECT_EQ(acceptor.advance(), State::Receiving);
     pair->first = Fd();
     EXPECT_EQ(acceptor.advance(), State::Failed);
   }
 }
 
-// Any flipped bit on the way is noticed: what a greeting says is covered by the proof.
+// Any flipped bit on the way is noticed: what a greeting says is covered by ticket and proof.
 TEST(Proof, FailsWhenABitIsChangedOnTheWay) {
-  for (std::size_t position = 0; position < kGreetingBytes; ++position) {
+  for (std::size_t position = 0; position < kOpeningBytes; ++position) {
     auto left = socket_pair();
     auto right = socket_pair();
     Handshake connector = Handshake::connector(std::move(left->second), test_identity());

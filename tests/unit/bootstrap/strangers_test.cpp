@@ -126,7 +126,7 @@ TEST(Strangers, WithAnotherKeyAreWarnedOf) {
     std::thread stranger([&] {
       const auto refused = prove(door.knock(), test_identity(7), Deadline::after_ms(5000));
       ASSERT_FALSE(refused);
-      EXPECT_THAT(refused.error().message, HasSubstr("its key may be another"));
+      EXPECT_THAT(refused.error().message, HasSubstr("refused this rank's key: its own is another"));
     });
     ASSERT_FALSE(door.acceptor->next(Deadline::after_ms(500)));
     stranger.join();
@@ -144,7 +144,102 @@ TEST(Strangers, GiveWayToRanksWhenTheyAreMany) {
   rank.join();
   ASSERT_TRUE(proved) << proved.error().message;
   EXPECT_EQ(proved->peer.rank, 5);
-  EXPECT_GE(door.acceptor->refused().late, Acceptor::kMaxPending);
+  EXPECT_GE(door.acceptor->refused().crowded, Acceptor::kMaxPending);
+  EXPECT_THAT(door.acceptor->refused().text(), Not(HasSubstr("do all ranks have the same key?")));
+}
+
+// What a connector with this key says first.
+std::vector<std::byte> opening(int seed) {
+  auto wire = socket_pair();
+  Handshake::connector(std::move(wire.value().second), test_identity(seed)).advance();
+  std::vector<std::byte> bytes(4096);
+  bytes.resize(static_cast<std::size_t>(try_recv(wire->first.get(), bytes)));
+  return bytes;
+}
+
+// A connection to `address` from another address of this host, so that it is another's to whom it comes; it has said
+// `first`.
+Fd come_from(const std::string& source, const SocketAddress& address, std::span<const std::byte> first) {
+  Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const SocketAddress from = SocketAddress::parse_ip(source, 0).value();
+  EXPECT_EQ(::bind(fd.get(), from.get(), from.length()), 0);
+  EXPECT_EQ(::connect(fd.get(), address.get(), address.length()), 0);
+  (void)send_all(fd.get(), first, Deadline::after_ms(100));
+  return fd;
+}
+
+// Some 2,000 strangers a second, each of whom stays and has said `first`, until this ends.
+class Trickle {
+ public:
+  Trickle(const SocketAddress& address, std::string source, std::vector<std::byte> first)
+      : thread_([this, address, source = std::move(source), first = std::move(first)] {
+          std::deque<Fd> open;
+          while (!end_) {
+            open.push_back(come_from(source, address, first));
+            if (open.size() > 600) open.pop_front();
+            if (++count_ % 2 == 0) sleep_ms(1);
+          }
+        }) {}
+  Trickle(const Trickle&) = delete;
+  Trickle& operator=(const Trickle&) = delete;
+  ~Trickle() {
+    end_ = true;
+    thread_.join();
+  }
+  int count() const { return count_; }
+
+ private:
+  std::atomic<bool> end_{false};
+  std::atomic<int> count_{0};
+  std::thread thread_;
+};
+
+// Proves the key as a rank does whose words take 100 ms to come and go.
+Handshake::State prove_from_afar(const Door& door) {
+  Handshake handshake = Handshake::connector(door.knock(), test_identity(1, 5));
+  for (int i = 0; i < 4 && handshake.advance() != Handshake::State::Failed; ++i) sleep_ms(100);
+  return handshake.state();
+}
+
+// 200 strangers come while a rank's proof is on its way, and there are places for 128: those without the key never take
+// one for long, and who repeats what a rank has said takes those of its own address.
+TEST(Strangers, InATrickleDoNotKeepAFarRankOut) {
+  const std::vector<std::pair<std::string, std::vector<std::byte>>> kinds{
+      {"127.0.0.1", {}}, {"127.0.0.1", opening(2)}, {"127.0.0.2", opening(1)}};
+  for (const auto& [source, first] : kinds) {
+    Door door;
+    const Trickle trickle(door.address, source, first);
+    while (trickle.count() < 300) (void)door.acceptor->next(Deadline::after_ms(1));
+    std::atomic<Handshake::State> outcome{Handshake::State::Sending};
+    std::thread rank([&] { outcome = prove_from_afar(door); });
+    const auto proved = door.acceptor->next(Deadline::after_ms(1000));
+    rank.join();
+    ASSERT_TRUE(proved) << proved.error().message << " with " << first.size() << " bytes from " << source;
+    EXPECT_EQ(proved->peer.rank, 5);
+    EXPECT_EQ(outcome, Handshake::State::Proved);
+  }
+}
+
+// Whether the other end has closed it.
+bool closed(const Fd& connection) {
+  std::array<std::byte, 4096> ignored{};
+  std::ptrdiff_t got = 1;
+  while (got > 0) got = try_recv(connection.get(), ignored);
+  return got < 0;
+}
+
+TEST(Strangers, GiveWayWhereTheyAreMost) {
+  for (const bool repeated : {false, true}) {
+    const std::vector<std::byte> first = repeated ? opening(1) : std::vector<std::byte>();
+    Door door;
+    std::deque<Fd> few;
+    for (int i = 0; i < 20; ++i) few.push_back(come_from("127.0.0.2", door.address, first));
+    std::deque<Fd> many;
+    for (int i = 0; i < 400; ++i) many.push_back(come_from("127.0.0.3", door.address, first));
+    (void)door.acceptor->next(Deadline::after_ms(300));
+    EXPECT_EQ(std::ranges::count_if(few, closed), 0);
+    EXPECT_EQ(static_cast<std::size_t>(std::ranges::count_if(many, closed)), 420 - Acceptor::kMaxPending);
+  }
 }
 
 // Holds RLIMIT_NOFILE at the descriptors open now.
