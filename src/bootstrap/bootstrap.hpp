@@ -11,6 +11,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/fd.hpp"
+#include "src/bootstrap/seal.hpp"
 #include "wreath/environment.hpp"
 #include "wreath/result.hpp"
 #include "wreath/transport.hpp"
@@ -44,17 +45,17 @@ struct BootstrapRequest {
   EndpointDevice device = {};  // of this rank
 };
 
-// The outcome on one rank. peers[r].control is a connected, authenticated, blocking-mode stream
-// socket to rank r (UNIX where both ends are on one host, TCP otherwise); empty for self.
-// On UNIX connections descriptors can be passed.
+// The outcome on one rank. control[r] is a connected, authenticated, blocking-mode stream socket to rank r (UNIX where
+// both ends are on one host, TCP otherwise), and what seals its messages; empty for self. On UNIX connections
+// descriptors can be passed.
 struct Membership {
   int rank = 0;
   int ranks = 1;
-  std::uint64_t communicator = 0;  // random, equal on all ranks
-  std::string settings;            // rank 0's
-  std::vector<Member> members;     // one per rank
-  std::vector<Fd> control;         // one per rank
-  Device* device = nullptr;        // this rank's, where there is one: set by who asked for the membership
+  std::uint64_t communicator = 0;   // random, equal on all ranks
+  std::string settings;             // rank 0's
+  std::vector<Member> members;      // one per rank
+  std::vector<Connection> control;  // one per rank
+  Device* device = nullptr;         // this rank's, where there is one: set by who asked for the membership
   // Opens one more authenticated stream to `peer` (both ends call it, in ascending order of peers
   // on each rank; the higher rank connects, the lower accepts). TCP also between processes of one host.
   // One thread at a time; ends early (NotReady) when `interrupt` (or -1) becomes readable. It owns the listener: reset

@@ -74,12 +74,13 @@ Result<std::vector<Membership>> join_local(int ranks, const std::string& setting
     return Error{ErrorCode::InvalidArgument, fmt::format("ranks={} must be 1 .. {}", ranks, kMaxRanks)};
   }
   std::vector<Membership> all = make_members(ranks, settings, devices);
+  const auto key = Key::none();  // nobody else is there
   for (std::size_t low = 0; low < all.size(); ++low) {
     for (std::size_t high = low + 1; high < all.size(); ++high) {
       auto pair = socket_pair();
       if (!pair) return pair.error();
-      all[low].control[high] = std::move(pair->first);
-      all[high].control[low] = std::move(pair->second);
+      all[low].control[high] = {std::move(pair->first), Seal(key, true)};
+      all[high].control[low] = {std::move(pair->second), Seal(key, false)};
     }
   }
   return all;

@@ -45,7 +45,7 @@ class Search {
         deadline_(Deadline::after_ms(request.timeout_ms)),
         interrupt_(request.interrupt) {}
 
-  Result<Fd> run() {
+  Result<Connection> run() {
     const Deadline gone = Deadline::after_ms(kGoneMs);
     int patience_ms = kFirstSearchMs;
     for (int wait_ms = 2;; wait_ms = std::min(2 * wait_ms, 100)) {
@@ -64,7 +64,7 @@ class Search {
   }
 
  private:
-  Result<Fd> attempt(const SocketAddress& address, Deadline patience) {
+  Result<Connection> attempt(const SocketAddress& address, Deadline patience) {
     bool refused = false;
     auto fd = connect_to(address, patience, &refused);
     all_refused_ = all_refused_ && refused;
@@ -72,7 +72,7 @@ class Search {
     if (!fd) {
       reason_ = fd.error().message;
       final_ = lacks_descriptors(fd.error());
-      return fd;
+      return fd.error();
     }
     set_no_delay(fd->get());
     auto proved = prove(std::move(*fd), self_, patience);
@@ -85,7 +85,7 @@ class Search {
       final_ = true;
       return version_error(proved->peer, self_.greeting);
     }
-    return std::move(proved->fd);
+    return std::move(proved->connection);
   }
 
   Error give_up(std::int64_t after_ms) const {
@@ -114,8 +114,12 @@ class Search {
 
 // The next message, which must be an M; a Refusal becomes its error.
 template <typename M>
-Result<M> expect(int socket, Deadline deadline, int interrupt) {
-  auto message = recv_message(socket, deadline, interrupt);
+Result<M> expect(Connection& meeting, Deadline deadline, int interrupt) {
+  auto message = recv_message(meeting, deadline, interrupt);
+  if (!message && message.error().code == ErrorCode::StartupFailed) {
+    return Error{ErrorCode::StartupFailed, fmt::format("from the meeting point at {}: {}",
+                                                       peer_address(meeting.get()).text(), message.error().message)};
+  }
   if (!message) {
     return Error{ErrorCode::StartupFailed, fmt::format("the meeting point is lost: {}", message.error().message)};
   }
@@ -213,7 +217,8 @@ Status check_table(const Table& table, const BootstrapRequest& request) {
                                                      table.rows.size(), request.ranks)};
 }
 
-Membership make_membership(const BootstrapRequest& request, std::shared_ptr<Mesh> mesh, std::vector<Fd> control) {
+Membership make_membership(const BootstrapRequest& request, std::shared_ptr<Mesh> mesh,
+                           std::vector<Connection> control) {
   Membership result;
   result.rank = request.rank;
   result.ranks = request.ranks;
@@ -233,8 +238,8 @@ Membership make_membership(const BootstrapRequest& request, std::shared_ptr<Mesh
 }
 
 // Links to all and waits until everybody is linked, or for the reason why not.
-Result<std::vector<Fd>> link(Mesh& mesh, int meeting, Deadline deadline, int interrupt) {
-  auto control = mesh.link_all(meeting);
+Result<std::vector<Connection>> link(Mesh& mesh, Connection& meeting, Deadline deadline, int interrupt) {
+  auto control = mesh.link_all(meeting.get());
   const bool told = !control && control.error().code == ErrorCode::NotReady;
   if (!told) {
     Ready ready;
@@ -276,15 +281,15 @@ Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& reque
   const std::string unix_name = random_unix_name();
   auto unix_listener = listen_on(SocketAddress::abstract_unix(unix_name));
   // When a send fails, what is read next says why.
-  (void)send_message(socket, make_hello(place, request, unix_name), deadline);
+  (void)send_message(*meeting, make_hello(place, request, unix_name), deadline);
 
-  auto summons = expect<Summons>(socket, deadline, request.interrupt);
+  auto summons = expect<Summons>(*meeting, deadline, request.interrupt);
   if (!summons) return summons.error();
   auto listeners = open_tcp(*summons, place, socket);
   if (!unix_listener) listeners = unix_listener.error();  // told like any other, so that nobody waits for this rank
-  (void)send_message(socket, make_listening(listeners), deadline);
+  (void)send_message(*meeting, make_listening(listeners), deadline);
 
-  auto table = expect<Table>(socket, deadline, request.interrupt);
+  auto table = expect<Table>(*meeting, deadline, request.interrupt);
   if (!table) return table.error();
   if (!listeners) return listeners.error();
   WREATH_TRY(check_table(*table, request));
@@ -295,7 +300,7 @@ Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& reque
   listeners->push_back(std::move(*unix_listener));
   auto mesh = std::make_shared<Mesh>(request.rank, std::move(*table), std::move(key), std::move(*listeners),
                                      local_address(socket).zone());
-  auto control = link(*mesh, socket, deadline, request.interrupt);
+  auto control = link(*mesh, *meeting, deadline, request.interrupt);
   if (!control) return control.error();
   return make_membership(request, std::move(mesh), std::move(*control));
 }

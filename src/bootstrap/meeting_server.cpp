@@ -28,7 +28,7 @@ constexpr std::int64_t kAfterwordsMs = 1000;  // after a failure newcomers are s
 enum class Phase { Gathering, Opening, Linking, Met, Failed };
 
 struct Guest {
-  Fd fd;
+  Connection connection;
   Greeting greeting;
   MessageReader reader;
   std::optional<Hello> hello;
@@ -38,6 +38,12 @@ struct Guest {
 
 std::string describe(const Hello& hello) {
   return fmt::format("rank {} (host {}, pid {})", hello.rank, hello.host_name, hello.pid);
+}
+
+// Its proof has said who it is before its first message.
+std::string describe(const Guest& guest) {
+  if (guest.hello) return describe(*guest.hello);
+  return fmt::format("rank {} ({})", guest.greeting.rank, peer_address(guest.connection.get()).text());
 }
 
 std::string seconds(std::int64_t milliseconds) {
@@ -54,7 +60,7 @@ class Meeting {
       wait(deadline_);
       for (Proved& proved : acceptor_.service()) admit(std::move(proved));
       for (const auto& guest : guests_) listen_to(*guest);
-      std::erase_if(guests_, [](const auto& guest) { return !guest->fd; });
+      std::erase_if(guests_, [](const auto& guest) { return !guest->connection; });
       advance();
       if (deadline_.passed()) time_out();
       if (phase_ == Phase::Gathering && acceptor_.starves()) starve();
@@ -67,7 +73,7 @@ class Meeting {
   void wait(Deadline deadline) {
     std::vector<pollfd> set;
     acceptor_.add_to(set);
-    for (const auto& guest : guests_) set.push_back({guest->fd.get(), POLLIN, 0});
+    for (const auto& guest : guests_) set.push_back({guest->connection.get(), POLLIN, 0});
     (void)::poll(set.data(), set.size(), acceptor_.wait_ms(deadline));
   }
 
@@ -80,9 +86,9 @@ class Meeting {
   void admit(Proved proved) {
     if (proved.peer.purpose != Purpose::Meet) return;
     auto guest = std::make_unique<Guest>();
-    guest->fd = std::move(proved.fd);
+    guest->connection = std::move(proved.connection);
     guest->greeting = std::move(proved.peer);
-    set_keepalive(guest->fd.get());
+    set_keepalive(guest->connection.get());
     if (guest->greeting.protocol != kProtocol) {
       fail(guest->greeting.rank,
            fmt::format("library versions differ: rank {} runs wreath {} (protocol {}), the meeting "
@@ -95,16 +101,19 @@ class Meeting {
 
   // Reads what a guest has sent. A guest that leaves before it said who it is, is forgotten.
   void listen_to(Guest& guest) {
-    while (guest.fd && phase_ != Phase::Failed) {
-      auto message = guest.reader.poll(guest.fd.get());
+    while (guest.connection && phase_ != Phase::Failed) {
+      auto message = guest.reader.poll(guest.connection);
       if (message && !*message) return;
       const bool understood = message && std::visit([&](auto& content) { return handle(guest, content); }, **message);
       if (understood) continue;
-      if (guest.hello) {
+      const bool left = !message && message.error().code == ErrorCode::PeerLost;
+      if (!message && !left) {
+        fail(guest.greeting.rank, fmt::format("from {}: {}", describe(guest), message.error().message));
+      } else if (guest.hello) {
         const std::string_view what = message ? "sent what it should not" : "left";
-        fail(guest.hello->rank, fmt::format("{} {} during start-up", describe(*guest.hello), what));
+        fail(guest.hello->rank, fmt::format("{} {} during start-up", describe(guest), what));
       }
-      guest.fd = Fd();
+      guest.connection = Connection();
     }
   }
 
@@ -215,8 +224,9 @@ class Meeting {
   }
 
   void tell_all(const Message& message) {
+    const Content content(encode(message));
     for (const auto& [rank, guest] : by_rank_) {
-      if (send_message(guest->fd.get(), message, Deadline::after_ms(kSendMs))) continue;
+      if (send_content(guest->connection, content, Deadline::after_ms(kSendMs))) continue;
       fail(rank, fmt::format("{} left or does not read during start-up", describe(*guest->hello)));
     }
   }
@@ -259,12 +269,12 @@ class Meeting {
   void farewell() {
     acceptor_.close_listeners();
     own_process_last();
-    for (const auto& guest : guests_) (void)send_message(guest->fd.get(), Go{}, Deadline::after_ms(kSendMs));
+    for (const auto& guest : guests_) (void)send_message(guest->connection, Go{}, Deadline::after_ms(kSendMs));
   }
 
-  void refuse(const Guest& guest) const {
-    (void)send_message(guest.fd.get(), failure_, Deadline::after_ms(kAfterwordsMs));
-    (void)::shutdown(guest.fd.get(), SHUT_WR);
+  void refuse(Guest& guest) const {
+    (void)send_message(guest.connection, failure_, Deadline::after_ms(kAfterwordsMs));
+    (void)::shutdown(guest.connection.get(), SHUT_WR);
   }
 
   // Tells the failure to all and, for a moment, to those who come late. Guests are read until they
@@ -278,12 +288,12 @@ class Meeting {
       wait(end);
       for (Proved& proved : acceptor_.service()) {
         guests_.push_back(std::make_unique<Guest>());
-        guests_.back()->fd = std::move(proved.fd);
+        guests_.back()->connection = std::move(proved.connection);
         refuse(*guests_.back());
       }
       std::erase_if(guests_, [](const auto& guest) {
         std::array<std::byte, 4096> ignored{};
-        return try_recv(guest->fd.get(), ignored) < 0;
+        return try_recv(guest->connection.get(), ignored) < 0;
       });
     }
   }

@@ -87,7 +87,8 @@ std::string Mesh::listening_text() const {
 }
 
 // NotReady: interrupted. PeerLost: nobody listens there. Others: it may help to try again.
-Result<Fd> Mesh::attempt(Rank peer, Purpose purpose, const SocketAddress& address, Deadline deadline, int watch) const {
+Result<Connection> Mesh::attempt(Rank peer, Purpose purpose, const SocketAddress& address, Deadline deadline,
+                                 int watch) const {
   bool refused = false;
   auto fd = connect_to(address, deadline, &refused);
   if (!fd) {
@@ -98,7 +99,7 @@ Result<Fd> Mesh::attempt(Rank peer, Purpose purpose, const SocketAddress& addres
   }
   set_options(fd->get(), purpose);
   auto proved = prove(std::move(*fd), identity(purpose), deadline, watch);
-  if (proved && proved->peer.rank == peer) return std::move(proved->fd);
+  if (proved && proved->peer.rank == peer) return std::move(proved->connection);
   const bool interrupted = watch >= 0 && wait_for(watch, POLLIN, Deadline::after_ms(0));
   if (interrupted) return Error{ErrorCode::NotReady, "interrupted"};
   return Error{ErrorCode::StartupFailed,
@@ -107,7 +108,7 @@ Result<Fd> Mesh::attempt(Rank peer, Purpose purpose, const SocketAddress& addres
 
 // Tries the peer's addresses in order until one leads to it. A handshake can be dropped when strangers
 // crowd the peer's listener, so that is tried again; a refused connection is final.
-Result<Fd> Mesh::connect(Rank peer, Purpose purpose, Deadline deadline, int watch) {
+Result<Connection> Mesh::connect(Rank peer, Purpose purpose, Deadline deadline, int watch) {
   const std::vector<SocketAddress> addresses = addresses_of(peer, purpose);
   if (addresses.empty()) return Error{ErrorCode::StartupFailed, fmt::format("{} has no address", describe(peer)), peer};
   int patience_ms = kFirstPatienceMs;
@@ -117,12 +118,12 @@ Result<Fd> Mesh::connect(Rank peer, Purpose purpose, Deadline deadline, int watc
     bool hopeless = false;
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       const Deadline patience = sooner(deadline, Deadline::after_ms(patience_ms));
-      auto fd = attempt(peer, purpose, addresses[i], patience, watch);
-      if (fd && i > 0) last_worked_[peer] = i;
-      if (fd || fd.error().code == ErrorCode::NotReady) return fd;
-      all_refused = all_refused && fd.error().code == ErrorCode::PeerLost;
-      hopeless = hopeless || lacks_descriptors(fd.error());
-      reasons.push_back(fd.error().message);
+      auto made = attempt(peer, purpose, addresses[i], patience, watch);
+      if (made && i > 0) last_worked_[peer] = i;
+      if (made || made.error().code == ErrorCode::NotReady) return made;
+      all_refused = all_refused && made.error().code == ErrorCode::PeerLost;
+      hopeless = hopeless || lacks_descriptors(made.error());
+      reasons.push_back(made.error().message);
     }
     const bool interrupted = watch >= 0 && wait_for(watch, POLLIN, Deadline::after_ms(0));
     if (interrupted) return Error{ErrorCode::NotReady, "interrupted"};
@@ -135,14 +136,14 @@ Result<Fd> Mesh::connect(Rank peer, Purpose purpose, Deadline deadline, int watc
   }
 }
 
-Result<Fd> Mesh::accept(Rank peer, Purpose purpose, Deadline deadline, int watch) {
+Result<Connection> Mesh::accept(Rank peer, Purpose purpose, Deadline deadline, int watch) {
   for (;;) {
     const auto found = std::ranges::find_if(
         waiting_, [&](const Proved& proved) { return proved.peer.rank == peer && proved.peer.purpose == purpose; });
     if (found != waiting_.end()) {
-      Fd fd = std::move(found->fd);
+      Connection connection = std::move(found->connection);
       waiting_.erase(found);
-      return fd;
+      return connection;
     }
     auto proved = acceptor_.next(deadline, watch);
     if (!proved && proved.error().code == ErrorCode::Timeout) {
@@ -152,22 +153,22 @@ Result<Fd> Mesh::accept(Rank peer, Purpose purpose, Deadline deadline, int watch
           peer};
     }
     if (!proved) return proved.error();
-    set_options(proved->fd.get(), proved->peer.purpose);
+    set_options(proved->connection.get(), proved->peer.purpose);
     waiting_.push_back(std::move(*proved));
   }
 }
 
-Result<std::vector<Fd>> Mesh::link_all(int watch) {
+Result<std::vector<Connection>> Mesh::link_all(int watch) {
   const Deadline connecting = share_of(table_.link_ms, 6);
   const Deadline accepting = share_of(table_.link_ms, 7);
   const auto ranks = static_cast<Rank>(table_.rows.size());
-  std::vector<Fd> control(table_.rows.size());
+  std::vector<Connection> control(table_.rows.size());
   for (Rank peer = 0; peer < ranks; ++peer) {
     if (peer == rank_) continue;
-    auto fd = peer < rank_ ? connect(peer, Purpose::Control, connecting, watch)
-                           : accept(peer, Purpose::Control, accepting, watch);
-    if (!fd) return fd.error();
-    control[static_cast<std::size_t>(peer)] = std::move(*fd);
+    auto connection = peer < rank_ ? connect(peer, Purpose::Control, connecting, watch)
+                                   : accept(peer, Purpose::Control, accepting, watch);
+    if (!connection) return connection.error();
+    control[static_cast<std::size_t>(peer)] = std::move(*connection);
   }
   acceptor_.close_unix_listeners();
   return control;
@@ -178,8 +179,10 @@ Result<Fd> Mesh::open_stream(Rank peer, Deadline deadline, int watch) {
     return Error{ErrorCode::InvalidArgument,
                  fmt::format("peer={} is not another rank of {}", peer, table_.rows.size())};
   }
-  return peer < rank_ ? connect(peer, Purpose::Stream, deadline, watch)
-                      : accept(peer, Purpose::Stream, deadline, watch);
+  auto connection =
+      peer < rank_ ? connect(peer, Purpose::Stream, deadline, watch) : accept(peer, Purpose::Stream, deadline, watch);
+  if (!connection) return connection.error();
+  return std::move(connection->fd);
 }
 
 }  // namespace wreath

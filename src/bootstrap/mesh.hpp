@@ -27,7 +27,7 @@ class Mesh {
   Mesh(Rank rank, Table table, std::shared_ptr<const Key> key, std::vector<Fd> listeners, std::uint32_t zone);
 
   // One control connection per peer, within the table's time; ends early (NotReady) when `watch` becomes readable.
-  Result<std::vector<Fd>> link_all(int watch);
+  Result<std::vector<Connection>> link_all(int watch);
 
   // One more TCP connection to `peer`; ends early (NotReady) when `watch` becomes readable.
   Result<Fd> open_stream(Rank peer, Deadline deadline, int watch);
@@ -37,9 +37,10 @@ class Mesh {
  private:
   std::vector<SocketAddress> addresses_of(Rank peer, Purpose purpose) const;
   Identity identity(Purpose purpose) const;
-  Result<Fd> connect(Rank peer, Purpose purpose, Deadline deadline, int watch);
-  Result<Fd> attempt(Rank peer, Purpose purpose, const SocketAddress& address, Deadline deadline, int watch) const;
-  Result<Fd> accept(Rank peer, Purpose purpose, Deadline deadline, int watch);
+  Result<Connection> connect(Rank peer, Purpose purpose, Deadline deadline, int watch);
+  Result<Connection> attempt(Rank peer, Purpose purpose, const SocketAddress& address, Deadline deadline,
+                             int watch) const;
+  Result<Connection> accept(Rank peer, Purpose purpose, Deadline deadline, int watch);
   std::string describe(Rank peer) const;
   std::string listening_text() const;
 

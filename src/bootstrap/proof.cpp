@@ -15,6 +15,7 @@ constexpr std::array<char, 8> kMagic{'W', 'R', 'E', 'A', 'T', 'H', '\x02', '\n'}
 constexpr std::size_t kVersionBytes = 16;
 constexpr std::array<char, kTagBytes + 1> kConnectorLabel{"wreath proof of the connector   "};
 constexpr std::array<char, kTagBytes + 1> kAcceptorLabel{"wreath proof of the acceptor    "};
+constexpr std::string_view kMessagesLabel = "wreath messages";
 constexpr std::array<char, kTagBytes + 1> kTicketLabel{"wreath ticket of the connector  "};
 
 using Opening = std::array<std::byte, kOpeningBytes>;
@@ -149,6 +150,13 @@ Handshake::State Handshake::advance() {
     if (phase_ == 4) state_ = State::Proved;
   }
   return state_;
+}
+
+// What follows is sealed with a key that both greetings, and with them both nonces, are part of.
+Proved Handshake::take() {
+  const auto said = transcript(true);
+  auto key = self_.key->derive(kMessagesLabel, std::span(said).subspan(kTagBytes));
+  return {{std::move(fd_), Seal(std::move(key), connects_)}, std::move(peer_)};
 }
 
 namespace {

@@ -22,6 +22,7 @@
 #include "src/base/socket.hpp"
 #include "src/base/version.hpp"
 #include "src/bootstrap/key.hpp"
+#include "src/bootstrap/seal.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {
@@ -50,7 +51,7 @@ struct Identity {
 
 // A connection whose other end has proved the key.
 struct Proved {
-  Fd fd;
+  Connection connection;
   Greeting peer;
 };
 
@@ -73,7 +74,7 @@ class Handshake {
   bool has_ticket() const { return !connects_ && phase_ > 0; }
   int descriptor() const { return fd_.get(); }
   // Once, in state Proved.
-  Proved take() { return {std::move(fd_), std::move(peer_)}; }
+  Proved take();
 
  private:
   Handshake(Fd fd, Identity self, bool connects);

@@ -1,9 +1,8 @@
-// Frames (u32 length, then a message) and passed descriptors over stream sockets, without blocking.
+// Sealed messages and passed descriptors over stream sockets, without blocking.
 #include "src/communicator/control.hpp"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -11,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "src/base/socket.hpp"
 
@@ -74,8 +74,8 @@ ssize_t receive_some(int socket, std::span<std::byte> into, std::deque<Fd>& desc
 
 }  // namespace
 
-ControlPlane::ControlPlane(std::vector<Fd> connections, ControlHandler& handler) : handler_(handler) {
-  for (Fd& connection : connections) {
+ControlPlane::ControlPlane(std::vector<Connection> connections, ControlHandler& handler) : handler_(handler) {
+  for (Connection& connection : connections) {
     auto peer = std::make_unique<Peer>();
     peer->lost = !connection;
     if (connection) ::fcntl(connection.get(), F_SETFL, ::fcntl(connection.get(), F_GETFL) | O_NONBLOCK);
@@ -91,35 +91,23 @@ void ControlPlane::start(Progress& progress, Progress::Client& client) {
   }
 }
 
-namespace {
-
-std::vector<std::byte> frame_of(const ControlMessage& message) {
-  const std::vector<std::byte> body = encode_control(message);
-  const auto length = static_cast<std::uint32_t>(body.size());
-  std::vector<std::byte> bytes(sizeof length + body.size());
-  std::memcpy(bytes.data(), &length, sizeof length);
-  std::memcpy(bytes.data() + sizeof length, body.data(), body.size());
-  return bytes;
-}
-
-}  // namespace
-
 void ControlPlane::send(Rank to, ControlMessage message) {
-  Frame frame{frame_of(message), 0, {}};
-  for (const int descriptor : message.offer.descriptors) frame.descriptors.emplace_back(descriptor);
+  const Content content(encode_control(message));
+  std::vector<Fd> descriptors;
+  for (const int descriptor : message.offer.descriptors) descriptors.emplace_back(descriptor);
   message.offer.descriptors.clear();
-  enqueue(*peers_[static_cast<std::size_t>(to)], std::move(frame));
+  enqueue(*peers_[static_cast<std::size_t>(to)], content, std::move(descriptors));
 }
 
 void ControlPlane::broadcast(const ControlMessage& message) {
-  const std::vector<std::byte> bytes = frame_of(message);
-  for (const auto& peer : peers_) enqueue(*peer, Frame{bytes, 0, {}});
+  const Content content(encode_control(message));
+  for (const auto& peer : peers_) enqueue(*peer, content, {});
 }
 
-void ControlPlane::enqueue(Peer& peer, Frame frame) {
+void ControlPlane::enqueue(Peer& peer, const Content& content, std::vector<Fd> descriptors) {
   if (!peer.connection) return;
   const std::lock_guard lock(peer.mutex);
-  peer.outgoing.push_back(std::move(frame));
+  peer.outgoing.push_back({peer.connection.seal.write(content), 0, std::move(descriptors)});
   if (flush(peer) && progress_ != nullptr) progress_->kick();
 }
 
@@ -196,29 +184,40 @@ bool ControlPlane::receive(Rank from) {
   return false;
 }
 
-// Hands on all whole frames; false once the connection is given up.
+// Hands on the message at `at` of what came; the bytes of its frame, 0 while it is not whole. Or why the connection is
+// of no use any more.
+Result<std::size_t> ControlPlane::take_frame(Rank from, std::size_t at) {
+  Peer& peer = *peers_[static_cast<std::size_t>(from)];
+  const auto bytes = std::span(std::as_const(peer.incoming)).subspan(at);
+  if (bytes.size() < kFrameHeaderBytes) return std::size_t{0};
+  const auto length = Seal::length(bytes.first<kFrameHeaderBytes>(), kMaximumFrame);
+  if (!length) return length;
+  const std::size_t size = kFrameHeaderBytes + *length + kSealBytes;
+  if (bytes.size() < size) return std::size_t{0};
+  const auto content = bytes.subspan(kFrameHeaderBytes, *length);
+  WREATH_TRY(peer.connection.seal.read(content, bytes.subspan(kFrameHeaderBytes + *length).first<kSealBytes>()));
+  auto message = decode_control(content);
+  if (!message) return message.error();
+  if (message->offer.descriptors.size() > peer.descriptors.size())
+    return Error{ErrorCode::System, "descriptors are missing from a control message"};
+  for (int& descriptor : message->offer.descriptors) {
+    descriptor = peer.descriptors.front().release();
+    peer.descriptors.pop_front();
+  }
+  handler_.on_message(from, std::move(*message));
+  return size;
+}
+
+// Hands on all whole messages; false once the connection is given up.
 bool ControlPlane::parse(Rank from) {
   Peer& peer = *peers_[static_cast<std::size_t>(from)];
   std::size_t at = 0;
-  std::uint32_t length = 0;
-  while (peer.incoming.size() - at >= sizeof length) {
-    std::memcpy(&length, peer.incoming.data() + at, sizeof length);
-    if (length > kMaximumFrame) {
-      lose(from, fmt::format("a control message of {} bytes", length), false);
-      return false;
-    }
-    if (peer.incoming.size() - at - sizeof length < length) break;
-    auto message = decode_control(std::span(peer.incoming).subspan(at + sizeof length, length));
-    at += sizeof length + length;
-    if (!message || message->offer.descriptors.size() > peer.descriptors.size()) {
-      lose(from, message ? "descriptors are missing from a control message" : message.error().message, false);
-      return false;
-    }
-    for (int& descriptor : message->offer.descriptors) {
-      descriptor = peer.descriptors.front().release();
-      peer.descriptors.pop_front();
-    }
-    handler_.on_message(from, std::move(*message));
+  for (;;) {
+    const auto taken = take_frame(from, at);
+    if (!taken) lose(from, taken.error().message, false);
+    if (!taken) return false;
+    if (*taken == 0) break;
+    at += *taken;
   }
   peer.incoming.erase(peer.incoming.begin(), peer.incoming.begin() + static_cast<std::ptrdiff_t>(at));
   return true;

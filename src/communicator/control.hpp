@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/fd.hpp"
+#include "src/bootstrap/seal.hpp"
 #include "src/communicator/progress.hpp"
 #include "src/communicator/question.hpp"
 #include "wreath/recording.hpp"
@@ -71,7 +72,7 @@ class ControlHandler {
 class ControlPlane {
  public:
   // `connections[r]` leads to rank r; the own entry is empty.
-  ControlPlane(std::vector<Fd> connections, ControlHandler& handler);
+  ControlPlane(std::vector<Connection> connections, ControlHandler& handler);
 
   // Any thread. Never blocks: what a socket does not take now is kept for flush().
   void send(Rank to, ControlMessage message);
@@ -96,19 +97,20 @@ class ControlPlane {
     std::vector<Fd> descriptors;  // travel with the first byte
   };
   struct Peer {
-    Fd connection;
-    std::mutex mutex;  // of `outgoing`
+    Connection connection;
+    std::mutex mutex;  // of `outgoing`, whose frames are sealed in their order
     std::deque<Frame> outgoing;
     std::vector<std::byte> incoming;
     std::deque<Fd> descriptors;
     std::atomic<bool> lost = false;
   };
 
-  void enqueue(Peer& peer, Frame frame);
+  void enqueue(Peer& peer, const Content& content, std::vector<Fd> descriptors);
   bool flush(Peer& peer);
   void lose(Rank from, const std::string& reason, bool closed);
   bool receive(Rank from);
   bool parse(Rank from);
+  Result<std::size_t> take_frame(Rank from, std::size_t at);
 
   std::vector<std::unique_ptr<Peer>> peers_;
   ControlHandler& handler_;

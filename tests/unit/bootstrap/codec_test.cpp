@@ -7,6 +7,7 @@
 #include <random>
 
 #include "src/bootstrap/frame.hpp"
+#include "tests/unit/bootstrap/helpers.hpp"
 
 namespace wreath {
 namespace {
@@ -134,40 +135,53 @@ TEST(Codec, SurvivesRandomAndDamagedBytes) {
   EXPECT_GT(accepted, 0U);
 }
 
-TEST(Frame, TakesMessagesInPiecesAndNoByteMore) {
+// Two ends with one key.
+struct SealedEnds {
+  Connection near;
+  Connection far;
+};
+
+SealedEnds sealed_ends() {
   auto pair = socket_pair();
+  return {{std::move(pair.value().first), Seal(test_key(), true)},
+          {std::move(pair.value().second), Seal(test_key(), false)}};
+}
+
+TEST(Frame, TakesMessagesInPiecesAndNoByteMore) {
+  SealedEnds ends = sealed_ends();
   const Deadline deadline = Deadline::after_ms(1000);
-  ASSERT_TRUE(send_message(pair->first.get(), Ready{"one"}, deadline));
+  ASSERT_TRUE(send_message(ends.near, Ready{"one"}, deadline));
   const std::array rest{std::byte{42}};
-  ASSERT_TRUE(send_all(pair->first.get(), rest, deadline));
-  const Message message = recv_message(pair->second.get(), deadline).value();
+  ASSERT_TRUE(send_all(ends.near.get(), rest, deadline));
+  const Message message = recv_message(ends.far, deadline).value();
   EXPECT_EQ(std::get<Ready>(message).error, "one");
   std::array<std::byte, 4> left{};
-  EXPECT_EQ(try_recv(pair->second.get(), left), 1);
+  EXPECT_EQ(try_recv(ends.far.get(), left), 1);
   EXPECT_EQ(left[0], std::byte{42});
 }
 
 TEST(Frame, RefusesFramesOverTheLimit) {
   for (const std::uint32_t size : {std::uint32_t{0}, std::uint32_t{kMaxFrameBytes + 1}, std::uint32_t{0xFFFFFFFF}}) {
-    auto pair = socket_pair();
+    SealedEnds ends = sealed_ends();
     Writer writer;
     writer.number(size);
-    ASSERT_TRUE(send_all(pair->first.get(), writer.take(), Deadline::after_ms(1000)));
-    auto message = recv_message(pair->second.get(), Deadline::after_ms(1000));
+    writer.number(~size);
+    ASSERT_TRUE(send_all(ends.near.get(), writer.take(), Deadline::after_ms(1000)));
+    auto message = recv_message(ends.far, Deadline::after_ms(1000));
     ASSERT_FALSE(message);
     EXPECT_EQ(message.error().code, ErrorCode::StartupFailed) << size;
   }
 }
 
 TEST(Frame, EndsWhenTheStreamEndsOrStops) {
-  auto pair = socket_pair();
+  SealedEnds ends = sealed_ends();
   const std::array half{std::byte{9}, std::byte{0}};
-  ASSERT_TRUE(send_all(pair->first.get(), half, Deadline::after_ms(100)));
-  auto stopped = recv_message(pair->second.get(), Deadline::after_ms(30));
+  ASSERT_TRUE(send_all(ends.near.get(), half, Deadline::after_ms(100)));
+  auto stopped = recv_message(ends.far, Deadline::after_ms(30));
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, ErrorCode::Timeout);
-  pair->first = Fd();
-  auto ended = recv_message(pair->second.get(), Deadline::after_ms(1000));
+  ends.near = Connection();
+  auto ended = recv_message(ends.far, Deadline::after_ms(1000));
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, ErrorCode::PeerLost);
 }

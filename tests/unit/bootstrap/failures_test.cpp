@@ -21,13 +21,13 @@ void expect_all_told(const Results& results, const ::testing::Matcher<std::strin
 }
 
 // Goes to the meeting as `hello` and keeps the connection.
-Fd raw_guest(const MeetingPlace& place, const Hello& hello) {
+Connection raw_guest(const MeetingPlace& place, const Hello& hello) {
   Identity self = place.self;
   self.greeting.rank = hello.rank;
   auto fd = connect_to(place.candidates[0], Deadline::after_ms(1000));
   auto proved = prove(std::move(fd.value()), self, Deadline::after_ms(1000));
-  send_message(proved.value().fd.get(), hello, Deadline::after_ms(1000)).value();
-  return std::move(proved->fd);
+  send_message(proved.value().connection, hello, Deadline::after_ms(1000)).value();
+  return std::move(proved->connection);
 }
 
 Hello raw_hello(int rank, int ranks) {
@@ -43,7 +43,7 @@ Hello raw_hello(int rank, int ranks) {
 
 TEST(StartupFailure, NamesBothProcessesOfADoubledRank) {
   const MeetingPlace place = open_meeting();
-  const Fd twin = raw_guest(place, raw_hello(1, 3));
+  const Connection twin = raw_guest(place, raw_hello(1, 3));
   const auto results = join_all(2, [&](int i) { return meet(place, request(i, 3)); });
   expect_all_told(results,
                   AllOf(HasSubstr("two processes claim rank 1"), HasSubstr("pid 1001 on host elsewhere"),
@@ -122,7 +122,7 @@ TEST(StartupFailure, NamesARankThatLeaves) {
   const Deadline bound = Deadline::after_ms(3000);
   const auto results = join_all(2, [&](int i) -> Result<Membership> {
     if (i == 0) return meet(place, request(0, 3, 30'000));
-    Fd guest = raw_guest(place, raw_hello(2, 3));
+    const Connection guest = raw_guest(place, raw_hello(2, 3));
     sleep_ms(50);
     return Error{ErrorCode::System, "left"};
   });
@@ -140,11 +140,11 @@ TEST(StartupFailure, NamesARankThatCannotBeReached) {
     Hello hello = raw_hello(0, 2);
     hello.host = place.host;
     hello.unix_name = "wreath-test-nobody-listens-here";
-    const Fd guest = raw_guest(place, hello);
-    (void)recv_message(guest.get(), Deadline::after_ms(5000));
-    (void)send_message(guest.get(), Listening{}, Deadline::after_ms(1000));
-    (void)recv_message(guest.get(), Deadline::after_ms(5000));
-    auto verdict = recv_message(guest.get(), Deadline::after_ms(5000));
+    Connection guest = raw_guest(place, hello);
+    (void)recv_message(guest, Deadline::after_ms(5000));
+    (void)send_message(guest, Listening{}, Deadline::after_ms(1000));
+    (void)recv_message(guest, Deadline::after_ms(5000));
+    auto verdict = recv_message(guest, Deadline::after_ms(5000));
     return Error{ErrorCode::StartupFailed, std::get<Refusal>(verdict.value()).text};
   });
   for (const auto& result : results) {
@@ -193,7 +193,7 @@ TEST(StartupFailure, EndsWhenAGuestIsSilent) {
   const MeetingPlace place = open_meeting();
   Hello silent = raw_hello(1, 2);
   silent.timeout_ms = 300;
-  const Fd guest = raw_guest(place, silent);
+  const Connection guest = raw_guest(place, silent);
   sleep_ms(20);
   auto result = meet(place, request(0, 2, 300));
   ASSERT_FALSE(result);

@@ -90,9 +90,9 @@ TEST(Join, BringsEightRanksTogetherOverUnixSockets) {
     ASSERT_TRUE(id) << id.error().message;
     auto results = join_all(8, [&](int rank) { return join(*id, request(rank, 8)); });
     expect_members(results);
-    for (const Fd& fd : results[3]->control) {
-      if (fd) {
-        EXPECT_TRUE(local_address(fd.get()).is_unix());
+    for (const Connection& connection : results[3]->control) {
+      if (connection) {
+        EXPECT_TRUE(local_address(connection.get()).is_unix());
       }
     }
     EXPECT_EQ(results[5]->settings, "settings of rank 0");

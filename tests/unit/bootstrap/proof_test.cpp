@@ -57,8 +57,8 @@ TEST(Proof, LeavesNoByteBehind) {
   run(ends);
   const Proved connector = ends.connector.take();
   const Proved acceptor = ends.acceptor.take();
-  EXPECT_TRUE(drain(connector.fd.get()).empty());
-  EXPECT_TRUE(drain(acceptor.fd.get()).empty());
+  EXPECT_TRUE(drain(connector.connection.get()).empty());
+  EXPECT_TRUE(drain(acceptor.connection.get()).empty());
 }
 
 // What a connector with this key says first.

@@ -1,0 +1,72 @@
+// What protects the messages of a proved connection: each carries a seal, a MAC of who sends it, its number and its
+// content, so that one that was altered, repeated, left out or sent back on its way is noticed.
+//
+//   u32 length, its complement, `length` bytes of content, 32-byte seal
+//
+// The seal's key is the connection's own, derived from the job's key and both ends' greetings. Where the job has none
+// (UNIX sockets, WREATH_INSECURE=1) it is no secret, and a seal tells of accidents, not of attackers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "src/base/fd.hpp"
+#include "src/bootstrap/key.hpp"
+#include "wreath/result.hpp"
+
+namespace wreath {
+
+inline constexpr std::size_t kFrameHeaderBytes = 8;
+inline constexpr std::size_t kSealBytes = kTagBytes;
+
+// What a message says, hashed once for all who get it.
+class Content {
+ public:
+  explicit Content(std::vector<std::byte> bytes) : bytes_(std::move(bytes)), digest_(digest_of(bytes_)) {}
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+
+ private:
+  friend class Seal;
+  using Digest = std::array<std::byte, 32>;
+  static Digest digest_of(std::span<const std::byte> bytes);
+
+  std::vector<std::byte> bytes_;
+  Digest digest_;
+};
+
+// One end of a connection. Messages are numbered in the order in which they are written and read.
+class Seal {
+ public:
+  Seal() = default;
+  // `key`: of this connection alone. `connects`: of its two ends this is the one that connected.
+  Seal(std::shared_ptr<const Key> key, bool connects) : key_(std::move(key)), connects_(connects) {}
+
+  // The frame of the next message from this end.
+  std::vector<std::byte> write(const Content& content);
+  // The length of the content behind a header. StartupFailed: it was altered, is 0 or is more than `most`.
+  static Result<std::size_t> length(std::span<const std::byte, kFrameHeaderBytes> header, std::size_t most);
+  // Whether this is the other end's next message: StartupFailed says that it was altered.
+  Status read(std::span<const std::byte> content, std::span<const std::byte, kSealBytes> seal);
+
+ private:
+  std::array<std::byte, kTagBytes> tag(bool of_connector, std::uint64_t number, const Content::Digest& digest) const;
+
+  std::shared_ptr<const Key> key_;
+  bool connects_ = false;
+  std::uint64_t written_ = 0;
+  std::uint64_t read_ = 0;
+};
+
+// A proved stream and what seals its messages.
+struct Connection {
+  Fd fd;
+  Seal seal;
+  int get() const { return fd.get(); }
+  explicit operator bool() const { return static_cast<bool>(fd); }
+};
+
+}  // namespace wreath
