@@ -64,6 +64,7 @@ constexpr std::array kOptions{
     OptionRow{"lanes", [](Text value, Options& options) { return read_integer(value, options.lanes); }},
     OptionRow{"tile_bytes", [](Text value, Options& options) { return read_bytes(value, options.tile_bytes); }},
     OptionRow{"reproducible", [](Text value, Options& options) { return read_boolean(value, options.reproducible); }},
+    OptionRow{"check_wires", [](Text value, Options& options) { return read_boolean(value, options.check_wires); }},
     OptionRow{"slot_count", [](Text value, Options& options) { return read_integer(value, options.slot_count); }},
     OptionRow{"buffer_bytes", [](Text value, Options& options) { return read_bytes(value, options.buffer_bytes); }},
     OptionRow{"single_copy_bytes",

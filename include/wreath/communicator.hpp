@@ -29,8 +29,9 @@ struct Timeouts {
 inline constexpr std::size_t kAutomaticBytes = ~std::size_t{0};
 
 // Everything has a working default. Fields that shape schedules (algorithm, executor, lanes, tile_bytes,
-// reproducible, tuning, slot_count, buffer_bytes, low_latency_bytes, first_sequence) must be equal on all ranks: rank
-// 0's are broadcast at start and win; of a tuning that is what it chooses, so that no other rank needs the file.
+// reproducible, check_wires, tuning, slot_count, buffer_bytes, low_latency_bytes, first_sequence) must be equal on all
+// ranks: rank 0's are broadcast at start and win; of a tuning that is what it chooses, so that no other rank needs the
+// file.
 struct CommunicatorOptions {
   std::vector<std::string> transports;              // allowed names; empty: all of this build
   std::string algorithm;                            // a registry name; empty: the tuner chooses
@@ -40,6 +41,8 @@ struct CommunicatorOptions {
   int lanes = 0;                                    // data lanes; 0: the tuner chooses
   std::size_t tile_bytes = 0;                       // 0: the tuner chooses
   bool reproducible = true;                         // same inputs, same bits, whatever size, transport or lanes
+  bool check_wires = false;                         // messages over wires carry a checksum: what was altered on its
+                                                    // way is PeerLost, and not a result; false: WREATH_CHECK
   std::uint32_t slot_count = 4;                     // messages in flight per FIFO; a power of two
   std::size_t buffer_bytes = 0;                     // memory for slots, per process; 0: WREATH_BUFFER_BYTES
   std::size_t single_copy_bytes = kAutomaticBytes;  // peers of the host read messages of so many bytes out of this

@@ -54,6 +54,7 @@ struct FifoShape {
   std::uint32_t slot_bytes;      // a power of two
   std::uint32_t first_sequence;  // where sequences start (tests start just before the wrap)
   std::uint16_t epoch;
+  bool checked = false;  // messages over a wire carry a checksum
 };
 
 // A peer's memory as this rank sees it, read only. Used by the small-message protocols.

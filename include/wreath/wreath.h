@@ -94,8 +94,8 @@ int wreath_unique_id_format(const wreath_unique_id* id, char* text, size_t size)
 int wreath_unique_id_parse(const char* text, wreath_unique_id* id);
 
 // `options`: "name=value" texts with a null at the end, or null. Names: transports (shm,tcp), algorithm, executor,
-// lanes, tile_bytes (64K), reproducible (1, 0), slot_count, buffer_bytes, single_copy_bytes (a size, or auto),
-// exchange_rounds, faults, trace, tuning, bootstrap_ms, late_warning_ms, arrival_ms, stall_ms.
+// lanes, tile_bytes (64K), reproducible (1, 0), check_wires (1, 0), slot_count, buffer_bytes, single_copy_bytes (a
+// size, or auto), exchange_rounds, faults, trace, tuning, bootstrap_ms, late_warning_ms, arrival_ms, stall_ms.
 //
 // The rank that a launcher started this process as; alone without one.
 int wreath_communicator_from_environment(const char* const* options, wreath_communicator** communicator);

@@ -69,8 +69,8 @@ Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const Agre
 }
 
 Status Engine::link(std::uint16_t epoch) {
-  shape_ = {kLanes, options_.slot_count, slot_bytes_of(ranks(), most_in_a_process(membership_), options_),
-            options_.first_sequence, epoch};
+  const auto slot_bytes = slot_bytes_of(ranks(), most_in_a_process(membership_), options_);
+  shape_ = {kLanes, options_.slot_count, slot_bytes, options_.first_sequence, epoch, options_.check_wires};
   const int ranks_of_host = count_cores();
   single_copy_ = single_copy_of(options_.single_copy_bytes, crowded_);
   control_ = std::make_unique<ControlPlane>(std::move(membership_.control), *this);

@@ -102,11 +102,12 @@ Status fill_from_environment(CommunicatorOptions& options) {
   for (const Setting own : {Setting::SpinUs, Setting::HostCores}) {  // each rank's, read where it counts
     if (const auto value = setting_integer(own); !value) return value.error();
   }
-  if (options.reproducible) {
-    const auto reproducible = setting_boolean(Setting::Reproducible);
-    if (!reproducible) return reproducible.error();
-    options.reproducible = *reproducible;
-  }
+  const auto reproducible = setting_boolean(Setting::Reproducible);
+  if (!reproducible) return reproducible.error();
+  const auto check = setting_boolean(Setting::Check);
+  if (!check) return check.error();
+  options.reproducible = options.reproducible && *reproducible;
+  options.check_wires = options.check_wires || *check;
   return {};
 }
 
@@ -237,6 +238,7 @@ std::string encode_options(const AgreedOptions& options) {
                   {"lanes", options.lanes},
                   {"tile_bytes", options.tile_bytes},
                   {"reproducible", options.reproducible},
+                  {"check_wires", options.check_wires},
                   {"slot_count", options.slot_count},
                   {"buffer_bytes", options.buffer_bytes},
                   {"single_copy_bytes", options.single_copy_bytes},
@@ -264,6 +266,7 @@ Result<AgreedOptions> decode_options(const std::string& text) {
     options.lanes = json.at("lanes").get<int>();
     options.tile_bytes = json.at("tile_bytes").get<std::size_t>();
     options.reproducible = json.at("reproducible").get<bool>();
+    options.check_wires = json.at("check_wires").get<bool>();
     options.slot_count = json.at("slot_count").get<std::uint32_t>();
     options.buffer_bytes = json.at("buffer_bytes").get<std::size_t>();
     options.single_copy_bytes = json.at("single_copy_bytes").get<std::size_t>();

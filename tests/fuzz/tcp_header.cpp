@@ -19,7 +19,7 @@ void require(bool fine) {
 // are reached as well.
 wreath::WireHeader fields_of(const std::uint8_t* data) {
   wreath::WireHeader header;
-  header.kind = static_cast<wreath::FrameKind>(data[4] % 4);
+  header.kind = static_cast<wreath::FrameKind>(data[4] % 5);
   header.padding = data[5];
   std::memcpy(&header.epoch, data + 6, 2);
   std::memcpy(&header.lane, data + 8, 2);
@@ -31,8 +31,9 @@ wreath::WireHeader fields_of(const std::uint8_t* data) {
   return header;
 }
 
-void try_decode(const std::byte* source) {
-  const wreath::FifoShape shape{.lanes = 4, .slot_count = 8, .slot_bytes = 1 << 19, .first_sequence = 0, .epoch = 1};
+void try_decode(const std::byte* source, bool checked) {
+  const wreath::FifoShape shape{
+      .lanes = 4, .slot_count = 8, .slot_bytes = 1 << 19, .first_sequence = 0, .epoch = 1, .checked = checked};
   auto decoded =
       wreath::decode(std::span<const std::byte, wreath::kWireHeaderBytes>(source, wreath::kWireHeaderBytes), shape);
   if (!decoded) {
@@ -55,8 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   if (bytes < wreath::kWireHeaderBytes) return 0;
   std::byte source[wreath::kWireHeaderBytes];
   std::memcpy(source, data, sizeof source);
-  try_decode(source);
+  for (const bool checked : {false, true}) try_decode(source, checked);
   wreath::encode(fields_of(data), source);
-  try_decode(source);
+  for (const bool checked : {false, true}) try_decode(source, checked);
   return 0;
 }

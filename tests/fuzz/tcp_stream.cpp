@@ -1,5 +1,6 @@
 // libFuzzer target: what a peer sends on a data connection may be any bytes: the link takes messages or fails, and
-// stays within its memory. The input is records of {kind, content}: kind even, a frame made valid; odd, raw bytes.
+// stays within its memory. The input is whether messages have checksums, then records of {kind, content}: kind even, a
+// frame made valid; odd, raw bytes.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -9,21 +10,24 @@
 #include <span>
 #include <vector>
 
+#include "src/base/hash.hpp"
 #include "src/fifo/access.hpp"
 #include "transports/tcp/link.hpp"
 #include "transports/tcp/wire.hpp"
 
 namespace {
 
-constexpr wreath::FifoShape kShape{.lanes = 3, .slot_count = 2, .slot_bytes = 4096, .first_sequence = 0, .epoch = 1};
+constexpr wreath::FifoShape kShape{
+    .lanes = 3, .slot_count = 2, .slot_bytes = 4096, .first_sequence = 0, .epoch = 1, .checked = false};
 constexpr std::size_t kMaximumStream = 64 * 1024;
 
-// A frame with a right check value and, mostly, right fields; the rest of `content` is its payload.
-void append_frame(std::span<const std::uint8_t> content, std::vector<std::byte>& stream) {
+// A frame with right check values and, mostly, right fields; the rest of `content` is its payload.
+void append_frame(std::span<const std::uint8_t> content, std::vector<std::byte>& stream, bool checked) {
   std::uint8_t fields[8] = {};
   std::copy_n(content.begin(), std::min<std::size_t>(content.size(), 8), fields);
   wreath::WireHeader header;
   header.kind = static_cast<wreath::FrameKind>(fields[0] % 3);
+  if (checked && fields[0] < 250 && header.kind == wreath::FrameKind::Data) header.kind = wreath::FrameKind::Checked;
   header.epoch = fields[1] < 250 ? 1 : fields[1];
   header.lane = fields[2] % 4;
   header.credit_lane = fields[3] % 4;
@@ -31,20 +35,21 @@ void append_frame(std::span<const std::uint8_t> content, std::vector<std::byte>&
   header.credit = fields[5] % 4;
   header.bytes = std::uint32_t{fields[6]} * 17;
   const wreath::FrameExtent parts = wreath::extent(header);
-  std::byte encoded[wreath::kWireHeaderBytes];
-  wreath::encode(header, encoded);
-  stream.insert(stream.end(), encoded, encoded + sizeof encoded);
-  const std::size_t rest = parts.prefix - sizeof encoded + parts.bytes + parts.tail;
-  stream.insert(stream.end(), fields[7] < 250 ? rest : rest / 2, std::byte{fields[7]});
+  std::vector<std::byte> frame(parts.prefix + parts.bytes + parts.tail, std::byte{fields[7]});
+  wreath::encode(header, frame.data());
+  if (header.kind == wreath::FrameKind::Checked)
+    wreath::put_checksum(frame.data(), wreath::checksum(std::span(frame).subspan(parts.prefix, parts.bytes)));
+  if (fields[7] >= 250) frame.resize(frame.size() / 2);
+  stream.insert(stream.end(), frame.begin(), frame.end());
 }
 
-std::vector<std::byte> stream_of(std::span<const std::uint8_t> data) {
+std::vector<std::byte> stream_of(std::span<const std::uint8_t> data, bool checked) {
   std::vector<std::byte> stream;
   while (data.size() > 1 && stream.size() < kMaximumStream) {
     const std::size_t size = std::min<std::size_t>(data[0] % 32, data.size() - 1);
     const auto content = data.subspan(1, size);
     if (data[0] % 2 == 0) {
-      append_frame(content, stream);
+      append_frame(content, stream, checked);
     } else {
       const auto raw = std::as_bytes(content);
       stream.insert(stream.end(), raw.begin(), raw.end());
@@ -71,10 +76,13 @@ void take_messages(wreath::TcpLink& link) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::vector<std::byte> stream = stream_of({data, size});
+  if (size == 0) return 0;
+  wreath::FifoShape shape = kShape;
+  shape.checked = data[0] % 2 != 0;
+  const std::vector<std::byte> stream = stream_of({data + 1, size - 1}, shape.checked);
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return 0;
-  wreath::TcpLink link(1, wreath::Fd(ends[0]), kShape);
+  wreath::TcpLink link(1, wreath::Fd(ends[0]), shape);
   const wreath::Fd peer(ends[1]);  // closed first: the link waits for nobody
   for (std::uint16_t lane = 0; lane < kShape.lanes; ++lane) static_cast<void>(link.prepare(lane));
   std::size_t sent = 0;

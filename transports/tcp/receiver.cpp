@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "src/base/hash.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/base/planted_fault.hpp"
 #include "transports/tcp/stream_error.hpp"
@@ -86,7 +87,7 @@ Result<std::size_t> TcpReceiver::read() {
   end_ += bytes - landed;
   done_ += landed;
   remaining_ -= landed;
-  if (direct && remaining_ == 0) finish_message();
+  if (direct && remaining_ == 0) WREATH_TRY(finish_message());
   return bytes;
 }
 
@@ -97,7 +98,7 @@ Error TcpReceiver::end_of_stream() const {
 
 Status TcpReceiver::parse() {
   for (;;) {
-    if (remaining_ > 0) take(target_, std::min(buffered(), remaining_));
+    if (remaining_ > 0) WREATH_TRY(take(target_, std::min(buffered(), remaining_)));
     if (remaining_ > 0) return {};
     skip_buffered();
     if (skip_ > 0) return {};
@@ -121,7 +122,7 @@ Result<bool> TcpReceiver::parse_frame() {
   const WireHeader& header = *decoded;
   const FrameExtent parts = extent(header);
   const bool ours = header.epoch == lanes_.shape().epoch;
-  const bool message = header.kind == FrameKind::Data;
+  const bool message = header.kind != FrameKind::Credit;
   if (ours) {
     if (message) WREATH_TRY(check_order(header));
     WREATH_TRY(check_credit(header));
@@ -130,6 +131,7 @@ Result<bool> TcpReceiver::parse_frame() {
   if (buffered() < parts.prefix + (copied ? parts.bytes : 0)) return false;
   if (published_ && !copied && ours) return false;
   if (ours && !(planted_fault(10) && message)) lanes_[header.credit_lane].sent.remove_before(header.credit);
+  if (header.kind == FrameKind::Checked) checksum_ = checksum_in(buffer_.get() + begin_);
   begin_ += parts.prefix;
   if (!message) {
     skip_ = parts.tail;
@@ -145,8 +147,8 @@ Result<bool> TcpReceiver::parse_frame() {
   done_ = 0;
   remaining_ = parts.bytes;
   large_ = !copied;
-  take(target_, std::min(buffered(), remaining_));
-  if (parts.bytes == 0) finish_message();
+  WREATH_TRY(take(target_, std::min(buffered(), remaining_)));
+  if (parts.bytes == 0) WREATH_TRY(finish_message());
   return true;
 }
 
@@ -190,19 +192,24 @@ Result<std::byte*> TcpReceiver::destination(const WireHeader& header) {
 }
 
 // Moves buffered bytes into the message under way.
-void TcpReceiver::take(std::byte* target, std::size_t bytes) {
-  if (bytes == 0) return;
+Status TcpReceiver::take(std::byte* target, std::size_t bytes) {
+  if (bytes == 0) return {};
   if (target != nullptr) std::memcpy(target + done_, buffer_.get() + begin_, bytes);
   begin_ += bytes;
   done_ += bytes;
   remaining_ -= bytes;
-  if (remaining_ == 0) finish_message();
+  return remaining_ == 0 ? finish_message() : Status();
 }
 
 // The whole message is here: publishes it, unless it is thrown away.
-void TcpReceiver::finish_message() {
+Status TcpReceiver::finish_message() {
   skip_ = extent(header_).tail;
-  if (target_ == nullptr) return;
+  if (target_ == nullptr) return {};
+  if (header_.kind == FrameKind::Checked && checksum({target_, header_.bytes}) != checksum_) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("message {} of lane {}, {} bytes, was altered on its way: its checksum is wrong",
+                             header_.sequence, header_.lane, header_.bytes)};
+  }
   TcpLane& lane = lanes_[header_.lane];
   SlotHeader& slot = lane.shared.recv_slots[header_.sequence & (lane.recv.slot_count - 1)];
   slot.epoch = header_.epoch;
@@ -215,6 +222,7 @@ void TcpReceiver::finish_message() {
   store_release(slot.sequence, header_.sequence);
   published_ = true;
   lane.received.add(header_.bytes);
+  return {};
 }
 
 }  // namespace wreath

@@ -32,8 +32,8 @@ class TcpReceiver {
   Status check_order(const WireHeader& header) const;
   Status check_credit(const WireHeader& header) const;
   Result<std::byte*> destination(const WireHeader& header);
-  void take(std::byte* target, std::size_t bytes);
-  void finish_message();
+  Status take(std::byte* target, std::size_t bytes);
+  Status finish_message();
   void skip_buffered();
   std::size_t buffered() const { return end_ - begin_; }
   std::size_t wanted() const;
@@ -52,6 +52,7 @@ class TcpReceiver {
 
   // The message being read.
   WireHeader header_;
+  std::uint64_t checksum_ = 0;   // where its kind has one
   std::byte* target_ = nullptr;  // of the whole message; null: it is thrown away
   std::size_t done_ = 0;
   std::size_t remaining_ = 0;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "src/base/hash.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/base/planted_fault.hpp"
 #include "src/fifo/access.hpp"
@@ -82,7 +83,9 @@ Status TcpSender::add_message(TcpLane& lane, const SlotHeader& slot) {
                              lane.send.lane, slot.region, slot.bytes)};
   }
   const std::byte* data = address_of(slot);
+  const bool checked = lanes_.shape().checked;
   WireHeader header;
+  header.kind = checked ? FrameKind::Checked : FrameKind::Data;
   header.epoch = slot.epoch;
   header.lane = lane.send.lane;
   header.sequence = slot.sequence;
@@ -101,6 +104,7 @@ Status TcpSender::add_message(TcpLane& lane, const SlotHeader& slot) {
     std::memset(prefix + kWireHeaderBytes, 0, parts.prefix - kWireHeaderBytes);
     append(data, parts.bytes);
   }
+  if (checked) put_checksum(prefix, checksum({data, parts.bytes}));
   frames_[end_frame_++] = {&lane, slot.sequence, batch_bytes_};
   if (parts.tail > 0) std::memset(reserve(parts.tail), 0, parts.tail);
   lane.sent.add(slot.bytes);

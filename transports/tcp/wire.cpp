@@ -53,7 +53,12 @@ Status check_names(const WireHeader& header, const FifoShape& shape) {
   if (header.lane >= shape.lanes) return bad_field("lane", header.lane, "must be below", shape.lanes);
   if (header.credit_lane >= shape.lanes)
     return bad_field("credit_lane", header.credit_lane, "must be below", shape.lanes);
-  if (header.kind == FrameKind::Data) return {};
+  if (header.kind != FrameKind::Credit) {
+    const FrameKind expected = shape.checked ? FrameKind::Checked : FrameKind::Data;
+    if (header.kind == expected) return {};
+    return bad_field("kind", static_cast<std::uint64_t>(header.kind), "as WREATH_CHECK is here it must be",
+                     static_cast<std::uint64_t>(expected));
+  }
   if (header.lane != 0) return bad_field("lane", header.lane, "in a credit frame it must be", 0);
   if (header.sequence != 0) return bad_field("sequence", header.sequence, "in a credit frame it must be", 0);
   if (header.signature != 0) return bad_field("signature", header.signature, "in a credit frame it must be", 0);
@@ -64,7 +69,8 @@ Status check_names(const WireHeader& header, const FifoShape& shape) {
 
 FrameExtent extent(const WireHeader& header) noexcept {
   if (header.kind == FrameKind::Credit) return {kWireHeaderBytes, 0, kWireAlignment - kWireHeaderBytes};
-  const std::size_t prefix = header.bytes <= kCopiedBytes ? kWireHeaderBytes : kWireAlignment + header.padding;
+  const std::size_t small = kWireHeaderBytes + (header.kind == FrameKind::Checked ? kChecksumBytes : 0);
+  const std::size_t prefix = header.bytes <= kCopiedBytes ? small : kWireAlignment + header.padding;
   const std::size_t past = (prefix + header.bytes) % kWireAlignment;
   return {prefix, header.bytes, past == 0 ? 0 : kWireAlignment - past};
 }
@@ -87,13 +93,18 @@ void encode(const WireHeader& header, std::byte* target) noexcept {
   store(target + kCheckAt, check_of(target), 4);
 }
 
+void put_checksum(std::byte* frame, std::uint64_t checksum) noexcept {
+  store(frame + kWireHeaderBytes, checksum, kChecksumBytes);
+}
+
+std::uint64_t checksum_in(const std::byte* frame) noexcept { return load<std::uint64_t>(frame + kWireHeaderBytes); }
+
 Result<WireHeader> decode(std::span<const std::byte, kWireHeaderBytes> source, const FifoShape& shape) {
   const std::byte* at = source.data();
   if (load<std::uint32_t>(at) != kMagic) return bad_field("magic", load<std::uint32_t>(at), "must be", kMagic);
   const auto kind = load<std::uint8_t>(at + 4);
-  if (kind != static_cast<std::uint8_t>(FrameKind::Data) && kind != static_cast<std::uint8_t>(FrameKind::Credit)) {
-    return bad_field("kind", kind, "must be 1 or", 2);
-  }
+  constexpr auto kLastKind = static_cast<std::uint8_t>(FrameKind::Checked);
+  if (kind < 1 || kind > kLastKind) return bad_field("kind", kind, "must be 1 to", kLastKind);
   WireHeader header;
   header.kind = static_cast<FrameKind>(kind);
   header.padding = load<std::uint8_t>(at + 5);

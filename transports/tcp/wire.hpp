@@ -4,6 +4,7 @@
 // buffer. Before a larger one stand 64 + `padding` bytes in all: the kernel's copy is slow where
 // source and destination differ by 1 to 63 bytes modulo 4096, so the sender pads a payload to the
 // same place in its 64-byte line as it has in memory. Every frame is a multiple of 64 bytes long.
+// Where the shape says so, a message's checksum stands behind its header.
 // Everything here is a pure function of its arguments.
 #pragma once
 
@@ -17,8 +18,9 @@
 namespace wreath {
 
 enum class FrameKind : std::uint8_t {
-  Data = 1,    // a message
-  Credit = 2,  // nothing but the credit that every header carries
+  Data = 1,     // a message
+  Credit = 2,   // nothing but the credit that every header carries
+  Checked = 3,  // a message with its checksum
 };
 
 struct WireHeader {
@@ -35,10 +37,11 @@ struct WireHeader {
 };
 
 inline constexpr std::size_t kWireHeaderBytes = 32;
+inline constexpr std::size_t kChecksumBytes = 8;
 inline constexpr std::size_t kWireAlignment = 64;
 inline constexpr std::size_t kCopiedBytes = 4096;       // largest message that is copied beside its header
 inline constexpr std::size_t kLongestPrefix = 64 + 63;  // before a large payload
-inline constexpr std::size_t kLongestCopied = kWireHeaderBytes + kCopiedBytes + 63;
+inline constexpr std::size_t kLongestCopied = kWireHeaderBytes + kChecksumBytes + kCopiedBytes + 63;
 
 // Where the parts of a frame are: prefix (header and padding), bytes of message, tail padding.
 struct FrameExtent {
@@ -53,6 +56,10 @@ std::uint8_t padding_for(const std::byte* data) noexcept;
 
 // Writes kWireHeaderBytes to `target`, little-endian.
 void encode(const WireHeader& header, std::byte* target) noexcept;
+
+// Behind a header of kind Checked, at the frame's begin: the checksum of its message.
+void put_checksum(std::byte* frame, std::uint64_t checksum) noexcept;
+std::uint64_t checksum_in(const std::byte* frame) noexcept;
 
 // Reads and checks a header: each field is in range for `shape`. PeerLost names the field and
 // its value. A header of another epoch is checked only as far as its length needs.

@@ -33,7 +33,7 @@ TEST(Hosts, MeetWithAKey) {
   for (const int hosts : {2, 3}) {
     const Network network(hosts);
     if (!network.made()) GTEST_SKIP() << Network::kNeeds;
-    Job(network, hosts, kKey, {{"calls", "200"}}).expect_to_end_well();
+    Job(network, hosts, with_key({{"WREATH_CHECK", hosts == 2 ? "0" : "1"}}), {{"calls", "200"}}).expect_to_end_well();
   }
 }
 
@@ -58,7 +58,7 @@ TEST(Hosts, MeetAtLinkLocalAddresses) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
   const std::string address = network.add_link_local(0, 1);
-  if (address.empty() || network.add_link_local(1, 1).empty()) GTEST_SKIP() << "needs a kernel with IPv6";
+  if (address.empty() || network.add_link_local(1, 1).empty()) GTEST_SKIP() << "run it on a kernel with IPv6";
   Job(network, 2, with_key({{"MASTER_ADDR", address + "%eth1"}}), {{"calls", "20"}}).expect_to_end_well();
   Job(network, 2, with_key({{"MASTER_ADDR", "[" + address + "]"}, {"WREATH_SOCKET_IFNAME", "eth1"}}), {{"calls", "20"}})
       .expect_to_end_well();

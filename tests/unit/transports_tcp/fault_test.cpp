@@ -18,10 +18,12 @@ FifoShape usual_shape() { return shape_of(2, 2, kSlotBytes); }
 
 // A link whose peer is the test itself.
 struct Victim {
-  explicit Victim(Wire wire = Wire::Unix) {
+  explicit Victim(Wire wire = Wire::Unix, bool checked = false) {
     auto [mine, theirs] = connected(wire);
     raw = std::move(mine);
-    link = link_over(std::move(theirs), usual_shape(), 0);
+    FifoShape shape = usual_shape();
+    shape.checked = checked;
+    link = link_over(std::move(theirs), shape, 0);
   }
   void write(const std::vector<std::byte>& bytes) {
     ASSERT_EQ(::send(raw.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
@@ -184,6 +186,61 @@ TEST(TcpFault, GarbageIsAnErrorNeverMore) {
     ASSERT_EQ(error.code, ErrorCode::PeerLost);  // at the latest, the stream has ended
     ASSERT_EQ(error.failed_rank, 0);
   }
+}
+
+// What a link sends for a message of `bytes`.
+std::vector<std::byte> sent_frame(std::uint32_t bytes, bool checked) {
+  FifoShape shape = usual_shape();
+  shape.checked = checked;
+  auto [mine, theirs] = connected(Wire::Unix);
+  const auto link = link_over(std::move(theirs), shape, 0);
+  const std::vector<std::byte> data = filled(0, 0, bytes);
+  EXPECT_TRUE(try_send(link->send_fifo(0), data.data(), bytes));
+  EXPECT_TRUE(link->progress(false));
+  std::vector<std::byte> frame(3 * kSlotBytes);
+  frame.resize(static_cast<std::size_t>(::recv(mine.get(), frame.data(), frame.size(), MSG_DONTWAIT)));
+  return frame;
+}
+
+// Any byte behind the header that is not padding: with checksums the message is not delivered.
+TEST(TcpFault, DataThatIsAlteredIsNoticedWithChecksums) {
+  for (const std::uint32_t bytes : {1u, 8u, 100u, 4096u, 4097u, kSlotBytes}) {
+    const auto good = sent_frame(bytes, true);
+    {
+      Victim victim(Wire::Unix, true);
+      victim.write(good);
+      EXPECT_EQ(victim.outcome().message, "");
+      EXPECT_EQ(victim.messages, 1);
+    }
+    WireHeader header = data_header(bytes);
+    header.kind = FrameKind::Checked;
+    header.padding = static_cast<std::uint8_t>(good[5]);
+    const FrameExtent parts = extent(header);
+    const std::size_t step = bytes / 40 + 1;
+    for (std::size_t at = parts.prefix; at < parts.prefix + bytes; at += step) {
+      Victim victim(Wire::Unix, true);
+      auto bad = good;
+      bad[at] ^= std::byte{16};
+      victim.write(bad);
+      const Error error = victim.outcome();
+      EXPECT_EQ(error.code, ErrorCode::PeerLost);
+      EXPECT_EQ(error.message, "tcp link to rank 0: message 0 of lane 0, " + std::to_string(bytes) +
+                                   " bytes, was altered on its way: its checksum is wrong");
+      EXPECT_EQ(victim.messages, 0);
+    }
+  }
+}
+
+// Without them it is what arrived, and nothing is added to what is sent.
+TEST(TcpFault, DataIsNotCheckedWithoutChecksums) {
+  auto bytes = sent_frame(32, false);
+  EXPECT_EQ(bytes.size(), 64U);
+  EXPECT_EQ(sent_frame(32, true).size(), 128U);
+  bytes[40] ^= std::byte{16};
+  Victim victim;
+  victim.write(bytes);
+  EXPECT_EQ(victim.outcome().message, "");
+  EXPECT_EQ(victim.messages, 1);
 }
 
 class TcpLoss : public testing::TestWithParam<Wire> {};

@@ -70,14 +70,21 @@ Stream make_stream(TcpLink& from, TcpLink& to, std::uint16_t lane, int rounds, s
 struct Case {
   Wire wire;
   std::uint32_t slot_count;
+  bool checked = false;
 };
+
+LinkPair pair_of(const Case& with, std::uint16_t lanes, std::uint32_t first = 0) {
+  FifoShape shape = shape_of(lanes, with.slot_count, kSlotBytes, first);
+  shape.checked = with.checked;
+  return LinkPair(shape, with.wire);
+}
 
 class TcpLinks : public testing::TestWithParam<Case> {};
 
 TEST_P(TcpLinks, DeliverEveryMessageInOrderOnManyLanesBothWays) {
   constexpr std::uint16_t kLanes = 5;
   const std::uint32_t first = 0xfffffffd;  // wraps on the third message
-  LinkPair pair(shape_of(kLanes, GetParam().slot_count, kSlotBytes, first), GetParam().wire);
+  LinkPair pair = pair_of(GetParam(), kLanes, first);
   std::vector<Stream> streams;
   for (std::uint16_t lane = 0; lane < kLanes; ++lane) {
     streams.push_back(make_stream(*pair.a, *pair.b, lane, 10, lane * 13u % 64));
@@ -101,7 +108,7 @@ TEST_P(TcpLinks, DeliverEveryMessageInOrderOnManyLanesBothWays) {
 
 TEST_P(TcpLinks, MayBeDrivenByTwoThreads) {
   constexpr std::uint16_t kLanes = 3;
-  LinkPair pair(shape_of(kLanes, GetParam().slot_count, kSlotBytes), GetParam().wire);
+  LinkPair pair = pair_of(GetParam(), kLanes);
   std::vector<std::vector<std::byte>> content;
   for (const std::size_t bytes : kSizes) content.push_back(filled(7, 7, bytes));
   constexpr std::uint32_t kMessages = 200;
@@ -134,11 +141,11 @@ TEST_P(TcpLinks, MayBeDrivenByTwoThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Wires, TcpLinks,
                          testing::Values(Case{Wire::Unix, 1}, Case{Wire::Unix, 2}, Case{Wire::Unix, 8},
-                                         Case{Wire::Tcp, 1}, Case{Wire::Tcp, 2}, Case{Wire::Tcp, 4},
-                                         Case{Wire::Tcp, 8}),
+                                         Case{Wire::Tcp, 1}, Case{Wire::Tcp, 2}, Case{Wire::Tcp, 4}, Case{Wire::Tcp, 8},
+                                         Case{Wire::Unix, 2, true}, Case{Wire::Tcp, 4, true}),
                          [](const auto& row) {
                            return std::string(row.param.wire == Wire::Unix ? "Unix" : "Tcp") +
-                                  std::to_string(row.param.slot_count);
+                                  std::to_string(row.param.slot_count) + (row.param.checked ? "Checked" : "");
                          });
 
 class TcpLanding : public testing::TestWithParam<std::size_t> {};

@@ -49,6 +49,7 @@ TEST(TcpWire, FramesAreMultiplesOf64BytesAndPayloadsKeepTheirPlaceInTheLine) {
     for (std::size_t offset = 0; offset < 64; ++offset) {
       WireHeader header;
       header.bytes = bytes;
+      header.kind = offset % 2 == 0 ? FrameKind::Data : FrameKind::Checked;
       if (bytes > kCopiedBytes) header.padding = padding_for(memory + offset);
       const FrameExtent parts = extent(header);
       EXPECT_EQ((parts.prefix + parts.bytes + parts.tail) % 64, 0u);
@@ -78,8 +79,25 @@ TEST(TcpWire, NamesTheFieldThatIsOutOfRange) {
   header.bytes = 4096;
   EXPECT_EQ(error_of(header), "frame header: padding is 17, without a large payload it must be 0");
   header = sample();
-  header.kind = static_cast<FrameKind>(3);
-  EXPECT_EQ(error_of(header), "frame header: kind is 3, must be 1 or 2");
+  header.kind = static_cast<FrameKind>(4);
+  EXPECT_EQ(error_of(header), "frame header: kind is 4, must be 1 to 3");
+}
+
+// A peer cannot leave them out.
+TEST(TcpWire, ChecksumsAreThereWhereTheyAreAgreedOn) {
+  FifoShape shape = shape_of(3, 2, 8192);
+  WireHeader header = sample();
+  header.kind = FrameKind::Checked;
+  EXPECT_EQ(decode(encoded(header), shape).error().message,
+            "frame header: kind is 3, as WREATH_CHECK is here it must be 1");
+  shape.checked = true;
+  EXPECT_EQ(decode(encoded(header), shape).value(), header);
+  EXPECT_EQ(decode(encoded(sample()), shape).error().message,
+            "frame header: kind is 1, as WREATH_CHECK is here it must be 3");
+  for (const std::uint32_t bytes : {0u, 4096u, 5000u}) {
+    header.bytes = bytes;
+    EXPECT_GE(extent(header).prefix, kWireHeaderBytes + kChecksumBytes);
+  }
 }
 
 TEST(TcpWire, ACreditFrameCarriesNothingElse) {

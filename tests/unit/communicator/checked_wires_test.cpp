@@ -1,0 +1,49 @@
+// Checksums of messages over wires: asked for by rank 0, for all.
+#include <gtest/gtest.h>
+
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "src/communicator/options.hpp"
+#include "tests/support/surroundings.hpp"
+#include "wreath/communicator.hpp"
+
+namespace wreath::checked_wires {
+namespace {
+
+CommunicatorOptions over_tcp(bool check) {
+  CommunicatorOptions options;
+  options.transports = {"tcp"};
+  options.check_wires = check;
+  return options;
+}
+
+TEST(CheckedWires, AreAskedForByTheEnvironment) {
+  EXPECT_FALSE(complete_options({})->check_wires);
+  const test::Environment environment{{{"WREATH_CHECK", "1"}}};
+  EXPECT_TRUE(complete_options({})->check_wires);
+  EXPECT_TRUE(decode_options(encode_options(complete_options({}).value()))->check_wires);
+}
+
+// A rank that did otherwise would be refused by its peer.
+TEST(CheckedWires, AreAsRankZeroSays) {
+  for (const bool check : {false, true}) {
+    const UniqueId id = UniqueId::create().value();
+    const auto rank = [&](int me) {
+      Communicator communicator = Communicator::create(id, me, 2, over_tcp(me == 0 ? check : !check)).value();
+      Communicator child = communicator.duplicate().value();
+      for (const std::size_t count : {1U, 1000U, 5000U, 300'000U}) {
+        std::vector<float> values(count, 1.5F);
+        const Status status = child.all_reduce(std::span(values));
+        ASSERT_TRUE(status) << status.error().message;
+        EXPECT_EQ(values, std::vector<float>(count, 3.0F));
+      }
+    };
+    const std::jthread other([&] { rank(1); });
+    rank(0);
+  }
+}
+
+}  // namespace
+}  // namespace wreath::checked_wires
