@@ -206,7 +206,7 @@ Status TcpReceiver::finish_message() {
   skip_ = extent(header_).tail;
   if (target_ == nullptr) return {};
   if (header_.kind == FrameKind::Checked && checksum({target_, header_.bytes}) != checksum_) {
-    return Error{ErrorCode::InvalidArgument,
+    return Error{ErrorCode::PeerLost,
                  fmt::format("message {} of lane {}, {} bytes, was altered on its way: its checksum is wrong",
                              header_.sequence, header_.lane, header_.bytes)};
   }
