@@ -249,8 +249,8 @@ Result<Fd> listen_on(const SocketAddress& address, int* error) {
   return os_error(fmt::format("listen at {}", address.text()), reason);
 }
 
-Result<Fd> connect_to(const SocketAddress& address, Deadline deadline, bool* refused) {
-  if (refused != nullptr) *refused = false;
+Result<Fd> connect_to(const SocketAddress& address, Deadline deadline, int* error_number) {
+  if (error_number != nullptr) *error_number = 0;
   for (;;) {
     auto fd = make_socket(address.family());
     if (!fd) return fd;
@@ -265,20 +265,36 @@ Result<Fd> connect_to(const SocketAddress& address, Deadline deadline, bool* ref
       sleep_ms(2);
       continue;
     }
-    if (refused != nullptr) *refused = error == ECONNREFUSED;
-    return os_error(fmt::format("connect to {}", address.text()), error == EAGAIN ? ETIMEDOUT : error);
+    const int reason = error == EAGAIN ? ETIMEDOUT : error;
+    if (error_number != nullptr) *error_number = reason;
+    return os_error(fmt::format("connect to {}", address.text()), reason);
   }
 }
 
 SocketAddress local_address(int socket) { return address_by(&::getsockname, socket); }
 SocketAddress peer_address(int socket) { return address_by(&::getpeername, socket); }
 
-bool same_user(int socket) {
-  if (!local_address(socket).is_unix()) return true;
+namespace {
+
+// Of a connected UNIX socket.
+std::optional<std::uint32_t> user_of_peer(int socket) {
   ucred credentials{};
   socklen_t length = sizeof credentials;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return false;
-  return credentials.uid == ::geteuid();
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return std::nullopt;
+  return credentials.uid;
+}
+
+}  // namespace
+
+bool same_user(int socket) {
+  return !local_address(socket).is_unix() || user_of_peer(socket) == std::optional<std::uint32_t>(::geteuid());
+}
+
+std::optional<std::uint32_t> user_who_listens(const SocketAddress& address) {
+  constexpr int kPatienceMs = 100;
+  if (!address.is_unix()) return std::nullopt;
+  const auto socket = connect_to(address, Deadline::after_ms(kPatienceMs));
+  return socket ? user_of_peer(socket->get()) : std::nullopt;
 }
 
 bool wait_for(int socket, short events, Deadline deadline, int watch) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -71,8 +72,12 @@ bool is_local(const SocketAddress& address);
 // A listening socket in non-blocking mode. `error` (if given) receives errno of a failure.
 Result<Fd> listen_on(const SocketAddress& address, int* error = nullptr);
 
-// A connected socket in blocking mode. `refused` (if given) is set when nobody listens there.
-Result<Fd> connect_to(const SocketAddress& address, Deadline deadline, bool* refused = nullptr);
+// A connected socket in blocking mode. `error` (if given) receives errno of a failure: ECONNREFUSED where nobody
+// listens, ETIMEDOUT where nobody answers.
+Result<Fd> connect_to(const SocketAddress& address, Deadline deadline, int* error = nullptr);
+
+// The user who listens at a UNIX address; nothing where nobody does, or at another kind.
+std::optional<std::uint32_t> user_who_listens(const SocketAddress& address);
 
 SocketAddress local_address(int socket);
 SocketAddress peer_address(int socket);

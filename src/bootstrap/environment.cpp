@@ -19,9 +19,10 @@ namespace wreath {
 namespace {
 
 // Names that only ranks of this user, on this host, with this job and address look for.
-std::vector<SocketAddress> unix_candidates(const Rendezvous& where) {
+// No other user's, whatever this job is called: who has its key knows the name.
+std::vector<SocketAddress> unix_candidates(const Rendezvous& where, const Key& key) {
   const std::string job = fmt::format("{}/{}/{}", ::geteuid(), where.said, where.job);
-  const auto hash = Key::none()->tag(std::as_bytes(std::span(job)));
+  const auto hash = key.tag(std::as_bytes(std::span(job)));
   std::string name = "wreath-job-";
   for (const std::byte byte : std::span(hash).first(16)) name += fmt::format("{:02x}", static_cast<unsigned>(byte));
   return {SocketAddress::abstract_unix(name)};
@@ -51,7 +52,7 @@ Status use_unix(Place& place, const std::vector<SocketAddress>& addresses) {
     return Error{ErrorCode::StartupFailed,
                  fmt::format("{} is another host, and this job has no key: {}", place.where.said, key_remedies())};
   }
-  place.meeting.candidates = unix_candidates(place.where);
+  place.meeting.candidates = unix_candidates(place.where, *place.meeting.self.key);
   place.meeting.hint = "no key was found on this rank, so it looked for ranks of this host and user only";
   return {};
 }
@@ -101,7 +102,10 @@ Result<Place> find_place(const Rendezvous& where) {
   if (found->key) log_info("key: {}", found->source);
   if (where.hosts.empty() || (!found->key && !*insecure)) {
     WREATH_TRY(use_unix(place, *addresses));
-    if (found->key) place.meeting.hint = "rank 0 must be running on this host, for all ranks are said to be";
+    if (found->key)
+      place.meeting.hint = fmt::format(
+          "rank 0 must be running on this host, for all ranks are said to be, with this rank's key (source: {})",
+          found->source);
     return place;
   }
   if (!found->key) {
@@ -121,6 +125,13 @@ Error no_place_to_listen(const Place& place, bool in_use, const std::string& rea
   if (!place.meeting.candidates.front().is_unix()) {
     return {ErrorCode::StartupFailed, fmt::format("{} at {}: all in use", ports_text(place.where), place.where.said)};
   }
+  const auto user = user_who_listens(place.meeting.candidates.front());
+  if (user && *user != ::geteuid())
+    return {ErrorCode::StartupFailed,
+            fmt::format(
+                "user {} of this host holds the place where this job would meet ({}, {}): WREATH_JOB names another, "
+                "and with a WREATH_KEY nobody else knows it",
+                *user, place.where.said, place.where.job)};
   return {ErrorCode::StartupFailed, fmt::format("another job of this host has the same place to meet ({}, {}): "
                                                 "WREATH_JOB tells them apart",
                                                 place.where.said, place.where.job)};

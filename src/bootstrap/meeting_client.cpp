@@ -65,10 +65,10 @@ class Search {
 
  private:
   Result<Connection> attempt(const SocketAddress& address, Deadline patience) {
-    bool refused = false;
-    auto fd = connect_to(address, patience, &refused);
-    all_refused_ = all_refused_ && refused;
-    silent_ = !fd && !refused && patience.passed();
+    int error = 0;
+    auto fd = connect_to(address, patience, &error);
+    all_refused_ = all_refused_ && error == ECONNREFUSED;
+    silent_ = error == ETIMEDOUT;
     if (!fd) {
       reason_ = fd.error().message;
       final_ = lacks_descriptors(fd.error());
@@ -169,6 +169,12 @@ Result<std::vector<SocketAddress>> interfaces_for(const MeetingPlace& place, con
   if (is_set(Setting::SocketInterface)) return chosen_addresses(interfaces(), mine.family());
   if (!place.interfaces.empty()) return place.interfaces;
   if (!mine.ip_bytes().empty()) return std::vector{mine};
+  if (mine.is_unix())
+    return Error{
+        ErrorCode::StartupFailed,
+        "ranks are on several hosts, or in containers with networks of their own, but this job met at a UNIX "
+        "socket, for want of a key or because all were said to be on one host: give WREATH_KEY and WREATH_ADDRESS "
+        "to all ranks"};
   return Error{ErrorCode::StartupFailed, "ranks are on several hosts, but this one knows no IP address of its host"};
 }
 

@@ -89,12 +89,12 @@ std::string Mesh::listening_text() const {
 // NotReady: interrupted. PeerLost: nobody listens there. Others: it may help to try again.
 Result<Connection> Mesh::attempt(Rank peer, Purpose purpose, const SocketAddress& address, Deadline deadline,
                                  int watch) const {
-  bool refused = false;
-  auto fd = connect_to(address, deadline, &refused);
+  int error = 0;
+  auto fd = connect_to(address, deadline, &error);
   if (!fd) {
     const std::string way = way_to(address);
-    const std::string_view silent = deadline.passed() ? " (no answer at all: does a firewall drop packets?)" : "";
-    return Error{refused ? ErrorCode::PeerLost : ErrorCode::StartupFailed,
+    const std::string_view silent = error == ETIMEDOUT ? " (no answer at all: does a firewall drop packets?)" : "";
+    return Error{error == ECONNREFUSED ? ErrorCode::PeerLost : ErrorCode::StartupFailed,
                  fmt::format("{}{}{}{}", fd.error().message, way.empty() ? "" : ", from ", way, silent)};
   }
   set_options(fd->get(), purpose);

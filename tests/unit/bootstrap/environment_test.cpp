@@ -2,6 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+#include <string>
+#include <thread>
 
 #include "tests/unit/bootstrap/helpers.hpp"
 
@@ -172,6 +179,64 @@ TEST_F(EnvironmentJobs, DoNotJoinAnotherJob) {
   }
   waiting.join();
   EXPECT_TRUE(first) << first.error().message;
+}
+
+// Names of UNIX sockets at which jobs meet on this machine.
+std::set<std::string> meeting_names() {
+  std::set<std::string> names;
+  std::ifstream sockets("/proc/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    const std::size_t at = line.find("@wreath-job-");
+    if (at != std::string::npos) names.insert(line.substr(at + 1));
+  }
+  return names;
+}
+
+// A process of another user that listens there.
+class Squatter {
+ public:
+  Squatter(const std::string& name, unsigned user) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    if (::setuid(user) != 0) ::_exit(1);
+    const auto listener = listen_on(SocketAddress::abstract_unix(name));
+    for (; listener;) ::pause();
+    ::_exit(1);
+  }
+  Squatter(const Squatter&) = delete;
+  Squatter& operator=(const Squatter&) = delete;
+  ~Squatter() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+ private:
+  pid_t pid_;
+};
+
+TEST_F(EnvironmentJobs, NameAnotherUserWhoHoldsTheirPlace) {
+  constexpr unsigned kNobody = 65'534;
+  if (::geteuid() != 0) GTEST_SKIP() << "becomes another user: run it as root";
+  const std::set<std::string> before = meeting_names();
+  std::string name;
+  {
+    const std::jthread rank([&] { (void)start(0, 2, 500); });
+    while (name.empty()) {
+      for (const std::string& each : meeting_names()) name = before.contains(each) ? name : each;
+    }
+  }
+  const Squatter squatter(name, kNobody);
+  while (!meeting_names().contains(name)) sleep_ms(1);
+  const auto refused = start(0, 2, 2'000);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message,
+              AllOf(HasSubstr("user 65534 of this host holds the place"), HasSubstr("WREATH_JOB")));
+}
+
+TEST_F(EnvironmentJobs, BlameNoFirewallForAnAddressThatIsNone) {
+  const Environment here{{{"RANK", "1"}, {"WREATH_KEY", kKey}, {"MASTER_ADDR", "fe80::1"}}};
+  const auto lost = start(1, 2, 300);
+  ASSERT_FALSE(lost);
+  EXPECT_THAT(lost.error().message, ::testing::Not(HasSubstr("firewall")));
 }
 
 TEST_F(EnvironmentJobs, SayWhenRankZeroNeverComes) {

@@ -154,6 +154,25 @@ TEST(StartupFailure, NamesARankThatCannotBeReached) {
   }
 }
 
+// Ranks that share a UNIX socket and are of several hosts: containers, or a host name that somebody changed.
+TEST(StartupFailure, NamesTheKeyThatSeveralHostsNeed) {
+  MeetingPlace place;
+  place.self = test_identity();
+  std::vector<Fd> listeners;
+  listeners.push_back(listen_on(SocketAddress::abstract_unix("wreath-test-" + std::to_string(::getpid()))).value());
+  place.candidates = {local_address(listeners[0].get())};
+  serve_meeting(std::move(listeners), place.self).value();
+  const auto results = join_all(2, [&](int i) -> Result<Membership> {
+    MeetingPlace own = place;
+    own.host += static_cast<std::uint64_t>(i);
+    return meet(own, request(i, 2, 5'000));
+  });
+  for (const auto& result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_THAT(result.error().message, AllOf(HasSubstr("give WREATH_KEY"), HasSubstr("UNIX socket")));
+  }
+}
+
 TEST(StartupFailure, IsToldToThoseWhoComeLate) {
   const MeetingPlace place = open_meeting();
   const auto first = join_all(1, [&](int) { return meet(place, request(9, 2)); });
