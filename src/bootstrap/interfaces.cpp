@@ -88,6 +88,13 @@ Result<std::vector<SocketAddress>> chosen_addresses(const std::vector<Interface>
                            choice, names(all))};
 }
 
+Error no_way_to(std::string_view link_local) {
+  return {
+      ErrorCode::StartupFailed,
+      fmt::format("{} means something on one network alone, and no interface of this host leads to such addresses{}",
+                  link_local, is_set(Setting::SocketInterface) ? " that WREATH_SOCKET_IFNAME admits" : "")};
+}
+
 bool means_itself(const std::string& host) {
   return host.starts_with("localhost") || host.starts_with("ip6-lo") || SocketAddress::parse_ip(host, 0);
 }
@@ -97,6 +104,7 @@ Result<std::vector<SocketAddress>> addresses_of_host(const std::string& host, st
   if (!found) return found;
   std::vector<SocketAddress> addresses;
   for (const SocketAddress& address : *found) std::ranges::copy(with_zones(address), std::back_inserter(addresses));
+  if (addresses.empty()) return no_way_to(host);
   if (means_itself(host) || !std::ranges::all_of(addresses, &SocketAddress::is_loopback)) return addresses;
   const auto own = chosen_addresses(interfaces(), AF_INET);
   if (!own) return own.error();

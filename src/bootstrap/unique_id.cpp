@@ -172,6 +172,7 @@ Result<Membership> join(const UniqueId& id, const BootstrapRequest& request) {
   auto content = unpack(id);
   if (!content) return content.error();
   const MeetingPlace place = place_of(*content);
+  if (place.candidates.empty() && content->tcp.family != 0) return no_way_to(to_socket_address(content->tcp).text());
   if (place.candidates.empty()) {
     return Error{ErrorCode::StartupFailed,
                  "the unique id was made on another host without an address, so only ranks of that host can join: "

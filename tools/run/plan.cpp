@@ -54,7 +54,7 @@ Result<std::string> address_of_rank_zero(const Plan& plan) {
   if (is_here(host)) {
     const auto own = chosen_addresses(interfaces(), AF_INET);
     if (!own) return own.error();
-    for (const SocketAddress& one : *own) texts.push_back(one.ip_text());
+    for (const SocketAddress& one : *own) texts.push_back(one.with_zone(0).ip_text());  // others have other interfaces
     if (texts.empty()) texts.emplace_back("127.0.0.1");
   } else if (const auto addresses = resolve(host, 0)) {
     for (const SocketAddress& address : *addresses) texts.push_back(address.ip_text());

@@ -232,6 +232,15 @@ TEST_F(Launched, UseLinkLocalAddressesWhenAsked) {
   EXPECT_THAT(texts(), ElementsAre("10.0.0.1", "fe80::2%lo"));
 }
 
+TEST_F(Launched, SayThatALinkLocalAddressLeadsNowhere) {
+  const Environment none{{{"WREATH_SOCKET_IFNAME", "=nic9"}}};
+  const auto addresses = addresses_of_host("[fe80::1]", 7);
+  ASSERT_FALSE(addresses);
+  EXPECT_EQ(addresses.error().code, ErrorCode::StartupFailed);
+  EXPECT_THAT(addresses.error().message, AllOf(HasSubstr("[fe80::1] means something on one network alone"),
+                                               HasSubstr("that WREATH_SOCKET_IFNAME admits")));
+}
+
 TEST_F(Launched, MeetThroughAFile) {
   const Folder folder;
   const std::string path = folder / "meeting";
