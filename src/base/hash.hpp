@@ -21,18 +21,23 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value, More... mor
 
 // Of bytes that may have been altered by accident: a change within 8 of them, from a multiple of 8, never goes unseen.
 inline std::uint64_t checksum(std::span<const std::byte> bytes) {
-  constexpr std::size_t kAtOnce = 4;  // words whose multiplications overlap
-  using Words = std::array<std::uint64_t, kAtOnce>;
-  Words sums{1, 2, 3, 4};
+  constexpr std::size_t kAtOnce = 4 * sizeof(std::uint64_t);  // four sums, whose multiplications overlap
+  std::uint64_t a = 1;
+  std::uint64_t b = 2;
+  std::uint64_t c = 3;
+  std::uint64_t d = 4;
   const auto add = [&](const std::byte* data, std::size_t size) {
-    Words words{};
+    std::array<std::uint64_t, 4> words{};
     std::memcpy(words.data(), data, size);
-    for (std::size_t i = 0; i < kAtOnce; ++i) sums[i] = mix(sums[i], words[i]);
+    a = mix(a, words[0]);
+    b = mix(b, words[1]);
+    c = mix(c, words[2]);
+    d = mix(d, words[3]);
   };
   std::size_t at = 0;
-  for (; bytes.size() - at >= sizeof(Words); at += sizeof(Words)) add(bytes.data() + at, sizeof(Words));
+  for (; bytes.size() - at >= kAtOnce; at += kAtOnce) add(bytes.data() + at, kAtOnce);
   if (at < bytes.size()) add(bytes.data() + at, bytes.size() - at);
-  return mix(bytes.size(), sums[0], sums[1], sums[2], sums[3]);
+  return mix(bytes.size(), a, b, c, d);
 }
 
 }  // namespace wreath
