@@ -134,7 +134,7 @@ TEST(Hosts, ListenOnlyWhereTheInterfaceSettingAdmits) {
           with_key({{"WREATH_ADDRESS", network.address(0, 0) + "," + network.address(0, 1)},
                     {"WREATH_SOCKET_IFNAME", "eth1"},
                     {"WREATH_DEBUG", "INFO"}}),
-          "20");
+          {{"calls", "20"}});
   job.expect_to_end_well();
   EXPECT_THAT(job.ranks()[0].log(), AllOf(HasSubstr("rank 0 waits for 4 ranks at 10.74.0.1:"),
                                           Not(HasSubstr("rank 0 waits for 4 ranks at 10.73.0.1:"))));

@@ -5,8 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
-#include <set>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -181,15 +182,29 @@ TEST_F(EnvironmentJobs, DoNotJoinAnotherJob) {
   EXPECT_TRUE(first) << first.error().message;
 }
 
-// Names of UNIX sockets at which jobs meet on this machine.
-std::set<std::string> meeting_names() {
-  std::set<std::string> names;
+// Where jobs meet on this machine: names of UNIX sockets, by inode.
+std::map<std::string, std::string> meeting_names() {
+  std::map<std::string, std::string> names;
   std::ifstream sockets("/proc/net/unix");
   for (std::string line; std::getline(sockets, line);) {
-    const std::size_t at = line.find("@wreath-job-");
-    if (at != std::string::npos) names.insert(line.substr(at + 1));
+    const std::size_t at = line.find(" @wreath-job-");
+    if (at != std::string::npos)
+      names[line.substr(line.rfind(' ', at - 1) + 1, at - line.rfind(' ', at - 1) - 1)] = line.substr(at + 2);
   }
   return names;
+}
+
+// The one of them that is this process's own.
+std::string own_meeting_name() {
+  const auto names = meeting_names();
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", gone)) {
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (!target.starts_with("socket:[")) continue;
+    const auto found = names.find(target.substr(8, target.size() - 9));
+    if (found != names.end()) return found->second;
+  }
+  return {};
 }
 
 // A process of another user that listens there.
@@ -216,16 +231,14 @@ class Squatter {
 TEST_F(EnvironmentJobs, NameAnotherUserWhoHoldsTheirPlace) {
   constexpr unsigned kNobody = 65'534;
   if (::geteuid() != 0) GTEST_SKIP() << "becomes another user: run it as root";
-  const std::set<std::string> before = meeting_names();
   std::string name;
   {
     const std::jthread rank([&] { (void)start(0, 2, 500); });
-    while (name.empty()) {
-      for (const std::string& each : meeting_names()) name = before.contains(each) ? name : each;
-    }
+    while (name.empty()) name = own_meeting_name();
   }
+  while (!own_meeting_name().empty()) sleep_ms(1);  // whoever comes late is still told that it failed
   const Squatter squatter(name, kNobody);
-  while (!meeting_names().contains(name)) sleep_ms(1);
+  while (!user_who_listens(SocketAddress::abstract_unix(name))) sleep_ms(1);
   const auto refused = start(0, 2, 2'000);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message,
@@ -233,7 +246,7 @@ TEST_F(EnvironmentJobs, NameAnotherUserWhoHoldsTheirPlace) {
 }
 
 TEST_F(EnvironmentJobs, BlameNoFirewallForAnAddressThatIsNone) {
-  const Environment here{{{"RANK", "1"}, {"WREATH_KEY", kKey}, {"MASTER_ADDR", "fe80::1"}}};
+  const Environment here{{{"RANK", "1"}, {"WREATH_KEY", kKey}, {"MASTER_ADDR", "255.255.255.255"}}};
   const auto lost = start(1, 2, 300);
   ASSERT_FALSE(lost);
   EXPECT_THAT(lost.error().message, ::testing::Not(HasSubstr("firewall")));
