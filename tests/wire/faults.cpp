@@ -1,3 +1,4 @@
+// The faults by name, and what each does to a packet.
 #include "tests/wire/faults.hpp"
 
 #include <sstream>

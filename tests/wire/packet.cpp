@@ -1,3 +1,4 @@
+// Headers of IPv4 and TCP, and their checksums.
 #include "tests/wire/packet.hpp"
 
 namespace wreath::wire {
