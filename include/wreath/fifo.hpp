@@ -30,8 +30,10 @@ inline constexpr std::uint32_t kSlotReference = 1;
 // The data is in the header.
 inline constexpr std::uint32_t kSlotInline = 2;
 
-// The data is at an address of the consumer's own process (same process, or a pump put it there).
-inline constexpr std::uint32_t kLocalAddress = 0;
+// The data is at an address of the consumer's own process (same process, or a pump put it there), where
+// RecvFifo::same_process says that nobody else can have written so. Not 0, which names nothing: zeroed headers are
+// none.
+inline constexpr std::uint32_t kLocalAddress = 0xFFFFFFFD;
 
 // The data is at an address of the producer's process, which the consumer reads through the kernel (RecvFifo::process).
 inline constexpr std::uint32_t kPeerAddress = 0xFFFFFFFF;
@@ -127,7 +129,7 @@ struct RecvFifo {
   DeviceAllocation reached = {};           // ... of another device's the allocation that they were let in to last
   std::uint32_t asked = 0;                 // ... the last message that they asked for, or the one before `next`
   bool pulls_local = false;                // ... whether what is at kLocalAddress is read for them, too
-  bool same_process = false;               // the producer's is this one
+  bool same_process = false;               // only this process writes the slots: what they call its addresses is so
   std::uint32_t next = 0;
   std::uint32_t slot_count = 0;
   std::uint16_t lane = 0;

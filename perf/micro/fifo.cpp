@@ -28,6 +28,7 @@ class Channel {
     send_.slot_bytes = static_cast<std::uint32_t>(bytes);
     send_.staging = staging_.data();
     recv_.slots = slots_.data();
+    recv_.same_process = true;
   }
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;

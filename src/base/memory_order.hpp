@@ -8,6 +8,7 @@
 //   finish_writes()    what was written before is seen by who sees a word told after it
 //   finish_reads()     what was read before was read before any later look, or word told
 //   tell(word, value)
+// load_far(place) is a copy that reads each word once: what another process may change is checked and used as it was.
 // On a host, where orders are free, look() acquires, tell() releases, and there is no fence but the one that a look
 // after finish_reads() needs: ThreadSanitizer follows no fences.
 #pragma once
@@ -60,7 +61,7 @@ __device__ inline void acquire_looks() {
 }
 __device__ inline void finish_writes() { acquire_looks(); }
 __device__ inline void finish_reads() { acquire_looks(); }
-// What lies far and does not change meanwhile, or a copy of it: all of it is on its way at once.
+// A copy of what lies far: all of it is on its way at once.
 template <typename T>
 __device__ inline T load_far(const T& place) {
   static_assert(sizeof(T) % 16 == 0 && alignof(T) % 16 == 0);
@@ -85,6 +86,8 @@ __device__ inline void full_fence() {
 #else
 
 #include <atomic>
+#include <cstddef>
+#include <utility>
 
 namespace wreath {
 
@@ -116,8 +119,17 @@ WREATH_HOST_DEVICE inline void tell(T& word, T value) {
 WREATH_HOST_DEVICE inline void acquire_looks() {}
 WREATH_HOST_DEVICE inline void finish_writes() {}
 template <typename T>
-WREATH_HOST_DEVICE inline const T& load_far(const T& place) {
-  return place;
+WREATH_HOST_DEVICE inline T load_far(const T& place) {
+  using Piece [[gnu::may_alias]] = std::uint64_t;
+  static_assert(sizeof(T) % 8 == 0 && alignof(T) % 8 == 0);
+  T held;
+  const auto* const from = reinterpret_cast<const Piece*>(&place);
+  auto* const to = reinterpret_cast<Piece*>(&held);
+  const auto load = [&]<std::size_t... kPieces>(std::index_sequence<kPieces...>) {
+    ((to[kPieces] = __atomic_load_n(from + kPieces, __ATOMIC_RELAXED)), ...);
+  };
+  load(std::make_index_sequence<sizeof(T) / 8>());
+  return held;
 }
 #if defined(__SANITIZE_THREAD__)
 #pragma GCC diagnostic push

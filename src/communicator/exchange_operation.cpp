@@ -158,7 +158,7 @@ Exchange::Pair Exchange::pair() {
   }
   for (const ExchangeMessage& message : messages_.receives) {
     pair.received = {&engine_.links().link(message.peer)->recv_fifo(kExchangeLane), message.data, message.bytes(),
-                     signature(Direction::Receive, message)};
+                     signature(Direction::Receive, message), engine_.shape().epoch};
   }
   return pair;
 }

@@ -420,7 +420,9 @@ Status LaneGrid::pull() {
     RecvFifo source = *plan_->sources[i];
     source.next = load_acquire(pulled_[i].wanted);
     if (pulled_[i].sequence == source.next) continue;
-    const SlotHeader& slot = *peek(source);
+    const SlotHeader* const here = peek(source);
+    if (here == nullptr) continue;  // its sender has taken it back: nobody gets it
+    const SlotHeader slot = load_far(*here);
     const Located located = locate(source, slot);
     if (located.data == nullptr || slot.bytes > slot_bytes_) continue;  // a longer one is a fault
     WREATH_TRY(pull_message(i, source, slot, located));

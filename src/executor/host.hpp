@@ -28,6 +28,7 @@ struct HostProcessor {
   struct SourceList {
     explicit SourceList(const HostProcessor& /*processor*/) {}
     const std::byte* data[kMaximumFanIn + 1];  // NOLINT(modernize-avoid-c-arrays): as far as it is filled
+    Origin origins[kMaximumFanIn + 1];         // NOLINT(modernize-avoid-c-arrays): likewise
   };
 
   Arithmetic arithmetic{};  // combine null: nothing is combined, all bytes are moved as they are

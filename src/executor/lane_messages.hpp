@@ -185,9 +185,10 @@ class LaneMessages {
   WREATH_HOST_DEVICE Advance find(std::uint32_t i, const Expected& expected, Sources& sources) {
     RecvFifo& fifo = in(sources.from, i);
     const SlotHeader& slot = awaited_slot(fifo);
-    const SlotHeader& header = load_far(slot);
+    const SlotHeader header = load_far(slot);
     const bool gone = gave_up(fifo);
-    if (header.signature != expected.signature) return fail(Fault::Signature, sources.from, i);
+    if (!belongs(header, fifo) || header.signature != expected.signature)
+      return fail(Fault::Signature, sources.from, i);
     if (header.bytes != expected.bytes) return fail(Fault::Bytes, sources.from, i);
     const Located located = locate(fifo, header, slot.data);
     const bool fetched = located.state == Locating::Fetched;
@@ -198,10 +199,17 @@ class LaneMessages {
     // Memory of a device that its owner has freed must not even be looked at.
     if (located.device != 0 && reference && gone) return fail(Fault::OwnerAborted, sources.from, i);
     if (located.state == Locating::Unmapped) return Advance::Blocked;
-    sources.data[place_of(static_cast<int>(i), sources.operands)] = located.data;
+    const int place = place_of(static_cast<int>(i), sources.operands);
+    sources.data[place] = located.data;
+    if constexpr (Processor::kPulledBytes > 0) sources.origins[place] = {fetched, located.device};
     sources.fetched += fetched ? 1 : 0;
     lane_.reads_references = lane_.reads_references || reference;
     return Advance::Advanced;
+  }
+
+  // Whether the header is one of this communicator, and of this lane.
+  WREATH_HOST_DEVICE bool belongs(const SlotHeader& header, const RecvFifo& fifo) const {
+    return header.epoch == operation_.epoch && header.lane == fifo.lane;
   }
 
   // Whether what messages refer to is still what was sent. Flags are read again only where an owner has given up.

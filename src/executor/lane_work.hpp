@@ -13,7 +13,8 @@
 //   SourceList        made of the processor, which it may share: `data`, room for kMaximumFanIn + 1 pointers to sources
 //   kKeepsSources     what is put there stays there while the lane waits
 //   kPulledBytes      0: all messages are where they are read. Else, of memory at `pulled`: messages
-//                     that are combined are read there first, in blocks of at most kPulledBlockBytes
+//                     that are combined are read there first, in blocks of at most kPulledBlockBytes; and SourceList
+//                     has `origins`, an Origin for each of `data`
 //   std::byte* pulled
 //   int pull(const ProcessMemory& process, std::byte* target, const std::byte* source, std::size_t bytes)   see
 //   read_peer
@@ -195,7 +196,7 @@ class LaneWork : protected LaneMessages<Processor> {
   // One message is read into the target, or into the slot that is sent instead.
   WREATH_HOST_DEVICE Advance pull_whole(const Piece& to, Sources& sources, std::byte* slot) {
     const bool dead = slot != nullptr && sources.target_dead;
-    if (!pull(sources.from, 0, dead ? slot : to.data, {sources.data[0], to.bytes})) return Advance::Failed;
+    if (!pull(sources, 0, dead ? slot : to.data, to.bytes)) return Advance::Failed;
     if (slot != nullptr && !dead) processor_.fill(slot, to.data, to.bytes);
     sources.data[0] += to.bytes;
     return Advance::Advanced;
@@ -240,8 +241,8 @@ class LaneWork : protected LaneMessages<Processor> {
     std::byte* place = processor_.pulled;
     for (std::uint32_t i = 0; i < sources.from.count; ++i) {
       const int at = Messages::place_of(static_cast<int>(i), sources.operands);
-      if (locate_again(sources.from, i).state != Locating::Fetched) continue;
-      if (!pull(sources.from, i, place, {sources.data[at], bytes})) return false;
+      if (!sources.origins[at].fetched) continue;
+      if (!pull(sources, i, place, bytes)) return false;
       near.data[at] = place;
       place += stride;
     }
@@ -249,18 +250,13 @@ class LaneWork : protected LaneMessages<Processor> {
     return true;
   }
 
-  // Of a message that was located.
-  WREATH_HOST_DEVICE Located locate_again(const Ends& from, std::uint32_t i) const {
-    RecvFifo& fifo = Messages::in(from, i);
-    return locate(fifo, awaited_slot(fifo));
-  }
-
-  // target = `source`, of message i, which is fetched. False: failed.
-  WREATH_HOST_DEVICE bool pull(const Ends& from, std::uint32_t i, std::byte* target, const Span& source) {
-    const std::uint64_t device = locate_again(from, i).device;
-    lane_.fault_errno = device != 0
-                            ? processor_.pull(device, target, source.data, source.bytes)
-                            : processor_.pull(*Messages::in(from, i).process, target, source.data, source.bytes);
+  // target = the next bytes of message i, which is fetched. False: failed.
+  WREATH_HOST_DEVICE bool pull(const Sources& sources, std::uint32_t i, std::byte* target, std::uint64_t bytes) {
+    const Ends& from = sources.from;
+    const int at = Messages::place_of(static_cast<int>(i), sources.operands);
+    const std::uint64_t device = sources.origins[at].device;
+    lane_.fault_errno = device != 0 ? processor_.pull(device, target, sources.data[at], bytes)
+                                    : processor_.pull(*Messages::in(from, i).process, target, sources.data[at], bytes);
     if (lane_.fault_errno == 0) return true;
     finish_reads();
     Messages::fail(Messages::torn(from, i) ? Fault::OwnerAborted : Fault::Unreadable, from, i);

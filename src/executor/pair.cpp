@@ -7,6 +7,18 @@
 #include "src/fifo/access.hpp"
 
 namespace wreath {
+namespace {
+
+// Where the data of a message is that does not lie in its header; null: not where it can be taken from.
+const std::byte* find_data(RecvFifo& fifo, const SlotHeader& slot, std::size_t bytes) {
+  SlotHeader header = load_far(slot);
+  header.bytes = static_cast<std::uint32_t>(bytes);  // as was checked
+  const Located located = locate(fifo, header, slot.data);
+  const bool plain = located.state == Locating::Found && (header.flags & (kSlotReference | kSlotInline)) == 0;
+  return plain ? located.data : nullptr;
+}
+
+}  // namespace
 
 void publish_message(const OutgoingMessage& message, const CopyKernels& copies) {
   SendFifo& fifo = *message.fifo;
@@ -31,15 +43,16 @@ void publish_message(const OutgoingMessage& message, const CopyKernels& copies) 
   publish(fifo);
 }
 
+// Each field of the header is read once: its sender may change it meanwhile.
 Advance take_message(const IncomingMessage& message, const CopyKernels& copies) {
   RecvFifo& fifo = *message.fifo;
-  const SlotHeader* header = peek(fifo);
-  if (header == nullptr || header->signature != message.signature || header->bytes != message.bytes) {
-    return Advance::Blocked;
-  }
-  const Located located = locate(fifo, *header);
-  if (located.state != Locating::Found || (header->flags & kSlotReference) != 0) return Advance::Blocked;
-  copies.plain(message.data, located.data, message.bytes);
+  const SlotHeader* slot = peek(fifo);
+  if (slot == nullptr || slot->signature != message.signature || slot->bytes != message.bytes) return Advance::Blocked;
+  if (slot->epoch != message.epoch || slot->lane != fifo.lane) return Advance::Blocked;
+  const bool in_header = message.bytes <= sizeof slot->data && load_relaxed(slot->flags) == kSlotInline;
+  const std::byte* data = in_header ? slot->data : find_data(fifo, *slot, message.bytes);
+  if (data == nullptr) return Advance::Blocked;
+  copies.plain(message.data, data, message.bytes);
   consume(fifo);
   return Advance::Done;
 }

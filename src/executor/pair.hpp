@@ -23,6 +23,7 @@ struct IncomingMessage {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
   std::uint32_t signature = 0;
+  std::uint16_t epoch = 0;
 };
 
 // Publishes the message, a tiny one in its header. Requires has_credit(). What a lane of one send step does.

@@ -22,7 +22,8 @@ inline const std::byte* address_of(const SlotHeader& slot) {
 // Whether the consumer's counter says that slots are free, which are then known to be: a look, for who knows of none.
 template <typename Send>
 WREATH_HOST_DEVICE inline bool look_for_credit(Send& fifo) {
-  fifo.credits = fifo.slot_count - static_cast<std::uint32_t>(fifo.next - look(fifo.consumed->value));
+  const auto free = static_cast<std::uint32_t>(fifo.slot_count - (fifo.next - look(fifo.consumed->value)));
+  fifo.credits = free <= fifo.slot_count ? free : 0;  // more cannot be: a consumer that says so is not believed
   if (planted_fault(5)) ++fifo.credits;
   return fifo.credits > 0;
 }
@@ -152,6 +153,12 @@ struct Located {
   std::uint64_t device = 0;  // in whose memory its sender has it, as this process names it; 0: the host's
 };
 
+// How a message is read that was located.
+struct Origin {
+  bool fetched;
+  std::uint64_t device;  // as in Located
+};
+
 // Of a slot of kDeviceAddress.
 WREATH_HOST_DEVICE inline const DeviceAllocation& allocation_of(const SlotHeader& slot) {
   return *reinterpret_cast<const DeviceAllocation*>(slot.data);
@@ -192,7 +199,8 @@ WREATH_HOST_DEVICE inline Located locate_in_device(RecvFifo& fifo, const DeviceA
 
 // In the producer's region table, checked against the region's size.
 WREATH_HOST_DEVICE inline Located locate_in_region(RecvFifo& fifo, const SlotHeader& slot) {
-  if (slot.region >= kMaximumRegions || fifo.regions == nullptr) return {Locating::Invalid, nullptr};
+  if (slot.region == 0 || slot.region >= kMaximumRegions || fifo.regions == nullptr)
+    return {Locating::Invalid, nullptr};
   const RegionView& view = fifo.regions[slot.region];
   const std::byte* base = look(view.base);
   if (base == nullptr) return {Locating::Unmapped, nullptr};
@@ -201,8 +209,9 @@ WREATH_HOST_DEVICE inline Located locate_in_region(RecvFifo& fifo, const SlotHea
   return {Locating::Found, base + slot.offset};
 }
 
-// Where the data of a message is in this process. `slot`: its header, or a copy of it; `own`: what lies in the header
-// itself.
+// Where the data of a message is in this process. `slot`: a copy of its header (load_far), which another process may
+// change while it is looked at; `own`: what lies in the header itself. Nothing but same_process makes an address of a
+// header one of this process.
 WREATH_HOST_DEVICE inline Located locate(RecvFifo& fifo, const SlotHeader& slot, const std::byte* own) {
   if ((slot.flags & kSlotInline) != 0) {
     if (slot.bytes > sizeof slot.data) return {Locating::Invalid, nullptr};
@@ -218,6 +227,7 @@ WREATH_HOST_DEVICE inline Located locate(RecvFifo& fifo, const SlotHeader& slot,
       if (fifo.process == nullptr) return {Locating::Invalid, nullptr};
       return {Locating::Fetched, address_in(slot)};
     case kLocalAddress:
+      if (!fifo.same_process) return {Locating::Invalid, nullptr};
       return by_blocks && fifo.pulls_local ? locate_pulled(fifo) : Located{Locating::Found, address_in(slot)};
     default: return locate_in_region(fifo, slot);
   }

@@ -86,6 +86,7 @@ RecvFifo local_recv_fifo(const FifoShape& shape, std::uint16_t lane, const SlotH
   RecvFifo fifo;
   fifo.slots = slots;
   fifo.consumed = &consumed;
+  fifo.same_process = true;
   fifo.next = shape.first_sequence;
   fifo.slot_count = shape.slot_count;
   fifo.lane = lane;

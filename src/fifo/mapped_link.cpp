@@ -43,7 +43,7 @@ RecvFifo recv_end(const OwnSegment& own, Rank peer, const PeerSegment& theirs, s
 
 // Mismatch for an index that no peer may announce, or that is `known`.
 Status check_announced(Rank peer, std::uint32_t index, bool known) {
-  const bool in_range = index != kLocalAddress && index < kMaximumRegions;
+  const bool in_range = index > 0 && index < kMaximumRegions;
   if (in_range && !known) return {};
   return Error{
       ErrorCode::Mismatch,

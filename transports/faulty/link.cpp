@@ -100,26 +100,27 @@ Result<std::size_t> FaultyLink::deliver(Lane& lane) {
   std::size_t moved = 0;
   RecvFifo& inner = inner_->recv_fifo(lane.send.lane);
   while (lane.received - lane.shared.recv_consumed->value < shape_.slot_count) {
-    const SlotHeader* from = peek(inner);
-    if (from == nullptr) return moved;
-    const Located data = locate(inner, *from);
+    const SlotHeader* here = peek(inner);
+    if (here == nullptr) return moved;
+    const SlotHeader from = load_far(*here);
+    const Located data = locate(inner, from, here->data);
     if (data.state == Locating::Unmapped) return moved;
-    if (data.state != Locating::Found || from->bytes > shape_.slot_bytes) {
+    if (data.state != Locating::Found || from.bytes > shape_.slot_bytes) {
       return Error{ErrorCode::PeerLost, fmt::format("faulty link to rank {}: a slot without its data", peer_), peer_};
     }
     const std::uint32_t place = lane.received & (shape_.slot_count - 1);
     std::byte* target = lane.recv_staging.data() + std::size_t{place} * shape_.slot_bytes;
-    std::memcpy(target, data.data, from->bytes);
+    std::memcpy(target, data.data, from.bytes);
     SlotHeader& to = lane.shared.recv_slots[place];
-    to.epoch = from->epoch;
-    to.lane = from->lane;
-    to.signature = from->signature;
-    to.bytes = from->bytes;
+    to.epoch = from.epoch;
+    to.lane = from.lane;
+    to.signature = from.signature;
+    to.bytes = from.bytes;
     to.flags = 0;
     to.region = kLocalAddress;
     to.offset = reinterpret_cast<std::uintptr_t>(target);
     store_release(to.sequence, lane.received++);
-    moved += from->bytes + 1;
+    moved += from.bytes + 1;
     consume(inner);
   }
   return moved;

@@ -46,7 +46,7 @@ class Pair : public testing::Test {
     publish_message({&out_, data.data(), data.size(), signature, 1}, copy_kernels());
   }
   Advance take_it(std::vector<std::byte>& data, std::uint32_t signature) {
-    return take_message({&in_, data.data(), data.size(), signature}, copy_kernels());
+    return take_message({&in_, data.data(), data.size(), signature, 1}, copy_kernels());
   }
 
   std::array<SlotHeader, kSlots> slots_{};
@@ -92,6 +92,37 @@ TEST_F(Pair, WhatIsNotExpectedStaysWhereItIs) {
   slots_[kFirst % kSlots].flags = 0;
   EXPECT_EQ(take_it(got, 10), Advance::Done);
   EXPECT_EQ(got, data);
+}
+
+TEST_F(Pair, OfAnotherEpochLaneOrRegionStaysWhereItIs) {
+  const auto data = data_of(100, 1);
+  publish_it(data, 10);
+  SlotHeader& slot = slots_[kFirst % kSlots];
+  const SlotHeader right = slot;
+  std::vector<std::byte> got(100);
+  const auto take_with = [&](auto member, auto value) {
+    slot = right;
+    slot.*member = value;
+    return take_it(got, 10);
+  };
+  EXPECT_EQ(take_with(&SlotHeader::epoch, std::uint16_t{2}), Advance::Blocked);
+  EXPECT_EQ(take_with(&SlotHeader::lane, std::uint16_t{9}), Advance::Blocked);
+  EXPECT_EQ(take_with(&SlotHeader::region, 0U), Advance::Blocked);
+  slot.offset = reinterpret_cast<std::uintptr_t>(data.data());  // as if it were this process's
+  EXPECT_EQ(take_with(&SlotHeader::region, kLocalAddress), Advance::Blocked);
+  EXPECT_EQ(consumed_.value, kFirst);
+  slot = right;
+  EXPECT_EQ(take_it(got, 10), Advance::Done);
+  EXPECT_EQ(got, data);
+}
+
+TEST_F(Pair, MoreCreditThanThereAreSlotsIsNone) {
+  for (const std::uint32_t consumed : {kFirst + 1, kFirst + 1000, kFirst - kSlots - 1}) {
+    consumed_.value = consumed;
+    EXPECT_FALSE(has_credit(out_)) << consumed - kFirst;
+  }
+  consumed_.value = kFirst;
+  EXPECT_TRUE(has_credit(out_));
 }
 
 TEST_F(Pair, InlineDataLongerThanAHeaderIsRefused) {

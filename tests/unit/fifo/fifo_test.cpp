@@ -137,10 +137,31 @@ TEST(FifoLocate, RefusesHeadersThatLeaveTheirRegion) {
   EXPECT_EQ(state(2, 0, 1), Locating::Unmapped);
   EXPECT_EQ(state(kMaximumRegions, 0, 1), Locating::Invalid);
   EXPECT_EQ(state(~0U, 0, 1), Locating::Invalid);
+  EXPECT_EQ(state(0, 0, 1), Locating::Invalid);
+}
+
+// A header that another process writes names no memory of this one.
+TEST(FifoLocate, TakesAddressesOfThisProcessFromThisProcessOnly) {
+  Pair pair(shape_of(1), true);
+  const std::uint64_t word = 42;
+  SlotHeader header{};
+  header.bytes = sizeof(word);
+  header.offset = reinterpret_cast<std::uintptr_t>(&word);
+  for (const std::uint32_t region : {0U, kLocalAddress, kDeviceAddress, kPeerAddress}) {
+    header.region = region;
+    RecvFifo fifo = pair.recv(1);
+    fifo.same_process = false;
+    EXPECT_EQ(locate(fifo, header).state, Locating::Invalid) << region;
+  }
+  RecvFifo fifo = pair.recv(1);
+  fifo.same_process = true;
+  header.region = kLocalAddress;
+  EXPECT_EQ(locate(fifo, header).data, reinterpret_cast<const std::byte*>(&word));
 }
 
 TEST(FifoReference, IsVoidOnceItsOwnerAborted) {
   Pair pair(shape_of(2), false);
+  pair.recv(1).same_process = true;
   const std::uint64_t word = 42;
   SlotHeader& header = next_slot(pair.send(0));
   header.flags = kSlotReference;

@@ -1,0 +1,272 @@
+// A rank of another process scribbles over everything that its peer reads of it: slot headers, counters, flags.
+// Whatever it writes, the peer is right or ends with an error that names the scribbler; it never crashes, and never
+// reads memory of its own in place of a message.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <random>
+
+#include "src/fifo/segment.hpp"
+#include "tests/support/processes.hpp"
+#include "wreath/device.hpp"
+#include "wreath/memory.hpp"
+
+namespace wreath::testing_support::scribble {
+namespace {
+
+constexpr std::size_t kCount = 64 * 1024;  // of floats, in messages through lanes
+constexpr std::size_t kFew = 25;           // in a message that a header cannot hold
+constexpr int kCalls = 40;                 // of a draw that nothing ends
+
+// Of the scribbler's segment. Every: whole headers but their sequences.
+enum class Field : std::uint8_t {
+  Sequence,
+  Epoch,
+  Lane,
+  Signature,
+  Bytes,
+  Flags,
+  Region,
+  Offset,
+  Data,
+  Every,
+  Consumed,
+  Aborted,
+  Sleeping,
+  Core,
+  ReadsProcess,
+  ReadsRegions,
+  SmallFlag,
+};
+constexpr int kFields = static_cast<int>(Field::SmallFlag) + 1;
+
+struct Draw {
+  Field field;
+  std::uint64_t value;
+  bool flickers;  // what was there comes back at once
+};
+
+// Job `kind` of the test takes the same fields as the others, with other values.
+Draw draw_of(int number, int kind) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(number * 16 + kind));
+  const auto field = static_cast<Field>(number % kFields);
+  std::vector<std::uint64_t> values{0, ~std::uint64_t{0}, random(), 1};
+  if (field == Field::Region) values = {0, kLocalAddress, kDeviceAddress, kPeerAddress, kMaximumRegions, 9};
+  if (field == Field::Flags) values = {kSlotInline, kSlotReference | kSlotInline, ~std::uint64_t{0}, kSlotReference};
+  const auto place = static_cast<std::size_t>(number / kFields + kind);
+  return {field, values[place % values.size()], random() % 4 == 0};
+}
+
+// Whether peers can tell that data is not the sender's: where only the place in its memory is another, nobody can.
+bool is_told(Field field) {
+  return field != Field::Sequence && field != Field::Offset && field != Field::Data && field != Field::Every;
+}
+
+// The control segment that this process has made.
+std::byte* own_segment() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(" rw-s ") == std::string::npos || line.find("memfd:wreath") == std::string::npos) continue;
+    auto* const base = reinterpret_cast<std::byte*>(std::stoull(line, nullptr, 16));  // NOLINT
+    if (std::memcmp(base, "S1HTAERW", 8) == 0) return base;
+  }
+  return nullptr;
+}
+
+class Scribbler {
+ public:
+  Scribbler(std::byte* segment, const Draw& draw) : segment_(segment), draw_(draw) {
+    thread_ = std::thread([this] {
+      while (!stop_) pass();
+    });
+  }
+  ~Scribbler() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  template <typename T>
+  void write(T& place, std::uint64_t value) const {
+    auto& word = const_cast<volatile T&>(place);
+    const T before = word;
+    word = static_cast<T>(value);
+    if (draw_.flickers) word = before;
+  }
+  void scribble(SlotHeader& slot) const {
+    switch (draw_.field) {
+      case Field::Sequence: return write(slot.sequence, draw_.value);
+      case Field::Epoch: return write(slot.epoch, draw_.value);
+      case Field::Lane: return write(slot.lane, draw_.value);
+      case Field::Signature: return write(slot.signature, draw_.value);
+      case Field::Bytes: return write(slot.bytes, draw_.value);
+      case Field::Flags: return write(slot.flags, draw_.value);
+      case Field::Region: return write(slot.region, draw_.value);
+      case Field::Offset: return write(slot.offset, draw_.value);
+      default: break;
+    }
+    for (std::byte& byte : slot.data) write(reinterpret_cast<std::uint8_t&>(byte), draw_.value);
+    if (draw_.field == Field::Data) return;
+    write(slot.bytes, draw_.value);
+    write(slot.flags, draw_.value);
+    write(slot.region, draw_.value);
+    write(slot.offset, draw_.value);
+  }
+  void pass() const {
+    auto& start = *reinterpret_cast<SegmentPrologue*>(segment_);
+    const SegmentLayout layout(start.ranks,
+                               {start.lanes, start.slot_count, start.slot_bytes, start.first_sequence, start.epoch});
+    auto& reading = *reinterpret_cast<Reading*>(segment_ + layout.reads_at(0));
+    switch (draw_.field) {
+      case Field::Aborted: return write(start.aborted.value, draw_.value);
+      case Field::Sleeping: return write(start.sleeping.value, draw_.value);
+      case Field::Core: return write(start.core.value, draw_.value);
+      case Field::ReadsProcess: return write(reading.process, draw_.value);
+      case Field::ReadsRegions: return write(reading.regions, draw_.value);
+      case Field::SmallFlag:
+        for (std::size_t line = 0; line < 640; ++line) {
+          write(*reinterpret_cast<std::uint64_t*>(segment_ + layout.small_area + line * 64 + 56), draw_.value);
+        }
+        return;
+      default: break;
+    }
+    for (std::uint16_t lane = 0; lane < start.lanes; ++lane) {
+      if (draw_.field == Field::Consumed) {
+        write(reinterpret_cast<Counter*>(segment_ + layout.consumed_at(0, lane))->value, draw_.value);
+        continue;
+      }
+      auto* const slots = reinterpret_cast<SlotHeader*>(segment_ + layout.slots_at(0, lane));
+      for (std::uint32_t i = 0; i < start.slot_count; ++i) scribble(slots[i]);
+    }
+  }
+
+  std::byte* segment_;
+  Draw draw_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+// The buffers of a rank's calls.
+struct Buffers {
+  explicit Buffers(Child& child)
+      : few(kFew),
+        on_device(host_device().allocate(kCount * sizeof(float), MemoryUse::Exportable).value()),
+        shared(std::move(allocate(kCount * sizeof(float))).value()),
+        many(child.number("kind") == 2   ? reinterpret_cast<float*>(on_device.data())
+             : child.number("kind") == 3 ? reinterpret_cast<float*>(shared.data())
+                                         : (ordinary.resize(kCount), ordinary.data()),
+             kCount),
+        device(child.number("kind") == 2) {}
+  void fill(float value) {
+    if (device) {
+      const std::vector<float> all(kCount, value);
+      host_device().copy(many.data(), all.data(), many.size_bytes()).value();
+    } else {
+      std::fill(many.begin(), many.end(), value);
+    }
+    std::fill(few.begin(), few.end(), value);
+  }
+  bool all_are(float value) {
+    std::vector<float> seen(many.begin(), device ? many.begin() : many.end());
+    if (device) {
+      seen.resize(kCount);
+      host_device().copy(seen.data(), many.data(), many.size_bytes()).value();
+    }
+    return std::all_of(seen.begin(), seen.end(), [&](float each) { return each == value; });
+  }
+  bool few_are(float value) {
+    return std::all_of(few.begin(), few.end(), [&](float each) { return each == value; });
+  }
+
+  std::vector<float> few;
+  DeviceMemory on_device;
+  Memory shared;
+  std::vector<float> ordinary;
+  std::span<float> many;
+  bool device;
+};
+
+// One call of each kind. `wrong`: data that is not what the ranks have sent.
+Status call_all(Communicator& communicator, Buffers& buffers, bool& wrong) {
+  const Rank me = communicator.rank();
+  buffers.fill(static_cast<float>(me + 1));
+  WREATH_TRY(communicator.all_reduce(buffers.many));
+  wrong = wrong || !buffers.all_are(3);
+  buffers.fill(static_cast<float>(me + 1));
+  WREATH_TRY(communicator.broadcast(buffers.many, 1));
+  wrong = wrong || !buffers.all_are(2);
+  const std::span<float> few(buffers.few);
+  buffers.fill(static_cast<float>(me + 1));
+  WREATH_TRY(me == 0 ? communicator.send(std::span<const float>(few), 1) : communicator.recv(few, 0));
+  buffers.fill(static_cast<float>(me + 1));
+  WREATH_TRY(me == 0 ? communicator.recv(few, 1) : communicator.send(std::span<const float>(few), 0));
+  wrong = wrong || !buffers.few_are(2);
+  buffers.fill(static_cast<float>(me + 1));
+  WREATH_TRY(communicator.all_reduce(few));
+  wrong = wrong || !buffers.few_are(3);
+  return {};
+}
+
+WREATH_ROLE(scribble) {
+  Buffers buffers(child);
+  const auto kind = static_cast<int>(child.number("kind"));
+  for (int number = 0; number < static_cast<int>(child.number("draws")); ++number) {
+    auto communicator = child.create();
+    if (!communicator) return child.failed(communicator.error());
+    bool wrong = false;
+    const Draw draw = draw_of(number, kind);
+    Status status = call_all(*communicator, buffers, wrong);
+    std::optional<Scribbler> scribbler;
+    if (child.rank() == 1) scribbler.emplace(own_segment(), draw);
+    for (int i = 0; status && i < kCalls; ++i) status = call_all(*communicator, buffers, wrong);
+    if (child.rank() == 1) continue;  // a scribbler's errors say nothing
+    child.report("draw " + std::to_string(number) + (wrong && is_told(draw.field) ? " wrong data" : " no wrong data"));
+    if (status) continue;
+    child.report("named " + std::to_string(status.error().failed_rank) + " " + status.error().message);
+  }
+  child.report("over");
+  return 0;
+}
+
+constexpr int kKinds = 4;  // staged, read through the kernel, by blocks of a device, in shared memory
+
+TEST(Scribble, OfARankNeitherCrashesItsPeerNorIsReadAsTheirs) {
+  const int draws = rounds(kFields, 8 * kFields);
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (int kind = 0; kind < kKinds; ++kind) {
+    jobs.push_back(std::make_unique<Job>("scribble", 2,
+                                         Arguments{{"transport", "shm"},
+                                                   {"kind", std::to_string(kind)},
+                                                   {"draws", std::to_string(draws)},
+                                                   {"devices", kind == 2 ? "host" : ""},
+                                                   {"stall_ms", "300"},
+                                                   {"arrival_ms", "600"}},
+                                         Arguments{{"WREATH_SINGLE_COPY_BYTES", kind == 1 || kind == 2 ? "1" : "0"}}));
+  }
+  std::vector<std::thread> sharing;
+  for (const auto& job : jobs) sharing.emplace_back([&job, draws] { job->share_id(draws); });
+  for (std::thread& thread : sharing) thread.join();
+  int errors = 0;
+  for (int kind = 0; kind < kKinds; ++kind) {
+    SCOPED_TRACE("kind " + std::to_string(kind));
+    Job& job = *jobs[static_cast<std::size_t>(kind)];
+    EXPECT_EQ(job[0].join(30'000 * kSlower), 0) << job.logs();
+    int told = 0;
+    for (const std::string& line : job[0].lines()) {
+      told += line.starts_with("draw ") ? 1 : 0;
+      EXPECT_EQ(line.find(" wrong data") != std::string::npos && line.find(" no wrong") == std::string::npos, false)
+          << line << "\n"
+          << job.logs();
+      if (!line.starts_with("named ")) continue;
+      ++errors;
+      const bool its_clock =
+          line.find("timeout: nothing moved") != std::string::npos;  // the scribbler may run out first
+      EXPECT_TRUE(line.starts_with("named 1 ") || its_clock) << line << "\n" << job.logs();
+    }
+    EXPECT_EQ(told, draws) << job.logs();
+  }
+  EXPECT_GT(errors, draws);  // most of what is scribbled ends a communicator
+}
+
+}  // namespace
+}  // namespace wreath::testing_support::scribble
