@@ -8,7 +8,7 @@
 
 namespace wreath {
 
-Interrupt::Interrupt() : event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+Interrupt::Interrupt() : event_(Fd::of_process(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))) {}
 
 void Interrupt::set() {
   const std::uint64_t one = 1;

@@ -62,7 +62,7 @@ Status check_file_limit(std::size_t bytes, std::string_view what) {
 Result<Fd> make_memfd(const char* name, std::size_t bytes, std::string_view what) {
   WREATH_TRY(check_available(bytes, what));
   WREATH_TRY(check_file_limit(bytes, what));
-  Fd descriptor(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  Fd descriptor = Fd::of_process(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor) return memory_refused(what, bytes, "memfd_create", errno);
   if (::ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0) {
     return memory_refused(what, bytes, "ftruncate", errno);

@@ -128,7 +128,7 @@ class RegionTable {
     const std::shared_ptr<Region>& region = std::prev(above)->second;
     const std::size_t offset = static_cast<std::size_t>(data - region->data());
     if (offset > region->bytes() || bytes > region->bytes() - offset) return nullptr;
-    return region;
+    return region->descriptor() < 0 ? nullptr : region;  // a parent's: in its child it is memory like any other
   }
 
   std::size_t count() {
@@ -148,15 +148,10 @@ class RegionTable {
 };
 
 Region::Region(std::uint64_t id, std::byte* base, std::size_t bytes, Fd descriptor, bool writable)
-    : id_(id),
-      base_(base),
-      bytes_(bytes),
-      descriptor_(std::move(descriptor)),
-      process_(::getpid()),
-      writable_(writable) {}
+    : id_(id), base_(base), bytes_(bytes), descriptor_(std::move(descriptor)), writable_(writable) {}
 
 void Region::discard() {
-  if (!descriptor_ || process_ != ::getpid()) return;
+  if (!descriptor_) return;
   ::fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes_));
 }
 

@@ -2,8 +2,6 @@
 // ranks that are threads of one process share its addresses. The last holder's release unmaps it.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -80,7 +78,6 @@ class Region {
   std::size_t bytes_;
   Fd descriptor_;
   Fd doorbell_;
-  pid_t process_;
   bool writable_;
   bool borrowed_ = false;  // the addresses are somebody else's
   std::unique_ptr<RegionOwner> owner_;

@@ -34,7 +34,7 @@ void set_option(int socket, int level, int option, int value) {
 }
 
 Result<Fd> make_socket(int family) {
-  Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Fd fd = Fd::of_process(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return os_error("open a socket", errno);
   return fd;
 }
@@ -237,7 +237,7 @@ bool is_local(const SocketAddress& address) {
 }
 
 Result<Fd> listen_on(const SocketAddress& address, int* error) {
-  Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Fd fd = Fd::of_process(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd && !address.is_unix()) set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (fd && address.family() == AF_INET6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
   if (fd && address.is_loopback()) set_unpaced(fd.get());
@@ -419,7 +419,7 @@ Result<std::pair<Fd, Fd>> loopback_pair() {
   if (!near) return near.error();
   const std::string expected = local_address(near->get()).text();
   while (wait_for(listener->get(), POLLIN, deadline)) {
-    Fd far(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+    Fd far = Fd::of_process(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!far && out_of_descriptors(errno)) return os_error("accept a connection", errno);
     if (far && peer_address(far.get()).text() == expected) return std::pair(std::move(*near), std::move(far));
   }
@@ -431,7 +431,7 @@ Result<std::pair<Fd, Fd>> socket_pair() {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return os_error("open a socket pair", errno);
   }
-  return std::pair(Fd(ends[0]), Fd(ends[1]));
+  return std::pair(Fd::of_process(ends[0]), Fd::of_process(ends[1]));
 }
 
 Deadline sooner(Deadline a, Deadline b) {

@@ -109,7 +109,7 @@ void Acceptor::accept_from(int listener, std::vector<Proved>& proved) {
   for (int i = 0; i < kAcceptsPerTurn && !backing_off_; ++i) {
     sockaddr_storage from{};
     socklen_t length = sizeof from;
-    Fd fd(::accept4(listener, reinterpret_cast<sockaddr*>(&from), &length, SOCK_CLOEXEC));
+    Fd fd = Fd::of_process(::accept4(listener, reinterpret_cast<sockaddr*>(&from), &length, SOCK_CLOEXEC));
     if (!fd) {
       const int error = errno;
       if (out_of_descriptors(error)) return handle_refusal(listener, error);

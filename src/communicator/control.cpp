@@ -62,7 +62,7 @@ ssize_t receive_some(int socket, std::span<std::byte> into, std::deque<Fd>& desc
     for (std::size_t i = 0; i < count; ++i) {
       int descriptor = -1;
       std::memcpy(&descriptor, CMSG_DATA(control) + i * sizeof(int), sizeof descriptor);
-      descriptors.emplace_back(descriptor);
+      descriptors.push_back(Fd::of_process(descriptor));
     }
   }
   if ((message.msg_flags & MSG_CTRUNC) != 0) {  // the kernel drops those that this process may not hold
@@ -86,6 +86,7 @@ ControlPlane::ControlPlane(std::vector<Connection> connections, ControlHandler& 
 
 void ControlPlane::start(Progress& progress, Progress::Client& client) {
   progress_ = &progress;
+  client_ = &client;
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
     if (peers_[rank]->connection) progress.watch(peers_[rank]->connection.get(), EPOLLIN, client, rank);
   }
@@ -94,7 +95,7 @@ void ControlPlane::start(Progress& progress, Progress::Client& client) {
 void ControlPlane::send(Rank to, ControlMessage message) {
   const Content content(encode_control(message));
   std::vector<Fd> descriptors;
-  for (const int descriptor : message.offer.descriptors) descriptors.emplace_back(descriptor);
+  for (const int descriptor : message.offer.descriptors) descriptors.push_back(Fd::of_process(descriptor));
   message.offer.descriptors.clear();
   enqueue(*peers_[static_cast<std::size_t>(to)], content, std::move(descriptors));
 }
@@ -157,6 +158,7 @@ void ControlPlane::lose(Rank from, const std::string& reason, bool closed) {
   if (peer.lost) return;
   peer.lost = true;
   progress_->unwatch(peer.connection.get());
+  if (peer.process) progress_->unwatch(peer.process.get());
   handler_.on_lost(from, reason, closed);
 }
 
@@ -164,6 +166,20 @@ void ControlPlane::on_readable(Rank from) {
   Peer& peer = *peers_[static_cast<std::size_t>(from)];
   while (!peer.lost && receive(from) && parse(from)) {
   }
+}
+
+void ControlPlane::watch_process(Rank peer, Fd process) {
+  Peer& of = *peers_[static_cast<std::size_t>(peer)];
+  if (of.lost || of.process || !process) return;
+  of.process = std::move(process);
+  progress_->watch_within(of.process.get(), EPOLLIN, *client_, peers_.size() + static_cast<std::size_t>(peer));
+}
+
+bool ControlPlane::on_process_end(Rank peer) {
+  on_readable(peer);
+  if (!open(peer)) return false;
+  lose(peer, "its process has ended", true);
+  return true;
 }
 
 // Whether bytes came.

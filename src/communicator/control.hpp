@@ -31,6 +31,8 @@ enum class MessageKind : std::uint8_t {
   Departed,  // the sender aborted: it takes part in nothing any more
   Shrink,    // of the survivors' agreement `number`: `body` (shrink_message.hpp)
   Split,     // of split `number`: `body` (split.hpp)
+  Process,   // the sender's process, as a descriptor that tells its end: to ranks of its host
+  Ended,     // the process of rank `index`, of the sender's host, has ended: to ranks of other hosts
 };
 
 inline constexpr std::size_t kEarlierCalls = 64;  // in one message
@@ -86,6 +88,12 @@ class ControlPlane {
   // Progress thread.
   void start(Progress& progress, Progress::Client& client);
   void on_readable(Rank from);
+  // From now on, within on_event: `process`, a pidfd, tells when the peer is gone, though a child of its may hold the
+  // connection. Its events have the token number of ranks + `peer`.
+  void watch_process(Rank peer, Fd process);
+  // The peer's process has ended: the connection is lost, once what it said before was read. False: it was lost
+  // already.
+  bool on_process_end(Rank peer);
   bool open(Rank peer) const { return !peers_[static_cast<std::size_t>(peer)]->lost; }
   // The IP of this host by which `peer` reaches it; empty over a UNIX socket.
   std::string own_address(Rank peer) const;
@@ -98,6 +106,7 @@ class ControlPlane {
   };
   struct Peer {
     Connection connection;
+    Fd process;        // of a rank of this host in another process
     std::mutex mutex;  // of `outgoing`, whose frames are sealed in their order
     std::deque<Frame> outgoing;
     std::vector<std::byte> incoming;
@@ -115,6 +124,7 @@ class ControlPlane {
   std::vector<std::unique_ptr<Peer>> peers_;
   ControlHandler& handler_;
   Progress* progress_ = nullptr;
+  Progress::Client* client_ = nullptr;
 };
 
 }  // namespace wreath

@@ -90,6 +90,7 @@ Status Engine::link(std::uint16_t epoch) {
   split_ = std::make_unique<Split>(*this);
   progress_->add(*this);
   control_->start(*progress_, *this);
+  hand_over_process();
   load_kernels();
   const auto facts =
       links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms), crowded_);

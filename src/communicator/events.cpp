@@ -1,16 +1,61 @@
 // What the progress thread does when a control message arrives or a peer goes away.
 #include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <utility>
 
 #include "src/base/log.hpp"
 #include "src/communicator/engine.hpp"
 #include "src/communicator/shrink.hpp"
 #include "src/communicator/split.hpp"
+#include "src/fifo/segment_memory.hpp"
 
 namespace wreath {
 
 void Engine::on_event(std::uint64_t token, std::uint32_t) {
   const LogRank log_rank(rank());
-  control_->on_readable(static_cast<Rank>(token));
+  const auto all = static_cast<std::uint64_t>(ranks());
+  if (token < all) return control_->on_readable(static_cast<Rank>(token));
+  const auto peer = static_cast<Rank>(token - all);
+  if (control_->on_process_end(peer) && !watch_->has_left(peer)) tell_of_end(peer);
+}
+
+bool Engine::of_one_host(Rank a, Rank b) const {
+  const auto host = [&](Rank rank) { return membership_.members[static_cast<std::size_t>(rank)].endpoint.host; };
+  return host(a) == host(b);
+}
+
+// A child that was made without fork() holds this process's connections: the ranks of this host learn of its end by the
+// process itself, and tell the others.
+void Engine::hand_over_process() {
+  const Fd process = Fd::of_process(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+  if (!process) return;  // a kernel before 5.3
+  const std::uint64_t own = membership_.members[static_cast<std::size_t>(rank())].endpoint.process;
+  for (const Member& member : membership_.members) {
+    const Rank peer = member.endpoint.rank;
+    if (member.endpoint.process == own || !of_one_host(peer, rank())) continue;
+    ControlMessage message;
+    message.kind = MessageKind::Process;
+    if (add_descriptor(message.offer, process.get(), "this process")) control_->send(peer, std::move(message));
+  }
+}
+
+// Others of its host do so, too: the first who is heard counts.
+void Engine::tell_of_end(Rank gone) {
+  for (Rank peer = 0; peer < ranks(); ++peer) {
+    if (of_one_host(peer, gone)) continue;
+    ControlMessage message;
+    message.kind = MessageKind::Ended;
+    message.index = static_cast<std::uint32_t>(gone);
+    control_->send(peer, std::move(message));
+  }
+}
+
+void Engine::on_ended(Rank from, std::uint32_t index) {
+  if (index >= static_cast<std::uint32_t>(ranks())) return;
+  const auto gone = static_cast<Rank>(index);
+  if (gone != rank() && of_one_host(from, gone)) control_->on_process_end(gone);
 }
 
 void Engine::on_message(Rank from, ControlMessage message) {
@@ -40,6 +85,11 @@ void Engine::on_message(Rank from, ControlMessage message) {
     case MessageKind::Departed: shrink_->on_lost(from, Fate::Gone); return;
     case MessageKind::Shrink: shrink_->on_message(from, std::move(message)); return;
     case MessageKind::Split: split_->on_message(from, message); return;
+    case MessageKind::Process:
+      if (message.offer.descriptors.size() != 1) return;
+      control_->watch_process(from, Fd::of_process(std::exchange(message.offer.descriptors.front(), -1)));
+      return;
+    case MessageKind::Ended: on_ended(from, message.index); return;
   }
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMaxOfferBytes = 64 * 1024;
 constexpr std::size_t kMaxBodyBytes = 64 * 1024;
-constexpr std::uint8_t kKinds = static_cast<std::uint8_t>(MessageKind::Split) + 1;
+constexpr std::uint8_t kKinds = static_cast<std::uint8_t>(MessageKind::Ended) + 1;
 constexpr std::uint8_t kErrorCodes = static_cast<std::uint8_t>(ErrorCode::System) + 1;
 
 void write_record(Writer& writer, const CallRecord& record) {

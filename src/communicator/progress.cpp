@@ -21,13 +21,6 @@
 namespace wreath {
 namespace {
 
-std::atomic<std::uint32_t> g_fork_generation{0};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-
-void register_fork_handler() {
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { g_fork_generation.fetch_add(1); });
-  static_cast<void>(registered);
-}
-
 struct Holder {
   std::mutex mutex;
   std::weak_ptr<Progress> instance;
@@ -43,10 +36,8 @@ constexpr int kDrivenWaitMs = 20;
 
 }  // namespace
 
-std::uint32_t fork_generation() noexcept { return g_fork_generation.load(std::memory_order_relaxed); }
-
 Result<std::shared_ptr<Progress>> Progress::instance() {
-  register_fork_handler();
+  notice_forks();
   Holder& all = holder();
   const std::lock_guard lock(all.mutex);
   std::shared_ptr<Progress> found = all.generation == fork_generation() ? all.instance.lock() : nullptr;
@@ -58,7 +49,9 @@ Result<std::shared_ptr<Progress>> Progress::instance() {
   return found;
 }
 
-Progress::Progress() : epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+Progress::Progress()
+    : epoll_(Fd::of_process(epoll_create1(EPOLL_CLOEXEC))),
+      wake_(Fd::of_process(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))) {}
 
 Status Progress::start() {
   epoll_event event{};
@@ -103,6 +96,10 @@ void Progress::remove(Client& client) {
 
 void Progress::watch(int descriptor, std::uint32_t events, Client& client, std::uint64_t token) {
   const std::lock_guard lock(mutex_);
+  watch_within(descriptor, events, client, token);
+}
+
+void Progress::watch_within(int descriptor, std::uint32_t events, Client& client, std::uint64_t token) {
   watches_.push_back(std::make_unique<Watch>(Watch{descriptor, &client, token}));
   epoll_event event{};
   event.events = events;

@@ -13,9 +13,6 @@
 
 namespace wreath {
 
-// Incremented in the child of a fork: what was made before it belongs to the parent.
-std::uint32_t fork_generation() noexcept;
-
 class Progress {
  public:
   // What the thread serves. Called by the progress thread only, one call at a time.
@@ -42,6 +39,7 @@ class Progress {
   // `events` of epoll on `descriptor` call client.on_event(token, events). Level-triggered.
   void watch(int descriptor, std::uint32_t events, Client& client, std::uint64_t token);
   // Only from within on_event.
+  void watch_within(int descriptor, std::uint32_t events, Client& client, std::uint64_t token);
   void unwatch(int descriptor);
   // Has the process registered for peers' fences, which takes a while, when there is nothing else to do.
   void want_fences() {

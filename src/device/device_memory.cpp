@@ -134,7 +134,7 @@ Result<MemoryExport> export_device_memory(const void* data) {
   int refused = 0;
   with_entry(data, [&](const std::byte* base, const Entry& entry) {
     if (!entry.exportable) return;
-    exported.descriptor = Fd(::fcntl(entry.exportable.get(), F_DUPFD_CLOEXEC, 0));
+    exported.descriptor = Fd::of_process(::fcntl(entry.exportable.get(), F_DUPFD_CLOEXEC, 0));
     if (!exported.descriptor) refused = errno;
     exported.bytes = entry.bytes;
     exported.offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - base);

@@ -118,7 +118,7 @@ Result<std::shared_ptr<Region>> DeviceSegmentMemory::open(Offer theirs) {
   std::memcpy(&offer, theirs.bytes.data(), sizeof offer);
   if (offer.magic != kDeviceRegionMagic) return wrong("has a wrong magic");
   Fd descriptor;
-  if (!theirs.descriptors.empty()) descriptor = Fd(std::exchange(theirs.descriptors[0], -1));
+  if (!theirs.descriptors.empty()) descriptor = Fd::of_process(std::exchange(theirs.descriptors[0], -1));
   std::shared_ptr<Region> region = Region::find(offer.id);
   auto opened = region != nullptr ? use(std::move(region)) : import(offer, std::move(descriptor));
   if (opened && (*opened)->bytes() != offer.bytes) {

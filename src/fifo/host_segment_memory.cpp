@@ -72,7 +72,7 @@ Result<std::shared_ptr<Region>> open_announced(Offer offer) {
   if (description.magic != kRegionMagic)
     return Error{ErrorCode::Mismatch, "a peer's offer of memory has a wrong magic"};
   const auto take = [&offer](std::size_t i) {
-    return i < offer.descriptors.size() ? Fd(std::exchange(offer.descriptors[i], -1)) : Fd();
+    return i < offer.descriptors.size() ? Fd::of_process(std::exchange(offer.descriptors[i], -1)) : Fd();
   };
   return Region::open(description.id, description.bytes, take(0), take(1));
 }

@@ -110,7 +110,7 @@ Result<std::unique_ptr<OwnSegment>> OwnSegment::create(Rank rank, int ranks, con
   Result<std::shared_ptr<Region>> control = memory->create(layout.bytes, "control segment");
   if (!control) return control.error();
   std::byte* const base = (*control)->data();
-  Fd doorbell(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  Fd doorbell = Fd::of_process(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!doorbell) return system_error("control segment", "eventfd");
   (*control)->set_doorbell(std::move(doorbell));
   write_start(base, prologue_of(rank, ranks, shape, base), layout);

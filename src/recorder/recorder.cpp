@@ -136,7 +136,7 @@ namespace {
 // such files: then the recorder is this process's own, and only its dumps can be read.
 Result<Fd> make_file() {
   if (!check_file_limit(sizeof(RecorderMemory), "flight recorder")) return Fd();
-  Fd file(memfd_create(kRecorderFileName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  Fd file = Fd::of_process(memfd_create(kRecorderFileName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file && (errno == EPERM || errno == EACCES || errno == ENOSYS)) return Fd();
   if (!file) return refused("memfd_create");
   if (const int error = posix_fallocate(file.get(), 0, sizeof(RecorderMemory)); error != 0) {

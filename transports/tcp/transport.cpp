@@ -49,7 +49,7 @@ class TcpTransport : public Transport {
       return Error{ErrorCode::InvalidArgument,
                    fmt::format("tcp link to rank {}: the offer holds no stream socket", peer.rank)};
     }
-    Fd socket(theirs.descriptors.front());
+    Fd socket = Fd::of_process(theirs.descriptors.front());
     theirs.descriptors.erase(theirs.descriptors.begin());
     if (integer_option(socket.get(), SO_TYPE) != SOCK_STREAM) {
       return Error{ErrorCode::InvalidArgument,

@@ -115,7 +115,7 @@ Result<DmaBuf> CudaDevice::dma_buf(const std::byte* begin) {
   if (const Status status = context_.check(given, "cuMemGetHandleForAddressRange"); !status) {
     return Error{ErrorCode::Unavailable, status.error().message};
   }
-  return DmaBuf{Fd(descriptor), 0, facts.bytes};
+  return DmaBuf{Fd::of_process(descriptor), 0, facts.bytes};
 }
 
 Status CudaDevice::flush_adapter_writes() {
@@ -154,7 +154,7 @@ Result<MemoryExport> CudaDevice::export_memory(const void* data) {
     const CudaResult result = driver.mem_export_to_shareable_handle(&descriptor, allocation, kCudaDescriptorHandle, 0);
     driver.mem_release(allocation);
     WREATH_TRY(context_.check(result, "cuMemExportToShareableHandle"));
-    exported.descriptor = Fd(descriptor);
+    exported.descriptor = Fd::of_process(descriptor);
     return exported;
   }
   CudaIpcHandle handle{};

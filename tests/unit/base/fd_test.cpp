@@ -1,0 +1,89 @@
+// Descriptors of a process, and what its children have of them.
+#include "src/base/fd.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+#include <utility>
+
+namespace wreath {
+namespace {
+
+// What `body` returns in a child.
+template <typename Body>
+int in_child(Body body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+bool is_open(int descriptor) { return ::fcntl(descriptor, F_GETFD) >= 0; }
+
+int open_null() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
+TEST(Fd, OfAProcessIsClosedInItsChildrenAndNoneThere) {
+  Fd own = Fd::of_process(open_null());
+  const int number = own.get();
+  ASSERT_TRUE(own);
+  EXPECT_EQ(0, in_child([&] { return is_open(number) || own || own.get() != -1 ? 1 : 0; }));
+  EXPECT_TRUE(is_open(number));
+  own = Fd();
+  EXPECT_FALSE(is_open(number));
+}
+
+TEST(Fd, OfAnyOtherKindIsItsChildrensToo) {
+  const Fd own(open_null());
+  Fd released = Fd::of_process(open_null());
+  const Fd handed_on(released.release());
+  EXPECT_EQ(0, in_child([&] { return is_open(own.get()) && is_open(handed_on.get()) ? 0 : 1; }));
+}
+
+// The number of one that was let go of is another file's by now.
+TEST(Fd, OfAProcessLeavesItsNumberAloneInChildren) {
+  Fd own = Fd::of_process(open_null());
+  const int number = own.get();
+  EXPECT_EQ(0, in_child([&] {
+              if (::dup2(STDIN_FILENO, number) != number) return 1;
+              Fd moved = std::move(own);
+              moved = Fd();
+              if (!is_open(number)) return 2;
+              if (in_child([&] { return is_open(number) ? 0 : 3; }) != 0) return 3;  // nor does a grandchild close it
+              Fd childs = Fd::of_process(open_null());
+              const int of_child = childs.get();
+              if (in_child([&] { return is_open(of_child) ? 4 : 0; }) != 0) return 4;
+              childs = Fd();
+              return is_open(of_child) ? 5 : 0;
+            }));
+}
+
+TEST(Fd, OfAProcessIsNotClosedTwiceWhileThreadsOpenAndClose) {
+  std::atomic<bool> stop{false};
+  std::array<std::thread, 2> threads;
+  for (std::thread& thread : threads) {
+    thread = std::thread([&] {
+      while (!stop) Fd::of_process(open_null());
+    });
+  }
+  for (int i = 0; i < 200; ++i) {
+    const Fd kept(open_null());
+    ASSERT_EQ(0, in_child([&] { return is_open(kept.get()) ? 0 : 1; }));
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Fd, BeyondThoseThatAreNotedIsAnOrdinaryOne) {
+  constexpr int kFar = 70'000;
+  if (::dup2(STDIN_FILENO, kFar) != kFar) GTEST_SKIP() << "RLIMIT_NOFILE is below " << kFar << ": raise it";
+  { const Fd far = Fd::of_process(kFar); }
+  EXPECT_FALSE(is_open(kFar));
+}
+
+}  // namespace
+}  // namespace wreath
