@@ -88,9 +88,7 @@ Status Engine::link(std::uint16_t epoch) {
   watch_ = std::make_unique<Watch>(*this, rank(), ranks(), options_.timeouts);
   shrink_ = std::make_unique<Shrink>(*this);
   split_ = std::make_unique<Split>(*this);
-  progress_->add(*this);
-  control_->start(*progress_, *this);
-  hand_over_process();
+  start_control();
   load_kernels();
   const auto facts =
       links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms), crowded_);

@@ -240,7 +240,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void on_unable(const Error& error) override;
   void answer(const Question& question, bool earlier);
   void on_ended(Rank from, std::uint32_t index);
-  void hand_over_process();
+  void start_control();
   void tell_of_end(Rank gone);
   bool of_one_host(Rank a, Rank b) const;
 

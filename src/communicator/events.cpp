@@ -28,7 +28,9 @@ bool Engine::of_one_host(Rank a, Rank b) const {
 
 // A child that was made without fork() holds this process's connections: the ranks of this host learn of its end by the
 // process itself, and tell the others.
-void Engine::hand_over_process() {
+void Engine::start_control() {
+  progress_->add(*this);
+  control_->start(*progress_, *this);
   const Fd process = Fd::of_process(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (!process) return;  // a kernel before 5.3
   const std::uint64_t own = membership_.members[static_cast<std::size_t>(rank())].endpoint.process;

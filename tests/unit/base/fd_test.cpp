@@ -80,7 +80,7 @@ TEST(Fd, OfAProcessIsNotClosedTwiceWhileThreadsOpenAndClose) {
 
 TEST(Fd, BeyondThoseThatAreNotedIsAnOrdinaryOne) {
   constexpr int kFar = 70'000;
-  if (::dup2(STDIN_FILENO, kFar) != kFar) GTEST_SKIP() << "RLIMIT_NOFILE is below " << kFar << ": raise it";
+  if (::dup2(STDIN_FILENO, kFar) != kFar) GTEST_SKIP() << "RLIMIT_NOFILE is too low: run it after `ulimit -n 70001`";
   { const Fd far = Fd::of_process(kFar); }
   EXPECT_FALSE(is_open(kFar));
 }
