@@ -14,8 +14,8 @@
 namespace wreath::testing_support::scribble {
 namespace {
 
-constexpr std::size_t kFew = 25;  // floats in a message that a header cannot hold
-constexpr int kCalls = 25;        // of a draw that nothing ends
+constexpr std::size_t kFew = 25;             // floats in a message that a header cannot hold
+constexpr int kCalls = kSanitized ? 5 : 25;  // of a draw that nothing ends
 
 // How large messages come to their reader.
 enum Way : std::int64_t { Staged, ThroughTheKernel, ToBlocks, InSharedMemory };
@@ -153,7 +153,7 @@ class Scribbler {
 class Buffers {
  public:
   explicit Buffers(std::int64_t way) : few_(kFew) {
-    const std::size_t count = way == InSharedMemory ? 1024 * 1024 : 64 * 1024;  // peers read the former in place
+    const std::size_t count = way == InSharedMemory ? 512 * 1024 : 64 * 1024;  // peers read the former in place
     const std::size_t bytes = count * sizeof(float);
     if (way == ToBlocks) {
       device_ = host_device().allocate(bytes, MemoryUse::Exportable).value();
