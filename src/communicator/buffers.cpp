@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "src/communicator/control.hpp"
 #include "src/communicator/exchange.hpp"
 #include "src/communicator/options.hpp"
 #include "src/fifo/segment.hpp"
@@ -61,7 +62,7 @@ Result<MemoryBudget> memory_budget(int ranks, int ranks_in_process, const Commun
   budget.staging = peers * budget.lanes * budget.slot_count * budget.slot_bytes;
   budget.recorder = sizeof(RecorderMemory);
   budget.bookkeeping = kBookkeepingBytes + peers * kBookkeepingOfPeerBytes;
-  budget.descriptors = kDescriptors + kDescriptorsOfPeer * (ranks - 1);
+  budget.descriptors = kDescriptors + kDescriptorsOfPeer * (ranks - 1) + std::min(ranks - 1, kProcessWatchers);
   budget.threads = 1;
   return budget;
 }

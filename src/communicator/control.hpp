@@ -31,11 +31,13 @@ enum class MessageKind : std::uint8_t {
   Departed,  // the sender aborted: it takes part in nothing any more
   Shrink,    // of the survivors' agreement `number`: `body` (shrink_message.hpp)
   Split,     // of split `number`: `body` (split.hpp)
-  Process,   // the sender's process, as a descriptor that tells its end: to ranks of its host
-  Ended,     // the process of rank `index`, of the sender's host, has ended: to ranks of other hosts
+  Process,   // the sender's process, as a descriptor that tells its end: to kProcessWatchers ranks of its host
+  Ended,     // the process of rank `index`, of the sender's host, has ended
 };
 
 inline constexpr std::size_t kEarlierCalls = 64;  // in one message
+// All would be a descriptor for each pair of ranks; with one, who dies with its watcher would not be missed.
+inline constexpr int kProcessWatchers = 4;
 
 // Unused fields stay at their defaults.
 struct ControlMessage {

@@ -26,27 +26,31 @@ bool Engine::of_one_host(Rank a, Rank b) const {
   return host(a) == host(b);
 }
 
-// A child that was made without fork() holds this process's connections: the ranks of this host learn of its end by the
-// process itself, and tell the others.
+// A child that was made without fork() holds this process's connections: the next ranks of this host learn of its end
+// by the process itself, and tell the others.
 void Engine::start_control() {
   progress_->add(*this);
   control_->start(*progress_, *this);
   const Fd process = Fd::of_process(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (!process) return;  // a kernel before 5.3
-  const std::uint64_t own = membership_.members[static_cast<std::size_t>(rank())].endpoint.process;
-  for (const Member& member : membership_.members) {
-    const Rank peer = member.endpoint.rank;
-    if (member.endpoint.process == own || !of_one_host(peer, rank())) continue;
+  const auto process_of = [&](Rank rank) {
+    return membership_.members[static_cast<std::size_t>(rank)].endpoint.process;
+  };
+  int watchers = 0;
+  for (int i = 1; i < ranks() && watchers < kProcessWatchers; ++i) {
+    const Rank peer = (rank() + i) % ranks();
+    if (process_of(peer) == process_of(rank()) || !of_one_host(peer, rank())) continue;
     ControlMessage message;
     message.kind = MessageKind::Process;
     if (add_descriptor(message.offer, process.get(), "this process")) control_->send(peer, std::move(message));
+    ++watchers;
   }
 }
 
-// Others of its host do so, too: the first who is heard counts.
+// Others who watch it do so, too: the first who is heard counts.
 void Engine::tell_of_end(Rank gone) {
   for (Rank peer = 0; peer < ranks(); ++peer) {
-    if (of_one_host(peer, gone)) continue;
+    if (peer == rank() || peer == gone) continue;
     ControlMessage message;
     message.kind = MessageKind::Ended;
     message.index = static_cast<std::uint32_t>(gone);
