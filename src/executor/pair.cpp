@@ -12,11 +12,7 @@ namespace {
 // Where the data of a message is that does not lie in its header; null: not where it can be taken from.
 const std::byte* find_data(RecvFifo& fifo, const SlotHeader& slot, std::size_t bytes) {
   if (load_relaxed(slot.flags) != 0) return nullptr;
-  SlotHeader header{};
-  header.bytes = static_cast<std::uint32_t>(bytes);  // as was checked
-  header.region = load_relaxed(slot.region);
-  header.offset = load_relaxed(slot.offset);
-  const Located located = locate(fifo, header, slot.data);
+  const Located located = locate_in_region(fifo, load_relaxed(slot.region), load_relaxed(slot.offset), bytes);
   return located.state == Locating::Found ? located.data : nullptr;
 }
 

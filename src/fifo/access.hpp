@@ -198,15 +198,15 @@ WREATH_HOST_DEVICE inline Located locate_in_device(RecvFifo& fifo, const DeviceA
 }
 
 // In the producer's region table, checked against the region's size.
-WREATH_HOST_DEVICE inline Located locate_in_region(RecvFifo& fifo, const SlotHeader& slot) {
-  if (slot.region == 0 || slot.region >= kMaximumRegions || fifo.regions == nullptr)
-    return {Locating::Invalid, nullptr};
-  const RegionView& view = fifo.regions[slot.region];
+WREATH_HOST_DEVICE inline Located locate_in_region(RecvFifo& fifo, std::uint32_t region, std::uint64_t offset,
+                                                   std::uint64_t bytes) {
+  if (region == 0 || region >= kMaximumRegions || fifo.regions == nullptr) return {Locating::Invalid, nullptr};
+  const RegionView& view = fifo.regions[region];
   const std::byte* base = look(view.base);
   if (base == nullptr) return {Locating::Unmapped, nullptr};
-  if (slot.bytes > view.bytes || slot.offset > view.bytes - slot.bytes) return {Locating::Invalid, nullptr};
-  if (view.device != 0) return locate_in_device(fifo, {view.device, 0}, base + slot.offset);
-  return {Locating::Found, base + slot.offset};
+  if (bytes > view.bytes || offset > view.bytes - bytes) return {Locating::Invalid, nullptr};
+  if (view.device != 0) return locate_in_device(fifo, {view.device, 0}, base + offset);
+  return {Locating::Found, base + offset};
 }
 
 // Where the data of a message is in this process. `slot`: a copy of its header (load_far), which another process may
@@ -229,7 +229,7 @@ WREATH_HOST_DEVICE inline Located locate(RecvFifo& fifo, const SlotHeader& slot,
     case kLocalAddress:
       if (!fifo.same_process) return {Locating::Invalid, nullptr};
       return by_blocks && fifo.pulls_local ? locate_pulled(fifo) : Located{Locating::Found, address_in(slot)};
-    default: return locate_in_region(fifo, slot);
+    default: return locate_in_region(fifo, slot.region, slot.offset, slot.bytes);
   }
 }
 WREATH_HOST_DEVICE inline Located locate(RecvFifo& fifo, const SlotHeader& slot) {
