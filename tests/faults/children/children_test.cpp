@@ -18,10 +18,11 @@ namespace {
   for (;;) ::pause();
 }
 
-// Whether any descriptor of this process is of the library: a socket, an eventfd, shared memory, an epoll set.
+// Whether any descriptor of this process is of the library: a socket beside the one of commands, an eventfd, shared
+// memory, an epoll set.
 std::string left_of_library() {
-  for (const char* kind : {"socket:", "anon_inode:", "memfd:wreath"}) {
-    if (descriptors_of(::getpid(), kind) > 0) return kind;
+  for (const std::string kind : {"socket:", "anon_inode:", "memfd:wreath"}) {
+    if (descriptors_of(::getpid(), kind.c_str()) > (kind == "socket:" ? 1 : 0)) return kind;
   }
   return "";
 }
