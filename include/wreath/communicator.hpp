@@ -115,8 +115,8 @@ class Communicator {
   // any in place all_to_all. Buffers a rank does not use (the output of reduce beside its root, ...) may be null.
   // Ranks whose calls differ in anything that all must give alike get Mismatch: counts of all_to_all_v, gather_v and
   // scatter_v are not compared, but whoever gets a block of another size than it was told does. A rank that only writes
-  // in a call (the root of broadcast, ...) may be done with it before that is known: then the error comes with the first
-  // message between two ranks that differ, after some 16 calls at most, and names the first call that differed.
+  // in a call (the root of broadcast, ...) may be done with it before that is known: then the error comes with the
+  // first message between two ranks that differ, after some 16 calls at most, and names the first call that differed.
 
   // output[i] = input[i] of rank 0 op ... op of rank n-1, on every rank.
   Status all_reduce(const void* input, void* output, std::size_t count, DataType dtype, const Reduction& = {});

@@ -28,8 +28,8 @@ enum class DataType : std::uint8_t {
   Float8E5M2,
 };
 
-// Avg: the sum, divided by the ranks at its end, as the sum's rounding asks for. Where a float32 or float64 sum leaves the
-// type's range the mean is infinite, too; a PremultipliedSum with the factor 1 / ranks stays in it.
+// Avg: the sum, divided by the ranks at its end, as the sum's rounding asks for. Where a float32 or float64 sum leaves
+// the type's range the mean is infinite, too; a PremultipliedSum with the factor 1 / ranks stays in it.
 // PremultipliedSum: every rank's input is multiplied by that rank's factor (Reduction), then summed.
 enum class ReduceOp : std::uint8_t { Sum, Prod, Min, Max, Avg, PremultipliedSum };
 
