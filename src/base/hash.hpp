@@ -19,7 +19,7 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value, More... mor
   return mix(mix(hash, value), more...);
 }
 
-// Of bytes that may have been altered by accident: a change within 8 of them, from a multiple of 8, never goes unseen.
+// This detects that bytes were altered by accident: a change within 8 of them, from a multiple of 8, never goes unseen.
 inline std::uint64_t checksum(std::span<const std::byte> bytes) {
   constexpr std::size_t kAtOnce = 4 * sizeof(std::uint64_t);  // four sums, whose multiplications overlap
   std::uint64_t a = 1;

@@ -276,7 +276,7 @@ SocketAddress peer_address(int socket) { return address_by(&::getpeername, socke
 
 namespace {
 
-// Of a connected UNIX socket.
+// The user is that of the other end of a connected UNIX socket.
 std::optional<std::uint32_t> user_of_peer(int socket) {
   ucred credentials{};
   socklen_t length = sizeof credentials;

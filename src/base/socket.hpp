@@ -97,7 +97,7 @@ Status recv_all(int socket, std::span<std::byte> bytes, Deadline deadline);
 std::ptrdiff_t try_send(int socket, std::span<const std::byte> bytes);
 std::ptrdiff_t try_recv(int socket, std::span<std::byte> bytes);
 
-// What was sent over TCP and the peer's kernel has not acknowledged, the end of the stream counted as a byte: a socket
+// Counts what the peer's kernel has not acknowledged over TCP, the end of the stream as a byte: a socket
 // that is closed sooner may take it back, with a reset for whatever comes after. 0 for other sockets.
 std::size_t unacknowledged_bytes(int socket);
 // The kernel has sent the same bytes three times more, after 0.2 s and then twice as long, in vain.

@@ -64,7 +64,7 @@ class Acceptor {
   bool starves() const { return !trouble_.empty() && patience_.passed(); }
 
  private:
-  // Whose connections count together: an IPv4 address, an IPv6 network of 64 bits, this host's UNIX sockets.
+  // Connections of one source count together: an IPv4 address, an IPv6 network of 64 bits, this host's UNIX sockets.
   using Source = std::array<std::byte, 8>;
   struct Pending {
     Handshake handshake;

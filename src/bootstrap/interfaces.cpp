@@ -30,7 +30,7 @@ std::string names(const std::vector<Interface>& all) {
   return texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// Of use where nothing else leads to other hosts.
+// It is of use where nothing else leads to other hosts.
 bool has_other_address(const std::vector<Interface>& all, const Interface& one) {
   return std::any_of(all.begin(), all.end(),
                      [&](const Interface& other) { return other.name == one.name && !other.address.is_link_local(); });

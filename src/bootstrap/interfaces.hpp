@@ -42,7 +42,7 @@ Result<std::vector<SocketAddress>> addresses_of_host(const std::string& host, st
 // A link-local address that names no interface, once for each that may lead to it: `first`, where that is not 0, then
 // others that run and WREATH_SOCKET_IFNAME admits. Other addresses are what they are.
 std::vector<SocketAddress> with_zones(const SocketAddress& address, std::uint32_t first = 0);
-// What to say where there is no such interface.
+// Errors say this where there is no such interface.
 Error no_way_to(std::string_view link_local);
 
 // "10.0.0.2 (eth0)": where connections to `address` leave this host; empty: there is no way.

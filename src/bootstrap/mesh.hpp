@@ -13,7 +13,7 @@
 
 namespace wreath {
 
-// What other hosts are told of it: not the zone, which has another number there.
+// Other hosts are told this of it: not the zone, which has another number there.
 NetAddress to_net_address(const SocketAddress& address);
 // Unspecified family for none.
 SocketAddress to_socket_address(const NetAddress& address);

@@ -23,7 +23,7 @@ using Opening = std::array<std::byte, kOpeningBytes>;
 auto greeting_in(const Opening& opening) { return std::span(opening).first<kGreetingBytes>(); }
 auto ticket_in(const Opening& opening) { return std::span(opening).last<kTagBytes>(); }
 
-// What a ticket is the tag of.
+// A ticket is the tag of these bytes.
 std::array<std::byte, kTagBytes + kGreetingBytes> ticket_text(const Opening& opening) {
   std::array<std::byte, kTagBytes + kGreetingBytes> bytes{};
   std::memcpy(bytes.data(), kTicketLabel.data(), kTagBytes);
@@ -112,7 +112,7 @@ bool Handshake::transfer(std::span<std::byte> bytes, bool sends) {
   return true;
 }
 
-// What moves in this phase: the acceptor's greeting comes without a ticket.
+// This many bytes move in this phase: the acceptor's greeting comes without a ticket.
 std::span<std::byte> Handshake::phase_bytes(bool sends) {
   if (phase_ >= 2) return proof_;
   return std::span(sends ? mine_ : theirs_).first(phase_ == 0 ? kOpeningBytes : kGreetingBytes);
@@ -152,7 +152,7 @@ Handshake::State Handshake::advance() {
   return state_;
 }
 
-// What follows is sealed with a key that both greetings, and with them both nonces, are part of.
+// All that follows is sealed with a key that both greetings, and with them both nonces, are part of.
 Proved Handshake::take() {
   const auto said = transcript(true);
   auto key = self_.key->derive(kMessagesLabel, std::span(said).subspan(kTagBytes));

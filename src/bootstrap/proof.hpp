@@ -6,7 +6,7 @@
 //   connector -> acceptor   HMAC-SHA256(key, "connector" | both greetings)
 //   acceptor  -> connector  HMAC-SHA256(key, "acceptor"  | both greetings)
 //
-// Who lacks the key is dropped at its first words, for it has no ticket. A ticket can be repeated by who has heard it,
+// A stranger is dropped at its first words, for it has no ticket. A ticket can be repeated by who has heard it,
 // and is good for a place to wait in, nothing more. The acceptor gives its proof last, so a stranger learns nothing but
 // the greeting; the roles differ, so a reflected proof fails; what a greeting says is believed only after the proof.
 // The layout of greetings and tickets stays as it is in all protocols, so that versions that differ can name each

@@ -1,4 +1,4 @@
-// What protects the messages of a proved connection: each carries a seal, a MAC of who sends it, its number and its
+// This protects the messages of a proved connection: each carries a seal, a MAC of who sends it, its number and its
 // content, so that one that was altered, repeated, left out or sent back on its way is noticed.
 //
 //   u32 length, its complement, `length` bytes of content, 32-byte seal
@@ -23,7 +23,7 @@ namespace wreath {
 inline constexpr std::size_t kFrameHeaderBytes = 8;
 inline constexpr std::size_t kSealBytes = kTagBytes;
 
-// What a message says, hashed once for all who get it.
+// This holds what a message says, hashed once for all who get it.
 class Content {
  public:
   explicit Content(std::vector<std::byte> bytes) : bytes_(std::move(bytes)), digest_(digest_of(bytes_)) {}

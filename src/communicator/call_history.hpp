@@ -26,7 +26,7 @@ class CallHistory {
     calls_.store(number, std::memory_order_release);
     return number;
   }
-  // Of the last call and all before it.
+  // The signature covers the last call and all before it.
   std::uint32_t signature() const { return static_cast<std::uint32_t>(last_ >> 32); }
 
   // Any thread.

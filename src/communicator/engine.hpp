@@ -128,7 +128,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   int exchange_rounds() const { return options_.exchange_rounds; }
   ExchangeLog& exchange_log() { return exchange_log_; }
   const CallHistory& history() const { return history_; }
-  // How far this rank came, as `peer` may be told.
+  // Says how far this rank came, for `peer` to compare.
   Progressed progressed(Rank peer) const;
   // A peer made other calls than this rank: this communicator fails as soon as it is known which.
   bool differs() const { return watch_->differs(); }

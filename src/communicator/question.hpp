@@ -23,8 +23,8 @@ struct Question {
   std::uint64_t number = 0;  // of the call; of the messages between the two, in that direction
 };
 
-// How far a rank came: calls of all ranks and their hash (CallHistory), and messages it sent to a peer and received
-// from it.
+// This says how far a rank came: calls of all ranks and their hash (CallHistory), and messages it sent to a peer and
+// received from it.
 struct Progressed {
   std::uint64_t calls = 0;
   std::uint64_t sent = 0;

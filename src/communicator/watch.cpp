@@ -28,7 +28,7 @@ std::string call_beside(const CallRecord& call, const CallRecord& other) {
   return text;
 }
 
-// What a peer does instead of entering a call, or a message's other side.
+// Says what a peer does instead of entering a call, or a message's other side.
 std::string instead(const CallRecord& last, const std::string& waits_in) {
   if (!waits_in.empty()) return fmt::format("it waits in {}", waits_in);
   if (last.number == 0) return "it has made no call yet";

@@ -39,7 +39,7 @@ class Watch {
   void on_goodbye(Rank from, const Progressed& last);
   bool has_left(Rank peer) const;
   void on_query(Rank from, Subject subject);
-  // What this rank's driver waits in, to be told to peers; empty: it moves.
+  // Names the call that this rank's driver waits in, for peers; empty: it moves.
   std::string waits_in() const;
   // Any thread: a peer has made other calls, and the communicator fails as soon as it is known which.
   bool differs() const { return differs_.load(std::memory_order_acquire); }

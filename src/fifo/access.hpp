@@ -153,7 +153,7 @@ struct Located {
   std::uint64_t device = 0;  // in whose memory its sender has it, as this process names it; 0: the host's
 };
 
-// How a message is read that was located.
+// A message that was located is read in this way.
 struct Origin {
   bool fetched;
   std::uint64_t device;  // as in Located

@@ -55,7 +55,7 @@ class Wire {
     const auto answer = answers_.line(10'000 * kSlower);
     ASSERT_EQ(answer.value_or("nothing"), "ok") << command;
   }
-  // What became of packets since the last "clear", as JSON.
+  // Counts what became of packets since the last "clear", as JSON.
   std::string counts() {
     write_line(commands_.get(), "counts");
     return answers_.line(10'000 * kSlower).value_or("nothing");

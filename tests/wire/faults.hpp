@@ -1,4 +1,4 @@
-// What a wire does to the packets that it carries.
+// The faults of a wire: what it does to the packets that it carries is set by commands.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ class Faults {
   std::string command(const std::string& line);
   static std::string help();
 
-  // What comes of a packet: nothing, itself, or more.
+  // Gives what comes of a packet: nothing, itself, or more.
   std::vector<Delivery> carry(Packet packet, std::int64_t now_ns);
   // Packets by what became of them, as JSON.
   std::string counts() const;

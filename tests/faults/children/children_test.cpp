@@ -79,7 +79,7 @@ Result<Communicator> create_on_hosts(const Child& child) {
   return Communicator::create_from_environment(child.options());
 }
 
-// What is left goes on without the dead: all know who that is, on other hosts, too.
+// The survivors go on without the dead: all know who that is, on other hosts, too.
 int go_on(const Child& child, Communicator& communicator, const Error& error) {
   const int code = child.failed(error);
   auto rest = communicator.shrink(10'000);

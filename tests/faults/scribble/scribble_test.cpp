@@ -17,11 +17,11 @@ namespace {
 constexpr std::size_t kFew = 25;             // floats in a message that a header cannot hold
 constexpr int kCalls = kSanitized ? 5 : 25;  // of a draw that nothing ends
 
-// How large messages come to their reader.
+// Large messages come to their reader in these ways.
 enum Way : std::int64_t { Staged, ThroughTheKernel, ToBlocks, InSharedMemory };
 constexpr int kWays = 4;
 
-// Of the scribbler's segment. Every: whole headers but their sequences.
+// These lie in the scribbler's segment. Every: whole headers but their sequences.
 enum class Field : std::uint8_t {
   Sequence,
   Epoch,

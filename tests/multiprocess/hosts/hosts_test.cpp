@@ -53,7 +53,8 @@ TEST(Hosts, MeetWhereANameMeansLoopbackOnItsOwnHost) {
     Job(network, 2, with_key({{"MASTER_ADDR", "node0"}}, more), {{"calls", "20"}}, names).expect_to_end_well();
 }
 
-// What means something on one network alone is told to others without the name that this host has for the network.
+// An address that means something on one network alone is told to others without the name that this host has for the
+// network.
 TEST(Hosts, MeetAtLinkLocalAddresses) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;
@@ -126,7 +127,7 @@ TEST(Hosts, FindRankZeroAtTheAddressThatWorks) {
       .expect_to_end_well();
 }
 
-// What else the user named is not listened at.
+// Rank 0 does not listen at what else the user named.
 TEST(Hosts, ListenOnlyWhereTheInterfaceSettingAdmits) {
   const Network network(2);
   if (!network.made()) GTEST_SKIP() << Network::kNeeds;

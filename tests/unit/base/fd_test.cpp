@@ -13,7 +13,7 @@
 namespace wreath {
 namespace {
 
-// What `body` returns in a child.
+// Gives what `body` returns in a child.
 template <typename Body>
 int in_child(Body body) {
   const pid_t child = ::fork();

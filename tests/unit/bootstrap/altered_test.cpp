@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 enum class Way { ToPoint, FromPoint };
 
-// What must not be altered unseen begins here: behind the proof.
+// Behind the proof begins what must not be altered unseen.
 std::size_t behind_proof(Way way) { return (way == Way::ToPoint ? kOpeningBytes : kGreetingBytes) + kTagBytes; }
 
 // Carries one connection to the meeting point, and flips one bit of the byte at `at` on its way.

@@ -182,7 +182,7 @@ TEST_F(EnvironmentJobs, DoNotJoinAnotherJob) {
   EXPECT_TRUE(first) << first.error().message;
 }
 
-// Where jobs meet on this machine: names of UNIX sockets, by inode.
+// Gives the places where jobs meet on this machine: names of UNIX sockets, by inode.
 std::map<std::string, std::string> meeting_names() {
   std::map<std::string, std::string> names;
   std::ifstream sockets("/proc/net/unix");

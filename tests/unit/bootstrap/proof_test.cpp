@@ -61,7 +61,7 @@ TEST(Proof, LeavesNoByteBehind) {
   EXPECT_TRUE(drain(acceptor.connection.get()).empty());
 }
 
-// What a connector with this key says first.
+// Gives what a connector with this key says first.
 std::vector<std::byte> opening_of(const Identity& identity) {
   Ends ends = make_ends(identity, identity);
   ends.connector.advance();
@@ -81,7 +81,7 @@ TEST(Proof, FailsAtTheFirstWordsWithAnotherKey) {
   EXPECT_EQ(drain(stranger).size(), kGreetingBytes);
 }
 
-// Who has heard a rank's first words gets a place for them, and nothing else.
+// A listener who repeats a rank's first words gets a place for them, and nothing else.
 TEST(Proof, FailsWithARepeatedTicketAndGivesNoProofAway) {
   auto pair = socket_pair();
   const int stranger = pair->first.get();

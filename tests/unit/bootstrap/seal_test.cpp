@@ -16,7 +16,7 @@ Content content(const std::string& text) {
   return Content({bytes.begin(), bytes.end()});
 }
 
-// What is wrong with a frame; empty: it is the next one.
+// Says what is wrong with a frame; empty: it is the next one.
 std::string problem(Seal& reader, const std::vector<std::byte>& frame) {
   const auto bytes = std::span(frame);
   const auto length = Seal::length(bytes.first<kFrameHeaderBytes>(), 1000);

@@ -148,7 +148,7 @@ TEST(Strangers, GiveWayToRanksWhenTheyAreMany) {
   EXPECT_THAT(door.acceptor->refused().text(), Not(HasSubstr("do all ranks have the same key?")));
 }
 
-// What a connector with this key says first.
+// Gives what a connector with this key says first.
 std::vector<std::byte> opening(int seed) {
   auto wire = socket_pair();
   Handshake::connector(std::move(wire.value().second), test_identity(seed)).advance();

@@ -65,7 +65,7 @@ std::vector<Difference> differences() {
           {broadcast(0), scatter(kOdd)},   {gather(kOdd), scatter(kOdd)}, {all_reduce(), broadcast(kOdd)}};
 }
 
-// What follows the calls that differ: one message between all, the same calls again, or what ends a communicator.
+// These follow the calls that differ: one message between all, the same calls again, or what ends a communicator.
 enum class Then { Sum, Barrier, Again, Split };
 constexpr std::array kThen{Then::Sum, Then::Barrier, Then::Again, Then::Split};
 

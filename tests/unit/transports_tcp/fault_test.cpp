@@ -188,7 +188,7 @@ TEST(TcpFault, GarbageIsAnErrorNeverMore) {
   }
 }
 
-// What a link sends for a message of `bytes`.
+// Gives what a link sends for a message of `bytes`.
 std::vector<std::byte> sent_frame(std::uint32_t bytes, bool checked) {
   FifoShape shape = usual_shape();
   shape.checked = checked;
