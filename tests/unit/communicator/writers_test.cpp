@@ -28,24 +28,19 @@ struct NamedCall {
   Make make;
 };
 
-NamedCall broadcast(Rank root) {
-  return {"broadcast #1 int32", [root](Communicator& it, Buffers& data, std::size_t count) {
-            return it.broadcast(data.in.data(), data.out.data(), count, DataType::Int32, root);
+using Rooted = Status (Communicator::*)(const void*, void*, std::size_t, DataType, Rank);
+
+NamedCall rooted(const std::string& name, Rooted call, Rank root) {
+  return {name + " #1 int32", [call, root](Communicator& it, Buffers& data, std::size_t count) {
+            return (it.*call)(data.in.data(), data.out.data(), count, DataType::Int32, root);
           }};
 }
-NamedCall scatter(Rank root) {
-  return {"scatter #1 int32", [root](Communicator& it, Buffers& data, std::size_t count) {
-            return it.scatter(data.in.data(), data.out.data(), count, DataType::Int32, root);
-          }};
-}
+NamedCall broadcast(Rank root) { return rooted("broadcast", &Communicator::broadcast, root); }
+NamedCall scatter(Rank root) { return rooted("scatter", &Communicator::scatter, root); }
+NamedCall gather(Rank root) { return rooted("gather", &Communicator::gather, root); }
 NamedCall reduce(Rank root) {
   return {"reduce #1 int32", [root](Communicator& it, Buffers& data, std::size_t count) {
             return it.reduce(data.in.data(), data.out.data(), count, DataType::Int32, root);
-          }};
-}
-NamedCall gather(Rank root) {
-  return {"gather #1 int32", [root](Communicator& it, Buffers& data, std::size_t count) {
-            return it.gather(data.in.data(), data.out.data(), count, DataType::Int32, root);
           }};
 }
 NamedCall all_reduce() {
