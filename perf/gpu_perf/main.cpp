@@ -110,6 +110,8 @@ int main_of(int argc, char** argv) {
       .capture_default_str();
   command_line::add_number(app, "--calls", options.setup.calls, {1, 100'000'000}, "of the part mixed")
       .capture_default_str();
+  command_line::add_number(app, "--streams", options.setup.streams, {1, 64}, "of each rank in the part mixed")
+      .capture_default_str();
   app.add_flag("--quick", options.setup.quick, "small sizes and few calls: that it works, not how fast");
   app.add_option("--low-latency", options.low_latency,
                  "small all_reduces as kernels of their own, where both are measured or proved")

@@ -12,7 +12,6 @@
 namespace wreath::perf {
 namespace {
 
-constexpr std::size_t kStreams = 4;       // of a rank, in the mixed calls
 constexpr std::size_t kMostCount = 4096;  // elements of a mixed call
 constexpr int kCallsALook = 200;          // between looks at the results
 
@@ -161,13 +160,13 @@ class MixedRank {
 
   Status prepare() {
     const std::vector<std::int32_t> values(kMostCount, communicator_.rank() + 1);
-    for (std::size_t i = 0; i < kStreams; ++i) {
+    for (std::size_t i = 0; i < streams(); ++i) {
       auto made = OnStream::make(setup_, kMostCount * sizeof(std::int32_t), kMostCount * sizeof(std::int32_t));
       if (!made) return made.error();
       WREATH_TRY(setup_.device->copy(made->input.data(), values.data(), values.size() * sizeof(std::int32_t)));
       streams_.push_back(*std::move(made));
     }
-    last_.resize(kStreams);
+    last_.resize(streams());
     return {};
   }
   Status start(std::size_t stream, const Mixed& mixed) {
@@ -181,7 +180,7 @@ class MixedRank {
   Result<std::uint64_t> look() {
     std::uint64_t wrong = 0;
     std::vector<std::int32_t> found(kMostCount);
-    for (std::size_t i = 0; i < kStreams; ++i) {
+    for (std::size_t i = 0; i < streams(); ++i) {
       WREATH_TRY(streams_[i].stream->synchronize());
       if (last_[i].count == 0) continue;
       WREATH_TRY(setup_.device->copy(found.data(), streams_[i].output.data(), found.size() * sizeof(std::int32_t)));
@@ -194,6 +193,8 @@ class MixedRank {
   }
 
  private:
+  std::size_t streams() const { return static_cast<std::size_t>(setup_.streams); }
+
   const GpuSetup& setup_;
   Communicator& communicator_;
   std::vector<OnStream> streams_;
@@ -223,7 +224,7 @@ Status run_mixed(const GpuSetup& setup, Communicator& communicator, MixedRun& ru
   WREATH_TRY(communicator.barrier());  // a device may make who allocates wait for kernels, and those wait for peers
   std::mt19937 random(1);              // alike on all ranks
   for (int i = 0; i < setup.calls; ++i) {
-    const std::size_t stream = random() % kStreams;
+    const std::size_t stream = random() % static_cast<std::size_t>(setup.streams);
     WREATH_TRY(own.start(stream, draw(random, communicator.ranks())));
     if (i % kCallsALook != kCallsALook - 1 && i != setup.calls - 1) continue;
     const auto found = own.look();
@@ -247,10 +248,10 @@ Status prove_mixed_of(const GpuSetup& setup, int n, bool low_latency, Results& r
   const std::uint64_t wrong = run.wrong;
   const int calls = run.calls;
   const std::string what =
-      fmt::format("{} calls on {} ranks in {} streams each, {}", calls, n, kStreams, way_text(low_latency));
+      fmt::format("{} calls on {} ranks in {} streams each, {}", calls, n, setup.streams, way_text(low_latency));
   fmt::print("mixed       {}: {} elements wrong\n", what, wrong);
   if (wrong > 0) results.fail(what, fmt::format("{} elements are wrong", wrong));
-  results.add({{"ranks", n}, {"calls", calls}, {"streams", kStreams}, {"low_latency", low_latency}, {"wrong", wrong}});
+  results.add({{"ranks", n}, {"calls", calls}, {"streams", setup.streams}, {"low_latency", low_latency}, {"wrong", wrong}});
   if (calls < setup.calls) results.skip(fmt::format("call {} and those behind it", calls + 1), results.late_text());
   results.judge({what, 0, static_cast<double>(wrong), "elements wrong"});
   return {};

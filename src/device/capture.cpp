@@ -74,8 +74,7 @@ Status GraphGuards::after(Stream& stream) {
 
 // ---- captures ----
 
-Capture::Capture(std::string where, std::shared_ptr<void> of_device)
-    : where_(std::move(where)), of_device_(std::move(of_device)), number_(next_number()), branches_(1) {}
+Capture::Capture(std::string where) : where_(std::move(where)), number_(next_number()), branches_(1) {}
 
 bool Capture::open() const {
   const std::lock_guard lock(mutex_);

@@ -21,7 +21,7 @@ struct CapturedItem {
   enum class Kind : std::uint8_t { Work, Record, Wait };
   Kind kind;
   std::size_t branch;
-  std::shared_ptr<GraphWork> work;  // Work; null: the device itself has it
+  std::shared_ptr<GraphWork> work;  // Work
   std::size_t point = 0;            // Record: passes it; Wait: until it was passed
 };
 
@@ -47,17 +47,13 @@ struct CapturedItems {
 // What the streams that capture together share. Any thread.
 class Capture {
  public:
-  // `where` names the device's streams in messages. `of_device`: what the device keeps with it.
-  Capture(std::string where, std::shared_ptr<void> of_device);
+  // `where` names the device's streams in messages.
+  explicit Capture(std::string where);
 
   // No other capture of this process has it.
   std::uint64_t number() const { return number_; }
   // False once it ended: its streams run what they are given again.
   bool open() const;
-  template <typename T>
-  std::shared_ptr<T> of_device() const {
-    return std::static_pointer_cast<T>(of_device_);
-  }
   std::size_t add_branch();
   Status add(std::size_t branch, std::shared_ptr<GraphWork> work);
   void guard(std::shared_ptr<GraphGuard> guard);
@@ -77,7 +73,6 @@ class Capture {
   Status joined() const;
 
   std::string where_;
-  std::shared_ptr<void> of_device_;
   std::uint64_t number_;
   mutable std::mutex mutex_;
   bool open_ = true;

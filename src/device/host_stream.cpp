@@ -218,7 +218,7 @@ Status HostStream::begin_capture() {
   if (const CapturePart in = part_.open(); in.capture != nullptr) {
     return in.capture->invalidate("begin_capture() of a stream that captures");
   }
-  part_.set({std::make_shared<Capture>("host", nullptr), 0});
+  part_.set({std::make_shared<Capture>("host"), 0});
   return {};
 }
 

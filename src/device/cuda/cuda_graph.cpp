@@ -1,36 +1,32 @@
-// A launch begins all captured work, gives it to the branches' threads, and launches the driver's graph, whose
-// callbacks wake them.
+// A launch of a graph with work of the host is one piece of the host's work in its stream: a thread of each branch gives
+// the branch's commands to a stream of its own, and does the host's work when that stream is idle.
 #include "src/device/cuda/cuda_graph.hpp"
 
 #include <fmt/format.h>
 
-#include <optional>
+#include <algorithm>
+#include <atomic>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "src/device/cuda/cuda_stream.hpp"
+#include "src/device/cuda/host_work.hpp"
+#include "src/device/host_stream.hpp"
 
 namespace wreath {
 namespace {
 
-class CudaGraph final : public Graph {
+// What every graph of a CUDA device asks before a launch.
+class CudaGraph : public Graph {
  public:
-  CudaGraph(const CudaContext& context, CudaHandle executable, CapturedItems captured,
-            std::shared_ptr<CudaBranches> branches, std::unique_ptr<CudaEvent> over)
+  CudaGraph(const CudaContext& context, CapturedItems captured, std::unique_ptr<CudaEvent> over)
       : context_(context),
-        executable_(executable),
         items_(std::move(captured.items)),
         guards_(std::move(captured.guards)),
-        branches_(std::move(branches)),
         over_(std::move(over)) {}
-  ~CudaGraph() override {
-    const Status over = over_->synchronize(-1);
-    with_context(context_, [&] { return context_.driver.graph_exec_destroy(executable_); });
-    if (over) return;
-    give_up(over.error());
-    CudaHostWork::keep(branches_);
-  }
 
-  Status launch(Stream& stream) override {
+  Status launch(Stream& stream) final {
     auto* const own = dynamic_cast<CudaStream*>(&stream);
     if (own == nullptr || &own->context() != &context_) {
       return Error{ErrorCode::InvalidArgument,
@@ -43,88 +39,188 @@ class CudaGraph final : public Graph {
                    fmt::format("{}: a graph was launched in a stream that captures", context_.name), -1};
     }
     if (const auto failure = own->host_work()->failure()) return *failure;
-    if (broken_) return *broken_;
     for (const CapturedItem& item : items_) {
       if (item.work != nullptr) WREATH_TRY(item.work->check());
     }
     WREATH_TRY(guards_.check());
     WREATH_TRY(guards_.before(stream));
-    Status launched = own->launch_graph(
-        executable_, [&] { return begin(*own); }, *over_);
-    if (!launched) give_up(launched.error());
-    return launched ? guards_.after(stream) : launched;
+    WREATH_TRY(begin(*own));
+    WREATH_TRY(own->record(*over_));
+    return guards_.after(stream);
+  }
+
+ protected:
+  virtual Status begin(CudaStream& stream) = 0;
+  const CudaContext& context() const { return context_; }
+  const std::vector<CapturedItem>& items() const { return items_; }
+  CudaEvent& over() { return *over_; }  // recorded behind each launch
+
+ private:
+  const CudaContext& context_;
+  std::vector<CapturedItem> items_;
+  GraphGuards guards_;
+  std::unique_ptr<CudaEvent> over_;
+};
+
+class DriversGraph final : public CudaGraph {
+ public:
+  DriversGraph(const CudaContext& context, CudaHandle executable, CapturedItems captured,
+               std::unique_ptr<CudaEvent> over)
+      : CudaGraph(context, std::move(captured), std::move(over)), executable_(executable) {}
+  ~DriversGraph() override {
+    static_cast<void>(over().synchronize(-1));
+    with_context(context(), [&] { return context().driver.graph_exec_destroy(executable_); });
   }
 
  private:
-  Status begin(const CudaStream& stream) {
-    const auto host = stream.host_work();
-    const auto usable = [host]() -> Status {
-      const auto failure = host->failure();
-      return failure ? Status(*failure) : Status();
-    };
-    const auto replay = std::make_shared<Replay>(usable, [host](const Error& error) { host->fail(error, false); });
-    for (const CapturedItem& item : items_) {
-      if (item.work == nullptr) continue;
-      const auto added = branches_->at(item.branch).add([replay, name = context_.name, work = item.work->begin()] {
-        static_cast<void>(replay->run(work, name));  // the launching stream has the failure
-        return Status();
-      });
-      if (!added) return added.error();
-    }
-    return {};
+  Status begin(CudaStream& stream) override {
+    return stream.add(std::make_shared<CudaCommand>("cuGraphLaunch", [this](CudaHandle handle) {
+      return context().driver.graph_launch(executable_, handle);
+    }));
   }
 
-  // Work that was begun and whose callbacks do not come would be taken for the next launch's.
-  void give_up(const Error& error) {
-    broken_ = error;
-    for (std::size_t branch = 0; branch < branches_->count(); ++branch) branches_->at(branch).fail(error, true);
-  }
-
-  const CudaContext& context_;
   CudaHandle executable_;
-  std::vector<CapturedItem> items_;
-  GraphGuards guards_;
-  std::shared_ptr<CudaBranches> branches_;
-  std::unique_ptr<CudaEvent> over_;  // recorded behind each launch
-  std::optional<Error> broken_;
 };
+
+// What launches use while they run: of each branch a thread, and a stream for what it gives the driver.
+struct Branches {
+  std::vector<std::unique_ptr<HostStream>> threads;
+  std::vector<std::unique_ptr<CudaStream>> streams;
+  std::vector<std::unique_ptr<CudaEvent>> points;
+};
+
+// One launch of a graph whose commands are given again. Of threads of all branches.
+class Launch {
+ public:
+  Launch(std::shared_ptr<Branches> branches, std::shared_ptr<CudaHostWork> host, std::string where)
+      : branches_(std::move(branches)),
+        replay_([host] { return host->failure() ? Status(*host->failure()) : Status(); },
+                [host](const Error& error) { host->fail(error, false); }),
+        where_(std::move(where)),
+        items_(branches_->streams.size()),
+        passed_(branches_->points.size()) {}
+
+  void add(const CapturedItem& item) {
+    items_[item.branch].push_back({item, item.work == nullptr ? nullptr : item.work->begin()});
+  }
+  // Runs all of it.
+  Status run() {
+    for (std::size_t branch = 0; branch < items_.size(); ++branch) {
+      WREATH_TRY(branches_->threads[branch]->run([this, branch] { return run(branch), Status(); }));
+    }
+    for (const auto& thread : branches_->threads) WREATH_TRY(thread->synchronize(-1));
+    return replay_.status();
+  }
+
+ private:
+  struct Item {
+    CapturedItem captured;
+    std::function<Status()> work;  // the host's; null of others
+  };
+
+  // After a failure only the points are passed: other branches wait for them.
+  void run(std::size_t branch) {
+    CudaStream& stream = *branches_->streams[branch];
+    for (const Item& item : items_[branch]) {
+      const std::size_t point = item.captured.point;
+      const bool records = item.captured.kind == CapturedItem::Kind::Record;
+      if (item.captured.kind == CapturedItem::Kind::Wait) passed_[point].wait(false);
+      static_cast<void>(replay_.run([&] { return give(stream, item); }, where_));
+      if (records) passed_[point] = true;
+      if (records) passed_[point].notify_all();
+    }
+    static_cast<void>(replay_.run([&] { return stream.synchronize(-1); }, where_));
+  }
+
+  Status give(CudaStream& stream, const Item& item) {
+    switch (item.captured.kind) {
+      case CapturedItem::Kind::Record: return stream.record(*branches_->points[item.captured.point]);
+      case CapturedItem::Kind::Wait: return stream.wait(*branches_->points[item.captured.point]);
+      case CapturedItem::Kind::Work: break;
+    }
+    if (item.work == nullptr) return stream.add(std::static_pointer_cast<CudaCommand>(item.captured.work));
+    WREATH_TRY(stream.synchronize(-1));
+    return item.work();
+  }
+
+  std::shared_ptr<Branches> branches_;
+  Replay replay_;
+  std::string where_;
+  std::vector<std::vector<Item>> items_;  // by branch
+  std::vector<std::atomic<bool>> passed_;
+};
+
+class GivenAgain final : public CudaGraph {
+ public:
+  GivenAgain(const CudaContext& context, CapturedItems captured, std::unique_ptr<CudaEvent> over,
+             std::shared_ptr<Branches> branches)
+      : CudaGraph(context, std::move(captured), std::move(over)), branches_(std::move(branches)) {}
+  ~GivenAgain() override { static_cast<void>(over().synchronize(-1)); }
+
+ private:
+  // One launch after the other, whatever streams they are in.
+  Status begin(CudaStream& stream) override {
+    WREATH_TRY(stream.wait(over()));
+    const auto launch = std::make_shared<Launch>(branches_, stream.host_work(), context().name);
+    for (const CapturedItem& item : items()) launch->add(item);
+    return stream.run([launch] { return launch->run(); });
+  }
+
+  std::shared_ptr<Branches> branches_;
+};
+
+bool is_hosts(const CapturedItem& item) {
+  return item.kind == CapturedItem::Kind::Work && dynamic_cast<CudaCommand*>(item.work.get()) == nullptr;
+}
+
+Result<std::shared_ptr<Branches>> make_branches(Device& device, const CudaContext& context,
+                                                const CapturedItems& captured) {
+  auto branches = std::make_shared<Branches>();
+  for (std::size_t i = 0; i < captured.branches; ++i) {
+    auto stream = CudaStream::make(device, context, context.urgent);
+    if (!stream) return stream.error();
+    branches->streams.push_back(*std::move(stream));
+    try {
+      branches->threads.push_back(std::make_unique<HostStream>(device));
+    } catch (const std::system_error& refused) {
+      return Error{ErrorCode::System,
+                   fmt::format("{}: cannot start a graph's thread: {}", context.name, refused.what())};
+    }
+  }
+  for (std::size_t i = 0; i < captured.points; ++i) {
+    auto point = CudaEvent::make(context, EventUse::Order);
+    if (!point) return point.error();
+    branches->points.push_back(*std::move(point));
+  }
+  return branches;
+}
 
 }  // namespace
 
-Status CudaBranches::add(const CudaContext& context) {
-  auto made = CudaHostWork::make(context, CudaHostWork::Of::Graph);
-  if (!made) return made.error();
-  const std::lock_guard lock(mutex_);
-  each_.push_back(*std::move(made));
-  return {};
-}
-
-CudaHostWork& CudaBranches::at(std::size_t branch) const {
-  const std::lock_guard lock(mutex_);
-  return *each_[branch];
-}
-
-std::size_t CudaBranches::count() const {
-  const std::lock_guard lock(mutex_);
-  return each_.size();
-}
-
-Result<std::unique_ptr<Graph>> make_cuda_graph(const CudaContext& context, CudaHandle graph, CapturedItems captured,
-                                               std::shared_ptr<CudaBranches> branches) {
-  auto over = CudaEvent::make(context, EventUse::Order);
+Result<std::unique_ptr<Graph>> make_cuda_graph(Device& device, const CudaContext& context, CudaHandle graph,
+                                               CapturedItems captured) {
+  const bool given_again = std::any_of(captured.items.begin(), captured.items.end(), is_hosts);
   CudaHandle executable = nullptr;
   const CudaResult made = with_context(context, [&] {
-    const CudaResult result = context.driver.graph_instantiate_with_flags(&executable, graph, 0);
+    const CudaResult result =
+        given_again ? kCudaSuccess : context.driver.graph_instantiate_with_flags(&executable, graph, 0);
     context.driver.graph_destroy(graph);
     return result;
   });
   WREATH_TRY(context.check(made, "cuGraphInstantiateWithFlags"));
-  if (!over) {
+  auto over = CudaEvent::make(context, EventUse::Order);
+  if (!given_again) {
+    if (over) {
+      return std::unique_ptr<Graph>(
+          std::make_unique<DriversGraph>(context, executable, std::move(captured), *std::move(over)));
+    }
     with_context(context, [&] { return context.driver.graph_exec_destroy(executable); });
-    return over.error();
   }
+  if (!over) return over.error();
+  auto branches = make_branches(device, context, captured);
+  if (!branches) return branches.error();
   return std::unique_ptr<Graph>(
-      std::make_unique<CudaGraph>(context, executable, std::move(captured), std::move(branches), *std::move(over)));
+      std::make_unique<GivenAgain>(context, std::move(captured), *std::move(over), *std::move(branches)));
 }
 
 }  // namespace wreath

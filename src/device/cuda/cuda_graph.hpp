@@ -1,30 +1,35 @@
-// Graphs of a CUDA device: the driver's own, with work of the host in it that each launch gives anew.
+// Graphs of a CUDA device. Without work of the host in it a graph is the driver's own. With such work it is the streams'
+// commands, given again by each launch: a stream that waits takes few commands of the driver, and a launch that finds it
+// full waits under locks that the host's work needs (decision 0026).
 #pragma once
 
-#include <cstddef>
+#include <functional>
 #include <memory>
-#include <mutex>
-#include <vector>
+#include <string_view>
 
 #include "src/device/capture.hpp"
-#include "src/device/cuda/host_work.hpp"
+#include "src/device/cuda/context.hpp"
 
 namespace wreath {
 
-// The host's work of each branch of a capture: its pieces run one after the other, those of other branches beside them.
-class CudaBranches {
+// What a stream that captures gave the driver.
+class CudaCommand final : public GraphWork {
  public:
-  Status add(const CudaContext& context);
-  CudaHostWork& at(std::size_t branch) const;
-  std::size_t count() const;
+  // `call` lives as long as the process.
+  CudaCommand(std::string_view call, std::function<CudaResult(CudaHandle stream)> enqueue)
+      : call_(call), enqueue_(std::move(enqueue)) {}
+  Status check() override { return {}; }
+  std::function<Status()> begin() override { return {}; }
+  std::string_view call() const { return call_; }
+  CudaResult enqueue(CudaHandle stream) const { return enqueue_(stream); }
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<CudaHostWork>> each_;
+  std::string_view call_;
+  std::function<CudaResult(CudaHandle)> enqueue_;
 };
 
-// Takes `graph`, also where it fails.
-Result<std::unique_ptr<Graph>> make_cuda_graph(const CudaContext& context, CudaHandle graph, CapturedItems captured,
-                                               std::shared_ptr<CudaBranches> branches);
+// Takes `graph`, which is the driver's, also where it fails.
+Result<std::unique_ptr<Graph>> make_cuda_graph(Device& device, const CudaContext& context, CudaHandle graph,
+                                               CapturedItems captured);
 
 }  // namespace wreath

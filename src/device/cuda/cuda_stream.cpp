@@ -8,6 +8,8 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -106,7 +108,7 @@ Result<std::int64_t> CudaEvent::ns_since(const Event& earlier) const {
 Result<std::unique_ptr<CudaStream>> CudaStream::make(Device& device, const CudaContext& context, int priority) {
   const CurrentContext current(context);
   WREATH_TRY(context.check(current.result(), "cuCtxPushCurrent"));
-  auto host = CudaHostWork::make(context, CudaHostWork::Of::Stream);
+  auto host = CudaHostWork::make(context);
   if (!host) return host.error();
   CudaHandle handle = nullptr;
   WREATH_TRY(context.check(context.driver.stream_create_with_priority(&handle, kCudaStreamNonBlocking, priority),
@@ -115,7 +117,7 @@ Result<std::unique_ptr<CudaStream>> CudaStream::make(Device& device, const CudaC
 }
 
 Result<std::unique_ptr<CudaStream>> CudaStream::use(Device& device, const CudaContext& context, CudaHandle handle) {
-  auto host = CudaHostWork::make(context, CudaHostWork::Of::Stream);
+  auto host = CudaHostWork::make(context);
   if (!host) return host.error();
   auto last = CudaEvent::make(context, EventUse::Order);
   if (!last) return last.error();
@@ -168,26 +170,31 @@ Status CudaStream::check_foreign_capture() const {
                fmt::format("{}: the stream is captured into a graph that is not of this library", context_.name), -1};
 }
 
-template <typename Enqueue>
-Status CudaStream::add(std::string_view call, Enqueue enqueue) {
+Status CudaStream::give(const CudaCommand& command) {
   const auto turn = host_->turn();
   if (const auto failure = host_->failure()) return *failure;
-  const Status added = context_.check(with_context(context_, enqueue), call);
-  if (const CapturePart in = part_.open(); in.capture != nullptr) {
-    return added ? in.capture->add(in.at, nullptr) : in.capture->invalidate(added.error().message);
-  }
-  if (!added) host_->fail(added.error(), false);  // what stands behind it counts on it
+  const Status added =
+      context_.check(with_context(context_, [&] { return command.enqueue(handle_); }), command.call());
+  if (!added && !capturing()) host_->fail(added.error(), false);  // what stands behind it counts on it
   return added;
 }
 
+Status CudaStream::add(const std::shared_ptr<CudaCommand>& command) {
+  const Status added = give(*command);
+  const CapturePart in = part_.open();
+  if (in.capture == nullptr) return added;
+  return added ? in.capture->add(in.at, command) : in.capture->invalidate(added.error().message);
+}
+
+// A graph may call `add_work` again.
 Status CudaStream::add_others(const std::function<Status(void* cuda_stream)>& add_work) {
   WREATH_TRY(check_foreign_capture());
-  Status theirs;
-  const Status added = add("work of another library", [&] {
-    theirs = add_work(handle_);
-    return theirs ? kCudaSuccess : kCudaLaunchFailed;
-  });
-  return theirs ? added : theirs;
+  const auto theirs = std::make_shared<Status>();
+  const Status added = add(std::make_shared<CudaCommand>("work of another library", [theirs, add_work](CudaHandle to) {
+    *theirs = add_work(to);
+    return *theirs ? kCudaSuccess : kCudaLaunchFailed;
+  }));
+  return *theirs ? added : *theirs;
 }
 
 Status CudaStream::copy(void* target, const void* source, std::size_t bytes) {
@@ -199,10 +206,11 @@ Status CudaStream::copy(void* target, const void* source, std::size_t bytes) {
   if (pageable) {  // the driver might let nobody in until the stream has come to it
     return run([&device = device_, target, source, bytes] { return device.copy(target, source, bytes); });
   }
-  return add("cuMemcpyAsync", [&] {
-    return context_.driver.memcpy_async(reinterpret_cast<CudaAddress>(target), reinterpret_cast<CudaAddress>(source),
-                                        bytes, handle_);
-  });
+  return add(std::make_shared<CudaCommand>(
+      "cuMemcpyAsync", [&driver = context_.driver, to = reinterpret_cast<CudaAddress>(target),
+                        from = reinterpret_cast<CudaAddress>(source), bytes](CudaHandle stream) {
+        return driver.memcpy_async(to, from, bytes, stream);
+      }));
 }
 
 Status CudaStream::run(std::function<Status()> work) {
@@ -248,47 +256,33 @@ Status CudaStream::record(Event& event) {
 Status CudaStream::wait(Event& event) {
   auto* const mine = dynamic_cast<CudaEvent*>(&event);
   if (mine == nullptr || &mine->context() != &context_) return foreign(context_);
+  const CudaCommand command("cuStreamWaitEvent", [this, mine](CudaHandle stream) {
+    return context_.driver.stream_wait_event(stream, mine->handle(), 0);
+  });
   if (const CapturePart point = mine->captured().any(); point.capture != nullptr) {
-    WREATH_TRY(join(point));
-  } else if (const CapturePart in = part_.open(); in.capture != nullptr) {
+    WREATH_TRY(wait_for_captured(part_, point, context_.name));
+    const Status added = give(command);  // the driver's part of it: the capture's is done
+    return added ? Status() : part_.open().capture->invalidate(added.error().message);
+  }
+  if (const CapturePart in = part_.open(); in.capture != nullptr) {
     return in.capture->invalidate("one of its streams was to wait for an event recorded outside");
   }
-  return add("cuStreamWaitEvent", [&] { return context_.driver.stream_wait_event(handle_, mine->handle(), 0); });
+  return give(command);
 }
 
 Status CudaStream::launch(CudaHandle function, const Grid& grid) {
-  void* arguments[] = {const_cast<void*>(grid.arguments)};
-  return add("cuLaunchKernel", [&] {
-    return context_.driver.launch_kernel(function, static_cast<unsigned>(grid.blocks), 1, 1,
-                                         static_cast<unsigned>(grid.threads), 1, 1, 0, handle_, arguments, nullptr);
-  });
-}
-
-Status CudaStream::launch_graph(CudaHandle executable, const std::function<Status()>& begin, CudaEvent& over) {
-  const auto turn = host_->turn();
-  if (const auto failure = host_->failure()) return *failure;
-  Status launched = begin();
-  if (launched) {
-    launched = context_.check(with_context(context_, [&] { return context_.driver.graph_launch(executable, handle_); }),
-                              "cuGraphLaunch");
-  }
-  if (launched) {
-    launched = context_.check(
-        with_context(context_, [&] { return context_.driver.event_record(over.handle(), handle_); }), "cuEventRecord");
-  }
-  if (!launched) host_->fail(launched.error(), false);  // what stands behind it counts on it
-  return launched;
+  std::vector<std::max_align_t> argument(grid.bytes / sizeof(std::max_align_t) + 1);
+  std::memcpy(argument.data(), grid.arguments, grid.bytes);
+  return add(std::make_shared<CudaCommand>(
+      "cuLaunchKernel", [&driver = context_.driver, function, argument = std::move(argument), blocks = grid.blocks,
+                         threads = grid.threads](CudaHandle stream) mutable {
+        void* arguments[] = {argument.data()};
+        return driver.launch_kernel(function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1,
+                                    0, stream, arguments, nullptr);
+      }));
 }
 
 // ---- captures ----
-
-// A stream that joins gets work of the host of its own.
-Status CudaStream::join(const CapturePart& point) {
-  WREATH_TRY(wait_for_captured(part_, point, context_.name));
-  CudaBranches& branches = *point.capture->of_device<CudaBranches>();
-  while (branches.count() <= part_.any().at) WREATH_TRY(branches.add(context_));
-  return {};
-}
 
 // Relaxed: what the library allocates on behalf of a captured call, and what its other threads do meanwhile, is not
 // part of the capture and need not be; the other modes forbid it to this thread, or to all.
@@ -296,11 +290,10 @@ Status CudaStream::begin_capture() {
   if (const CapturePart in = part_.open(); in.capture != nullptr) {
     return in.capture->invalidate("begin_capture() of a stream that captures");
   }
-  auto branches = std::make_shared<CudaBranches>();
-  WREATH_TRY(branches->add(context_));
-  WREATH_TRY(
-      add("cuStreamBeginCapture", [&] { return context_.driver.stream_begin_capture(handle_, kCudaCaptureRelaxed); }));
-  part_.set({std::make_shared<Capture>(context_.name, std::move(branches)), 0});
+  WREATH_TRY(give(CudaCommand("cuStreamBeginCapture", [this](CudaHandle stream) {
+    return context_.driver.stream_begin_capture(stream, kCudaCaptureRelaxed);
+  })));
+  part_.set({std::make_shared<Capture>(context_.name), 0});
   return {};
 }
 
@@ -320,7 +313,7 @@ Result<std::unique_ptr<Graph>> CudaStream::end_capture() {
     if (graph != nullptr) context_.driver.graph_destroy(graph);
     return captured ? ended.error() : captured.error();
   }
-  return make_cuda_graph(context_, graph, *std::move(captured), in.capture->of_device<CudaBranches>());
+  return make_cuda_graph(device_, context_, graph, *std::move(captured));
 }
 
 Status CudaStream::capture(std::shared_ptr<GraphWork> work) {
@@ -328,20 +321,6 @@ Status CudaStream::capture(std::shared_ptr<GraphWork> work) {
   if (in.capture == nullptr) {
     return Error{ErrorCode::InvalidUsage, fmt::format("{} stream: it captures no more", context_.name), -1};
   }
-  CudaHostWork& host = in.capture->of_device<CudaBranches>()->at(in.at);
-  const CudaDriver& driver = context_.driver;
-  const Status added = context_.check(
-      with_context(context_,
-                   [&] {
-                     CudaResult result = driver.launch_host_func(handle_, &CudaHostWork::arrive, &host);
-                     if (result == kCudaSuccess) {
-                       result = driver.stream_wait_value32(handle_, host.word(), 1, kCudaWaitGreaterOrEqual);
-                     }
-                     if (result != kCudaSuccess) return result;
-                     return driver.stream_write_value32(handle_, host.word(), 0, 0);
-                   }),
-      "work in a capture");
-  if (!added) return in.capture->invalidate(added.error().message);
   return in.capture->add(in.at, std::move(work));
 }
 

@@ -33,6 +33,7 @@ class CudaEvent final : public Event {
 
 // The host's work of a stream, and what it shares with the driver's callback and the stream's thread.
 class CudaHostWork;
+class CudaCommand;
 
 class CudaStream final : public LibraryStream {
  public:
@@ -56,21 +57,19 @@ class CudaStream final : public LibraryStream {
   void invalidate(const std::string& reason) override;
   StreamFailures& failures() override;
 
-  // Adds what `enqueue` gives the driver, in its turn, unless the stream has failed. `call` names it in errors.
-  template <typename Enqueue>
-  Status add(std::string_view call, Enqueue enqueue);
+  // Gives it the driver, in its turn, unless the stream has failed; a capture keeps it, too.
+  Status add(const std::shared_ptr<CudaCommand>& command);
   Status launch(CudaHandle function, const Grid& grid);
   // What `add` puts into the driver's stream by another library.
   Status add_others(const std::function<Status(void* cuda_stream)>& add);
-  // Launches a graph once `begin` has given its work to the host's threads; `over` is recorded behind it.
-  Status launch_graph(CudaHandle executable, const std::function<Status()>& begin, CudaEvent& over);
   const CudaContext& context() const { return context_; }
   // Where it fails: for work that others run on its behalf.
   const std::shared_ptr<CudaHostWork>& host_work() const { return host_; }
 
  private:
   CudaStream(Device& device, const CudaContext& context, CudaHandle handle, std::shared_ptr<CudaHostWork> host);
-  Status join(const CapturePart& point);
+  // In its turn, unless the stream has failed.
+  Status give(const CudaCommand& command);
   Status check_foreign_capture() const;
   void leave();
 

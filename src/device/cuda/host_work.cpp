@@ -14,14 +14,19 @@
 
 namespace wreath {
 
-Result<std::unique_ptr<CudaHostWork>> CudaHostWork::make(const CudaContext& context, Of of) {
+Result<std::unique_ptr<CudaHostWork>> CudaHostWork::make(const CudaContext& context) {
   auto word = context.words->take();
   if (!word) return word.error();
-  return std::unique_ptr<CudaHostWork>(new CudaHostWork(context, of, *word));
+  return std::unique_ptr<CudaHostWork>(new CudaHostWork(context, *word));
 }
 
 Result<std::uint32_t> CudaHostWork::add(std::function<Status()> work) {
+  constexpr std::uint32_t kMostAhead = 32;  // a driver of CUDA 13.0 took 55
   WREATH_TRY(start());
+  {
+    std::unique_lock lock(mutex_);
+    room_.wait(lock, [&] { return added_ - done_ < kMostAhead || failure_; });
+  }
   StreamWaits::of_process().begin();
   const std::lock_guard lock(mutex_);
   items_.push_back(std::move(work));
@@ -56,8 +61,9 @@ void CudaHostWork::work() {
     if (!outcome) fail(outcome.error(), false);
     lock.lock();
     ++done_;
-    store_release(*word_, of_ == Of::Graph ? 1 : done_);
+    store_release(*word_, done_);
     lock.unlock();
+    room_.notify_all();
     drop(1);
     lock.lock();
   }

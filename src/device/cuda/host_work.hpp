@@ -17,12 +17,10 @@
 
 namespace wreath {
 
-// Item i is begun by callback i and ends by a word in pinned memory: it becomes i, or, where a graph has the work, 1,
-// and the stream, which waits for it, sets it to 0 again.
+// Item i is begun by callback i and ends by a word in pinned memory, for which the stream waits: it becomes i.
 class CudaHostWork {
  public:
-  enum class Of : std::uint8_t { Stream, Graph };
-  static Result<std::unique_ptr<CudaHostWork>> make(const CudaContext& context, Of of);
+  static Result<std::unique_ptr<CudaHostWork>> make(const CudaContext& context);
   ~CudaHostWork() {
     stop();
     drop(items_.size());
@@ -46,12 +44,14 @@ class CudaHostWork {
       if (!failure_) failure_ = error;  // first: who adds a kernel from here on is refused, others are told
       if (drops) dropped.swap(items_);
     }
+    room_.notify_all();
     failures_.tell(error);
     drop(dropped.size());
   }
   StreamFailures& failures() { return failures_; }
 
-  // The caller has the turn. Returns the word's value at its end, or an error where there is no thread for it.
+  // The caller has the turn. Waits here while the stream has as much as it takes: in the driver it would wait under
+  // locks. Returns the word's value at its end, or an error where there is no thread for it.
   Result<std::uint32_t> add(std::function<Status()> work);
   // Takes back the last one, whose callback does not come.
   void withdraw() {
@@ -72,7 +72,7 @@ class CudaHostWork {
   static void keep(std::shared_ptr<void> work);
 
  private:
-  CudaHostWork(const CudaContext& context, Of of, std::uint32_t* word) : context_(context), of_(of), word_(word) {}
+  CudaHostWork(const CudaContext& context, std::uint32_t* word) : context_(context), word_(word) {}
   void arrived() {
     {
       const std::lock_guard lock(mutex_);
@@ -88,11 +88,11 @@ class CudaHostWork {
   }
 
   const CudaContext& context_;
-  Of of_;
   std::uint32_t* word_;
   std::mutex turn_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::condition_variable room_;
   std::deque<std::function<Status()>> items_;
   std::uint32_t added_ = 0;
   std::uint32_t arrived_ = 0;

@@ -175,6 +175,7 @@ class FakeStream {
   // While it captures. Of the thread that captures.
   std::shared_ptr<FakeGraph> capture;
   std::size_t branch = 0;
+  std::atomic<int> host_functions = 0;  // that it has not come to
 
  private:
   void work() {

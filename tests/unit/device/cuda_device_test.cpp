@@ -233,6 +233,87 @@ TEST_F(FakeDevice, FreesAfterAGraphThatWasLost) {
   EXPECT_TRUE(device_->allocate(64));
 }
 
+// A driver blocks who gives a waiting stream too many functions of the host, and the stand-in aborts.
+TEST_F(FakeDevice, WaitsWithMoreWorkThanAStreamTakes) {
+  constexpr int kPieces = 200;
+  const auto stream = device_->make_stream().value();
+  std::atomic<bool> open = false;
+  std::atomic<int> runs = 0;
+  std::atomic<int> added = 0;
+  std::thread adds([&] {
+    for (; added < kPieces; ++added) {
+      stream
+          ->run([&] {
+            while (!open) std::this_thread::yield();
+            return ++runs, Status();
+          })
+          .value();
+    }
+  });
+  for (int last = -1; last != added;) {
+    last = added;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_LT(added, kPieces);
+  open = true;
+  adds.join();
+  stream->synchronize().value();
+  EXPECT_EQ(runs, kPieces);
+}
+
+// A graph holds as much of the host's work as it likes, also where its branches wait for each other.
+TEST_F(FakeDevice, LaunchesGraphsWithMoreWorkThanAStreamTakes) {
+  constexpr int kPieces = 200;
+  const auto first = device_->make_stream().value();
+  const auto second = device_->make_stream().value();
+  const auto fork = device_->make_event().value();
+  const auto join = device_->make_event().value();
+  std::atomic<int> turn = 0;
+  const auto wait_for_turn = [&](int number) {
+    return [&turn, number] {
+      while (turn % (2 * kPieces) != number) std::this_thread::yield();
+      return ++turn, Status();
+    };
+  };
+  first->begin_capture().value();
+  first->record(*fork).value();
+  second->wait(*fork).value();
+  for (int i = 0; i < kPieces; ++i) first->run(wait_for_turn(2 * i)).value();
+  for (int i = 0; i < kPieces; ++i) second->run(wait_for_turn(2 * i + 1)).value();
+  second->record(*join).value();
+  first->wait(*join).value();
+  const auto graph = first->end_capture().value();
+  for (int i = 0; i < 3; ++i) graph->launch(*first).value();
+  first->synchronize().value();
+  EXPECT_EQ(turn, 3 * 2 * kPieces);
+}
+
+// A launch that the driver refuses takes back its own work, and nothing of the launches before it.
+TEST_F(FakeDevice, EndsTheLaunchesBeforeOneThatIsRefused) {
+  auto stream = device_->make_stream().value();
+  auto refused = device_->make_stream().value();
+  std::atomic<bool> open = false;
+  std::atomic<int> runs = 0;
+  stream->begin_capture().value();
+  stream->run([&] { return ++runs, Status(); }).value();
+  const auto graph = stream->end_capture().value();
+  stream
+      ->run([&] {
+        while (!open) std::this_thread::yield();
+        return Status();
+      })
+      .value();
+  graph->launch(*stream).value();
+  fake_.fail("cuLaunchHostFunc", kCudaLaunchFailed, 1);
+  EXPECT_FALSE(graph->launch(*refused));
+  open = true;
+  EXPECT_TRUE(stream->synchronize(10'000));
+  EXPECT_EQ(runs, 1);
+  graph->launch(*stream).value();
+  EXPECT_TRUE(stream->synchronize(10'000));
+  EXPECT_EQ(runs, 2);
+}
+
 // The last memory of a device, which a stream's wait keeps from being freed: who asks for more waits for that.
 TEST_F(FakeDevice, HasRoomAgainWhenTheStreamsWaitIsOver) {
   constexpr std::size_t kMost = std::size_t{600} << 20;
