@@ -110,6 +110,4 @@ struct CudaIpcHandle {
   std::byte bytes[64];
 };
 
-using CudaHostFunction = void (*)(void*);
-
 }  // namespace wreath

@@ -173,6 +173,7 @@ Status CudaStream::check_foreign_capture() const {
 Status CudaStream::give(const CudaCommand& command) {
   const auto turn = host_->turn();
   if (const auto failure = host_->failure()) return *failure;
+  if (!capturing()) host_->pace();
   const Status added =
       context_.check(with_context(context_, [&] { return command.enqueue(handle_); }), command.call());
   if (!added && !capturing()) host_->fail(added.error(), false);  // what stands behind it counts on it
@@ -221,21 +222,21 @@ Status CudaStream::run(std::function<Status()> work) {
   if (const auto failure = host_->failure()) return *failure;
   const auto number = host_->add(std::move(work));
   if (!number) return number.error();
+  const CudaDriver& driver = context_.driver;
   const Status called = context_.check(
-      with_context(context_,
-                   [&] { return context_.driver.launch_host_func(handle_, &CudaHostWork::arrive, host_.get()); }),
-      "cuLaunchHostFunc");
+      with_context(context_, [&] { return driver.stream_write_value32(handle_, host_->word_of_stream(), *number, 0); }),
+      "cuStreamWriteValue32");
   if (!called) {
     host_->withdraw();
     host_->fail(called.error(), false);
     return called;
   }
-  const Status waits = context_.check(with_context(context_,
-                                                   [&] {
-                                                     return context_.driver.stream_wait_value32(
-                                                         handle_, host_->word(), *number, kCudaWaitGreaterOrEqual);
-                                                   }),
-                                      "cuStreamWaitValue32");
+  const Status waits = context_.check(
+      with_context(context_,
+                   [&] {
+                     return driver.stream_wait_value32(handle_, host_->word_of_host(), *number, kCudaWaitGreaterOrEqual);
+                   }),
+      "cuStreamWaitValue32");
   if (!waits) host_->fail(waits.error(), false);  // the work itself is taken
   if (last_ != nullptr) {
     with_context(context_, [&] { return context_.driver.event_record(last_->handle(), handle_); });

@@ -95,7 +95,6 @@ void find_streams(Finder& find, CudaFunctions& functions) {
   find("cuStreamIsCapturing", functions.stream_is_capturing);
   find("cuStreamWaitValue32", functions.stream_wait_value32);
   find("cuStreamWriteValue32", functions.stream_write_value32);
-  find("cuLaunchHostFunc", functions.launch_host_func);
   find("cuStreamBeginCapture", functions.stream_begin_capture);
   find("cuStreamEndCapture", functions.stream_end_capture);
   find("cuGraphInstantiateWithFlags", functions.graph_instantiate_with_flags);

@@ -71,7 +71,6 @@ struct CudaFunctions {
   CudaResult (*stream_wait_event)(CudaHandle stream, CudaHandle event, unsigned flags);
   CudaResult (*stream_wait_value32)(CudaHandle stream, CudaAddress, std::uint32_t value, unsigned flags);
   CudaResult (*stream_write_value32)(CudaHandle stream, CudaAddress, std::uint32_t value, unsigned flags);
-  CudaResult (*launch_host_func)(CudaHandle stream, CudaHostFunction, void* data);
   CudaResult (*stream_begin_capture)(CudaHandle stream, int mode);
   CudaResult (*stream_end_capture)(CudaHandle stream, CudaHandle* graph);
   CudaResult (*graph_instantiate_with_flags)(CudaHandle* executable, CudaHandle graph, unsigned long long flags);

@@ -1,36 +1,87 @@
-// The thread begins an item when its callback has come, and tells the stream when it is over.
+// The thread begins an item when its stream has come to it, and tells the stream when it is over.
 #include "src/device/cuda/host_work.hpp"
 
 #include <fmt/format.h>
 #include <pthread.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "src/base/log.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/base/signals.hpp"
 #include "src/device/check_copy.hpp"
 
 namespace wreath {
+namespace {
+
+// Streams of this process that wait for the host, or will.
+std::atomic<int> waiting_streams = 0;
+
+// The hardware's queues, by the variable that CUDA reads; where all hold streams that wait, no other stream goes on.
+void warn_of_queues(int waiting) {
+  static const int queues = [] {
+    const char* const text = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    const int asked = text == nullptr ? 0 : std::atoi(text);  // NOLINT(cert-err34-c): 0 where it is no number
+    return asked < 1 ? 8 : asked;
+  }();
+  static std::atomic<bool> said = false;
+  if (waiting < queues || said.exchange(true)) return;
+  log_warning(
+      "{} CUDA streams of this process wait for it, and CUDA has {} queues for streams: work in others stands behind "
+      "these (CUDA_DEVICE_MAX_CONNECTIONS, 32 at most)",
+      waiting, queues);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<CudaHostWork>> CudaHostWork::make(const CudaContext& context) {
-  auto word = context.words->take();
-  if (!word) return word.error();
-  return std::unique_ptr<CudaHostWork>(new CudaHostWork(context, *word));
+  auto words = context.words->take();
+  if (!words) return words.error();
+  return std::unique_ptr<CudaHostWork>(new CudaHostWork(context, *words));
+}
+
+CudaHostWork::~CudaHostWork() {
+  stop();
+  drop(items_.size());
+  if (added_ != done_) --waiting_streams;
+  context_.words->give(words_);
+}
+
+void CudaHostWork::withdraw() {
+  Item item{};
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(item, items_.back());
+    items_.pop_back();
+    if (--added_ == done_) --waiting_streams;
+  }
+  drop(1);
 }
 
 Result<std::uint32_t> CudaHostWork::add(std::function<Status()> work) {
-  constexpr std::uint32_t kMostAhead = 32;  // a driver of CUDA 13.0 took 55
   WREATH_TRY(start());
-  {
-    std::unique_lock lock(mutex_);
-    room_.wait(lock, [&] { return added_ - done_ < kMostAhead || failure_; });
-  }
+  pace();
   StreamWaits::of_process().begin();
   const std::lock_guard lock(mutex_);
-  items_.push_back(std::move(work));
+  if (added_ == done_) warn_of_queues(++waiting_streams);
+  items_.push_back({std::move(work), commands_});
+  changed_.notify_all();
   return ++added_;
+}
+
+void CudaHostWork::pace() {
+  constexpr std::uint64_t kMostBehind = 512;  // a driver of CUDA 13.0 took 1020
+  std::unique_lock lock(mutex_);
+  room_.wait(lock, [&] { return added_ == done_ || commands_ - passed_ < kMostBehind || failure_; });
+  ++commands_;
+  if (added_ == done_) passed_ = commands_;
 }
 
 Status CudaHostWork::start() {
@@ -47,21 +98,44 @@ Status CudaHostWork::start() {
   return {};
 }
 
+// Long waits are looked at seldom: a look may come later by an eighth of what it waited for, and by 200 us at most.
+bool CudaHostWork::await_stream(std::unique_lock<std::mutex>& lock) {
+  constexpr auto kSpin = std::chrono::microseconds(20);
+  constexpr std::chrono::nanoseconds kLongestNap = std::chrono::microseconds(200);
+  const auto come = [&] { return static_cast<std::int32_t>(load_acquire(words_[0]) - (done_ + 1)) >= 0; };
+  const auto began = std::chrono::steady_clock::now();
+  while (!come()) {
+    const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - began;
+    if (waited < kSpin) {
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+    } else {
+      changed_.wait_for(lock, std::min(waited / 8, kLongestNap), [&] { return stop_ || items_.empty(); });
+    }
+    if (stop_ || items_.empty()) return false;
+  }
+  return true;
+}
+
 void CudaHostWork::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return stop_ || (arrived_ != done_ && !items_.empty()); });
+    changed_.wait(lock, [&] { return stop_ || !items_.empty(); });
     if (stop_) return;
-    std::function<Status()> item = std::move(items_.front());
+    if (!await_stream(lock)) continue;
+    Item item = std::move(items_.front());
     items_.pop_front();
     const bool skipped = failure_.has_value();
     lock.unlock();
-    const Status outcome = skipped ? Status() : outcome_of(item, context_.name);
-    item = nullptr;  // what it holds may learn from its end that it was skipped
+    const Status outcome = skipped ? Status() : outcome_of(item.work, context_.name);
+    item.work = nullptr;  // what it holds may learn from its end that it was skipped
     if (!outcome) fail(outcome.error(), false);
     lock.lock();
     ++done_;
-    store_release(*word_, done_);
+    passed_ = std::max(passed_, item.commands);
+    store_release(words_[1], done_);
+    if (added_ == done_) --waiting_streams;
     lock.unlock();
     room_.notify_all();
     drop(1);

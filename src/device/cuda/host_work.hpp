@@ -1,5 +1,6 @@
-// Work of the host in a CUDA stream: handed from the driver's callback to a thread of its own, for work that waits for
-// another stream would stop the driver's one thread for all.
+// Work of the host in a CUDA stream, done by a thread of the stream's own, which looks at a word that the stream writes.
+// The driver's functions of the host would do without looking; but who adds one waits for a lock that another thread
+// holds while the driver has no room for its kernels, behind a stream that waits for this process (decision 0026).
 #pragma once
 
 #include <condition_variable>
@@ -17,19 +18,21 @@
 
 namespace wreath {
 
-// Item i is begun by callback i and ends by a word in pinned memory, for which the stream waits: it becomes i.
+// Item i begins when the stream has written i to one word in pinned memory, and ends when the host has written i to the
+// other, for which the stream waits.
 class CudaHostWork {
+  struct Item {
+    std::function<Status()> work;
+    std::uint64_t commands;  // that were given before it
+  };
+
  public:
   static Result<std::unique_ptr<CudaHostWork>> make(const CudaContext& context);
-  ~CudaHostWork() {
-    stop();
-    drop(items_.size());
-    context_.words->give(word_);
-  }
+  ~CudaHostWork();
   CudaHostWork(const CudaHostWork&) = delete;
   CudaHostWork& operator=(const CudaHostWork&) = delete;
 
-  // Held over what is added to the stream, so that items and callbacks have one order.
+  // Held over what is added to the stream, so that items and words have one order.
   std::unique_lock<std::mutex> turn() { return std::unique_lock(turn_); }
 
   std::optional<Error> failure() const {
@@ -38,7 +41,7 @@ class CudaHostWork {
   }
   // The first failure stays. Items of a device that does nothing any more are dropped.
   void fail(const Error& error, bool drops) {
-    std::deque<std::function<Status()>> dropped;
+    std::deque<Item> dropped;
     {
       const std::lock_guard lock(mutex_);
       if (!failure_) failure_ = error;  // first: who adds a kernel from here on is refused, others are told
@@ -50,37 +53,25 @@ class CudaHostWork {
   }
   StreamFailures& failures() { return failures_; }
 
-  // The caller has the turn. Waits here while the stream has as much as it takes: in the driver it would wait under
-  // locks. Returns the word's value at its end, or an error where there is no thread for it.
+  // The caller has the turn. Returns the item's number, or an error where there is no thread for it.
   Result<std::uint32_t> add(std::function<Status()> work);
-  // Takes back the last one, whose callback does not come.
-  void withdraw() {
-    std::function<Status()> item;
-    {
-      const std::lock_guard lock(mutex_);
-      item.swap(items_.back());
-      items_.pop_back();
-      --added_;
-    }
-    drop(1);
-  }
-  static void arrive(void* self) { static_cast<CudaHostWork*>(self)->arrived(); }
-  CudaAddress word() const { return reinterpret_cast<CudaAddress>(word_); }
+  // Counts a command that is about to be added. Waits here while the stream waits for the host and has as many behind it
+  // as it may: the driver would wait under locks.
+  void pace();
+  // Takes back the last one, which the stream does not come to.
+  void withdraw();
+  CudaAddress word_of_stream() const { return reinterpret_cast<CudaAddress>(&words_[0]); }
+  CudaAddress word_of_host() const { return reinterpret_cast<CudaAddress>(&words_[1]); }
   // Ends the thread; items that have not begun stay undone.
   void stop();
-  // For as long as the process lives: the driver may still call back with what a lost device had.
+  // For as long as the process lives: a lost device's streams may still write to the words.
   static void keep(std::shared_ptr<void> work);
 
  private:
-  CudaHostWork(const CudaContext& context, std::uint32_t* word) : context_(context), word_(word) {}
-  void arrived() {
-    {
-      const std::lock_guard lock(mutex_);
-      ++arrived_;
-    }
-    changed_.notify_all();
-  }
+  CudaHostWork(const CudaContext& context, std::uint32_t* words) : context_(context), words_(words) {}
   Status start();
+  // Until the stream has come to the first item; false where there is none any more.
+  bool await_stream(std::unique_lock<std::mutex>& lock);
   void work();
   // So many items are nobody's any more, for which the stream would have waited.
   static void drop(std::size_t items) {
@@ -88,15 +79,16 @@ class CudaHostWork {
   }
 
   const CudaContext& context_;
-  std::uint32_t* word_;
+  std::uint32_t* words_;
   std::mutex turn_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::condition_variable room_;
-  std::deque<std::function<Status()>> items_;
+  std::deque<Item> items_;
   std::uint32_t added_ = 0;
-  std::uint32_t arrived_ = 0;
   std::uint32_t done_ = 0;
+  std::uint64_t commands_ = 0;  // given to the driver
+  std::uint64_t passed_ = 0;    // of these, before the item that was done last, or while the stream waited for nobody
   std::optional<Error> failure_;
   StreamFailures failures_;
   bool stop_ = false;

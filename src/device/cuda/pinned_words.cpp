@@ -44,15 +44,15 @@ Status PinnedWords::make_page() {
 Result<std::uint32_t*> PinnedWords::take() {
   const std::lock_guard lock(mutex_);
   if (spare_.empty()) WREATH_TRY(make_page());
-  std::uint32_t* const word = spare_.back();
+  std::uint32_t* const line = spare_.back();
   spare_.pop_back();
-  *word = 0;
-  return word;
+  line[0] = line[1] = 0;
+  return line;
 }
 
-void PinnedWords::give(std::uint32_t* word) {
+void PinnedWords::give(std::uint32_t* line) {
   const std::lock_guard lock(mutex_);
-  spare_.push_back(word);
+  spare_.push_back(line);
 }
 
 }  // namespace wreath

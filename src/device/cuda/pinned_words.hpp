@@ -26,9 +26,9 @@ class PinnedWords {
 
   // The first page.
   Status prepare();
-  // A word that is 0, in a cache line of its own.
+  // A cache line; its first two words are 0.
   Result<std::uint32_t*> take();
-  void give(std::uint32_t* word);
+  void give(std::uint32_t* line);
 
  private:
   Status make_page();

@@ -70,6 +70,7 @@ struct Machine {
   std::atomic<int> pointers_asked{0};
   bool other_process = false;
   std::atomic<bool> program_captures{false};  // some thread, in CUDA's "global" mode
+  std::atomic<int> full{0};                   // threads that add to streams which have no room
   std::shared_mutex contexts[kDevices];       // each held by what waits for all streams of its device
   std::mutex streams_mutex;
   std::set<class FakeStream*> streams;
@@ -127,6 +128,22 @@ struct FakeGraph {
   std::vector<class FakeStream*> joined;
 };
 
+// Of a stream, before who adds to it waits: as of a driver of CUDA 13.0 on an H200.
+inline constexpr std::size_t kMostItems = 1020;
+
+// What makes memory, streams or events waits meanwhile, and so for ever where the stream waits for who makes them.
+inline CudaResult asked_to_make(const char* function) {
+  const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (machine().full > 0) {
+    if (std::chrono::steady_clock::now() > late) {
+      std::fprintf(stderr, "fake CUDA: %s waits for who adds to a stream without room: deadlock\n", function);
+      std::abort();
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return asked_for(function);
+}
+
 class FakeStream {
  public:
   FakeStream() : device_(std::max(current_device(), 0)), thread_([this] { work(); }) {
@@ -149,8 +166,13 @@ class FakeStream {
   int device() const { return device_; }
   void add(std::function<void()> item) {
     {
-      const std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
       if (capture != nullptr) return keep({FakeGraph::Item::Kind::Work, branch, std::move(item), 0});
+      if (items_.size() >= kMostItems) {
+        ++machine().full;
+        changed_.wait(lock, [&] { return items_.size() < kMostItems; });
+        --machine().full;
+      }
       items_.push_back(std::move(item));
     }
     changed_.notify_all();
@@ -175,7 +197,6 @@ class FakeStream {
   // While it captures. Of the thread that captures.
   std::shared_ptr<FakeGraph> capture;
   std::size_t branch = 0;
-  std::atomic<int> host_functions = 0;  // that it has not come to
 
  private:
   void work() {
@@ -187,6 +208,7 @@ class FakeStream {
       items_.pop_front();
       busy_ = true;
       lock.unlock();
+      changed_.notify_all();
       if (machine().lost == 0) item();
       item = nullptr;
       lock.lock();

@@ -203,7 +203,7 @@ CudaResult cuMemGetInfo(std::size_t* available, std::size_t* total) {
 }
 CudaResult cuMemAlloc(CudaAddress* address, std::size_t bytes) {
   if (current.empty()) return kCudaInvalidContext;
-  if (const CudaResult result = asked_for("cuMemAlloc"); result != kCudaSuccess) return result;
+  if (const CudaResult result = asked_to_make("cuMemAlloc"); result != kCudaSuccess) return result;
   std::uintptr_t made = 0;
   const CudaResult result = make(Origin::Device, bytes, &made);
   *address = made;
@@ -215,7 +215,7 @@ CudaResult cuMemFree(CudaAddress address) {
 }
 CudaResult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   if (current.empty()) return kCudaInvalidContext;
-  if (const CudaResult result = asked_for("cuMemHostAlloc"); result != kCudaSuccess) return result;
+  if (const CudaResult result = asked_to_make("cuMemHostAlloc"); result != kCudaSuccess) return result;
   return make(Origin::Pinned, bytes, reinterpret_cast<std::uintptr_t*>(memory));
 }
 CudaResult cuMemFreeHost(void* memory) {
@@ -224,7 +224,7 @@ CudaResult cuMemFreeHost(void* memory) {
 }
 CudaResult cuMemHostRegister(void* memory, std::size_t bytes, unsigned flags) {
   if (current.empty()) return kCudaInvalidContext;
-  if (const CudaResult result = asked_for("cuMemHostRegister"); result != kCudaSuccess) return result;
+  if (const CudaResult result = asked_to_make("cuMemHostRegister"); result != kCudaSuccess) return result;
   const std::lock_guard lock(machine().mutex);
   const auto first = reinterpret_cast<std::uintptr_t>(memory);
   const auto next = machine().ranges.lower_bound(first);
@@ -290,7 +290,7 @@ CudaResult cuMemsetD8Async(CudaAddress target, unsigned char value, std::size_t 
 
 CudaResult cuMemCreate(CudaAllocation* handle, std::size_t bytes, const CudaAllocationProperties* properties,
                        unsigned long long) {
-  if (const CudaResult result = asked_for("cuMemCreate"); result != kCudaSuccess) return result;
+  if (const CudaResult result = asked_to_make("cuMemCreate"); result != kCudaSuccess) return result;
   Machine& all = machine();
   const std::lock_guard lock(all.mutex);
   if (bytes % kGrain != 0 || properties->handle_types != kCudaDescriptorHandle) return kCudaInvalidValue;

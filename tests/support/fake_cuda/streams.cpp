@@ -76,7 +76,7 @@ extern "C" {
 
 CudaResult cuStreamCreate(CudaHandle* stream, unsigned flags) {
   if (current.empty()) return kCudaInvalidContext;
-  if (const CudaResult result = asked_for("cuStreamCreate"); result != kCudaSuccess) return result;
+  if (const CudaResult result = asked_to_make("cuStreamCreate"); result != kCudaSuccess) return result;
   if (flags != kCudaStreamNonBlocking) return kCudaInvalidValue;
   *stream = new FakeStream;
   ++machine().alive;
@@ -135,27 +135,8 @@ CudaResult cuStreamWriteValue32(CudaHandle stream, CudaAddress address, std::uin
   stream_of(stream).add([=] { std::atomic_ref(*reinterpret_cast<std::uint32_t*>(address)).store(value); });
   return kCudaSuccess;
 }
-// All streams share the driver's one thread for these, as the real one may.
-CudaResult cuLaunchHostFunc(CudaHandle stream, CudaHostFunction function, void* data) {
-  if (const CudaResult result = asked_for("cuLaunchHostFunc"); result != kCudaSuccess) return result;
-  static std::mutex one;
-  // A driver of CUDA 13.0 on an H200: the 56th in a stream that waits blocks its caller, and a graph with such functions
-  // under locks that other calls need (decision 0026).
-  constexpr int kMost = 55;
-  FakeStream& own = stream_of(stream);
-  if (own.capture != nullptr || ++own.host_functions > kMost) {
-    std::fprintf(stderr, "fake CUDA: cuLaunchHostFunc in a capture, or behind %d others in its stream\n", kMost);
-    std::abort();
-  }
-  own.add([=, &own] {
-    --own.host_functions;
-    const std::lock_guard lock(one);
-    function(data);
-  });
-  return kCudaSuccess;
-}
 CudaResult cuEventCreate(CudaHandle* event, unsigned flags) {
-  if (const CudaResult result = asked_for("cuEventCreate"); result != kCudaSuccess) return result;
+  if (const CudaResult result = asked_to_make("cuEventCreate"); result != kCudaSuccess) return result;
   auto* const made = new FakeEvent;
   made->timed = flags == 0;
   *event = made;
