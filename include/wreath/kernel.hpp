@@ -84,6 +84,7 @@ Status launch(Stream& stream, const Kernel& kernel, const Grid& grid);
 
 // For work of CUDA's own libraries: calls `add` with the stream's CUstream and the device's context current in this
 // thread; what it puts there runs in the stream's order. An error of `add` is the stream's failure, too.
+// A graph that captures it may call `add` again with each launch, from another thread and with another stream.
 // InvalidArgument where the stream is none of a CUDA device.
 Status add_cuda_work(Stream& stream, const std::function<Status(void* cuda_stream)>& add);
 

@@ -23,7 +23,7 @@ constexpr std::array kParts{
          "--parts graph {budget}", "", true},
     Part{"executors", "the executor beside kernels written by hand, one tile to 256 MiB", "gpu_perf",
          "--parts executors {budget}", "", true},
-    Part{"mixed", "10,000 collectives on 8 ranks, in 3 streams each", "gpu_perf", "--parts mixed {budget}", "", true},
+    Part{"mixed", "10,000 collectives on 8 ranks, in 2 streams each", "gpu_perf", "--parts mixed {budget}", "", true},
     Part{"nccl_beside", "all_reduce beside NCCL 2.30 or later, where it is here", "gpu_perf",
          "--parts nccl_beside {budget} {nccl}", "", true},
     Part{"nccl", "a program of NCCL's interface on the device's memory and in its streams", "nccl_device_test", "", "",

@@ -26,7 +26,7 @@ struct GpuSetup {
   std::size_t most_bytes = std::size_t{1} << 30;  // of a call
   int iterations = 20;
   int calls = 10'000;                          // of the mixed ones
-  int streams = 3;                             // of a rank in these; more of 8 ranks fill the hardware's 32 queues
+  int streams = 2;                             // of a rank in these; 3 of 8 ranks are more than 32 queues take
   bool quick = false;                          // little of everything
   std::string nccl;                            // a libnccl.so.2; empty: the first of the usual places
   std::vector<bool> low_latency{false, true};  // with small all_reduces as kernels of their own, or without

@@ -251,7 +251,8 @@ Status prove_mixed_of(const GpuSetup& setup, int n, bool low_latency, Results& r
       fmt::format("{} calls on {} ranks in {} streams each, {}", calls, n, setup.streams, way_text(low_latency));
   fmt::print("mixed       {}: {} elements wrong\n", what, wrong);
   if (wrong > 0) results.fail(what, fmt::format("{} elements are wrong", wrong));
-  results.add({{"ranks", n}, {"calls", calls}, {"streams", setup.streams}, {"low_latency", low_latency}, {"wrong", wrong}});
+  results.add(
+      {{"ranks", n}, {"calls", calls}, {"streams", setup.streams}, {"low_latency", low_latency}, {"wrong", wrong}});
   if (calls < setup.calls) results.skip(fmt::format("call {} and those behind it", calls + 1), results.late_text());
   results.judge({what, 0, static_cast<double>(wrong), "elements wrong"});
   return {};

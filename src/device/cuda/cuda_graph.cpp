@@ -1,5 +1,5 @@
-// A launch of a graph with work of the host is one piece of the host's work in its stream: a thread of each branch gives
-// the branch's commands to a stream of its own, and does the host's work when that stream is idle.
+// A launch of a graph with work of the host is one piece of the host's work in its stream: a thread of each branch
+// gives the branch's commands to a stream of its own, and does the host's work when that stream is idle.
 #include "src/device/cuda/cuda_graph.hpp"
 
 #include <fmt/format.h>
@@ -74,9 +74,8 @@ class DriversGraph final : public CudaGraph {
 
  private:
   Status begin(CudaStream& stream) override {
-    return stream.add(std::make_shared<CudaCommand>("cuGraphLaunch", [this](CudaHandle handle) {
-      return context().driver.graph_launch(executable_, handle);
-    }));
+    return stream.add(std::make_shared<CudaCommand>(
+        "cuGraphLaunch", [this](CudaHandle handle) { return context().driver.graph_launch(executable_, handle); }));
   }
 
   CudaHandle executable_;

@@ -1,6 +1,6 @@
-// Graphs of a CUDA device. Without work of the host in it a graph is the driver's own. With such work it is the streams'
-// commands, given again by each launch: a stream that waits takes few commands of the driver, and a launch that finds it
-// full waits under locks that the host's work needs (decision 0026).
+// Graphs of a CUDA device. Without work of the host in it a graph is the driver's own. With such work it is the
+// streams' commands, given again by each launch: a stream that waits takes few commands of the driver, and a launch
+// that finds it full waits under locks that the host's work needs (decision 0026).
 #pragma once
 
 #include <functional>

@@ -174,8 +174,7 @@ Status CudaStream::give(const CudaCommand& command) {
   const auto turn = host_->turn();
   if (const auto failure = host_->failure()) return *failure;
   if (!capturing()) host_->pace();
-  const Status added =
-      context_.check(with_context(context_, [&] { return command.enqueue(handle_); }), command.call());
+  const Status added = context_.check(with_context(context_, [&] { return command.enqueue(handle_); }), command.call());
   if (!added && !capturing()) host_->fail(added.error(), false);  // what stands behind it counts on it
   return added;
 }
@@ -209,9 +208,8 @@ Status CudaStream::copy(void* target, const void* source, std::size_t bytes) {
   }
   return add(std::make_shared<CudaCommand>(
       "cuMemcpyAsync", [&driver = context_.driver, to = reinterpret_cast<CudaAddress>(target),
-                        from = reinterpret_cast<CudaAddress>(source), bytes](CudaHandle stream) {
-        return driver.memcpy_async(to, from, bytes, stream);
-      }));
+                        from = reinterpret_cast<CudaAddress>(source),
+                        bytes](CudaHandle stream) { return driver.memcpy_async(to, from, bytes, stream); }));
 }
 
 Status CudaStream::run(std::function<Status()> work) {
@@ -232,10 +230,9 @@ Status CudaStream::run(std::function<Status()> work) {
     return called;
   }
   const Status waits = context_.check(
-      with_context(context_,
-                   [&] {
-                     return driver.stream_wait_value32(handle_, host_->word_of_host(), *number, kCudaWaitGreaterOrEqual);
-                   }),
+      with_context(
+          context_,
+          [&] { return driver.stream_wait_value32(handle_, host_->word_of_host(), *number, kCudaWaitGreaterOrEqual); }),
       "cuStreamWaitValue32");
   if (!waits) host_->fail(waits.error(), false);  // the work itself is taken
   if (last_ != nullptr) {

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/base/signals.hpp"
@@ -21,22 +21,24 @@
 namespace wreath {
 namespace {
 
-// Streams of this process that wait for the host, or will.
-std::atomic<int> waiting_streams = 0;
+// Streams of the driver that this process uses here.
+std::atomic<int> streams_in_use = 0;
 
-// The hardware's queues, by the variable that CUDA reads; where all hold streams that wait, no other stream goes on.
-void warn_of_queues(int waiting) {
-  static const int queues = [] {
-    const char* const text = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-    const int asked = text == nullptr ? 0 : std::atoi(text);  // NOLINT(cert-err34-c): 0 where it is no number
-    return asked < 1 ? 8 : asked;
+// The hardware's queues, by the variable that CUDA reads. Where streams share one, and the first in it waits for the
+// host, the others wait, too, whatever they have.
+void warn_of_queues() {
+  static const std::int64_t queues = [] {
+    constexpr std::int64_t kUsual = 8;
+    const auto asked = setting_integer(Setting::CudaQueues);
+    return asked ? *asked : kUsual;
   }();
   static std::atomic<bool> said = false;
-  if (waiting < queues || said.exchange(true)) return;
+  const int streams = streams_in_use + 1;  // the device's own, for copies
+  if (streams <= queues || said.exchange(true)) return;
   log_warning(
-      "{} CUDA streams of this process wait for it, and CUDA has {} queues for streams: work in others stands behind "
-      "these (CUDA_DEVICE_MAX_CONNECTIONS, 32 at most)",
-      waiting, queues);
+      "{} CUDA streams of this process take part in calls, and CUDA has {} queues for them: work in one may stand "
+      "behind another that waits for it (CUDA_DEVICE_MAX_CONNECTIONS, 32 at most)",
+      streams, queues);
 }
 
 }  // namespace
@@ -44,13 +46,14 @@ void warn_of_queues(int waiting) {
 Result<std::unique_ptr<CudaHostWork>> CudaHostWork::make(const CudaContext& context) {
   auto words = context.words->take();
   if (!words) return words.error();
+  ++streams_in_use;
   return std::unique_ptr<CudaHostWork>(new CudaHostWork(context, *words));
 }
 
 CudaHostWork::~CudaHostWork() {
   stop();
   drop(items_.size());
-  if (added_ != done_) --waiting_streams;
+  --streams_in_use;
   context_.words->give(words_);
 }
 
@@ -60,7 +63,7 @@ void CudaHostWork::withdraw() {
     const std::lock_guard lock(mutex_);
     std::swap(item, items_.back());
     items_.pop_back();
-    if (--added_ == done_) --waiting_streams;
+    --added_;
   }
   drop(1);
 }
@@ -70,7 +73,7 @@ Result<std::uint32_t> CudaHostWork::add(std::function<Status()> work) {
   pace();
   StreamWaits::of_process().begin();
   const std::lock_guard lock(mutex_);
-  if (added_ == done_) warn_of_queues(++waiting_streams);
+  warn_of_queues();
   items_.push_back({std::move(work), commands_});
   changed_.notify_all();
   return ++added_;
@@ -135,7 +138,6 @@ void CudaHostWork::work() {
     ++done_;
     passed_ = std::max(passed_, item.commands);
     store_release(words_[1], done_);
-    if (added_ == done_) --waiting_streams;
     lock.unlock();
     room_.notify_all();
     drop(1);

@@ -1,6 +1,7 @@
-// Work of the host in a CUDA stream, done by a thread of the stream's own, which looks at a word that the stream writes.
-// The driver's functions of the host would do without looking; but who adds one waits for a lock that another thread
-// holds while the driver has no room for its kernels, behind a stream that waits for this process (decision 0026).
+// Work of the host in a CUDA stream, done by a thread of the stream's own, which looks at a word that the stream
+// writes. The driver's functions of the host would do without looking; but who adds one waits for a lock that another
+// thread holds while the driver has no room for its kernels, behind a stream that waits for this process (decision
+// 0026).
 #pragma once
 
 #include <condition_variable>
@@ -55,8 +56,8 @@ class CudaHostWork {
 
   // The caller has the turn. Returns the item's number, or an error where there is no thread for it.
   Result<std::uint32_t> add(std::function<Status()> work);
-  // Counts a command that is about to be added. Waits here while the stream waits for the host and has as many behind it
-  // as it may: the driver would wait under locks.
+  // Counts a command that is about to be added. Waits here while the stream waits for the host and has as many behind
+  // it as it may: the driver would wait under locks.
   void pace();
   // Takes back the last one, which the stream does not come to.
   void withdraw();

@@ -14,14 +14,13 @@
 
 #include "src/device/cuda/driver.hpp"
 #include "src/device/cuda/platform.hpp"
-#include "tests/support/fake_cuda.hpp"
+#include "tests/unit/device/fake_device.hpp"
 
 namespace wreath {
 namespace {
 
-using test::FakeCuda;
-
-constexpr const char* kNeedsFake = "needs the driver that stands for CUDA's: run it as ctest -R unit_device_fake_cuda";
+using test::FakeDevice;
+using test::HostPage;
 
 TEST(CudaDriver, ThatIsNotHereIsNamed) {
   const auto driver = CudaDriver::load("libcuda-that-is-not-here.so.1");
@@ -35,27 +34,6 @@ TEST(CudaDriver, OfAnotherLibraryIsNone) {
   ASSERT_FALSE(driver);
   EXPECT_EQ(driver.error().message, "libc.so.6: has no cuGetProcAddress_v2: it is older than CUDA 12");
 }
-
-class FakeDevice : public testing::Test {
- protected:
-  void SetUp() override {
-    static_cast<void>(cuda_devices());
-    fake_ = FakeCuda::find();
-    if (!fake_) GTEST_SKIP() << kNeedsFake;
-    device_ = CudaPlatform::opened()->device(0).value();
-    alive_ = fake_.alive();
-  }
-  void TearDown() override {
-    if (!fake_) return;
-    fake_.lose(0);
-    fake_.other_process(0);
-    EXPECT_EQ(fake_.alive(), alive_) << "something was not freed";
-  }
-
-  FakeCuda fake_{};
-  CudaDevice* device_ = nullptr;
-  int alive_ = 0;
-};
 
 TEST_F(FakeDevice, OfADriverWithoutAFunctionIsNone) {
   fake_.fail("cuMemCreate", kCudaNotFound, 1);
@@ -130,11 +108,6 @@ TEST_F(FakeDevice, FreesWhatWasMadeBeforeAStepThatFails) {
   EXPECT_FALSE(device_->export_memory(memory.data()));
 }
 
-// A page of the host's memory, for kernels.
-struct HostPage {
-  alignas(4096) std::array<std::byte, 8192> bytes{};
-};
-
 TEST_F(FakeDevice, IsLetInToMemoryOfTheHostUntilNobodyNeedsIt) {
   const auto page = std::make_unique<HostPage>();
   std::byte* const data = page->bytes.data();
@@ -179,154 +152,6 @@ TEST_F(FakeDevice, IsLetInToPagesThatStayReadOnly) {
   ASSERT_EQ(::write(ends[1], "x", 1), 1);
   EXPECT_EQ(::read(ends[0], page, 1), -1) << "the process may write it";
   for (const int end : ends) ::close(end);
-}
-
-// While a stream waits for the host, nothing is asked of the driver that waits for all streams: whoever is to end the
-// wait would find it busy.
-TEST_F(FakeDevice, FreesWhenNoStreamWaits) {
-  for (const MemoryUse use : {MemoryUse::Plain, MemoryUse::Pinned, MemoryUse::Exportable}) {
-    std::atomic<bool> open = false;
-    const auto stream = device_->make_stream().value();
-    const DeviceMemory kept = device_->allocate(64).value();
-    DeviceMemory freed = device_->allocate(64, use).value();
-    const auto page = std::make_unique<HostPage>();
-    auto entry = device_->let_in({page->bytes.data(), 4096, true, nullptr}).value();
-    stream
-        ->run([&] {
-          while (!open) std::this_thread::yield();
-          int value = 0;
-          return device_->copy(&value, kept.data(), sizeof value);
-        })
-        .value();
-    const int before = fake_.alive();
-    freed = DeviceMemory();
-    entry.reset();
-    EXPECT_EQ(fake_.alive(), before);
-    EXPECT_EQ(fake_.reaches(0, page->bytes.data()), 2);
-    open = true;
-    stream->synchronize().value();
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (fake_.reaches(0, page->bytes.data()) != 0 && std::chrono::steady_clock::now() < until)
-      std::this_thread::yield();
-    EXPECT_LT(fake_.alive(), before - 1);
-  }
-}
-
-// Nobody's wait is left of a graph that a device did not end: TearDown counts.
-TEST_F(FakeDevice, FreesAfterAGraphThatWasLost) {
-  auto stream = device_->make_stream().value();
-  stream->begin_capture().value();
-  stream->run([] { return Status(); }).value();
-  stream->run([] { return Status(); }).value();
-  auto graph = stream->end_capture().value();
-  stream
-      ->run([] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        return Status();
-      })
-      .value();
-  graph->launch(*stream).value();
-  fake_.lose(kCudaLaunchFailed);
-  graph.reset();
-  stream.reset();
-  fake_.lose(0);
-  EXPECT_TRUE(device_->allocate(64));
-}
-
-// Where a stream waits and is full, a driver lets nobody make memory: not the host's work that the stream waits for.
-TEST_F(FakeDevice, GivesAStreamThatWaitsNoMoreThanItTakes) {
-  constexpr int kCopies = 3'000;
-  const auto stream = device_->make_stream().value();
-  const DeviceMemory memory = device_->allocate(64).value();
-  std::atomic<bool> open = false;
-  std::atomic<int> added = 0;
-  stream
-      ->run([&] {
-        while (!open) std::this_thread::yield();
-        const auto made = device_->allocate(64, MemoryUse::Pinned);
-        return made ? Status() : Status(made.error());
-      })
-      .value();
-  std::thread adds([&] {
-    for (; added < kCopies; ++added) stream->copy(memory.data(), memory.data() + 32, 32).value();
-  });
-  for (int last = -1; last != added;) {
-    last = added;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  EXPECT_LT(added, kCopies);
-  open = true;
-  adds.join();
-  stream->synchronize().value();
-  EXPECT_EQ(added, kCopies);
-}
-
-// A graph holds as much of the host's work as it likes, also where its branches wait for each other.
-TEST_F(FakeDevice, LaunchesGraphsWithMoreWorkThanAStreamTakes) {
-  constexpr int kPieces = 200;
-  const auto first = device_->make_stream().value();
-  const auto second = device_->make_stream().value();
-  const auto fork = device_->make_event().value();
-  const auto join = device_->make_event().value();
-  std::atomic<int> turn = 0;
-  const auto wait_for_turn = [&](int number) {
-    return [&turn, number] {
-      while (turn % (2 * kPieces) != number) std::this_thread::yield();
-      return ++turn, Status();
-    };
-  };
-  first->begin_capture().value();
-  first->record(*fork).value();
-  second->wait(*fork).value();
-  for (int i = 0; i < kPieces; ++i) first->run(wait_for_turn(2 * i)).value();
-  for (int i = 0; i < kPieces; ++i) second->run(wait_for_turn(2 * i + 1)).value();
-  second->record(*join).value();
-  first->wait(*join).value();
-  const auto graph = first->end_capture().value();
-  for (int i = 0; i < 3; ++i) graph->launch(*first).value();
-  first->synchronize().value();
-  EXPECT_EQ(turn, 3 * 2 * kPieces);
-}
-
-// A launch that the driver refuses takes back its own work, and nothing of the launches before it.
-TEST_F(FakeDevice, EndsTheLaunchesBeforeOneThatIsRefused) {
-  auto stream = device_->make_stream().value();
-  auto refused = device_->make_stream().value();
-  std::atomic<bool> open = false;
-  std::atomic<int> runs = 0;
-  stream->begin_capture().value();
-  stream->run([&] { return ++runs, Status(); }).value();
-  const auto graph = stream->end_capture().value();
-  stream
-      ->run([&] {
-        while (!open) std::this_thread::yield();
-        return Status();
-      })
-      .value();
-  graph->launch(*stream).value();
-  fake_.fail("cuStreamWriteValue32", kCudaLaunchFailed, 1);
-  EXPECT_FALSE(graph->launch(*refused));
-  open = true;
-  EXPECT_TRUE(stream->synchronize(10'000));
-  EXPECT_EQ(runs, 1);
-  graph->launch(*stream).value();
-  EXPECT_TRUE(stream->synchronize(10'000));
-  EXPECT_EQ(runs, 2);
-}
-
-// The last memory of a device, which a stream's wait keeps from being freed: who asks for more waits for that.
-TEST_F(FakeDevice, HasRoomAgainWhenTheStreamsWaitIsOver) {
-  constexpr std::size_t kMost = std::size_t{600} << 20;
-  const auto stream = device_->make_stream().value();
-  DeviceMemory large = device_->allocate(kMost).value();
-  stream
-      ->run([] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        return Status();
-      })
-      .value();
-  large = DeviceMemory();
-  EXPECT_TRUE(device_->allocate(kMost));
 }
 
 // A thread of the program captures into a graph of its own, in CUDA's "global" mode.
@@ -410,140 +235,6 @@ TEST_F(FakeDevice, ExportsOrdinaryMemoryByAHandle) {
   fake_.other_process(1);
   const DeviceMemory mapped = device_->import_memory(exported).value();
   EXPECT_EQ(mapped.size(), 1'000u);
-}
-
-// What the driver refuses ends the stream: what stands behind counts on it.
-TEST_F(FakeDevice, KeepsAStreamsFirstError) {
-  const DeviceMemory memory = device_->allocate(64).value();
-  for (const char* const step : {"cuMemcpyAsync", "cuStreamWaitEvent", "cuStreamWriteValue32"}) {
-    const auto stream = device_->make_stream().value();
-    const auto event = device_->make_event().value();
-    fake_.fail(step, kCudaLaunchFailed, 1);
-    const auto first = [&]() -> Status {
-      if (step == std::string("cuStreamWaitEvent")) return stream->wait(*event);
-      if (step == std::string("cuStreamWriteValue32")) return stream->run([] { return Status(); });
-      return stream->copy(memory.data(), memory.data() + 32, 32);
-    }();
-    ASSERT_FALSE(first) << step;
-    EXPECT_EQ(first.error().message,
-              std::string("cuda:0: ") + step + ": CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure");
-    EXPECT_EQ(stream->copy(memory.data(), memory.data() + 32, 32).error().message, first.error().message);
-    EXPECT_EQ(stream->synchronize().error().message, first.error().message);
-    stream->record(*event).value();
-    event->synchronize(10'000).value();
-  }
-}
-
-// A device that is lost while a stream waits for the host: nobody hangs, and work that was not run learns of it.
-// The driver refuses to wait for a stream that captures: its memory is freed all the same, as TearDown counts.
-TEST_F(FakeDevice, EndsTheCaptureOfAStreamThatGoes) {
-  auto stream = device_->make_stream().value();
-  stream->begin_capture().value();
-  stream->run([] { return Status(); }).value();
-  stream.reset();
-}
-
-TEST_F(FakeDevice, EndsWaitsWhenItIsLost) {
-  const auto stream = device_->make_stream().value();
-  const auto event = device_->make_event().value();
-  const auto go = std::make_shared<std::atomic<bool>>(false);  // the device may look at it after this test's end
-  stream
-      ->run([go] {
-        while (!*go) std::this_thread::yield();
-        return Status();
-      })
-      .value();
-  auto held = std::make_shared<int>(1);
-  stream->run([held] { return Status(); }).value();
-  stream->record(*event).value();
-  const std::weak_ptr<int> watched = held;
-  held.reset();
-  EXPECT_EQ(event->synchronize(1).error().code, ErrorCode::NotReady);
-  fake_.lose(kCudaLaunchFailed);
-  *go = true;
-  const Status lost = stream->synchronize();
-  ASSERT_FALSE(lost);
-  EXPECT_NE(lost.error().message.find("CUDA_ERROR_LAUNCH_FAILED"), std::string::npos) << lost.error().message;
-  EXPECT_FALSE(event->synchronize());
-  EXPECT_TRUE(event->done());
-  EXPECT_TRUE(stream->idle());
-  EXPECT_TRUE(watched.expired());
-  int value = 0;
-  EXPECT_FALSE(device_->copy(&value, &value, sizeof value));
-  EXPECT_FALSE(device_->allocate(64));
-  EXPECT_FALSE(device_->make_stream());
-}
-
-// A stream that the program made with the driver.
-class ForeignStream : public FakeDevice {
- protected:
-  void SetUp() override {
-    FakeDevice::SetUp();
-    if (!fake_) return;
-    driver_ = CudaDriver::load().value();
-    CudaHandle context = nullptr;
-    ASSERT_EQ(driver_->device_primary_ctx_retain(&context, 0), kCudaSuccess);
-    driver_->ctx_push_current(context);
-    ASSERT_EQ(driver_->stream_create_with_priority(&handle_, kCudaStreamNonBlocking, 0), kCudaSuccess);
-  }
-  void TearDown() override {
-    if (driver_ != nullptr) {
-      if (handle_ != nullptr) driver_->stream_destroy(handle_);
-      CudaHandle context = nullptr;
-      driver_->ctx_pop_current(&context);
-    }
-    FakeDevice::TearDown();
-  }
-
-  std::unique_ptr<CudaDriver> driver_;
-  CudaHandle handle_ = nullptr;
-};
-
-TEST_F(ForeignStream, RunsWorkInItsTurn) {
-  const DeviceMemory memory = device_->allocate(4).value();
-  const auto address = reinterpret_cast<CudaAddress>(memory.data());
-  const DeviceMemory pinned = device_->allocate(3 * sizeof(int), MemoryUse::Pinned).value();
-  int* const numbers = reinterpret_cast<int*>(pinned.data());
-  numbers[0] = 1;
-  driver_->memcpy_async(address, reinterpret_cast<CudaAddress>(&numbers[0]), sizeof(int), handle_);
-  const auto stream = use_cuda_stream(*device_, handle_).value();
-  stream->run([&] { return device_->copy(&numbers[1], memory.data(), sizeof(int)); }).value();
-  driver_->memcpy_async(reinterpret_cast<CudaAddress>(&numbers[2]), reinterpret_cast<CudaAddress>(&numbers[1]),
-                        sizeof(int), handle_);
-  EXPECT_EQ(driver_->stream_synchronize(handle_), kCudaSuccess);
-  EXPECT_EQ(numbers[2], 1);
-}
-
-TEST_F(ForeignStream, MayGoFirst) {
-  auto stream = use_cuda_stream(*device_, handle_).value();
-  std::atomic<int> ran{0};
-  stream->run([&] { return ++ran, Status(); }).value();
-  driver_->stream_synchronize(handle_);
-  driver_->stream_destroy(std::exchange(handle_, nullptr));
-  stream.reset();
-  EXPECT_EQ(ran, 1);
-}
-
-TEST_F(ForeignStream, IsNotUsedWhileTheProgramCapturesIt) {
-  const auto stream = use_cuda_stream(*device_, handle_).value();
-  ASSERT_EQ(driver_->stream_begin_capture(handle_, kCudaCaptureRelaxed), kCudaSuccess);
-  const Status refused = stream->run([] { return Status(); });
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ErrorCode::InvalidUsage);
-  EXPECT_EQ(refused.error().message, "cuda:0: the stream is captured into a graph that is not of this library");
-  CudaHandle graph = nullptr;
-  ASSERT_EQ(driver_->stream_end_capture(handle_, &graph), kCudaSuccess);
-  driver_->graph_destroy(graph);
-  EXPECT_TRUE(stream->run([] { return Status(); }));
-}
-
-TEST_F(ForeignStream, MayBeTheDefaultOne) {
-  const auto stream = use_cuda_stream(*device_, nullptr).value();
-  std::atomic<int> ran{0};
-  stream->run([&] { return ++ran, Status(); }).value();
-  stream->synchronize().value();
-  EXPECT_EQ(ran, 1);
-  EXPECT_EQ(use_cuda_stream(host_device(), nullptr).error().code, ErrorCode::InvalidArgument);
 }
 
 struct Parameters {
