@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/json/value.hpp"
+#include "tools/command_line/threads.hpp"
 #include "tools/plan.hpp"
 
 namespace wreath {
@@ -101,12 +102,9 @@ class Prover {
   const std::vector<Proof>& run() {
     if (print_) print_header();
     print_ended();
-    std::vector<std::thread> others;
-    for (unsigned i = 1; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
-      others.emplace_back([this] { work(); });
-    }
-    work();
-    for (std::thread& other : others) other.join();
+    const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const Status ran = command_line::run_threads(threads, [this](int) { return work(), Status(); });
+    if (!ran) throw Exception(ran.error());
     return proofs_;
   }
 

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 namespace wreath_torch {
@@ -158,7 +160,14 @@ void Channel::submit(Task task) {
   tasks_.push_back(std::move(task));
   if (!thread_.joinable()) {
     const BlockedSignals inherited_by_the_thread;
-    thread_ = std::thread([self = shared_from_this()] { self->serve(); });
+    try {
+      thread_ = std::thread([self = shared_from_this()] { self->serve(); });
+    } catch (const std::system_error& refused) {
+      Task last = std::move(tasks_.back());
+      tasks_.pop_back();
+      lock.unlock();
+      return refuse(last, (std::string("cannot start the process group's thread: ") + refused.what()).c_str());
+    }
     own_ = thread_.get_id();
     ::pthread_setname_np(thread_.native_handle(), "wreath-torch");
   }

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -18,6 +17,9 @@
 #include <cstring>
 #include <optional>
 
+#include "src/base/fd.hpp"
+#include "src/base/io.hpp"
+#include "tools/command_line/child_process.hpp"
 #include "wreath/environment.hpp"
 
 namespace wreath::perf {
@@ -26,37 +28,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kGrace = std::chrono::seconds(2);
 constexpr int kStartFailed = 6;
-
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor() { reset(); }
-  int get() const { return number_; }
-  explicit operator bool() const { return number_ >= 0; }
-  void reset() {
-    if (number_ >= 0) close(number_);
-    number_ = -1;
-  }
-
- private:
-  int number_ = -1;
-};
-
-struct Pipe {
-  Descriptor read;
-  Descriptor write;
-  static std::optional<Pipe> make() {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
-    return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
-  }
-};
 
 sigset_t ending_signals() {
   sigset_t set;
@@ -67,61 +38,36 @@ sigset_t ending_signals() {
 
 struct Child {
   pid_t pid = -1;
-  Descriptor exited;  // pidfd
-  Descriptor place;   // our end
-  Descriptor errors;  // its stderr; empty for the first process, which has ours
+  Fd exited;  // pidfd
+  Fd place;   // our end
+  Fd errors;  // its stderr; empty for the first process, which has ours
   std::string prefix;
   std::string line;  // of stderr, not yet complete
   bool running() const { return static_cast<bool>(exited); }
 };
 
-// In the child, between fork and exec: only calls that are safe there.
-[[noreturn]] void become_rank(pid_t parent, bool first, const Pipe& place, const Pipe* errors,
-                              const std::vector<char*>& arguments) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(kStartFailed);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  fcntl(place.read.get(), F_SETFD, 0);
-  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-  dup2(nothing, STDIN_FILENO);
-  if (!first) dup2(nothing, STDOUT_FILENO);
-  if (errors != nullptr) dup2(errors->write.get(), STDERR_FILENO);
-  execv("/proc/self/exe", arguments.data());
-  _exit(kStartFailed);
-}
-
-std::optional<Child> start(int process, int threads, const std::vector<std::string>& command) {
-  auto place = Pipe::make();
-  auto errors = Pipe::make();
-  if (!place || !errors) return std::nullopt;
-  std::vector<std::string> words = command;
-  words.insert(words.end(), {"--start-descriptor", std::to_string(place->read.get())});
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  const pid_t parent = getpid();
+Result<Child> start(int process, int threads, const std::vector<std::string>& command) {
+  auto place = command_line::make_pipe();
+  if (!place) return place.error();
+  auto errors = command_line::make_pipe();
+  if (!errors) return errors.error();
+  command_line::ChildProgram program{
+      .command = command, .file = command_line::own_program(), .passed = place->read.get()};
+  program.command.insert(program.command.end(), {"--start-descriptor", std::to_string(place->read.get())});
+  const Fd nothing(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (process > 0) {
+    program.output = nothing.get();
+    program.errors = errors->write.get();
+  }
+  const auto pid = command_line::start_child(program);
+  if (!pid) return pid.error();
   Child child;
-  child.pid = fork();
-  if (child.pid < 0) return std::nullopt;
-  if (child.pid == 0) become_rank(parent, process == 0, *place, process == 0 ? nullptr : &*errors, arguments);
-  child.exited = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, child.pid, 0)));
+  child.pid = *pid;
+  child.exited = Fd(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
   child.place = std::move(place->write);
   if (process > 0) child.errors = std::move(errors->read);
   child.prefix = fmt::format("[{}] ", process * threads);
   return child;
-}
-
-void write_all(int descriptor, const void* data, std::size_t bytes) {
-  const char* at = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = write(descriptor, at, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    at += written;
-    bytes -= static_cast<std::size_t>(written);
-  }
 }
 
 // Started processes and the loop that watches them.
@@ -134,9 +80,11 @@ class Job {
     const sigset_t signals = ending_signals();
     sigset_t before;
     sigprocmask(SIG_BLOCK, &signals, &before);
-    signals_ = Descriptor(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+    const auto on_broken_pipe = ::signal(SIGPIPE, SIG_IGN);  // a rank that has ended is an error, and no signal
+    signals_ = Fd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
     const int code = start_all(command) ? watch() : kStartFailed;
     end(SIGKILL);
+    (void)::signal(SIGPIPE, on_broken_pipe);
     sigprocmask(SIG_SETMASK, &before, nullptr);
     return code;
   }
@@ -146,8 +94,7 @@ class Job {
     for (int process = 0; process < processes_; ++process) {
       auto child = start(process, threads_, command);
       if (!child) {
-        fmt::print(stderr, "wreath: error: cannot start process {} of {}: {}{}\n", process, processes_,
-                   std::strerror(errno), errno == EMFILE ? "; raise the limit with ulimit -n" : "");
+        fmt::print(stderr, "wreath: error: process {} of {}: {}\n", process, processes_, child.error().message);
         return false;
       }
       children_.push_back(*std::move(child));
@@ -161,8 +108,9 @@ class Job {
     for (int process = 0; process < processes_; ++process) {
       const Place place{process, processes_, *id};
       Child& child = children_[static_cast<std::size_t>(process)];
-      write_all(child.place.get(), &place, sizeof(place));
-      child.place.reset();
+      // One that has ended already says why itself, and ends the others.
+      static_cast<void>(write_all(child.place.get(), {reinterpret_cast<const char*>(&place), sizeof place}));
+      child.place = Fd();
     }
     return true;
   }
@@ -215,10 +163,12 @@ class Job {
       if (!child.errors) return;
       for (auto end = child.line.find('\n'); end != std::string::npos; end = child.line.find('\n')) {
         const std::string text = child.prefix + child.line.substr(0, end + 1);
-        if (!quiet_) write_all(STDERR_FILENO, text.data(), text.size());
+        if (!quiet_) static_cast<void>(write_all(STDERR_FILENO, text));
         child.line.erase(0, end + 1);
       }
-      if (got <= 0) return child.errors.reset();
+      if (got > 0) continue;
+      child.errors = Fd();
+      return;
     }
   }
 
@@ -237,7 +187,7 @@ class Job {
     if (!child.running()) return;
     int status = 0;
     if (waitpid(child.pid, &status, WNOHANG) != child.pid) return;
-    child.exited.reset();
+    child.exited = Fd();
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && &child == &children_.front()) {
       quiet_ = true;  // who read the results has gone, as `head` does: nothing is wrong
       fail(128 + SIGPIPE);
@@ -261,16 +211,16 @@ class Job {
     if (signal != SIGKILL) return;
     for (Child& child : children_) {
       if (child.running()) waitpid(child.pid, nullptr, 0);
-      child.exited.reset();
+      child.exited = Fd();
       forward(child);
-      child.errors.reset();
+      child.errors = Fd();
     }
   }
 
   int processes_;
   int threads_;
   std::vector<Child> children_;
-  Descriptor signals_;
+  Fd signals_;
   std::optional<Clock::time_point> deadline_;
   int code_ = 0;
   bool quiet_ = false;

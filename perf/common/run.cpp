@@ -12,11 +12,11 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
-#include <thread>
 
 #include "perf/common/baseline.hpp"
 #include "perf/common/launch.hpp"
 #include "tools/command_line/program.hpp"
+#include "tools/command_line/threads.hpp"
 #include "wreath/environment.hpp"
 
 namespace wreath::perf {
@@ -53,17 +53,13 @@ Result<std::vector<Communicator>> create_threads(const Place& place, const Optio
   const int threads = options.threads;
   std::vector<Result<Communicator>> made;
   for (int i = 0; i < threads; ++i) made.emplace_back(Error{ErrorCode::StartupFailed, "not started"});
-  {
-    std::vector<std::jthread> starters;
-    for (int i = 0; i < threads; ++i) {
-      starters.emplace_back([&, i] {
-        const int rank = place.process * threads + i;
-        CommunicatorOptions own = options.communicator;
-        own.device = device_names(options.memory, rank);
-        made[static_cast<std::size_t>(i)] = Communicator::create(place.id, rank, place.processes * threads, own);
-      });
-    }
-  }
+  WREATH_TRY(command_line::run_threads(threads, [&](int i) -> Status {
+    const int rank = place.process * threads + i;
+    CommunicatorOptions own = options.communicator;
+    own.device = device_names(options.memory, rank);
+    made[static_cast<std::size_t>(i)] = Communicator::create(place.id, rank, place.processes * threads, own);
+    return {};
+  }));
   std::vector<Communicator> communicators;
   for (auto& each : made) {
     if (!each) return each.error();
@@ -238,13 +234,17 @@ int run_ranks(const CollectiveRow& row, const Options& options) {
     return exit_code(team.error().code);
   }
   Outcome outcome;
-  {
-    std::vector<std::jthread> threads;
-    for (Communicator& each : team->communicators) {
-      threads.emplace_back([&] { run_thread(each, team->limits, row, options, outcome); });
-    }
-  }
-  return outcome.code();
+  std::vector<Communicator>& all = team->communicators;
+  const Status ran = command_line::run_threads(static_cast<int>(all.size()), [&](int i) -> Status {
+    Communicator& own = all[static_cast<std::size_t>(i)];
+    const Status thrown =
+        command_line::guarded([&] { return run_thread(own, team->limits, row, options, outcome), Status(); });
+    if (!thrown) (void)own.abort();
+    return thrown;
+  });
+  if (ran) return outcome.code();
+  fmt::print(stderr, "wreath: error: {}\n", ran.error().message);
+  return exit_code(ran.error().code);
 }
 
 }  // namespace

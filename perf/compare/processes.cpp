@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -17,31 +17,27 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <vector>
+
+#include "tools/command_line/child_process.hpp"
 
 namespace wreath::perf {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// In the child: becomes the command, or exits with 127.
-[[noreturn]] void become(const std::vector<std::string>& command, const std::vector<std::string>& variables, int log) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  sigset_t none;  // the starter may take its own signals by a descriptor
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::dup2(log, STDOUT_FILENO);
-  ::dup2(log, STDERR_FILENO);
-  for (const std::string& each : variables) {
-    const std::size_t equals = each.find('=');
-    ::setenv(each.substr(0, equals).c_str(), each.substr(equals + 1).c_str(), 1);
+// This process's, with `variables` in place of those of the same names.
+std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
+  std::vector<std::string> all = variables;
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string_view text = *each;
+    const std::string_view name = text.substr(0, text.find('=') + 1);
+    const auto replaces = [&](const std::string& variable) { return variable.starts_with(name); };
+    if (std::none_of(variables.begin(), variables.end(), replaces)) all.emplace_back(text);
   }
-  std::vector<char*> arguments;
-  for (const std::string& each : command) arguments.push_back(const_cast<char*>(each.c_str()));
-  arguments.push_back(nullptr);
-  ::execv(arguments.front(), arguments.data());
-  ::_exit(127);
+  return all;
 }
 
 // The end of a log, without empty lines.
@@ -62,17 +58,16 @@ class Processes {
   ~Processes() {
     if (group_ > 0 && running_ > 0) end();
   }
-  bool add(const std::vector<std::string>& command, const std::vector<std::string>& variables, int log) {
-    const pid_t child = ::fork();
-    if (child < 0) return false;
-    if (child == 0) {
-      ::setpgid(0, group_);
-      become(command, variables, log);
-    }
-    ::setpgid(child, group_);
-    if (group_ == 0) group_ = child;
+  Status add(const std::vector<std::string>& command, const std::vector<std::string>& variables, int log) {
+    const auto child = command_line::start_child({.command = command,
+                                                  .environment = environment_with(variables),
+                                                  .group = group_,
+                                                  .output = log,
+                                                  .errors = log});
+    if (!child) return child.error();
+    if (group_ == 0) group_ = *child;
     ++running_;
-    return true;
+    return {};
   }
   // Whether all have ended; first_failure() tells how.
   bool ended() {
@@ -110,12 +105,12 @@ Result<End> run_group(const Start& start, const std::string& log, std::int64_t t
   const int descriptor = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (descriptor < 0) return Error{ErrorCode::System, fmt::format("{}: {}", log, std::strerror(errno))};
   Processes processes;
-  bool started = true;
+  Status started;
   for (std::size_t i = 0; i < start.commands.size() && started; ++i) {
     started = processes.add(start.commands[i], start.variables, descriptor);
   }
   ::close(descriptor);
-  if (!started) return Error{ErrorCode::System, fmt::format("{}: fork: {}", name_of(start), std::strerror(errno))};
+  if (!started) return Error{started.error().code, fmt::format("{}: {}", name_of(start), started.error().message)};
   const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
   while (!processes.ended() && !processes.first_failure()) {
     if (Clock::now() > deadline) return End{End::How::TimedOut};

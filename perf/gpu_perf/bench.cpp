@@ -7,9 +7,9 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "perf/common/streamed.hpp"
+#include "tools/command_line/threads.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -79,20 +79,16 @@ Result<std::vector<Communicator>> make_low_latency_ranks(const GpuSetup& setup, 
 
 Status on_ranks(std::vector<Communicator>& ranks, const RankBody& body) {
   std::mutex mutex;
-  std::optional<Error> first;
-  {
-    std::vector<std::jthread> threads;
-    for (Communicator& each : ranks) {
-      threads.emplace_back([&] {
-        const Status status = body(each);
-        if (status) return;
-        const std::lock_guard lock(mutex);
-        if (!first) first = status.error();
-        static_cast<void>(each.abort());
-      });
-    }
-  }
-  return first ? Status(*first) : Status();
+  std::optional<Error> first;  // what others say of their ends follows from it
+  const Status ran = command_line::run_threads(static_cast<int>(ranks.size()), [&](int i) -> Status {
+    Communicator& own = ranks[static_cast<std::size_t>(i)];
+    const Status status = command_line::guarded([&] { return body(own); });
+    if (status) return {};
+    const std::lock_guard lock(mutex);
+    if (!first) first = status.error();
+    return own.abort();
+  });
+  return first ? Status(*first) : ran;
 }
 
 int times_for(const GpuSetup& setup, std::int64_t ns) {

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <thread>
 
 #include "perf/common/statistics.hpp"
 #include "perf/gpu_perf/bench.hpp"
 #include "perf/gpu_perf/driver.hpp"
 #include "perf/gpu_perf/nccl.hpp"
+#include "tools/command_line/threads.hpp"
 #include "wreath/units.hpp"
 
 namespace wreath::perf {
@@ -27,10 +27,11 @@ struct Sides {
   Sides(Sides&&) = default;
   Sides& operator=(Sides&&) = delete;
   ~Sides() {
-    std::vector<std::jthread> threads;
-    for (void* const each : theirs) {
-      if (each != nullptr) threads.emplace_back([this, each] { nccl->destroy(each); });
-    }
+    static_cast<void>(command_line::run_threads(static_cast<int>(theirs.size()), [this](int i) -> Status {
+      void* const each = theirs[static_cast<std::size_t>(i)];
+      if (each != nullptr) nccl->destroy(each);
+      return {};
+    }));
   }
 };
 

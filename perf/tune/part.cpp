@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "perf/common/launch.hpp"
 #include "perf/common/sizes.hpp"
 #include "perf/tune/contest.hpp"
 #include "perf/tune/tune.hpp"
+#include "tools/command_line/threads.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -151,14 +151,16 @@ Result<std::vector<TuningTime>> measure_threads(const TuneRequest& request, int 
   auto all = Communicator::create_local(ranks, options);
   if (!all) return all.error();
   std::vector<Result<std::vector<TuningTime>>> times(all->size(), std::vector<TuningTime>());
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < all->size(); ++rank) {
-    threads.emplace_back([&, rank] {
+  WREATH_TRY(command_line::run_threads(ranks, [&](int i) -> Status {
+    const auto rank = static_cast<std::size_t>(i);
+    const Status measured = command_line::guarded([&]() -> Status {
       times[rank] = measure(request, (*all)[rank]);
-      if (!times[rank]) static_cast<void>((*all)[rank].abort());  // the others wait for this rank
+      return times[rank] ? Status() : Status(times[rank].error());
     });
-  }
-  for (std::thread& thread : threads) thread.join();
+    if (measured) return {};
+    times[rank] = measured.error();
+    return (*all)[rank].abort();  // the others wait for this rank
+  }));
   for (const auto& each : times) {
     if (!each && each.error().code != ErrorCode::Aborted) return each.error();
   }

@@ -11,6 +11,7 @@
 #include <exception>
 #include <string>
 
+#include "tools/command_line/threads.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath::command_line {
@@ -37,10 +38,11 @@ int run_main(const std::function<int()>& body) {
   int code = 1;
   try {
     code = body();
-  } catch (const std::exception& error) {
+  } catch (const std::exception& thrown) {
     if (std::ferror(stdout) != 0) return output_lost(std::strerror(errno));
-    complain(error.what());
-    return 1;
+    const Error error = error_of(thrown);
+    complain(error.message);
+    return exit_code(error.code);
   }
   if (std::fflush(stdout) != 0) return code != 0 ? code : output_lost(std::strerror(errno));
   return code != 0 || std::ferror(stdout) == 0 ? code : output_lost("not all of it could be written");

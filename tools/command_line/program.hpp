@@ -8,8 +8,8 @@
 namespace wreath::command_line {
 
 // What a main does: `body`, whose exit code it returns. An exception, or standard output that could not be written, is
-// said on standard error, and ends a program that went well otherwise with 1 or 6. Standard streams that are closed
-// lead nowhere, or a pipe or socket would get their numbers and what is printed.
+// said on standard error, and ends a program that went well otherwise with its error's exit code. Standard streams that
+// are closed lead nowhere, or a pipe or socket would get their numbers and what is printed.
 int run_main(const std::function<int()>& body);
 
 }  // namespace wreath::command_line

@@ -17,6 +17,7 @@
 #include <map>
 
 #include "src/base/clock.hpp"
+#include "src/base/io.hpp"
 #include "tools/run/descendants.hpp"
 #include "tools/run/rank_process.hpp"
 #include "wreath/topology.hpp"

@@ -3,29 +3,30 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "src/base/io.hpp"
+#include "tools/command_line/child_process.hpp"
 #include "tools/run/agent.hpp"
 
 namespace wreath::launcher {
 namespace {
 
 struct Streams {
-  Pipe commands;
-  Pipe reports;
-  Pipe errors;
+  command_line::Pipe commands;
+  command_line::Pipe reports;
+  command_line::Pipe errors;
 };
 
 Result<Streams> make_streams() {
-  auto commands = make_pipe();
+  auto commands = command_line::make_pipe();
   if (!commands) return commands.error();
-  auto reports = make_pipe();
+  auto reports = command_line::make_pipe();
   if (!reports) return reports.error();
-  auto errors = make_pipe();
+  auto errors = command_line::make_pipe();
   if (!errors) return errors.error();
   return Streams{std::move(*commands), std::move(*reports), std::move(*errors)};
 }
@@ -35,26 +36,26 @@ Result<Streams> make_streams() {
   (void)::setsid();
   streams.commands.write = Fd();
   streams.reports.read = Fd();
-  streams.errors = Pipe();
+  streams.errors = command_line::Pipe();
   const int code = run_agent(job, std::move(streams.commands.read), std::move(streams.reports.write));
   ::_exit(code);
 }
 
-[[noreturn]] void become_ssh(std::vector<std::string>& words, const Streams& streams) {
-  (void)::setpgid(0, 0);
-  (void)::dup2(streams.commands.read.get(), STDIN_FILENO);
-  (void)::dup2(streams.reports.write.get(), STDOUT_FILENO);
-  (void)::dup2(streams.errors.write.get(), STDERR_FILENO);
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  sigset_t none;
-  sigemptyset(&none);
-  (void)::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::execvp(argv[0], argv.data());
-  const std::string text = fmt::format("cannot run '{}': {}\n", words.front(), std::strerror(errno));
-  (void)write_all(STDERR_FILENO, text);
-  ::_exit(exit_code(ErrorCode::StartupFailed));
+// What it says of its own goes through the link's errors.
+Result<pid_t> start_ssh(const std::vector<std::string>& words, const Streams& streams) {
+  return command_line::start_child({.command = words,
+                                    .group = 0,
+                                    .outlives = true,
+                                    .input = streams.commands.read.get(),
+                                    .output = streams.reports.write.get(),
+                                    .errors = streams.errors.write.get()});
+}
+
+Result<pid_t> start_agent(const HostJob& job, Streams& streams) {
+  const pid_t pid = ::fork();
+  if (pid < 0) return Error{ErrorCode::System, fmt::format("cannot start a process: {}", std::strerror(errno))};
+  if (pid == 0) become_agent(job, std::move(streams));
+  return pid;
 }
 
 }  // namespace
@@ -71,10 +72,9 @@ Result<std::unique_ptr<HostLink>> start_host(const Plan& plan, const Placement& 
   std::vector<std::string> words = plan.ssh;
   words.push_back(placement.host);
   words.push_back(fmt::format("exec {} run --agent", quote(plan.program)));
-  link->pid = ::fork();
-  if (link->pid < 0) return Error{ErrorCode::System, fmt::format("cannot fork: {}", std::strerror(errno))};
-  if (link->pid == 0 && link->here) become_agent(job, std::move(*streams));
-  if (link->pid == 0) become_ssh(words, *streams);
+  const auto pid = link->here ? start_agent(job, *streams) : start_ssh(words, *streams);
+  if (!pid) return pid.error();
+  link->pid = *pid;
   link->greeted = link->here;
   link->noise = link->complaints = Lines(plan.prefix ? fmt::format("[{}] ", placement.host) : "");
   link->commands = std::move(streams->commands.write);

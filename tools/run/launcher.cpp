@@ -16,6 +16,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
+#include "src/base/io.hpp"
 #include "tools/run/descendants.hpp"
 #include "tools/run/elastic/folder.hpp"
 #include "tools/run/elastic/members.hpp"

@@ -97,20 +97,4 @@ Result<HostJob> decode_job(std::string_view text) {
   }
 }
 
-bool write_all(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
-Result<Pipe> make_pipe() {
-  std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return os_error("make a pipe", errno);
-  return Pipe{Fd(ends[0]), Fd(ends[1])};
-}
-
 }  // namespace wreath::launcher

@@ -66,14 +66,4 @@ struct HostJob {
 std::string encode(const HostJob& job);
 Result<HostJob> decode_job(std::string_view json);
 
-// All of it, or false; a broken pipe is not a signal.
-bool write_all(int descriptor, std::string_view bytes);
-
-struct Pipe {
-  Fd read;
-  Fd write;
-};
-// Closed on exec.
-Result<Pipe> make_pipe();
-
 }  // namespace wreath::launcher

@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "src/base/io.hpp"
+
 namespace wreath::launcher {
 namespace {
 

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -220,13 +222,19 @@ Status Checkpointer::save(const TrainingState& state, const Shard& shard) {
   job_->wrong_shard = job_->layout.check(shard);
   if (job_->wrong_shard) job_->copy(shard);
   job_->writing = true;
-  job_->thread = std::thread([job = job_.get()] {
-    const Clock::time_point began = Clock::now();
-    ::pthread_setname_np(::pthread_self(), "wreath-save");
-    job->status = guarded([&] { return job->write(); });
-    job->writing_ns = ns_since(began);
-    job->writing = false;
-  });
+  try {
+    job_->thread = std::thread([job = job_.get()] {
+      const Clock::time_point began = Clock::now();
+      ::pthread_setname_np(::pthread_self(), "wreath-save");
+      job->status = guarded([&] { return job->write(); });
+      job->writing_ns = ns_since(began);
+      job->writing = false;
+    });
+  } catch (const std::system_error& refused) {
+    job_->writing = false;
+    return Error{ErrorCode::System,
+                 std::string("a checkpoint: cannot start the thread that writes it: ") + refused.what()};
+  }
   times_ = {std::chrono::duration_cast<std::chrono::nanoseconds>(start - entered).count(), ns_since(start), 0,
             static_cast<std::int64_t>(job_->copies.size() * sizeof(float))};
   return {};

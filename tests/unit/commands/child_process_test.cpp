@@ -1,0 +1,126 @@
+// Programs that a program starts, and its threads: what is refused is said by name, and nothing is left.
+#include "tools/command_line/child_process.hpp"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <new>
+#include <string>
+
+#include "tests/support/processes.hpp"
+#include "tests/support/surroundings.hpp"
+#include "tests/unit/commands/command.hpp"
+#include "tools/command_line/threads.hpp"
+
+namespace wreath {
+namespace {
+
+using command_line::ChildProgram;
+using testing::HasSubstr;
+using testing_support::Outcome;
+using testing_support::run_line;
+
+// What it printed, and its exit code.
+Outcome run_child(ChildProgram child) {
+  auto output = command_line::make_pipe().value();
+  child.output = child.errors = output.write.get();
+  const pid_t pid = command_line::start_child(child).value();
+  output.write = Fd();
+  Outcome outcome;
+  char piece[256];
+  for (ssize_t got = 0; (got = ::read(output.read.get(), piece, sizeof piece)) > 0;) {
+    outcome.text.append(piece, static_cast<std::size_t>(got));
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+
+TEST(ChildProcess, GetsWhatItsStarterNames) {
+  const test::Folder folder;
+  const Outcome outcome = run_child({.command = {"sh", "-c", "echo $HERE $(pwd) $(cat)"},
+                                     .environment = {"HERE=x", "PATH=/usr/bin:/bin"},
+                                     .folder = folder.path()});
+  EXPECT_EQ(outcome.text, "x " + folder.path() + "\n");
+  EXPECT_EQ(outcome.exit_code, 0);
+}
+
+// A shell would die of the signal: with it ignored, as in this process, it writes on.
+TEST(ChildProcess, BlocksAndIgnoresNoSignal) {
+  const auto before = ::signal(SIGPIPE, SIG_IGN);
+  const Outcome outcome = run_child({.command = {"sh", "-c", "kill -PIPE $$; echo lives"}});
+  ::signal(SIGPIPE, before);
+  EXPECT_EQ(outcome.exit_code, -1) << outcome.text;
+}
+
+TEST(ChildProcess, ThatCannotBeStartedIsNamed) {
+  const auto missing = command_line::start_child({.command = {"/no/such/program"}});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::StartupFailed);
+  EXPECT_EQ(missing.error().message, "cannot run '/no/such/program': No such file or directory");
+  const auto folder = command_line::start_child({.command = {"true"}, .folder = "/no/such/folder"});
+  ASSERT_FALSE(folder);
+  EXPECT_EQ(folder.error().message, "cannot go to folder '/no/such/folder': No such file or directory");
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
+}
+
+TEST(Threads, ReturnWhatTheFirstThatFailedSaid) {
+  std::atomic<int> ran = 0;
+  EXPECT_TRUE(command_line::run_threads(4, [&](int) { return ++ran, Status(); }));
+  EXPECT_EQ(ran, 4);
+  const Status failed = command_line::run_threads(3, [](int i) {
+    return i == 1 ? Status(Error{ErrorCode::PeerLost, "gone", 1}) : Status();
+  });
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().message, "gone");
+  const Status thrown = command_line::run_threads(2, [](int) -> Status { throw std::bad_alloc(); });
+  ASSERT_FALSE(thrown);
+  EXPECT_EQ(thrown.error().code, ErrorCode::System);
+}
+
+[[noreturn]] void run_without_room() {
+  constexpr rlim_t kLittle = 1 << 28;
+  const rlimit little{kLittle, kLittle};
+  ::setrlimit(RLIMIT_AS, &little);
+  std::atomic<int> ran = 0;
+  const Status refused = command_line::run_threads(200, [&](int) { return ++ran, Status(); });
+  std::fprintf(stderr, "%d: %s\n", ran.load(), refused ? "none" : refused.error().message.c_str());
+  ::_exit(refused ? 0 : exit_code(refused.error().code));
+}
+
+// Stacks that the address space has no room for. In a process of its own, for the limit stays.
+TEST(Threads, RunAllOrNone) {
+  if (testing_support::kSanitized) GTEST_SKIP() << "a sanitizer needs more address space";
+  EXPECT_EXIT(run_without_room(), testing::ExitedWithCode(6),
+              "0: cannot start thread [0-9]+ of 200: Resource temporarily unavailable; raise");
+}
+
+// Without /proc programs start ranks all the same; a rank that cannot be started, and one that ends at once, are
+// errors.
+TEST(PerfTools, StartRanksWithoutProc) {
+  if (::geteuid() != 0 || run_line("unshare -m true").exit_code != 0) GTEST_SKIP() << "needs root, to hide /proc";
+  const Outcome outcome = run_line("unshare -m sh -c 'mount -t tmpfs none /proc && " WREATH_BINARY_DIR
+                                   "/all_reduce_perf --ranks 2 -b 8 -e 8 -n 5'");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+}
+
+TEST(PerfTools, SayThatAThreadWasRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+  for (const char* const most : {"1", "3", "5", "7", "9"}) {
+    const Outcome outcome =
+        run_line(std::string("setpriv --reuid 65534 --clear-groups sh -c 'ulimit -u ") + most +
+                 "; exec " WREATH_BINARY_DIR "/all_reduce_perf --ranks 3 -b 8 -e 8 -n 5' </dev/null");
+    if (outcome.exit_code == 0) continue;  // that was enough
+    EXPECT_NE(outcome.exit_code, 1) << most << ": " << outcome.text;
+    EXPECT_THAT(outcome.text, testing::AnyOf(HasSubstr("cannot "), HasSubstr("rank "))) << most;
+  }
+}
+
+}  // namespace
+}  // namespace wreath

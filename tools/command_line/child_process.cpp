@@ -1,0 +1,130 @@
+// What runs between fork and exec is safe there: no memory is allocated, and no lock taken.
+#include "tools/command_line/child_process.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace wreath::command_line {
+namespace {
+
+// What went wrong in the child, through the pipe that exec closes.
+struct Refusal {
+  enum class Step : int { Folder, Program } step = Step::Program;
+  int error = 0;
+};
+
+struct Words {
+  explicit Words(const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+    pointers.push_back(nullptr);
+  }
+  std::vector<char*> pointers;
+};
+
+[[noreturn]] void refuse(int descriptor, Refusal::Step step) {
+  const Refusal refusal{step, errno};
+  (void)!::write(descriptor, &refusal, sizeof refusal);
+  ::_exit(exit_code(ErrorCode::StartupFailed));
+}
+
+void bind(const std::vector<int>& processors) {
+  if (processors.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int processor : processors) CPU_SET(static_cast<std::size_t>(processor), &set);
+  (void)::sched_setaffinity(0, sizeof set, &set);
+}
+
+// As a shell would start it: no signal is blocked or ignored.
+void reset_signals() {
+  for (int signal = 1; signal < NSIG; ++signal) (void)::signal(signal, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  (void)::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+void set_streams(const ChildProgram& child) {
+  const int input = child.input >= 0 ? child.input : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  (void)::dup2(input, STDIN_FILENO);
+  if (child.output >= 0) (void)::dup2(child.output, STDOUT_FILENO);
+  if (child.errors >= 0) (void)::dup2(child.errors, STDERR_FILENO);
+  if (child.passed >= 0) (void)::fcntl(child.passed, F_SETFD, 0);
+}
+
+[[noreturn]] void become(const ChildProgram& child, pid_t parent, int refusal, const Words& words,
+                         const Words& environment) {
+  if (child.group) (void)::setpgid(0, *child.group);
+  if (!child.outlives) {
+    (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(exit_code(ErrorCode::StartupFailed));
+  }
+  set_streams(child);
+  bind(child.processors);
+  if (!child.folder.empty() && ::chdir(child.folder.c_str()) != 0) refuse(refusal, Refusal::Step::Folder);
+  reset_signals();
+  ::execvpe(child.file.empty() ? words.pointers[0] : child.file.c_str(), words.pointers.data(),
+            child.environment.empty() ? environ : environment.pointers.data());
+  refuse(refusal, Refusal::Step::Program);
+}
+
+Error refused(const ChildProgram& child, const Refusal& refusal) {
+  const bool folder = refusal.step == Refusal::Step::Folder;
+  return {ErrorCode::StartupFailed, fmt::format("cannot {} '{}': {}", folder ? "go to folder" : "run",
+                                                folder               ? child.folder
+                                                : child.file.empty() ? child.command.front()
+                                                                     : child.file,
+                                                std::strerror(refusal.error))};
+}
+
+}  // namespace
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return Error{ErrorCode::System, fmt::format("cannot make a pipe: {}{}", std::strerror(errno),
+                                                errno == EMFILE ? "; raise the limit with ulimit -n" : "")};
+  }
+  return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+Result<pid_t> start_child(const ChildProgram& child) {
+  auto pipe = make_pipe();
+  if (!pipe) return pipe.error();
+  const Words words(child.command);
+  const Words environment(child.environment);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) {
+    return Error{ErrorCode::System, fmt::format("cannot start a process: {}{}", std::strerror(errno),
+                                                errno == EAGAIN ? "; raise the limit with ulimit -u" : "")};
+  }
+  if (pid == 0) become(child, parent, pipe->write.get(), words, environment);
+  if (child.group) (void)::setpgid(pid, *child.group == 0 ? pid : *child.group);  // here, too: whoever is first
+  pipe->write = Fd();
+  Refusal refusal;
+  ssize_t got = 0;
+  while ((got = ::read(pipe->read.get(), &refusal, sizeof refusal)) < 0 && errno == EINTR) {
+  }
+  if (got != static_cast<ssize_t>(sizeof refusal)) return pid;
+  (void)::waitpid(pid, nullptr, 0);
+  return refused(child, refusal);
+}
+
+std::string own_program() {
+  constexpr const char* kSelf = "/proc/self/exe";
+  if (::access(kSelf, X_OK) == 0) return kSelf;
+  const auto* const started_as =
+      reinterpret_cast<const char*>(::getauxval(AT_EXECFN));  // NOLINT(performance-no-int-to-ptr)
+  return started_as == nullptr ? kSelf : started_as;
+}
+
+}  // namespace wreath::command_line
