@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "perf/common/run.hpp"
 #include "perf/common/sizes.hpp"
 #include "perf/common/statistics.hpp"
+#include "src/base/text_file.hpp"
 #include "src/json/value.hpp"
 #include "tools/command_line/numbers.hpp"
 #include "tools/command_line/program.hpp"
@@ -177,10 +177,8 @@ int report(const Communicator& communicator, const Options& options, std::size_t
                   {"cpu", cpu_name()},        {"cores", allowed_cores().size()}, {"commit", WREATH_COMMIT},
                   {"rounds", options.rounds}, {"call_ms", times.alone},          {"compute_ms", times.compute},
                   {"both_ms", times.both},    {"hidden_percent", hidden},        {"both_to_sum", times.both / sum}};
-  std::ofstream file(options.json_path);
-  file << json.dump({.indent = 2, .sorted = true}) << '\n';
-  if (file.flush()) return 0;
-  return fail({ErrorCode::InvalidArgument, "cannot write " + options.json_path});
+  const Status written = write_output(options.json_path, json.dump({.indent = 2, .sorted = true}) + "\n");
+  return written ? 0 : fail(written.error());
 }
 
 Result<Communicator> connect(const Options& options) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "perf/common/launch.hpp"
 #include "perf/common/machine.hpp"
 #include "perf/common/statistics.hpp"
+#include "src/base/text_file.hpp"
 #include "src/json/value.hpp"
 #include "tools/command_line/numbers.hpp"
 #include "tools/command_line/program.hpp"
@@ -107,7 +107,7 @@ Json json_of(const Statistics& times) {
   return {{"median", times.p50}, {"minimum", times.minimum}, {"maximum", times.maximum}};
 }
 
-bool write_json(const Options& options, const std::vector<Row>& rows) {
+Status write_json(const Options& options, const std::vector<Row>& rows) {
   Json report{{"cpu", cpu_name()},        {"cores", allowed_cores().size()}, {"commit", WREATH_COMMIT},
               {"rounds", options.rounds}, {"transport", options.transport},  {"rows", Json::array()}};
   for (const Row& row : rows) {
@@ -116,9 +116,7 @@ bool write_json(const Options& options, const std::vector<Row>& rows) {
                               {"first_result_ms", json_of(row.first_ms)},
                               {"job_ms", json_of(row.job_ms)}});
   }
-  std::ofstream file(options.json_path);
-  file << report.dump({.indent = 2, .sorted = true}) << '\n';
-  return static_cast<bool>(file.flush());
+  return write_output(options.json_path, report.dump({.indent = 2, .sorted = true}) + "\n");
 }
 
 int measure(const Options& options, const std::string& program) {
@@ -144,7 +142,8 @@ int measure(const Options& options, const std::string& program) {
     std::fflush(stdout);
   }
   ::close(file);
-  if (!options.json_path.empty() && !write_json(options, rows)) return fail(2, "cannot write " + options.json_path);
+  const Status written = options.json_path.empty() ? Status() : write_json(options, rows);
+  if (!written) return fail(exit_code(written.error().code), "--json: " + written.error().message);
   return 0;
 }
 

@@ -4,11 +4,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "src/base/text_file.hpp"
 #include "tools/command_line/numbers.hpp"
 #include "tools/commands.hpp"
 #include "tools/topo/outline.hpp"
@@ -64,13 +64,8 @@ std::string cuda_here() {
 
 Status show(const TopoArguments& arguments, const Topology& topology, const RanksShown& ranks) {
   if (!arguments.svg.empty()) {
-    errno = 0;
-    std::ofstream file(arguments.svg);
-    file << topology_svg(topology, ranks);
-    if (!file.flush()) {
-      return Error{ErrorCode::System,
-                   fmt::format("--svg {}: cannot be written: {}", arguments.svg, std::strerror(errno))};
-    }
+    const Status written = write_output(arguments.svg, topology_svg(topology, ranks));
+    if (!written) return Error{written.error().code, "--svg: " + written.error().message};
   }
   if (arguments.json) {
     Json json = topology_json(topology);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/text_file.hpp"
 #include "src/json/value.hpp"
 #include "tools/commands.hpp"
 
@@ -50,9 +51,11 @@ int join(const TraceArguments& arguments) {
     }
     for (const Json& event : one["traceEvents"]) all["traceEvents"].push_back(event);
   }
-  std::ofstream output(arguments.output);
-  output << all.dump({.sorted = true}) << '\n';
-  if (!output.flush()) return complain(fmt::format("cannot write {}", arguments.output));
+  const Status written = write_output(arguments.output, all.dump({.sorted = true}) + "\n");
+  if (!written) {
+    complain(written.error().message);
+    return exit_code(written.error().code);
+  }
   fmt::print("{}: {} ranks, {} events; open it in https://ui.perfetto.dev or chrome://tracing\n", arguments.output,
              paths.size(), all["traceEvents"].size());
   return 0;

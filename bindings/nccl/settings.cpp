@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "bindings/nccl/errors.hpp"
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
+#include "src/base/text_file.hpp"
 #include "wreath/topology.hpp"
 
 namespace wreath::nccl {
@@ -81,11 +81,9 @@ ncclResult_t dump_topology() {
   const std::string path = setting_text(Setting::NcclTopologyDump);
   if (path.empty()) return ncclSuccess;
   const Topology topology = read_topology();
-  std::ofstream file(path);
-  file << "machine: " << machine_text(topology) << "\nprocess: " << process_text(topology) << '\n';
-  file.close();
-  if (file) return ncclSuccess;
-  return refuse(ncclSystemError, "NCCL_TOPO_DUMP_FILE=" + path + " cannot be written");
+  const Status written =
+      write_output(path, "machine: " + machine_text(topology) + "\nprocess: " + process_text(topology) + "\n");
+  return written ? ncclSuccess : refuse(ncclSystemError, "NCCL_TOPO_DUMP_FILE: " + written.error().message);
 }
 
 ncclResult_t apply_all() {

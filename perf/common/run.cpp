@@ -10,11 +10,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <mutex>
 
 #include "perf/common/baseline.hpp"
 #include "perf/common/launch.hpp"
+#include "src/base/text_file.hpp"
 #include "tools/command_line/program.hpp"
 #include "tools/command_line/threads.hpp"
 #include "wreath/environment.hpp"
@@ -117,14 +117,13 @@ Result<Team> connect(const CollectiveRow& row, const Options& options) {
   return team;
 }
 
-int write_file(const char* flag, const std::string& path, const std::string& text) {
+// What `text` makes, where a file was asked for. The exit code.
+int write_file(const char* flag, const std::string& path, const std::function<std::string()>& text) {
   if (path.empty()) return 0;
-  std::ofstream file(path, std::ios::trunc | std::ios::binary);
-  file << text;
-  file.close();
-  if (file) return 0;
-  fmt::print(stderr, "wreath: error: {} {}: not written: {}\n", flag, path, std::strerror(errno));
-  return 1;
+  const Status written = write_output(path, text());
+  if (written) return 0;
+  fmt::print(stderr, "wreath: error: {}: {}\n", flag, written.error().message);
+  return exit_code(written.error().code);
 }
 
 // The kept results that a run is asked to stand beside: read anew, as the run took its time.
@@ -151,8 +150,10 @@ int write_files(const Report& report, const Kept* beside) {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
   const Options& o = report.options;
-  return write_file("--json", o.json_file, o.json_file.empty() ? "" : to_json(report, environment)) |
-         write_file("--csv", o.csv_file, to_csv(report)) | write_file("--html", o.html_file, to_html(report, beside));
+  const int json = write_file("--json", o.json_file, [&] { return to_json(report, environment); });
+  const int csv = write_file("--csv", o.csv_file, [&] { return to_csv(report); });
+  const int html = write_file("--html", o.html_file, [&] { return to_html(report, beside); });
+  return std::max({json, csv, html});
 }
 
 int fail(const Error& error) {
@@ -163,7 +164,10 @@ int fail(const Error& error) {
 // Judges, then writes: a baseline may be the file that is written. The exit code.
 int finish(const Report& report) {
   const auto files = read_kept_files(report.options);
-  if (!files) return write_files(report, nullptr) | fail(files.error());
+  if (!files) {
+    static_cast<void>(write_files(report, nullptr));
+    return fail(files.error());
+  }
   const Kept* const baseline = files->baseline ? &*files->baseline : nullptr;
   const int written = write_files(report, files->beside ? &*files->beside : baseline);
   if (baseline == nullptr) return written;

@@ -12,6 +12,7 @@
 #include "perf/common/sizes.hpp"
 #include "perf/compare/network.hpp"
 #include "perf/compare/run.hpp"
+#include "src/base/text_file.hpp"
 #include "src/json/value.hpp"
 #include "tools/command_line/numbers.hpp"
 #include "tools/command_line/program.hpp"
@@ -72,12 +73,8 @@ std::vector<Contestants> contestants_of(const Arguments& arguments, std::set<std
   return list;
 }
 
-bool write_text(const std::string& path, const std::string& text) {
-  if (path.empty()) return true;
-  std::ofstream file(path + ".part", std::ios::trunc);
-  file << text;
-  file.close();
-  return file && std::rename((path + ".part").c_str(), path.c_str()) == 0;
+Status write_text(const std::string& path, const std::string& text) {
+  return path.empty() ? Status() : write_output(path, text);
 }
 
 // Which setting of any peer was fastest in each cell.
@@ -116,23 +113,24 @@ int compare(Arguments& arguments, const std::string& command) {
   for (const std::string& each : lacking) fmt::print(stderr, "wreath: warning: left out: {} is not here\n", each);
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
   const auto step = [&](int done, int all, const std::string& what) {
-    if (!arguments.resume_file.empty()) write_text(arguments.resume_file, to_json(comparison));
+    const Status kept = write_text(arguments.resume_file, to_json(comparison));
+    if (!kept) fmt::print(stderr, "wreath: warning: --resume: {}\n", kept.error().message);
     if (terminal) fmt::print(stderr, "\r\033[K{} of {}: {}", done, all, what);
     if (!terminal && done % 20 == 1) fmt::print(stderr, "{} of {}: {}\n", done, all, what);
     std::fflush(stderr);
   };
   const Status status = run_contest(arguments.run, contestants, comparison, step);
   if (terminal) fmt::print(stderr, "\r\033[K");
-  if (!arguments.resume_file.empty()) write_text(arguments.resume_file, to_json(comparison));
+  const Status kept = write_text(arguments.resume_file, to_json(comparison));
   if (!status) return fail(1, status.error().message);
   fmt::print("{}", to_text(comparison));
-  if (arguments.find_settings && !write_text(arguments.settings_file, settings_json(comparison))) {
-    return fail(1, "--settings " + arguments.settings_file + ": not written");
+  const Status settings =
+      arguments.find_settings ? write_text(arguments.settings_file, settings_json(comparison)) : Status();
+  const Status json = write_text(arguments.json_file, to_json(comparison));
+  const Status html = write_text(arguments.html_file, to_html(comparison));
+  for (const Status* each : {&kept, &settings, &json, &html}) {
+    if (!*each) return fail(exit_code(each->error().code), each->error().message);
   }
-  if (!write_text(arguments.json_file, to_json(comparison)))
-    return fail(1, "--json " + arguments.json_file + ": not written");
-  if (!write_text(arguments.html_file, to_html(comparison)))
-    return fail(1, "--html " + arguments.html_file + ": not written");
   return wrong_results(comparison.cells) > 0 ? 1 : 0;
 }
 

@@ -17,11 +17,13 @@
 #include <string>
 #include <vector>
 
+#include "perf/common/flags.hpp"
 #include "perf/common/machine.hpp"
 #include "perf/compare/processes.hpp"
 #include "perf/gpu_check/find.hpp"
 #include "perf/gpu_check/parts.hpp"
 #include "perf/gpu_check/report.hpp"
+#include "src/base/text_file.hpp"
 #include "tools/command_line/numbers.hpp"
 #include "tools/command_line/program.hpp"
 #include "wreath/device.hpp"
@@ -202,27 +204,12 @@ std::string missing_gpu() {
   return first ? "" : first.error().message;
 }
 
-// Whole, or not at all; what a link leads to, and into what is no regular file.
-bool write(const std::string& path, const std::string& text) {
-  std::error_code missing;
-  const std::filesystem::path there = std::filesystem::canonical(path, missing);
-  const std::filesystem::path place = missing ? std::filesystem::path(path) : there;
-  const bool replaces = missing || std::filesystem::is_regular_file(place);
-  const std::filesystem::path written = replaces ? std::filesystem::path(place.string() + ".part") : place;
-  std::ofstream file(written);
-  file << text;
-  file.close();
-  std::error_code moved;
-  if (file && replaces) std::filesystem::rename(written, place, moved);
-  return file && !moved;
-}
-
 int run(Options options, int stop) {
   if (options.parts.empty()) {
     for (const Part& part : parts()) options.parts.emplace_back(part.name);
   }
-  bool written = write(options.json, "");
-  if (!written) return fail(2, fmt::format("--json {}: cannot be written", options.json));
+  if (const std::string wrong = check_output_file(options.json); !wrong.empty()) return fail(2, "--json " + wrong);
+  Status written;
   options.sanitizer = find_sanitizer(options.sanitizer);
   std::error_code refused;
   if (!options.logs.empty()) std::filesystem::create_directories(options.logs, refused);
@@ -241,10 +228,10 @@ int run(Options options, int stop) {
     fmt::print("{}{}", line_of(outcome), outcome.output);
     std::fflush(stdout);
     outcomes.push_back(std::move(outcome));
-    written = write(options.json, json_of(machine, outcomes));  // after each, as this may be ended, too
+    written = write_output(options.json, json_of(machine, outcomes));  // after each, as this may be ended, too
   }
   fmt::print("{}{}: all of it\n", summary_of(machine, outcomes), options.json);
-  if (!written) return fail(1, fmt::format("--json {}: not written", options.json));
+  if (!written) return fail(exit_code(written.error().code), "--json: " + written.error().message);
   return stopped ? 130 : exit_code_of(outcomes);
 }
 

@@ -5,9 +5,9 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 
 #include "perf/common/streamed.hpp"
+#include "src/base/text_file.hpp"
 
 namespace wreath::perf {
 
@@ -82,14 +82,7 @@ bool Results::time_for(const std::string& what) {
 
 Status Results::write() const {
   if (setup_.file.empty()) return {};
-  const std::string whole = setup_.file + ".part";
-  std::ofstream file(whole);
-  file << json_.dump({.indent = 2, .strict = false}) << "\n";
-  file.close();
-  std::error_code moved;
-  if (file) std::filesystem::rename(whole, setup_.file, moved);
-  if (file && !moved) return {};
-  return Error{ErrorCode::System, "--json " + setup_.file + ": not written"};
+  return write_output(setup_.file, json_.dump({.indent = 2, .strict = false}) + "\n");
 }
 
 }  // namespace wreath::perf

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "perf/limits/memory.hpp"
 #include "perf/limits/shm.hpp"
 #include "perf/limits/tcp.hpp"
+#include "src/base/text_file.hpp"
 #include "src/json/value.hpp"
 #include "tools/command_line/program.hpp"
 
@@ -100,10 +100,8 @@ std::string missing_figure(const Json& rows) {
   return {};
 }
 
-bool write_json(const std::string& path, const Json& report) {
-  std::ofstream file(path);
-  file << report.dump({.indent = 2, .sorted = true}) << '\n';
-  return static_cast<bool>(file.flush());
+Status write_json(const std::string& path, const Json& report) {
+  return write_output(path, report.dump({.indent = 2, .sorted = true}) + "\n");
 }
 
 int fail(int code, const std::string& message) {
@@ -120,9 +118,8 @@ int run(const Options& options) {
   report["machine"] = print_machine(options.effort());
   report["memory"] = print_memory(options.effort());
   report["all_reduce"] = print_all_reduce(options);
-  if (!options.json_path.empty() && !write_json(options.json_path, report)) {
-    return fail(2, fmt::format("--json: cannot write {}", options.json_path));
-  }
+  const Status written = options.json_path.empty() ? Status() : write_json(options.json_path, report);
+  if (!written) return fail(exit_code(written.error().code), "--json: " + written.error().message);
   const std::string missing = missing_figure(report["all_reduce"]);
   return missing.empty() ? 0 : fail(1, "limits: " + missing + " (a wrong sum, or no loopback socket)");
 }

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -18,6 +17,7 @@
 #include <utility>
 
 #include "src/base/memfd.hpp"
+#include "src/base/random.hpp"
 #include "wreath/memory.hpp"
 
 #ifndef MADV_POPULATE_WRITE
@@ -259,9 +259,7 @@ std::size_t region_count() { return RegionTable::get().count(); }
 
 std::uint64_t random_id() {
   std::uint64_t id = 0;
-  while (id == 0) {
-    if (::getrandom(&id, sizeof(id), 0) != static_cast<ssize_t>(sizeof(id))) id = 0;
-  }
+  while (id == 0) id = random_u64();
   return id;
 }
 

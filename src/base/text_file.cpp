@@ -51,7 +51,8 @@ Result<std::string> read_file(const std::string& path, std::size_t maximum_bytes
   return text;
 }
 
-Status write_output(const std::string& path, std::string_view draft, std::string_view text) {
+Status write_output(const std::string& path, std::string_view text) {
+  const std::string draft = std::to_string(::getpid());
   std::error_code failed;
   const std::filesystem::path place = std::filesystem::canonical(path, failed);
   if (failed) return replace_file(path, draft, text);  // there is nothing yet

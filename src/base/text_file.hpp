@@ -17,8 +17,8 @@ Result<std::string> read_file(const std::string& path, std::size_t maximum_bytes
 // new one. `draft`: a name that no other writer uses.
 Status replace_file(const std::string& path, std::string_view draft, std::string_view text);
 
-// The same of a file that the user named: what a symbolic link leads to is replaced, not the link, and what is no
-// regular file (/dev/null, a FIFO) is written to.
-Status write_output(const std::string& path, std::string_view draft, std::string_view text);
+// The same of a file that the user named, by one writer of the process: what a symbolic link leads to is replaced, not
+// the link, and what is no regular file (/dev/null, a FIFO) is written to. Where the disk is full the old file stays.
+Status write_output(const std::string& path, std::string_view text);
 
 }  // namespace wreath

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "src/base/log.hpp"
+#include "src/base/random.hpp"
 
 namespace wreath {
 namespace {

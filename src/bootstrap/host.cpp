@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "src/base/config.hpp"
+#include "src/base/random.hpp"
 #include "src/bootstrap/key.hpp"
 
 namespace wreath {

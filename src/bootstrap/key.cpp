@@ -17,6 +17,7 @@
 
 #include "src/base/config.hpp"
 #include "src/base/fd.hpp"
+#include "src/base/random.hpp"
 #include "src/base/socket.hpp"
 #include "wreath/key.hpp"
 
@@ -148,17 +149,6 @@ std::string_view key_remedies() {
   return "give every rank the same key: run `wreath key` once and copy ~/.config/wreath/key to each host (mode 0600), "
          "or set WREATH_KEY_FILE to such a file, or set WREATH_KEY to 64 hexadecimal digits; "
          "WREATH_INSECURE=1 starts without a key and lets anyone who reaches the port join";
-}
-
-void fill_random(std::span<std::byte> bytes) {
-  if (sodium_init() < 0) std::abort();  // only when the system has no source of random bytes
-  randombytes_buf(bytes.data(), bytes.size());
-}
-
-std::uint64_t random_u64() {
-  std::uint64_t value = 0;
-  fill_random(std::as_writable_bytes(std::span(&value, 1)));
-  return value;
 }
 
 Result<std::string> create_key_file(bool replace) {

@@ -54,10 +54,6 @@ Result<FoundKey> find_key();
 // ~/.config/wreath/key; empty when there is no home directory.
 std::string default_key_path();
 
-// Fills with random bytes of the operating system.
-void fill_random(std::span<std::byte> bytes);
-std::uint64_t random_u64();
-
 // The text that lists what to do about a missing key.
 std::string_view key_remedies();
 

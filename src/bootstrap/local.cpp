@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "src/base/random.hpp"
 #include "src/base/socket.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/bootstrap/codec.hpp"

@@ -8,6 +8,7 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
+#include "src/base/random.hpp"
 #include "src/bootstrap/frame.hpp"
 #include "src/bootstrap/host.hpp"
 #include "src/bootstrap/interfaces.hpp"

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "src/base/log.hpp"
+#include "src/base/random.hpp"
 #include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/key.hpp"
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "src/base/log.hpp"
+#include "src/base/random.hpp"
 #include "src/base/signals.hpp"
 #include "src/bootstrap/acceptor.hpp"
 #include "src/bootstrap/frame.hpp"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/random.hpp"
 #include "src/bootstrap/codec.hpp"
 
 namespace wreath {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "src/base/config.hpp"
+#include "src/base/random.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/bootstrap/codec.hpp"
 #include "src/bootstrap/host.hpp"

@@ -207,7 +207,7 @@ Status write_tuning(const Tuning& tuning, const std::string& path) {
   if (failed) {
     return Error{ErrorCode::System, fmt::format("cannot make the folder {}: {}", folder.string(), failed.message())};
   }
-  return write_output(path, std::to_string(::getpid()), to_json(tuning));
+  return write_output(path, to_json(tuning));
 }
 
 }  // namespace wreath

@@ -44,8 +44,10 @@ int run_main(const std::function<int()>& body) {
     complain(error.message);
     return exit_code(error.code);
   }
-  if (std::fflush(stdout) != 0) return code != 0 ? code : output_lost(std::strerror(errno));
-  return code != 0 || std::ferror(stdout) == 0 ? code : output_lost("not all of it could be written");
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0) return code;
+  const int lost = output_lost(flushed ? "not all of it could be written" : std::strerror(errno));
+  return code != 0 ? code : lost;
 }
 
 }  // namespace wreath::command_line

@@ -3,14 +3,15 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <filesystem>
 
 #include "src/base/config.hpp"
+#include "src/base/random.hpp"
 #include "src/base/socket.hpp"
 #include "src/bootstrap/interfaces.hpp"
 
@@ -24,9 +25,9 @@ constexpr unsigned kPortsOfJob = 16;
 
 std::string random_hex(std::size_t bytes) {
   std::string text;
-  std::array<unsigned char, 32> random{};
-  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) return text;
-  for (std::size_t i = 0; i < bytes; ++i) text += fmt::format("{:02x}", random[i]);
+  std::vector<std::byte> random(bytes);
+  fill_random(random);
+  for (const std::byte each : random) text += fmt::format("{:02x}", std::to_integer<unsigned>(each));
   return text;
 }
 

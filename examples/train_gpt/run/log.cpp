@@ -112,12 +112,21 @@ void Log::step(const LogLine& line, bool last) {
   ++steps_;
   if (csv_.stream) write_csv(line);
   if (jsonl_.stream) write_jsonl(line);
+  say_what_is_lost(csv_, line_.csv);
+  say_what_is_lost(jsonl_, line_.jsonl);
   const bool due = line_.log_every > 0 && (result.step + 1) % line_.log_every == 0;
   if (line.validation)
     std::printf("%sstep %6lld  validation loss %.4f\n", terminal_ ? "\r" : "", static_cast<long long>(result.step),
                 *line.validation);
   skipped_ += result.skipped ? 1 : 0;
   if (due || last) show(result, last);
+}
+
+// Once, and at once: a run may take days.
+void Log::say_what_is_lost(File& file, const std::string& path) {
+  if (file.lost || !file.stream || std::ferror(file.stream.get()) == 0) return;
+  file.lost = true;
+  fmt::print(stderr, "wreath: warning: {}: a line could not be written: {}\n", path, std::strerror(errno));
 }
 
 void Log::complete(const LogLine& line) {
@@ -177,8 +186,10 @@ void Log::write_jsonl(const LogLine& line) {
 
 Status Log::close() {
   const auto finish = [](File& file, const std::string& path) -> Status {
-    if (file.stream && std::fclose(file.stream.release()) != 0) return unwritable(path);
-    return {};
+    if (!file.stream) return {};
+    const bool lost = std::ferror(file.stream.get()) != 0;
+    if (std::fclose(file.stream.release()) != 0) return unwritable(path);
+    return lost ? Status(Error{ErrorCode::System, path + ": lines are missing: they could not be written"}) : Status();
   };
   WREATH_TRY(finish(csv_, line_.csv));
   return finish(jsonl_, line_.jsonl);

@@ -38,10 +38,12 @@ class Log {
   struct File {
     std::unique_ptr<std::FILE, Close> stream;
     std::int64_t last_step = -1;  // that it tells of
+    bool lost = false;            // a line, which was said
   };
 
   explicit Log(const CommandLine& line);
   static Result<File> open_file(const std::string& path, std::int64_t first);
+  static void say_what_is_lost(File& file, const std::string& path);
   std::string scale_text(const StepResult& result) const;
   void show(const StepResult& result, bool last);
   void write_csv(const LogLine& line);

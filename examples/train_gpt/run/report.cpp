@@ -12,6 +12,7 @@
 #include "examples/train_gpt/run/curves.hpp"
 #include "examples/train_gpt/run/pipeline_section.hpp"
 #include "examples/train_gpt/run/traffic_table.hpp"
+#include "src/base/text_file.hpp"
 
 namespace wreath::gpt {
 
@@ -155,14 +156,6 @@ std::string page(const CommandLine& line, const History& history, const std::vec
   return html + "</html>\n";
 }
 
-Status write_file(const std::string& path, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), "we");
-  const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = file != nullptr && std::fclose(file) == 0;
-  if (written && closed) return {};
-  return Error{ErrorCode::System, path + ": cannot be written: " + std::strerror(errno)};
-}
-
 }  // namespace
 
 Status write_report(const std::string& path, const CommandLine& line, const History& history, Trainer& trainer,
@@ -173,7 +166,7 @@ Status write_report(const std::string& path, const CommandLine& line, const Hist
     pipeline = pipeline_section(trainer.pipeline().schedule(), trainer.pipeline().gather_timelines());
   }
   if (world.rank() != 0) return {};
-  return write_file(path, page(line, history, ranks, pipeline));
+  return write_output(path, page(line, history, ranks, pipeline));
 }
 
 }  // namespace wreath::gpt

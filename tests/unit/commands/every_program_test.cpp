@@ -140,6 +140,17 @@ TEST(EveryProgram, SaysWhereItsResultsCannotBeWritten) {
   }
 }
 
+TEST(EveryProgram, TrainingSaysWhichLinesAreMissing) {
+  const std::vector<std::string> here = programs();
+  if (!std::binary_search(here.begin(), here.end(), "train_gpt")) GTEST_SKIP() << "this build has no train_gpt";
+  for (const std::string flag : {"--csv", "--jsonl"}) {
+    const Outcome outcome = run_program("train_gpt --steps 2 --layers 1 --width 32 --heads 2 --context 16 --batch 2 " +
+                                        flag + " /dev/full");
+    EXPECT_EQ(outcome.exit_code, 6) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("/dev/full: a line could not be written: No space left on device"));
+  }
+}
+
 TEST(EveryProgram, OfWhichOnlyTheBeginningIsReadSaysNothing) {
   const Outcome outcome = run_program("all_reduce_perf --ranks 2 --sizes 8,64 -n 1 | head -n 1");
   EXPECT_EQ(std::count(outcome.text.begin(), outcome.text.end(), '\n'), 1) << outcome.text;
