@@ -17,9 +17,7 @@
 #include <cstring>
 #include <optional>
 
-#include "src/base/fd.hpp"
-#include "src/base/io.hpp"
-#include "tools/command_line/child_process.hpp"
+#include "tools/process/child_process.hpp"
 #include "wreath/environment.hpp"
 
 namespace wreath::perf {
@@ -47,19 +45,18 @@ struct Child {
 };
 
 Result<Child> start(int process, int threads, const std::vector<std::string>& command) {
-  auto place = command_line::make_pipe();
+  auto place = process::make_pipe();
   if (!place) return place.error();
-  auto errors = command_line::make_pipe();
+  auto errors = process::make_pipe();
   if (!errors) return errors.error();
-  command_line::ChildProgram program{
-      .command = command, .file = command_line::own_program(), .passed = place->read.get()};
+  process::ChildProgram program{.command = command, .file = process::own_program(), .passed = place->read.get()};
   program.command.insert(program.command.end(), {"--start-descriptor", std::to_string(place->read.get())});
   const Fd nothing(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   if (process > 0) {
     program.output = nothing.get();
     program.errors = errors->write.get();
   }
-  const auto pid = command_line::start_child(program);
+  const auto pid = process::start_child(program);
   if (!pid) return pid.error();
   Child child;
   child.pid = *pid;

@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "tools/command_line/child_process.hpp"
+#include "tools/process/child_process.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -59,11 +59,11 @@ class Processes {
     if (group_ > 0 && running_ > 0) end();
   }
   Status add(const std::vector<std::string>& command, const std::vector<std::string>& variables, int log) {
-    const auto child = command_line::start_child({.command = command,
-                                                  .environment = environment_with(variables),
-                                                  .group = group_,
-                                                  .output = log,
-                                                  .errors = log});
+    const auto child = process::start_child({.command = command,
+                                             .environment = environment_with(variables),
+                                             .group = group_,
+                                             .output = log,
+                                             .errors = log});
     if (!child) return child.error();
     if (group_ == 0) group_ = *child;
     ++running_;

@@ -23,11 +23,16 @@ Error system_error(std::string_view what, const std::string& path) {
   return {ErrorCode::System, fmt::format("{} {}: {}", what, path, std::strerror(errno))};
 }
 
-Status write_new(const std::string& path, std::string_view text) {
-  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
-  if (!file) return system_error("cannot create", path);
-  if (fchmod(file.get(), 0644) != 0 || !write_all(file.get(), text)) return system_error("cannot write", path);
-  return {};
+// What errno says of it.
+Error unwritten(const std::string& path) {
+  return {ErrorCode::System, fmt::format("{} cannot be written: {}", path, std::strerror(errno))};
+}
+
+// False with errno set.
+bool write_new(const std::string& path, std::string_view text) {
+  Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!file || fchmod(file.get(), 0644) != 0 || !write_all(file.get(), text)) return false;
+  return ::close(file.release()) == 0;  // where a file system says only then that it was full
 }
 
 }  // namespace
@@ -58,16 +63,14 @@ Status write_output(const std::string& path, std::string_view text) {
   if (failed) return replace_file(path, draft, text);  // there is nothing yet
   if (std::filesystem::is_regular_file(place, failed)) return replace_file(place.string(), draft, text);
   const Fd file(::open(place.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!file || !write_all(file.get(), text)) return system_error("cannot write", path);
-  return {};
+  return file && write_all(file.get(), text) ? Status() : Status(unwritten(path));
 }
 
 Status replace_file(const std::string& path, std::string_view draft, std::string_view text) {
   const std::string unfinished = fmt::format("{}.{}.tmp", path, draft);
   ::unlink(unfinished.c_str());
-  const Status written = write_new(unfinished, text);
-  if (written && std::rename(unfinished.c_str(), path.c_str()) == 0) return {};
-  const Error error = written ? system_error("cannot rename to", path) : written.error();
+  if (write_new(unfinished, text) && std::rename(unfinished.c_str(), path.c_str()) == 0) return {};
+  const Error error = unwritten(path);
   ::unlink(unfinished.c_str());
   return error;
 }

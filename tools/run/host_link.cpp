@@ -9,24 +9,24 @@
 #include <cstring>
 
 #include "src/base/io.hpp"
-#include "tools/command_line/child_process.hpp"
+#include "tools/process/child_process.hpp"
 #include "tools/run/agent.hpp"
 
 namespace wreath::launcher {
 namespace {
 
 struct Streams {
-  command_line::Pipe commands;
-  command_line::Pipe reports;
-  command_line::Pipe errors;
+  process::Pipe commands;
+  process::Pipe reports;
+  process::Pipe errors;
 };
 
 Result<Streams> make_streams() {
-  auto commands = command_line::make_pipe();
+  auto commands = process::make_pipe();
   if (!commands) return commands.error();
-  auto reports = command_line::make_pipe();
+  auto reports = process::make_pipe();
   if (!reports) return reports.error();
-  auto errors = command_line::make_pipe();
+  auto errors = process::make_pipe();
   if (!errors) return errors.error();
   return Streams{std::move(*commands), std::move(*reports), std::move(*errors)};
 }
@@ -36,19 +36,19 @@ Result<Streams> make_streams() {
   (void)::setsid();
   streams.commands.write = Fd();
   streams.reports.read = Fd();
-  streams.errors = command_line::Pipe();
+  streams.errors = process::Pipe();
   const int code = run_agent(job, std::move(streams.commands.read), std::move(streams.reports.write));
   ::_exit(code);
 }
 
 // What it says of its own goes through the link's errors.
 Result<pid_t> start_ssh(const std::vector<std::string>& words, const Streams& streams) {
-  return command_line::start_child({.command = words,
-                                    .group = 0,
-                                    .outlives = true,
-                                    .input = streams.commands.read.get(),
-                                    .output = streams.reports.write.get(),
-                                    .errors = streams.errors.write.get()});
+  return process::start_child({.command = words,
+                               .group = 0,
+                               .outlives = true,
+                               .input = streams.commands.read.get(),
+                               .output = streams.reports.write.get(),
+                               .errors = streams.errors.write.get()});
 }
 
 Result<pid_t> start_agent(const HostJob& job, Streams& streams) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/command_line/child_process.hpp"
+#include "tools/process/child_process.hpp"
 #include "wreath/environment.hpp"
 
 namespace wreath::gpt {
@@ -17,7 +17,7 @@ namespace {
 Error become_launcher(int ranks, char** argv) {
   std::error_code failed;
   std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
-  if (failed) self = std::filesystem::absolute(command_line::own_program(), failed);
+  if (failed) self = std::filesystem::absolute(process::own_program(), failed);
   const std::string launcher = (self.parent_path() / "wreath").string();
   const std::string number = std::to_string(ranks);
   std::string program = self.string();

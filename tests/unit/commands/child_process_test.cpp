@@ -1,5 +1,5 @@
 // Programs that a program starts, and its threads: what is refused is said by name, and nothing is left.
-#include "tools/command_line/child_process.hpp"
+#include "tools/process/child_process.hpp"
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -20,16 +20,16 @@
 namespace wreath {
 namespace {
 
-using command_line::ChildProgram;
+using process::ChildProgram;
 using testing::HasSubstr;
 using testing_support::Outcome;
 using testing_support::run_line;
 
 // What it printed, and its exit code.
 Outcome run_child(ChildProgram child) {
-  auto output = command_line::make_pipe().value();
+  auto output = process::make_pipe().value();
   child.output = child.errors = output.write.get();
-  const pid_t pid = command_line::start_child(child).value();
+  const pid_t pid = process::start_child(child).value();
   output.write = Fd();
   Outcome outcome;
   char piece[256];
@@ -60,11 +60,11 @@ TEST(ChildProcess, BlocksAndIgnoresNoSignal) {
 }
 
 TEST(ChildProcess, ThatCannotBeStartedIsNamed) {
-  const auto missing = command_line::start_child({.command = {"/no/such/program"}});
+  const auto missing = process::start_child({.command = {"/no/such/program"}});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::StartupFailed);
   EXPECT_EQ(missing.error().message, "cannot run '/no/such/program': No such file or directory");
-  const auto folder = command_line::start_child({.command = {"true"}, .folder = "/no/such/folder"});
+  const auto folder = process::start_child({.command = {"true"}, .folder = "/no/such/folder"});
   ASSERT_FALSE(folder);
   EXPECT_EQ(folder.error().message, "cannot go to folder '/no/such/folder': No such file or directory");
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
@@ -96,7 +96,7 @@ TEST(Threads, ReturnWhatTheFirstThatFailedSaid) {
 
 // Stacks that the address space has no room for. In a process of its own, for the limit stays.
 TEST(Threads, RunAllOrNone) {
-  if (testing_support::kSanitized) GTEST_SKIP() << "a sanitizer needs more address space";
+  if (testing_support::kSanitized) GTEST_SKIP() << "a sanitizer needs more address space: run it in the preset dev";
   EXPECT_EXIT(run_without_room(), testing::ExitedWithCode(6),
               "0: cannot start thread [0-9]+ of 200: Resource temporarily unavailable; raise");
 }
@@ -104,14 +104,14 @@ TEST(Threads, RunAllOrNone) {
 // Without /proc programs start ranks all the same; a rank that cannot be started, and one that ends at once, are
 // errors.
 TEST(PerfTools, StartRanksWithoutProc) {
-  if (::geteuid() != 0 || run_line("unshare -m true").exit_code != 0) GTEST_SKIP() << "needs root, to hide /proc";
+  if (::geteuid() != 0 || run_line("unshare -m true").exit_code != 0) GTEST_SKIP() << "it hides /proc: run it as root";
   const Outcome outcome = run_line("unshare -m sh -c 'mount -t tmpfs none /proc && " WREATH_BINARY_DIR
                                    "/all_reduce_perf --ranks 2 -b 8 -e 8 -n 5'");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
 }
 
 TEST(PerfTools, SayThatAThreadWasRefused) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+  if (::geteuid() != 0) GTEST_SKIP() << "it becomes another user: run it as root";
   for (const char* const most : {"1", "3", "5", "7", "9"}) {
     const Outcome outcome =
         run_line(std::string("setpriv --reuid 65534 --clear-groups sh -c 'ulimit -u ") + most +

@@ -142,7 +142,7 @@ TEST(EveryProgram, SaysWhereItsResultsCannotBeWritten) {
 
 TEST(EveryProgram, TrainingSaysWhichLinesAreMissing) {
   const std::vector<std::string> here = programs();
-  if (!std::binary_search(here.begin(), here.end(), "train_gpt")) GTEST_SKIP() << "this build has no train_gpt";
+  if (!std::binary_search(here.begin(), here.end(), "train_gpt")) GTEST_SKIP() << "this build has no train_gpt: run it in the preset dev";
   for (const std::string flag : {"--csv", "--jsonl"}) {
     const Outcome outcome = run_program("train_gpt --steps 2 --layers 1 --width 32 --heads 2 --context 16 --batch 2 " +
                                         flag + " /dev/full");

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "src/base/clock.hpp"
-#include "tools/command_line/child_process.hpp"
+#include "tools/process/child_process.hpp"
 #include "tools/run/messages.hpp"
 
 namespace wreath::launcher {
@@ -59,7 +59,7 @@ Result<ElasticFolder> ElasticFolder::make(const std::string& parent) {
   const std::filesystem::path wished =
       parent.empty() ? std::filesystem::temp_directory_path(failure) : std::filesystem::absolute(parent, failure);
   std::string path = (wished / "wreath-elastic-XXXXXX").string();
-  auto alive = command_line::make_pipe();
+  auto alive = process::make_pipe();
   if (!alive) return alive.error();
   if (failure || ::mkdtemp(path.data()) == nullptr) {
     return Error{ErrorCode::InvalidArgument, fmt::format("--elastic-folder: no folder can be made in {}: {}",

@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "src/base/fd.hpp"
+#include "src/base/io.hpp"
 #include "wreath/result.hpp"
 
-namespace wreath::command_line {
+namespace wreath::process {
 
-// Both ends close when a program begins.
+// Both ends close when a program begins. write_all (src/base/io.hpp) writes to one.
 struct Pipe {
   Fd read;
   Fd write;
@@ -41,4 +42,4 @@ Result<pid_t> start_child(const ChildProgram& child);
 // This program's file, also where there is no /proc.
 std::string own_program();
 
-}  // namespace wreath::command_line
+}  // namespace wreath::process

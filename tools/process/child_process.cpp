@@ -1,5 +1,5 @@
 // What runs between fork and exec is safe there: no memory is allocated, and no lock taken.
-#include "tools/command_line/child_process.hpp"
+#include "tools/process/child_process.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace wreath::command_line {
+namespace wreath::process {
 namespace {
 
 // What went wrong in the child, through the pipe that exec closes.
@@ -127,4 +127,4 @@ std::string own_program() {
   return started_as == nullptr ? kSelf : started_as;
 }
 
-}  // namespace wreath::command_line
+}  // namespace wreath::process
