@@ -46,7 +46,7 @@ struct Times {
 };
 
 int fail(const Error& error) {
-  fmt::print(stderr, "wreath: error: {}\n", error.message);
+  command_line::complain(error.message);
   return exit_code(error.code);
 }
 

@@ -50,7 +50,7 @@ std::int64_t now_ns() {
 }
 
 int fail(int code, const std::string& message) {
-  fmt::print(stderr, "wreath: error: {}\n", message);
+  command_line::complain(message);
   return code;
 }
 

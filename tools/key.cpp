@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
 
 namespace wreath {
@@ -17,7 +18,7 @@ std::function<int()> add_key(const command_line::Command& command) {
   return [force] {
     const auto path = create_key_file(*force);
     if (!path) {
-      fmt::print(stderr, "wreath: error: {}\n", path.error().message);
+      command_line::complain(path.error().message);
       return exit_code(path.error().code);
     }
     fmt::print("{}\n", *path);

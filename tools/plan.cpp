@@ -13,6 +13,7 @@
 
 #include "src/json/value.hpp"
 #include "tools/command_line/numbers.hpp"
+#include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
 #include "wreath/units.hpp"
 
@@ -105,7 +106,7 @@ std::vector<Problem> problems_of(const Algorithm& row, int ranks, const PlanArgu
 }
 
 int report(const Error& error) {
-  fmt::print(stderr, "wreath: error: {}\n", error.message);
+  command_line::complain(error.message);
   return exit_code(error.code);
 }
 

@@ -13,6 +13,7 @@
 
 #include "src/base/config.hpp"
 #include "tools/command_line/numbers.hpp"
+#include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
 #include "tools/run/agent.hpp"
 #include "tools/run/launcher.hpp"
@@ -181,7 +182,7 @@ Status complete(RunArguments& arguments, const std::vector<std::string>& parsed,
 int run(RunArguments& arguments, const std::vector<std::string>& parsed, const std::vector<std::string>& after) {
   if (arguments.agent) return launcher::run_remote_agent();
   if (const Status ready = complete(arguments, parsed, after); !ready) {
-    fmt::print(stderr, "wreath: error: {}\n", ready.error().message);
+    command_line::complain(ready.error().message);
     return exit_code(ready.error().code);
   }
   warn_of_strangers();

@@ -11,6 +11,7 @@
 
 #include "src/base/text_file.hpp"
 #include "src/json/value.hpp"
+#include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
 
 namespace wreath {
@@ -24,7 +25,7 @@ struct TraceArguments {
 };
 
 int complain(const std::string& text) {
-  fmt::print(stderr, "wreath: error: {}\n", text);
+  command_line::complain(text);
   return 2;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/command_line/numbers.hpp"
+#include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
 #include "wreath/units.hpp"
 
@@ -27,7 +28,7 @@ struct TuneArguments {
 };
 
 int refuse_tune(const std::string& text) {
-  fmt::print(stderr, "wreath: error: {}\n", text);
+  command_line::complain(text);
   return kTuneUsage;
 }
 

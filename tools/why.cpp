@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include "src/base/printable.hpp"
 #include "src/json/value.hpp"
 #include "tools/commands.hpp"
 #include "wreath/recording.hpp"
@@ -31,14 +32,6 @@ struct Gathered {
   std::vector<Recording> recordings;
   std::vector<Skipped> skipped;
 };
-
-// Texts of files and other processes must not steer the terminal.
-std::string printable(std::string_view text) {
-  std::string safe(text);
-  std::replace_if(
-      safe.begin(), safe.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-  return safe;
-}
 
 std::optional<std::int32_t> parse_pid(const std::string& text) {
   std::int32_t pid = 0;

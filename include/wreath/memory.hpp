@@ -9,8 +9,8 @@
 
 namespace wreath {
 
-// Owns a region made by allocate(). Page-aligned, zero-filled, faulted in. Freed when destroyed;
-// peers that still map it keep reading their own mapping, never a recycled one.
+// Owns a region made by allocate(). Page-aligned, zero-filled, faulted in. Freed when destroyed, and, where a Work uses
+// it, when that call is over; peers that still map it keep reading their own mapping, never a recycled one.
 class Memory {
  public:
   Memory() = default;

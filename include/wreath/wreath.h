@@ -207,7 +207,7 @@ void wreath_group_cancel(wreath_group* group);
 // ---- memory that peers on this host map ----
 
 int wreath_allocate(size_t bytes, void** data);
-// What wreath_allocate gave; null is allowed.
+// What wreath_allocate gave; null is allowed. Works that use it end as if it were there still.
 int wreath_free(void* data);
 
 // ---- memory of GPUs ----

@@ -92,7 +92,7 @@ Result<int> check_group_of(Member& member, const Arguments& arguments, const Pas
 }
 
 int fail(const Error& error) {
-  fmt::print(stderr, "wreath: error: {}\n", error.message);
+  command_line::complain(error.message);
   return exit_code(error.code);
 }
 

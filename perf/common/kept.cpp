@@ -18,14 +18,18 @@ namespace {
 
 std::string text_of(const Json& json, const char* key) { return json.text_or(key, ""); }
 
-// A number, or a text that is one; 0 for anything else.
+// A number, or a text that is one; 0 for anything else, and for what no machine measures.
 double number_of(const Json& json, const char* key) {
+  constexpr double kMost = 1e15;
   const Json& found = json[key];
-  if (found.is_number()) return found.get<double>();
-  const std::string text = json.text_or(key, "");
   double number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
+  if (found.is_number()) {
+    number = found.get<double>();
+  } else {
+    const std::string text = json.text_or(key, "");
+    std::from_chars(text.data(), text.data() + text.size(), number);
+  }
+  return std::abs(number) <= kMost ? number : 0;  // not so for NaN
 }
 
 const Json& part(const Json& json, const char* key) {

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <optional>
 
+#include "tools/command_line/program.hpp"
 #include "tools/process/child_process.hpp"
 #include "wreath/environment.hpp"
 
@@ -99,7 +100,7 @@ class Job {
     // After the forks: making an id starts a thread.
     const auto id = UniqueId::create();
     if (!id) {
-      fmt::print(stderr, "wreath: error: {}\n", id.error().message);
+      command_line::complain(id.error().message);
       return false;
     }
     for (int process = 0; process < processes_; ++process) {

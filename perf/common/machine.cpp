@@ -9,11 +9,13 @@
 #include <ctime>
 #include <fstream>
 
+#include "src/base/printable.hpp"
+
 namespace wreath::perf {
 
 std::string host_name() {
   std::array<char, 256> text{};
-  return gethostname(text.data(), text.size() - 1) == 0 ? text.data() : "unknown";
+  return gethostname(text.data(), text.size() - 1) == 0 ? printable(text.data()) : "unknown";
 }
 
 std::string cpu_name() {

@@ -40,7 +40,9 @@ struct Frame {
   Scale y;
 };
 
-bool drawable(const PlotPoint& point) { return point.value > 0 && point.bytes > 0; }
+bool drawable(const PlotPoint& point) {
+  return point.value > 0 && point.bytes > 0 && std::isfinite(point.value) && std::isfinite(point.bytes);
+}
 
 // The 1-2-5 number at or below (up = false) or above `value`.
 double nice(double value, bool up) {
@@ -87,7 +89,8 @@ std::string number(double value) {
 std::vector<double> value_ticks(const Scale& scale) {
   const bool fine = scale.high / scale.low <= 600;
   std::vector<double> ticks;
-  for (double decade = std::pow(10, std::floor(std::log10(scale.low))); decade <= scale.high * 1.001; decade *= 10) {
+  for (double decade = std::pow(10, std::floor(std::log10(scale.low)));
+       std::isfinite(decade) && decade <= scale.high * 1.001; decade *= 10) {
     for (const double step : {1.0, 2.0, 5.0}) {
       const double tick = decade * step;
       if ((fine || step == 1.0) && tick >= scale.low * 0.999 && tick <= scale.high * 1.001) ticks.push_back(tick);

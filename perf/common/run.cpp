@@ -14,6 +14,7 @@
 
 #include "perf/common/baseline.hpp"
 #include "perf/common/launch.hpp"
+#include "src/base/printable.hpp"
 #include "src/base/text_file.hpp"
 #include "tools/command_line/program.hpp"
 #include "tools/command_line/threads.hpp"
@@ -23,7 +24,7 @@ namespace wreath::perf {
 namespace {
 
 int stop(const Stop& what) {
-  std::fputs(what.text.c_str(), what.exit_code == 0 ? stdout : stderr);
+  std::fputs(printable_lines(what.text).c_str(), what.exit_code == 0 ? stdout : stderr);
   return what.exit_code;
 }
 
@@ -157,7 +158,7 @@ int write_files(const Report& report, const Kept* beside) {
 }
 
 int fail(const Error& error) {
-  fmt::print(stderr, "wreath: error: {}\n", error.message);
+  command_line::complain(error.message);
   return exit_code(error.code);
 }
 
@@ -192,7 +193,7 @@ class Outcome {
  public:
   void report(const Error& error) {
     const std::scoped_lock lock(mutex_);
-    fmt::print(stderr, "wreath: error: {}\n", error.message);
+    command_line::complain(error.message);
     if (code_ == 0 || echo_) code_ = exit_code(error.code);
     echo_ = error.code == ErrorCode::Aborted;
   }
@@ -234,7 +235,7 @@ void run_thread(Communicator& communicator, const Limits& limits, const Collecti
 int run_ranks(const CollectiveRow& row, const Options& options) {
   auto team = connect(row, options);
   if (!team) {
-    fmt::print(stderr, "wreath: error: {}\n", team.error().message);
+    command_line::complain(team.error().message);
     return exit_code(team.error().code);
   }
   Outcome outcome;
@@ -247,7 +248,7 @@ int run_ranks(const CollectiveRow& row, const Options& options) {
     return thrown;
   });
   if (ran) return outcome.code();
-  fmt::print(stderr, "wreath: error: {}\n", ran.error().message);
+  command_line::complain(ran.error().message);
   return exit_code(ran.error().code);
 }
 

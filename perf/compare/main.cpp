@@ -36,7 +36,7 @@ struct Arguments {
 };
 
 int fail(int code, const std::string& message) {
-  fmt::print(stderr, "wreath: error: {}\n", message);
+  command_line::complain(message);
   return code;
 }
 

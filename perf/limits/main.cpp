@@ -105,7 +105,7 @@ Status write_json(const std::string& path, const Json& report) {
 }
 
 int fail(int code, const std::string& message) {
-  fmt::print(stderr, "wreath: error: {}\n", message);
+  command_line::complain(message);
   return code;
 }
 

@@ -14,12 +14,13 @@
 
 #include "perf/common/launch.hpp"
 #include "perf/limits/shm.hpp"
+#include "tools/command_line/program.hpp"
 
 namespace wreath::perf {
 namespace {
 
 int report(const Error& error) {
-  fmt::print(stderr, "wreath: error: {}\n", error.message);
+  command_line::complain(error.message);
   return exit_code(error.code);
 }
 

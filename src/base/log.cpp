@@ -12,6 +12,7 @@
 
 #include "src/base/config.hpp"
 #include "src/base/io.hpp"
+#include "src/base/printable.hpp"
 
 namespace wreath {
 namespace {
@@ -21,7 +22,7 @@ thread_local int t_rank = -1;  // NOLINT(cppcoreguidelines-avoid-non-const-globa
 std::string host_name() {
   std::array<char, 256> text{};
   if (gethostname(text.data(), text.size() - 1) != 0) return "unknown";
-  return text.data();
+  return printable(text.data());
 }
 
 std::string_view word(LogLevel level) {
@@ -41,10 +42,9 @@ void write_line(int descriptor, std::string_view line) {
 }
 
 std::string make_line(LogLevel level, std::string_view text) {
-  std::string line = fmt::format("wreath: {}: {}: {}", word(level), log_identity(t_rank), text);
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  line += '\n';
-  return line;
+  std::string one_line(text);
+  std::replace(one_line.begin(), one_line.end(), '\n', ' ');
+  return fmt::format("wreath: {}: {}: {}\n", word(level), log_identity(t_rank), printable(one_line));
 }
 
 std::string expand_file_name(std::string_view pattern) {

@@ -155,6 +155,18 @@ void Region::discard() {
   ::fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes_));
 }
 
+void Region::free() {
+  freed_ = true;
+  if (uses_ == 0) discard();
+}
+
+RegionUse::RegionUse(std::shared_ptr<Region> region) : region_(std::move(region)) { ++region_->uses_; }
+
+// Who frees sets `freed_` first and looks at `uses_` then: one of the two sees the other.
+RegionUse::~RegionUse() {
+  if (region_ != nullptr && --region_->uses_ == 0 && region_->freed_) region_->discard();
+}
+
 Region::~Region() {
   RegionTable::get().forget(id_, base_);
   if (!borrowed_) ::munmap(base_, bytes_);
@@ -273,7 +285,7 @@ Result<Memory> allocate(std::size_t bytes) {
 
 Memory::~Memory() {
   if (bytes_.empty()) return;
-  if (const std::shared_ptr<Region> region = take_user_memory(bytes_.data())) region->discard();
+  if (const std::shared_ptr<Region> region = take_user_memory(bytes_.data())) region->free();
 }
 
 }  // namespace wreath

@@ -2,6 +2,7 @@
 // ranks that are threads of one process share its addresses. The last holder's release unmaps it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -66,11 +67,15 @@ class Region {
   // zeros, without a fault. Nothing in a forked child, which shares the pages with its parent.
   void discard();
 
+  // Of memory that a program frees: discards it at once, or when the last call in flight that uses it is over.
+  void free();
+
   // An eventfd that wakes the owner. Set before the region is named to anyone.
   void set_doorbell(Fd doorbell) { doorbell_ = std::move(doorbell); }
   int doorbell() const { return doorbell_.get(); }
 
  private:
+  friend class RegionUse;
   Region(std::uint64_t id, std::byte* base, std::size_t bytes, Fd descriptor, bool writable);
   friend class RegionTable;
   std::uint64_t id_;
@@ -79,7 +84,9 @@ class Region {
   Fd descriptor_;
   Fd doorbell_;
   bool writable_;
-  bool borrowed_ = false;  // the addresses are somebody else's
+  std::atomic<int> uses_ = 0;        // by calls in flight
+  std::atomic<bool> freed_ = false;  // by the program
+  bool borrowed_ = false;            // the addresses are somebody else's
   std::unique_ptr<RegionOwner> owner_;
 };
 
@@ -87,6 +94,18 @@ class Region {
 void keep_user_memory(std::shared_ptr<Region> region);
 // Null when it is not there.
 std::shared_ptr<Region> take_user_memory(const std::byte* base);
+
+// What a call in flight uses: it stays where it is, with what it holds, until the call is over.
+class RegionUse {
+ public:
+  explicit RegionUse(std::shared_ptr<Region> region);
+  RegionUse(RegionUse&&) noexcept = default;
+  RegionUse& operator=(RegionUse&&) = delete;
+  ~RegionUse();
+
+ private:
+  std::shared_ptr<Region> region_;
+};
 
 // The living region made by wreath::allocate or wreath::register_memory that holds [data, data + bytes); null if none.
 std::shared_ptr<Region> find_containing(const void* data, std::size_t bytes);

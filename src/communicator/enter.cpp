@@ -240,6 +240,8 @@ Status Engine::run(ExchangeMessages& messages) {
 std::shared_ptr<Operation> Engine::prepare(const Call& call) {
   auto operation = std::make_shared<Operation>(shared_from_this());
   operation->reset(call);
+  operation->use_memory(call.input);
+  operation->use_memory(call.output);
   return operation;
 }
 
@@ -248,6 +250,8 @@ std::shared_ptr<Operation> Engine::prepare(ExchangeMessages messages, Stream* st
   none.collective = Collective::Exchange;
   none.stream = stream;
   auto operation = prepare(none);
+  for (const ExchangeMessage& each : messages.sends) operation->use_memory(each.data);
+  for (const ExchangeMessage& each : messages.receives) operation->use_memory(each.data);
   operation->own = std::make_unique<Exchange>(*this, std::move(messages));
   return operation;
 }

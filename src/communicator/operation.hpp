@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/region.hpp"
 #include "src/communicator/progress.hpp"
 #include "src/communicator/question.hpp"
 #include "src/device/library_device.hpp"
@@ -82,7 +83,12 @@ class Operation {
   bool over() const { return over_.load(std::memory_order_acquire) || (passed != nullptr && passed->done()); }
   void finish(std::optional<Error> error) {
     error_ = std::move(error);
+    memory_in_use_.clear();
     over_.store(true, std::memory_order_release);
+  }
+  // Of a call in flight: memory of wreath::allocate at `data` stays until the end, also where the program frees it.
+  void use_memory(const void* data) {
+    if (std::shared_ptr<Region> region = find_containing(data, 1)) memory_in_use_.emplace_back(std::move(region));
   }
   // Requires over().
   Status status() const { return error_ ? Status(*error_) : Status(); }
@@ -120,6 +126,7 @@ class Operation {
  private:
   void keep_blocks();
 
+  std::vector<RegionUse> memory_in_use_;
   std::vector<std::size_t> blocks_;  // counts and displacements of the input, then of the output
   std::atomic<bool> over_{true};
   std::optional<Error> error_;

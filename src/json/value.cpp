@@ -85,20 +85,19 @@ void merge_members(Json::Object& object) {
 }
 
 // The value of `text`, which is a string or a stream, or why it is none.
-template <typename Text>
-std::optional<Json> decode(Text&& text, std::string* error) {
+// The library takes a byte 0 for the end of the text, whatever comes behind it.
+std::optional<Json> decode(std::string_view text, std::string* error) {
+  const std::size_t zero = text.find('\0');
   JsonCodec codec;
-  if (JsonCodec::Tree::sax_parse(std::forward<Text>(text), &codec)) return codec.take();
-  if (error != nullptr) *error = codec.error();
+  if (zero == std::string_view::npos && JsonCodec::Tree::sax_parse(text, &codec)) return codec.take();
+  if (error != nullptr) {
+    *error = zero == std::string_view::npos ? codec.error() : fmt::format("a byte 0 at {}, which JSON never has", zero);
+  }
   return std::nullopt;
 }
 
-template <typename Text>
-Json decode_or_throw(Text&& text) {
-  std::string error;
-  std::optional<Json> json = decode(std::forward<Text>(text), &error);
-  if (!json) throw JsonError(error);
-  return *std::move(json);
+std::string all_of(std::istream& stream) {
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
 }  // namespace
@@ -238,10 +237,15 @@ Json Json::object() {
   return json;
 }
 
-Json Json::parse(std::string_view text) { return decode_or_throw(text); }
-Json Json::parse(std::istream& text) { return decode_or_throw(text); }
+Json Json::parse(std::string_view text) {
+  std::string error;
+  std::optional<Json> json = decode(text, &error);
+  if (!json) throw JsonError(error);
+  return *std::move(json);
+}
+Json Json::parse(std::istream& text) { return parse(all_of(text)); }
 std::optional<Json> Json::read(std::string_view text) { return decode(text, nullptr); }
-std::optional<Json> Json::read(std::istream& text) { return decode(text, nullptr); }
+std::optional<Json> Json::read(std::istream& text) { return decode(all_of(text), nullptr); }
 
 std::string Json::dump(const JsonStyle& style) const {
   using Handler = JsonCodec::Tree::error_handler_t;

@@ -9,9 +9,6 @@
 
 namespace wreath {
 
-// `text` for a terminal, JSON and XML: a ? for each byte that is no UTF-8 or belongs to a control character.
-std::string printable(std::string_view text);
-
 // The first line of `path`, printable, without blanks at its ends; empty where there is none.
 std::string line_of(const std::string& path);
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <system_error>
 
+#include "src/base/printable.hpp"
 #include "src/base/socket.hpp"
 #include "src/topology/kernel_files.hpp"
 #include "src/topology/parts.hpp"

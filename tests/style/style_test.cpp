@@ -50,7 +50,7 @@ const std::vector<Layer>& layers() {
       {"bindings/torch/", {"wreath/", "bindings/torch/"}},
       {"perf/",
        {"wreath/", "perf/", "tools/command_line/", "tools/process/", "src/json/", "src/base/markup.hpp",
-        "src/base/text_file.hpp"}},
+        "src/base/printable.hpp", "src/base/text_file.hpp"}},
       // Results are held to the scalar reference.
       {"perf/common/reference.cpp", {"wreath/", "perf/", "kernels/kernels.hpp"}},
       {"perf/kernels/", {"wreath/", "perf/", "kernels/block/flagged_word.hpp", "src/base/memory_order.hpp"}},
@@ -58,7 +58,7 @@ const std::vector<Layer>& layers() {
       // They measure what the machine allows, with the clocks and kernels that the engine itself uses.
       {"perf/limits/", {"wreath/", "perf/", "tools/command_line/", "src/base/", "src/json/", "kernels/kernels.hpp"}},
       {"perf/micro/", {"wreath/", "perf/", "src/", "kernels/", "transports/", "training/"}},
-      {"tools/", {"wreath/", "tools/", "src/json/", "src/base/text_file.hpp"}},
+      {"tools/", {"wreath/", "tools/", "src/json/", "src/base/printable.hpp", "src/base/text_file.hpp"}},
       {"tools/process/", {"wreath/", "src/base/"}},
       {"tools/topo/", {"wreath/", "tools/", "src/json/", "src/base/markup.hpp"}},
       // It meets ranks by the library's own rules and variables.

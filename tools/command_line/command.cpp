@@ -11,6 +11,7 @@
 #include <sstream>
 #include <utility>
 
+#include "src/base/printable.hpp"
 #include "tools/command_line/style.hpp"
 
 namespace wreath::command_line {
@@ -172,7 +173,8 @@ std::optional<int> Program::parse(int argc, char** argv) const {
     fmt::print("{}", ending->text);
     return 0;
   }
-  fmt::print(stderr, "wreath: error: {}\n`{} --help` explains the flags\n", ending->text, app_->get_name());
+  fmt::print(stderr, "wreath: error: {}\n`{} --help` explains the flags\n", printable_lines(ending->text),
+             app_->get_name());
   return ending->code;
 }
 

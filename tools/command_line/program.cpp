@@ -11,6 +11,7 @@
 #include <exception>
 #include <string>
 
+#include "src/base/printable.hpp"
 #include "tools/command_line/threads.hpp"
 #include "wreath/result.hpp"
 
@@ -23,15 +24,17 @@ void open_standard_streams() {
   if (opened > STDERR_FILENO) (void)::close(opened);
 }
 
-// Not by fmt::print, which would throw where standard error is lost, too.
-void complain(const std::string& text) { (void)std::fputs(fmt::format("wreath: error: {}\n", text).c_str(), stderr); }
-
 int output_lost(const std::string& why) {
   complain("standard output: " + why);
   return exit_code(ErrorCode::System);
 }
 
 }  // namespace
+
+// Not by fmt::print, which would throw where standard error is lost, too.
+void complain(std::string_view text) {
+  (void)std::fputs(("wreath: error: " + printable_lines(text) + "\n").c_str(), stderr);
+}
 
 int run_main(const std::function<int()>& body) {
   open_standard_streams();

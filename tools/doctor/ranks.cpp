@@ -16,6 +16,7 @@
 #include <string>
 #include <system_error>
 
+#include "tools/command_line/program.hpp"
 #include "tools/topo/local_ranks.hpp"
 #include "wreath/wreath.hpp"
 
@@ -95,7 +96,7 @@ Result<std::vector<RankHeld>> hold_ranks(int ranks) {
     seen.rank = rank;
     const Status measured = measure(id, ranks, seen);
     if (!measured) {
-      fmt::print(stderr, "wreath: error: {}\n", measured.error().message);
+      command_line::complain(measured.error().message);
       return exit_code(measured.error().code);
     }
     // Shorter than what a pipe takes as one.

@@ -29,7 +29,10 @@ Result<WeightMap> read_index(const std::string& path) {
   const Result<std::string> text = read_text(path, kMaximumHeaderBytes);
   if (!text) return text.error();
   const nlohmann::json json = nlohmann::json::parse(*text, nullptr, false);
-  if (json.is_discarded()) return wrong(path, "it is not JSON, or cut short");
+  // The parser takes a byte 0 for the end of the text.
+  if (json.is_discarded() || text->find('\0') != std::string::npos) {
+    return wrong(path, "it is not JSON, or cut short");
+  }
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
   if (!json.is_object() || map == json.end() || !map->is_object()) return wrong(path, "it has no weight_map");
   WeightMap files;

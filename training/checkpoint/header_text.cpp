@@ -199,6 +199,10 @@ Result<SafetensorsHeader> parse_safetensors(std::string_view start, std::uint64_
   if (start.size() < *header_bytes) return wrong("its header is not all there");
   const std::string_view text = start.substr(sizeof(std::uint64_t), *header_bytes - sizeof(std::uint64_t));
   if (text.empty() || text.front() != '{') return wrong("it is no safetensors file: its header does not begin with {");
+  // The parser takes a byte 0 for the end of the text.
+  if (const auto zero = text.find('\0'); zero != std::string_view::npos) {
+    return wrong(fmt::format("a byte 0 at {} of its header, which JSON never has", zero));
+  }
   HeaderEvents events;
   if (!Json::sax_parse(text, &events)) return wrong(events.refusal());
   SafetensorsHeader& header = events.header();

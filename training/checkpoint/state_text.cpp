@@ -27,7 +27,8 @@ Result<StoredState> parse_state(const std::string& text, const std::string& file
     return Error{ErrorCode::InvalidArgument, fmt::format("{}: {}", file, reason)};
   };
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (json.is_discarded()) return wrong("it is not JSON, or cut short");
+  // The parser takes a byte 0 for the end of the text.
+  if (json.is_discarded() || text.find('\0') != std::string::npos) return wrong("it is not JSON, or cut short");
   try {
     if (json.at("format") != kFormat) return wrong("its format is not " + std::string(kFormat));
     if (json.at("version") != kVersion) return wrong(fmt::format("its version is not {}", kVersion));

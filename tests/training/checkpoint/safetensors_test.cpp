@@ -137,6 +137,7 @@ TEST(Safetensors, EveryWrongFileIsRefusedWithItsReason) {
       {"an array", file_of("[]", 0), "does not begin with {"},
       {"JSON cut short", file_of(good.substr(0, 30), 8), "not JSON"},
       {"more after the header", file_of(good + "x", 8), "not JSON"},
+      {"a byte 0 and more", file_of(good + std::string("\0x", 2), 8), "a byte 0 at 54 of its header"},
       {"no UTF-8", file_of("{\"\xff\":{}}", 0), "not JSON"},
       {"a tensor twice", file_of(good.substr(0, good.size() - 1) + "," + good.substr(1), 8), "\"t\" is there twice"},
       {"a tensor that is a number", file_of(R"({"t":3})", 0), "the number 3"},
@@ -231,6 +232,7 @@ TEST(FileSet, AnIndexThatDoesNotFitItsFilesIsRefused) {
   EXPECT_EQ(refused(index_text(set)), "accepted");
   const std::string file = "\"model-00001-of-00001.safetensors\"";
   EXPECT_THAT(refused("{"), AllOf(HasSubstr(index), HasSubstr("not JSON")));
+  EXPECT_THAT(refused(index_text(set) + std::string("\0x", 2)), HasSubstr("not JSON"));
   EXPECT_THAT(refused("[1]"), HasSubstr("no weight_map"));
   EXPECT_THAT(refused(R"({"weight_map":{"a":3}})"), HasSubstr("tensor \"a\" is in no file"));
   EXPECT_THAT(refused(R"({"weight_map":{"a":"../x"}})"), HasSubstr("tensor \"a\" is in no file"));

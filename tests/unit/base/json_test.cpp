@@ -85,6 +85,16 @@ TEST(Json, SaysWhereATextStopsBeingJson) {
   }
 }
 
+// The library would take what stands before it.
+TEST(Json, DoesNotEndAtAByteZero) {
+  for (const std::string_view text : {std::string_view("{\"a\":1}\0", 8), std::string_view("{\"a\":1}\0{", 9),
+                                      std::string_view("\0{}", 3), std::string_view("[\"a\0b\"]", 7)}) {
+    EXPECT_FALSE(Json::read(text));
+    std::istringstream stream{std::string(text)};
+    EXPECT_THROW(static_cast<void>(Json::parse(stream)), JsonError);
+  }
+}
+
 TEST(Json, WritesUtf8AloneOrReplacesWhatIsNot) {
   const Json json("a\xff");
   EXPECT_THROW(static_cast<void>(json.dump()), JsonError);

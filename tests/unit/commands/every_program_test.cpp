@@ -140,9 +140,20 @@ TEST(EveryProgram, SaysWhereItsResultsCannotBeWritten) {
   }
 }
 
+// What a file, a host or a peer is called must not steer the terminal.
+TEST(EveryProgram, ShowsNoControlCharacterOfANameThatItQuotes) {
+  for (const std::string line : {"all_reduce_perf --ranks 2 --baseline", "wreath trace", "wreath why", "wreath"}) {
+    const Outcome outcome = run_program(line + " \"$(printf '/no/\\033[31mred')\"");
+    EXPECT_NE(outcome.exit_code, 0) << line;
+    EXPECT_EQ(outcome.text.find('\033'), std::string::npos) << line << ": " << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("?[31mred")) << line;
+  }
+}
+
 TEST(EveryProgram, TrainingSaysWhichLinesAreMissing) {
   const std::vector<std::string> here = programs();
-  if (!std::binary_search(here.begin(), here.end(), "train_gpt")) GTEST_SKIP() << "this build has no train_gpt: run it in the preset dev";
+  if (!std::binary_search(here.begin(), here.end(), "train_gpt"))
+    GTEST_SKIP() << "this build has no train_gpt: run it in the preset dev";
   for (const std::string flag : {"--csv", "--jsonl"}) {
     const Outcome outcome = run_program("train_gpt --steps 2 --layers 1 --width 32 --heads 2 --context 16 --batch 2 " +
                                         flag + " /dev/full");

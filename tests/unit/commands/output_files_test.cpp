@@ -28,7 +28,8 @@ Outcome run_on_full_disk(const std::string& tool) {
 class FullDisk : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (::geteuid() != 0 || run_line("unshare -m true").exit_code != 0) GTEST_SKIP() << "it mounts a disk: run it as root";
+    if (::geteuid() != 0 || run_line("unshare -m true").exit_code != 0)
+      GTEST_SKIP() << "it mounts a disk: run it as root";
   }
 };
 

@@ -172,6 +172,19 @@ TEST(Kept, NumbersMayBeTexts) {
   EXPECT_FALSE(kept->rows[0].in_place);
 }
 
+// A scale up to the largest of them would have no end.
+TEST(Kept, NumbersThatNoMachineMeasuresAreNone) {
+  for (const char* const most : {"1e308", "-1e308", "1e16"}) {
+    const TemporaryFile file(fmt::format(R"({{"results": [{{"size": 8, "type": "float", "redop": "sum", "root": -1,
+      "out_of_place": {{"time": 2.5, "alg_bw": {0}, "bus_bw": {0}}}}}]}})",
+                                         most));
+    const auto kept = read_kept("--beside", file.path());
+    ASSERT_TRUE(kept);
+    EXPECT_EQ(kept->rows[0].out_of_place->bus_gbps, 0);
+    EXPECT_THAT(to_html(run_of({{8, 1}, {65536, 40}}), &*kept), HasSubstr("<svg"));
+  }
+}
+
 TEST(Html, DrawsAnotherRunBesideThisOne) {
   Report other = run_of({{8, 1}, {65536, 20}});
   other.transport = "tcp";

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include "src/base/printable.hpp"
 #include "tests/support/fake_machine.hpp"
 #include "wreath/topology.hpp"
 

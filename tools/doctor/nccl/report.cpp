@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "src/base/printable.hpp"
 #include "src/json/value.hpp"
 #include "src/topology/kernel_files.hpp"
 
