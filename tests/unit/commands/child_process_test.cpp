@@ -104,6 +104,7 @@ TEST(Threads, RunAllOrNone) {
 // Without /proc programs start ranks all the same; a rank that cannot be started, and one that ends at once, are
 // errors.
 TEST(PerfTools, StartRanksWithoutProc) {
+  if (testing_support::kSanitized) GTEST_SKIP() << "a sanitizer reads /proc: run it in the preset dev";
   if (::geteuid() != 0 || run_line("unshare -m true").exit_code != 0) GTEST_SKIP() << "it hides /proc: run it as root";
   const Outcome outcome = run_line("unshare -m sh -c 'mount -t tmpfs none /proc && " WREATH_BINARY_DIR
                                    "/all_reduce_perf --ranks 2 -b 8 -e 8 -n 5'");
