@@ -18,6 +18,7 @@
 #include "src/json/value.hpp"
 #include "tools/command_line/numbers.hpp"
 #include "tools/command_line/program.hpp"
+#include "wreath/types.hpp"
 #include "wreath/units.hpp"
 #include "wreath/wreath.hpp"
 
@@ -202,7 +203,8 @@ int run(int argc, char** argv) {
   const command_line::Program app{
       "Measures how much of an all_reduce is hidden behind a computation that takes as long.", "overlap_perf"};
   Options options;
-  command_line::add_number(app, "--ranks", options.ranks, {1, 4096}, "starts this many processes on this host");
+  command_line::add_number(app, "--ranks", options.ranks, {1, kMaximumRanks},
+                           "starts this many processes on this host");
   command_line::add_number(app, "--rounds", options.rounds, {1, 100000}, "rounds (11)");
   app.add_option("--size", options.size, "of the vector (16M)").check(check_size);
   app.add_option("--transport", options.transport, "the allowed transport; all when left out").check(check_transport);

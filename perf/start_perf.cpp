@@ -17,6 +17,7 @@
 #include "tools/command_line/numbers.hpp"
 #include "tools/command_line/program.hpp"
 #include "wreath/communicator.hpp"
+#include "wreath/types.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -150,7 +151,8 @@ int measure(const Options& options, const std::string& program) {
 int run(int argc, char** argv) {
   const command_line::Program app{"Measures how long a job takes to start.", "start_perf"};
   Options options;
-  command_line::add_numbers(app, "--ranks", options.ranks, {1, 4096}, "numbers of ranks (4,64)").delimiter(',');
+  command_line::add_numbers(app, "--ranks", options.ranks, {1, kMaximumRanks}, "numbers of ranks (4,64)")
+      .delimiter(',');
   command_line::add_number(app, "--rounds", options.rounds, {1, 1000}, "starts of each (7)");
   app.add_option("--transport", options.transport, "the allowed transport; all when left out").check(check_transport);
   app.add_option("-J,--json", options.json_path, "numbers").check(check_output_file);

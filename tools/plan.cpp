@@ -20,7 +20,7 @@
 namespace wreath {
 namespace {
 
-constexpr int kMaximumRanks = 4096;
+constexpr int kMostPlannedRanks = 65'536;  // a plan is of any job, also of one that is larger than this library's
 
 std::optional<int> parse_number(std::string_view text) {
   int value = 0;
@@ -44,9 +44,9 @@ Result<RankRange> parse_ranks(const std::string& text) {
   const std::optional<int> first = parse_number(std::string_view(text).substr(0, dots));
   const std::optional<int> last =
       dots == std::string::npos ? first : parse_number(std::string_view(text).substr(dots + 2));
-  if (first && last && *first >= 1 && *first <= *last && *last <= kMaximumRanks) return RankRange{*first, *last};
+  if (first && last && *first >= 1 && *first <= *last && *last <= kMostPlannedRanks) return RankRange{*first, *last};
   return Error{ErrorCode::InvalidArgument,
-               fmt::format("--ranks {}: not N or A..B with 1 <= A <= B <= {}", text, kMaximumRanks)};
+               fmt::format("--ranks {}: not N or A..B with 1 <= A <= B <= {}", text, kMostPlannedRanks)};
 }
 
 }  // namespace

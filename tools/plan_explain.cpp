@@ -35,6 +35,12 @@ std::string_view executor_text(const PlanCandidate& chosen) {
              : "steps; no loop is written by hand for it";
 }
 
+std::string predicted_text(const PlanQuestion& question, const PlanCandidate& chosen) {
+  if (question.device) return "not known of GPUs";
+  if (!chosen.predicted_us) return fmt::format("not simulated beyond {} ranks", kMostPredictedRanks);
+  return us_text(chosen.predicted_us) + " us, by the simulator with the constants of a reference machine";
+}
+
 // Beside the chosen one.
 std::string why_not(const PlanCandidate& other, const PlanCandidate& chosen) {
   if (!other.refusal.empty()) return other.refusal;
@@ -81,10 +87,7 @@ void print(const Answer& answer) {
              chosen.straight ? "straight code without steps" : fmt::format("tiles of {}", tile_text(chosen)));
   if (!chosen.straight) fmt::print("  executor   {}\n", executor_text(chosen));
   fmt::print("  chosen by  {}\n", answer.explanation.tuned ? "measurement: " + answer.source : "the library's rules");
-  fmt::print("  predicted  {}\n",
-             question.device
-                 ? "not known of GPUs"
-                 : us_text(chosen.predicted_us) + " us, by the simulator with the constants of a reference machine");
+  fmt::print("  predicted  {}\n", predicted_text(question, chosen));
   fmt::print("  measured   {}\n", chosen.measured_us ? us_text(chosen.measured_us) + " us" : not_measured(question));
   if (limit && chosen.measured_us) {
     fmt::print("  limit      {} us: this reaches {:.0f} % of it\n", us_text(limit), *limit / *chosen.measured_us * 100);

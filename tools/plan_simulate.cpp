@@ -43,16 +43,20 @@ int run_plan_simulate(const PlanArguments& arguments) {
   if (!shape) return report(shape.error());
 
   Json results = Json::array();
-  if (!arguments.json) print_header(*shape, arguments.model);
   for (const Algorithm* row : *rows) {
     for (int n = ranks->first; n <= ranks->last; ++n) {
       for (const Problem& problem : problems_of(*row, n, arguments, false)) {
         const Result<Simulated> simulated = simulate(*row, problem, point_of(problem, *shape), arguments.model);
         if (!simulated) return report(simulated.error());
+        if (!arguments.json && results.empty()) print_header(*shape, arguments.model);
         if (!arguments.json) print_row(*row, n, *simulated);
         results.push_back(to_json(*row, problem, *simulated));
       }
     }
+  }
+  if (results.empty()) {
+    return report({ErrorCode::InvalidArgument,
+                   fmt::format("nothing to simulate: none of these rows serves {} ranks", range_text(*ranks)), -1});
   }
   if (arguments.json) fmt::print("{}\n", Json{{"results", results}}.dump({.indent = 2, .sorted = true}));
   return 0;

@@ -18,11 +18,11 @@
 #include "tools/run/agent.hpp"
 #include "tools/run/launcher.hpp"
 #include "wreath/topology.hpp"
+#include "wreath/types.hpp"
 
 namespace wreath {
 namespace {
 
-constexpr int kMostRanks = 4096;
 constexpr std::size_t kMostHostfileBytes = std::size_t{1} << 20;
 // Without questions: nobody could answer them for each host. A host that is gone is noticed.
 constexpr const char* kSsh =
@@ -125,8 +125,8 @@ Status complete_elastic(RunArguments& arguments, const std::vector<launcher::Hos
     return refuse(fmt::format("-n {} is below --min {}{}", *ranks, elastic.min_ranks, why));
   }
   const int spares = elastic.size.spares;
-  if (*ranks + spares > kMostRanks)
-    return refuse(fmt::format("-n {} and --spares {}: at most {} in all", *ranks, spares, kMostRanks));
+  if (*ranks + spares > kMaximumRanks)
+    return refuse(fmt::format("-n {} and --spares {}: at most {} in all", *ranks, spares, kMaximumRanks));
   elastic.size = {*ranks, spares};
   if (const launcher::Size fits = launcher::fitting(hosts, elastic.size); fits.ranks + fits.spares < *ranks + spares) {
     return refuse(
@@ -193,7 +193,7 @@ void add_elastic_options(const command_line::Command& command, RunArguments& arg
   launcher::Elasticity& elastic = arguments.elastic;
   command.add_flag("--elastic", arguments.is_elastic, "go on when ranks are lost, and start others in their place");
   const auto add_count = [&](const char* name, int& value, int least, const char* meaning) {
-    command_line::add_number(command, name, value, {least, kMostRanks}, meaning).needs("--elastic");
+    command_line::add_number(command, name, value, {least, kMaximumRanks}, meaning).needs("--elastic");
   };
   add_count("--min", elastic.min_ranks, 1, "with fewer ranks left, all start again (default: 1)");
   add_count("--max", elastic.max_ranks, 1, "most ranks that work at a time (default: -n)");
@@ -212,7 +212,7 @@ std::function<int()> add_run(const command_line::Command& command) {
   command.takes_program();
   const auto arguments = std::make_shared<RunArguments>();
   launcher::Plan& plan = arguments->plan;
-  command_line::add_number(command, "-n,--ranks", arguments->ranks, {1, kMostRanks},
+  command_line::add_number(command, "-n,--ranks", arguments->ranks, {1, kMaximumRanks},
                            "ranks in all (default: one for each core; with hosts: each slot)");
   command.add_option("--hosts", arguments->hosts, "hosts, with the ranks that fit: a,b:4")
       .type_name("a,b,...")

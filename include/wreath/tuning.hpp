@@ -68,6 +68,9 @@ Status check_origin(const Tuning& tuning, std::string_view source);
 // Writes it whole or not at all, and makes the folder that it is in.
 Status write_tuning(const Tuning& tuning, const std::string& path);
 
+// Calls of more ranks are not predicted: to simulate them takes minutes.
+inline constexpr int kMostPredictedRanks = 128;
+
 // A call whose plan is asked for.
 struct PlanQuestion {
   Collective collective = Collective::AllReduce;

@@ -10,6 +10,9 @@
 
 namespace wreath {
 
+// Ranks of a job, at most.
+inline constexpr int kMaximumRanks = 4096;
+
 using Rank = std::int32_t;
 
 // Float8E4M3 is OCP's e4m3fn: no infinities, NaN is 0x7f, the largest finite value is 448.

@@ -15,6 +15,7 @@
 #include "tools/command_line/numbers.hpp"
 #include "tools/command_line/program.hpp"
 #include "wreath/algorithm.hpp"
+#include "wreath/types.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -188,7 +189,7 @@ void add_case_flags(const command_line::Command& app, const CollectiveRow& row, 
 void add_nccl_flags(const command_line::Command& app, const CollectiveRow& row, Options& o, int& average,
                     double& timeout_s) {
   app.begin_group("nccl-tests' flags");
-  add_number(app, "-t,--nthreads", o.threads, {1, 4096}, "ranks as threads of a process (1)");
+  add_number(app, "-t,--nthreads", o.threads, {1, kMaximumRanks}, "ranks as threads of a process (1)");
   add_number(app, "-g,--ngpus", o.devices, {1, 64},
              "devices, and so ranks, of each of these threads; CUDA's in turn (1)");
   add_case_flags(app, row, o);
@@ -258,7 +259,7 @@ std::vector<std::string> algorithms_of(Collective collective) {
 
 void add_our_flags(const command_line::Command& app, const CollectiveRow& row, Options& o) {
   app.begin_group("ranks, transport, algorithm, buffers");
-  add_number(app, "--ranks", o.ranks, {1, 4096}, "starts this many processes on this host");
+  add_number(app, "--ranks", o.ranks, {1, kMaximumRanks}, "starts this many processes on this host");
   add(app, "--transport", "allowed transports", "a,b", [&o](const std::string& text) {
     for (const std::string& each : command_line::split(text, ',')) {
       if (const std::string wrong = check_transport(each); !wrong.empty()) refuse("--transport", text, wrong);

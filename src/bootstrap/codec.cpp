@@ -162,7 +162,7 @@ void fields(Side& side, M& table) {
   side.raw(table.salt);
   side.opaque(table.settings, kMaxSettingsBytes);
   side.number(table.link_ms);
-  side.list(table.rows, kMaxRanks, [&](auto& row) {
+  side.list(table.rows, kMaximumRanks, [&](auto& row) {
     person_fields(side, row);
     address_list(side, row.tcp);
   });

@@ -16,11 +16,11 @@
 #include "src/bootstrap/key.hpp"
 #include "wreath/result.hpp"
 #include "wreath/transport.hpp"
+#include "wreath/types.hpp"
 
 namespace wreath {
 
 inline constexpr std::size_t kMaxFrameBytes = std::size_t{1} << 20;
-inline constexpr int kMaxRanks = 4096;
 inline constexpr std::size_t kMaxSettingsBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxTextBytes = 4096;
 inline constexpr std::size_t kMaxNameBytes = 96;

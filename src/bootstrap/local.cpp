@@ -71,8 +71,8 @@ std::vector<Membership> make_members(int ranks, const std::string& settings, std
 
 Result<std::vector<Membership>> join_local(int ranks, const std::string& settings,
                                            std::span<const EndpointDevice> devices) {
-  if (ranks < 1 || ranks > kMaxRanks) {
-    return Error{ErrorCode::InvalidArgument, fmt::format("ranks={} must be 1 .. {}", ranks, kMaxRanks)};
+  if (ranks < 1 || ranks > kMaximumRanks) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("ranks={} must be 1 .. {}", ranks, kMaximumRanks)};
   }
   std::vector<Membership> all = make_members(ranks, settings, devices);
   const auto key = Key::none();  // nobody else is there

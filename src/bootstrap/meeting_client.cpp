@@ -269,8 +269,8 @@ bool answers(const SocketAddress& address, const Identity& self) {
 }
 
 Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& request) {
-  if (request.ranks < 1 || request.ranks > kMaxRanks) {
-    return Error{ErrorCode::InvalidArgument, fmt::format("ranks={} must be 1 .. {}", request.ranks, kMaxRanks)};
+  if (request.ranks < 1 || request.ranks > kMaximumRanks) {
+    return Error{ErrorCode::InvalidArgument, fmt::format("ranks={} must be 1 .. {}", request.ranks, kMaximumRanks)};
   }
   if (request.settings.size() > kMaxSettingsBytes) {
     return Error{ErrorCode::InvalidArgument,

@@ -146,7 +146,7 @@ class Meeting {
       return fmt::format("library versions differ: {} runs wreath {}, {} wreath {}", describe(mine),
                          mine.library_version, describe(first), first.library_version);
     }
-    if (mine.ranks < 1 || mine.ranks > kMaxRanks || mine.rank < 0 || mine.rank >= mine.ranks) {
+    if (mine.ranks < 1 || mine.ranks > kMaximumRanks || mine.rank < 0 || mine.rank >= mine.ranks) {
       return fmt::format("{} is not a rank of a job of {} ranks (0 .. {})", describe(mine), mine.ranks, mine.ranks - 1);
     }
     if (const auto twin = by_rank_.find(mine.rank); twin != by_rank_.end()) {

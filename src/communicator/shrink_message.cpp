@@ -8,11 +8,11 @@ namespace {
 
 void write_view(Writer& writer, const View& view) {
   const auto* text = reinterpret_cast<const char*>(view.data());
-  writer.text({text, view.size()}, kMaxRanks);
+  writer.text({text, view.size()}, kMaximumRanks);
 }
 
 View read_view(Reader& reader) {
-  const std::string text = reader.opaque(kMaxRanks);
+  const std::string text = reader.opaque(kMaximumRanks);
   View view;
   for (const char c : text) {
     if (static_cast<unsigned char>(c) > static_cast<unsigned char>(Fate::Gone)) reader.fail();

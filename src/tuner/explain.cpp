@@ -103,6 +103,10 @@ class Explainer {
   // The model is of hosts.
   Result<double> predict(const Choice& choice) const {
     if (question_.device) return Error{ErrorCode::Unavailable, "nothing is known of GPUs"};
+    if (question_.ranks > kMostPredictedRanks) {
+      return Error{ErrorCode::Unavailable,
+                   fmt::format("calls of more than {} ranks are not simulated here", kMostPredictedRanks)};
+    }
     return predict_us(choice, question_.ranks, question_.bytes, model_);
   }
 

@@ -14,6 +14,7 @@
 
 #include "src/tuner/rules.hpp"
 #include "src/tuner/tuner.hpp"
+#include "wreath/types.hpp"
 
 namespace wreath {
 namespace {
@@ -23,7 +24,6 @@ constexpr std::size_t kSmall = 8;  // sizes up to the one and from the other are
 constexpr std::size_t kLarge = std::size_t{64} << 20;
 constexpr std::string_view kLibrary = "library";
 constexpr std::size_t kMaximumTile = std::size_t{1} << 30;
-constexpr int kMaximumRanks = 4096;
 
 template <typename Entry>
 auto kind_of(const Entry& entry) {

@@ -6,6 +6,8 @@
 #include <array>
 #include <span>
 
+#include "wreath/schedule.hpp"
+
 namespace wreath {
 namespace {
 
@@ -31,6 +33,11 @@ constexpr Rule kReduceWireMany[] = {{kNoLimit, "binomial", 128 * kKiB}};
 constexpr Rule kAllToAllWireMany[] = {
     {4 * kKiB, "bruck", 64 * kKiB}, {kMiB, "direct", 128 * kKiB}, {kNoLimit, "pairwise", 256 * kKiB}};
 constexpr Rule kRootedBlocksWireMany[] = {{16 * kKiB, "binomial", 64 * kKiB}, {kNoLimit, "direct", 256 * kKiB}};
+// Beyond kMaximumFanIn peers no rank sums all at once: one_shot, two_shot and direct sums do not serve. By the formulas
+// of docs/algorithms.md, not measured: doubling sends log2 n S in as many rounds, Rabenseifner's 2 S in twice as many.
+constexpr Rule kAllReduceFar[] = {{32 * kKiB, "recursive_doubling", 32 * kKiB}, {kNoLimit, "rabenseifner", 256 * kKiB}};
+constexpr Rule kReduceScatterFar[] = {{8 * kKiB, "recursive_halving", 64 * kKiB},
+                                      {kNoLimit, "recursive_halving", 256 * kKiB}};
 constexpr Rule kBarrier[] = {{kNoLimit, "dissemination", 4 * kKiB}};
 
 struct Tables {
@@ -57,6 +64,11 @@ constexpr std::array kTables{
 Rules rules_of(const RuleKey& key) {
   const Tables& tables = kTables[static_cast<std::size_t>(key.collective)];
   const bool pair = key.ranks <= 2;
+  if (key.ranks - 1 > kMaximumFanIn) {
+    if (key.collective == Collective::AllReduce) return kAllReduceFar;
+    if (key.collective == Collective::ReduceScatter) return kReduceScatterFar;
+    if (key.collective == Collective::Reduce) return kReduceWireMany;
+  }
   if (key.crowded && !key.all_mapped && !pair && key.collective == Collective::AllReduce) return kAllReduceWireCrowded;
   if (key.all_mapped) return pair ? tables.mapped_pair : tables.mapped_many;
   return pair ? tables.wire_pair : tables.wire_many;

@@ -19,6 +19,7 @@
 #include "src/tuner/tuner.hpp"
 #include "wreath/topology.hpp"
 #include "wreath/tuning.hpp"
+#include "wreath/types.hpp"
 
 namespace wreath {
 namespace {
@@ -28,7 +29,6 @@ constexpr std::int64_t kFormatVersion = 1;
 constexpr std::size_t kMaximumFileBytes = std::size_t{4} << 20;
 constexpr std::size_t kMaximumTimes = 20'000;
 constexpr std::size_t kMaximumLimits = 2'000;
-constexpr std::int64_t kMostFileRanks = 4096;
 constexpr std::int64_t kMostFileTile = std::int64_t{1} << 30;
 constexpr double kShortestUs = 1e-3;
 constexpr double kLongestUs = 1e10;
@@ -67,7 +67,7 @@ bool is(JsonReader& reader, const char* key, std::string_view yes, std::string_v
 template <typename Entry>
 void call_from(JsonReader& reader, Entry& entry) {
   entry.collective = reader.choice<Collective>("collective", all_collectives());
-  entry.ranks = static_cast<int>(reader.integer("ranks", 1, kMostFileRanks));
+  entry.ranks = static_cast<int>(reader.integer("ranks", 1, kMaximumRanks));
   const std::string links = reader.text("links");
   entry.mapped = links == kMappedWord;
   if (!entry.mapped && links != kWireWord)

@@ -110,7 +110,7 @@ TEST(StartupFailure, NamesARankOutOfRange) {
 
 TEST(StartupFailure, RefusesABadNumberOfRanks) {
   const MeetingPlace place;
-  for (const int ranks : {0, -5, kMaxRanks + 1}) {
+  for (const int ranks : {0, -5, kMaximumRanks + 1}) {
     auto result = meet(place, request(0, ranks));
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().code, ErrorCode::InvalidArgument);

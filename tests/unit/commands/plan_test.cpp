@@ -1,5 +1,5 @@
 // `wreath plan`: what cannot be shown, proved or timed is refused with its name, not passed over.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <string>
 
@@ -8,6 +8,7 @@
 namespace wreath {
 namespace {
 
+using testing::HasSubstr;
 using testing_support::kUsage;
 using testing_support::Outcome;
 using testing_support::run_command;
@@ -79,9 +80,22 @@ TEST(PlanCommand, ExplainsWithTheTuningThatCommunicatorsTake) {
   EXPECT_NE(refused.text.find("no/such/file"), std::string::npos) << refused.text;
 }
 
+// From 258 ranks on the rules' rows did not serve, and what came instead sent 9 S; 257 took a minute to explain.
+TEST(PlanCommand, ExplainsCallsOfAnyNumberOfRanks) {
+  for (const char* const ranks : {"250", "257", "258", "260", "4096", "65536"}) {
+    const Outcome large =
+        run_command(std::string("plan explain all_reduce 64M --transport tcp --tuning none --ranks ") + ranks);
+    EXPECT_EQ(large.exit_code, 0) << large.text;
+    const bool all_at_once = std::stoi(ranks) <= 257;
+    EXPECT_THAT(large.text, HasSubstr(all_at_once ? "algorithm  two_shot" : "algorithm  rabenseifner"));
+    EXPECT_THAT(large.text, HasSubstr("not simulated beyond 128 ranks"));
+  }
+}
+
 // Proving nothing is no proof.
 TEST(PlanCommand, RefusesToProveNothing) {
   expect_refused("plan verify all_reduce --algorithm two_shot --ranks 300", "nothing to prove");
+  expect_refused("plan simulate all_reduce 1M --algorithm two_shot --ranks 300", "nothing to simulate: none of these");
 }
 
 }  // namespace
