@@ -17,7 +17,8 @@ inline int say(const wreath::Exception& failure) {
 // Calls body(communicator) on every rank, here `threads` of them where no launcher has named one.
 // Returns the program's exit code. An error that `body` lets through is printed, and ends the others' calls.
 inline int run_ranks(int threads, void (*body)(wreath::Communicator&)) try {
-  if (wreath::environment_job().value().launched) {
+  const auto job = wreath::environment_job().value();
+  if (job.launched || !job.strangers.empty()) {  // the latter is an error, which says what to do
     auto communicator = wreath::Communicator::create_from_environment().value();
     body(communicator);
     return 0;

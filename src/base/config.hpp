@@ -210,7 +210,7 @@ inline constexpr std::array kSettings{
     SettingRow{Setting::SlurmJob, "SLURM_JOB_ID", "", "the job: its port is 61000 + this % 4520 (Slurm)", 0,
                std::int64_t{1} << 32},
     SettingRow{Setting::OpenMpiRanks, "OMPI_COMM_WORLD_SIZE", "",
-               "above 1, and nothing else set: mpirun's ranks do not meet, which is a warning (Open MPI)", 1, 1 << 20},
+               "above 1, and nothing else set: mpirun's ranks do not meet, which is an error (Open MPI)", 1, 1 << 20},
     SettingRow{Setting::PmiRanks, "PMI_SIZE", "", "the same (MPICH, PMI)", 1, 1 << 20},
     SettingRow{Setting::NcclDebug, "NCCL_DEBUG", "",
                "libnccl.so.2, where WREATH_DEBUG is not set: VERSION, WARN, INFO or TRACE"},

@@ -244,6 +244,12 @@ Result<Membership> join_environment(const EnvironmentJob& job, const BootstrapRe
     return Error{ErrorCode::InvalidArgument, fmt::format("rank={} of {} is not the environment's rank {} of {}",
                                                          request.rank, request.ranks, job.rank, job.ranks)};
   }
+  if (!job.strangers.empty()) {
+    return Error{ErrorCode::InvalidArgument,
+                 job.strangers +
+                     ", so this process would be alone: start it by `wreath run`, or set WREATH_RANK and "
+                     "WREATH_RANKS (0 and 1 where it is to be alone)"};
+  }
   log_disagreements(job);
   if (job.ranks == 1) {
     auto alone = join_local(1, request.settings, {&request.device, 1});

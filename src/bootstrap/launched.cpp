@@ -69,6 +69,22 @@ Status require_both(const std::array<Setting, kCount>& signs, Setting rank, Sett
   return require(ranks, fmt::format("{} is", sign));
 }
 
+// Slurm's variables may be those of MPI's daemons, which started this process within a step of their own: the innermost
+// launcher is MPI's then, and Slurm's numbers are not the ranks'.
+Status check_innermost(const Launcher& launcher) {
+  if (launcher.by != LaunchedBy::Slurm) return {};
+  const auto ranks = setting_integer(ranks_setting(launcher));
+  for (const Setting size : {Setting::OpenMpiRanks, Setting::PmiRanks}) {
+    const auto inner = setting_integer(size);
+    if (!is_set(size) || !inner || !ranks || *inner == *ranks) continue;
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("{}={}, but {}={}, which are of the step of MPI's daemons: Wreath does not meet through "
+                             "MPI's launchers; start the ranks by srun or `wreath run`",
+                             row(size).name, *inner, row(ranks_setting(launcher)).name, *ranks)};
+  }
+  return {};
+}
+
 // Half of a launcher's variables is a mistake; but MASTER_ADDR and the like may be set for ranks that Slurm numbers.
 Result<const Launcher*> find_launcher() {
   constexpr std::array kOwn{Setting::OwnRank, Setting::OwnRanks};
@@ -76,7 +92,10 @@ Result<const Launcher*> find_launcher() {
   constexpr std::array kMeeting{Setting::MeetingFile, Setting::Address};
   WREATH_TRY(require_both(kOwn, Setting::OwnRank, Setting::OwnRanks));
   const auto* const found = std::find_if(kLaunchers.begin(), kLaunchers.end(), complete);
-  if (found != kLaunchers.end()) return found;
+  if (found != kLaunchers.end()) {
+    WREATH_TRY(check_innermost(*found));
+    return found;
+  }
   WREATH_TRY(require_both(kTorchrun, Setting::JobRank, Setting::WorldSize));
   WREATH_TRY(require_both(kMeeting, Setting::OwnRank, Setting::OwnRanks));
   return nullptr;

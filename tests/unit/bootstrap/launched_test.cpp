@@ -127,6 +127,19 @@ TEST_F(Launched, ByMpirunAloneAreWarned) {
   EXPECT_TRUE(disagreements(job)[0].alarming);
 }
 
+// mpirun's daemons are a step of Slurm's, whose numbers their children inherit.
+TEST_F(Launched, ByMpirunWithinASlurmStepAreRefused) {
+  const Environment slurm{kSlurm};
+  {
+    const Environment mpirun{{{"OMPI_COMM_WORLD_SIZE", "4"}}};
+    const auto job = environment_job();
+    ASSERT_FALSE(job);
+    EXPECT_THAT(job.error().message, AllOf(HasSubstr("OMPI_COMM_WORLD_SIZE=4"), HasSubstr("SLURM_STEP_NUM_TASKS=6")));
+  }
+  const Environment own_step{{{"PMI_SIZE", "6"}}};  // Slurm sets it, too
+  EXPECT_EQ(environment_job().value().ranks, 6);
+}
+
 TEST_F(Launched, ByMpirunAndNumberedOtherwiseMeet) {
   const Environment numbered{{{"PMI_SIZE", "4"}, {"WREATH_RANK", "1"}, {"WREATH_RANKS", "4"}}};
   EXPECT_EQ(environment_job().value().strangers, "");
