@@ -44,19 +44,23 @@ std::optional<int> take_device(CommandLine& line) {
   return std::nullopt;
 }
 
-int run(CommandLine line, char** argv) {
-  if (const std::optional<int> code = take_device(line)) return *code;
-  const Result<std::optional<ElasticJob>> elastic = elastic_job();
-  if (!elastic) return fail(elastic.error());
-  if (*elastic && line.train.device != nullptr) {
+int run_elastic(const ElasticJob& job, const CommandLine& line) {
+  if (!line.device.empty()) {
     return fail({ErrorCode::InvalidArgument, "--device " + line.device + ": not in an elastic job yet"});
   }
-  if (*elastic) {
-    int code = 0;
-    const Status done = train_elastic(**elastic, line, code);
-    if (!done) static_cast<void>(fail(done.error()));
-    return code;
-  }
+  if (const Status fits = check(line.train); !fits) return fail(fits.error());
+  int code = 0;
+  const Status done = train_elastic(job, line, code);
+  if (!done) static_cast<void>(fail(done.error()));
+  return code;
+}
+
+// Who joins an elastic job that runs has no place yet: its environment is not asked for one.
+int run(CommandLine line, char** argv) {
+  const Result<std::optional<ElasticJob>> elastic = elastic_job();
+  if (!elastic) return fail(elastic.error());
+  if (*elastic) return run_elastic(**elastic, line);
+  if (const std::optional<int> code = take_device(line)) return *code;
   Result<std::shared_ptr<Communicator>> world = join_or_start_ranks(line.train, argv);
   if (!world) return fail(world.error());
   const Status done = train(*world, line);

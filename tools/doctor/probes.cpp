@@ -69,13 +69,21 @@ std::string libfabric_version(void* library) {
 
 std::string hwloc_version(void* library) {
   const auto ask = symbol<unsigned (*)()>(library, "hwloc_get_api_version");
-  return ask != nullptr ? parts(ask(), 1UL << 16, 1UL << 8) : "";
+  return ask != nullptr ? "API " + parts(ask(), 1UL << 16, 1UL << 8) : "";  // it does not tell its own
 }
 
-// "libpmix.so.2.5.2" as 2.5.2.
+// "OpenPMIx 4.2.2 (PMIx Standard: 4.1, ...)".
+std::string pmix_version(void* library) {
+  const auto ask = symbol<const char* (*)()>(library, "PMIx_Get_version");
+  const std::string_view text = ask != nullptr ? ask() : "";
+  const std::size_t first = text.find_first_of("0123456789");
+  return first == std::string_view::npos ? "" : std::string(text.substr(first, text.find(' ', first) - first));
+}
+
+// "libibverbs.so.1.14.44.0" as file 1.14.44.0, which need not be the product's number.
 std::string version_of_file(const std::string& file) {
   const std::size_t at = file.rfind(".so.");
-  return at == std::string::npos ? "" : file.substr(at + 4);
+  return at == std::string::npos ? "" : "file " + file.substr(at + 4);
 }
 
 struct LibraryRow {
@@ -84,7 +92,7 @@ struct LibraryRow {
 };
 constexpr LibraryRow kLibraries[] = {
     {"libcuda.so.1", &cuda_version},        {"libnvidia-ml.so.1", nullptr},     {"libibverbs.so.1", nullptr},
-    {"libfabric.so.1", &libfabric_version}, {"libhwloc.so.15", &hwloc_version}, {"libpmix.so.2", nullptr},
+    {"libfabric.so.1", &libfabric_version}, {"libhwloc.so.15", &hwloc_version}, {"libpmix.so.2", &pmix_version},
 };
 
 LibraryProbe try_library(const LibraryRow& row) {

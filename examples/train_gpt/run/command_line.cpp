@@ -156,6 +156,9 @@ void add_run(const command_line::Command& app, CommandLine& line) {
   app.add_flag("--resume", line.resume, "go on from the latest checkpoint of --checkpoint, of whatever mesh")
       .group(kGroup);
   add_number(app, "--validate-every", line.validate_every, {0}, "steps; 0: at the end alone").group(kGroup);
+  app.add_flag(
+         "--no-final-validation", [&line] { line.validate_at_end = false; }, "end without a validation of all")
+      .group(kGroup);
   add_number(app, "--validation-windows", line.validation_windows, {0},
              "sequences of a validation within the run; 0: all")
       .group(kGroup);

@@ -21,6 +21,7 @@ struct CommandLine {
   std::int64_t save_every = 0;  // steps; 0: at the end alone
   bool resume = false;          // from the folder's latest checkpoint
   std::int64_t validate_every = 250;
+  bool validate_at_end = true;
   std::int64_t validation_windows = 240;  // within the run; at its end all of them count
   std::int64_t log_every = 10;
   int sample = 300;  // letters at the end

@@ -263,9 +263,11 @@ Result<bool> Session::steps(const std::function<bool()>& leave_before) {
 
 Status Session::finish() {
   WREATH_TRY(save());
-  const double validation = trainer_->validation_loss();
-  if (first()) std::printf("validation loss over the whole text's last tenth: %.4f\n", validation);
-  history_.validation.push_back({trainer_->steps_done(), validation});
+  if (line_.validate_at_end) {
+    const double validation = trainer_->validation_loss();
+    if (first()) std::printf("validation loss over the whole text's last tenth: %.4f\n", validation);
+    history_.validation.push_back({trainer_->steps_done(), validation});
+  }
   if (!line_.html.empty() && !history_.steps.empty()) {
     WREATH_TRY(write_report(line_.html, line_, history_, *trainer_, *world_));
   }

@@ -99,6 +99,10 @@ Status check_replicas(const TrainOptions& options) {
 }
 
 Status check_attention(const TrainOptions& options) {
+  if (options.mesh.cp > options.model.context) {
+    return refuse("--cp " + std::to_string(options.mesh.cp) + ": a sequence of --context " +
+                  std::to_string(options.model.context) + " tokens cannot be dealt out to so many ranks");
+  }
   if (options.context_attention == "ring") return {};
   if (options.context_attention != "ulysses") {
     return refuse("--context-attention " + options.context_attention + ": must be ring or ulysses");

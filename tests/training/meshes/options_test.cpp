@@ -43,6 +43,17 @@ TEST(TrainOptions, ThatDoNotFitAreNamed) {
   EXPECT_THAT(refusal([](TrainOptions& o) { o.chunks = 2; }), HasSubstr("1f1b has 1 chunk"));
 }
 
+TEST(TrainOptions, ContextParallelRanksNeedATokenEach) {
+  const auto ring = [](int context, int cp) {
+    return [=](TrainOptions& o) {
+      o.model.context = context;
+      o.mesh.cp = cp;
+    };
+  };
+  EXPECT_EQ(refusal(ring(64, 64)), "accepted");
+  EXPECT_THAT(refusal(ring(64, 100)), testing::HasSubstr("--cp 100: a sequence of --context 64 tokens"));
+}
+
 TEST(TrainOptions, UlyssesNeedsAHeadForEachRank) {
   const auto ulysses = [](int heads, int tp, int cp) {
     return [=](TrainOptions& o) {

@@ -1,0 +1,44 @@
+// train_gpt itself under `wreath run --elastic`: a rank that is killed comes back, and the job goes on as large as it
+// was.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "tests/support/shell.hpp"
+
+namespace wreath {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::Outcome;
+using testing_support::run_line;
+
+// The script kills the youngest rank, waits until another has come in its place, and does so again.
+constexpr const char* kScript = R"(
+cd $(mktemp -d) && log=$PWD/log
+$BIN/wreath run --elastic -n 3 --min 1 --max-restarts 4 --verbose -- $BIN/train_gpt --dp 3 --steps 100000000 \
+  --layers 1 --width 32 --heads 2 --context 16 --batch 6 --log-every 20 --no-final-validation >$log 2>&1 &
+job=$!
+came() { for i in $(seq 300); do [ $(grep -c "$1" $log) -ge $2 ] && return; sleep 0.1; done; cat $log; exit 7; }
+youngest() { sed -n 's/^wreath: info: rank [0-9]* (host .*, pid \([0-9]*\)): cores.*/\1/p' $log | tail -n 1; }
+came 'step ' 1
+for turn in 1 2; do
+  kill -9 $(youngest)
+  came 'came; 3 go on, 3 of them as dp3' $turn
+done
+kill -TERM $job; wait $job; cat $log; rm -r $PWD
+)";
+
+TEST(ElasticProgram, GetsBackTheRanksThatItLost) {
+  for (const char* const program : {WREATH_BINARY_DIR "/train_gpt", WREATH_BINARY_DIR "/wreath"}) {
+    if (::access(program, X_OK) != 0) GTEST_SKIP() << "this build has no " << program << ": run it in the preset dev";
+  }
+  const Outcome outcome = run_line("BIN=" WREATH_BINARY_DIR "; " + std::string(kScript));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("restart 2 of 4"));
+}
+
+}  // namespace
+}  // namespace wreath
