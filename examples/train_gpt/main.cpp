@@ -55,7 +55,7 @@ int run_elastic(const ElasticJob& job, const CommandLine& line) {
   return code;
 }
 
-// Who joins an elastic job that runs has no place yet: its environment is not asked for one.
+// A process that joins an elastic job has no place yet: its environment is not asked for one.
 int run(CommandLine line, char** argv) {
   const Result<std::optional<ElasticJob>> elastic = elastic_job();
   if (!elastic) return fail(elastic.error());

@@ -118,7 +118,7 @@ Result<Team> connect(const CollectiveRow& row, const Options& options) {
   return team;
 }
 
-// What `text` makes, where a file was asked for. The exit code.
+// Writes what `text` makes, where a file was asked for. Returns the exit code.
 int write_file(const char* flag, const std::string& path, const std::function<std::string()>& text) {
   if (path.empty()) return 0;
   const Status written = write_output(path, text());

@@ -162,7 +162,7 @@ void Region::free() {
 
 RegionUse::RegionUse(std::shared_ptr<Region> region) : region_(std::move(region)) { ++region_->uses_; }
 
-// Who frees sets `freed_` first and looks at `uses_` then: one of the two sees the other.
+// The thread that frees sets `freed_` first and looks at `uses_` then: one of the two sees the other.
 RegionUse::~RegionUse() {
   if (region_ != nullptr && --region_->uses_ == 0 && region_->freed_) region_->discard();
 }

@@ -67,7 +67,7 @@ class Region {
   // zeros, without a fault. Nothing in a forked child, which shares the pages with its parent.
   void discard();
 
-  // Of memory that a program frees: discards it at once, or when the last call in flight that uses it is over.
+  // The program frees it: it is discarded at once, or when the last call in flight that uses it is over.
   void free();
 
   // An eventfd that wakes the owner. Set before the region is named to anyone.
@@ -95,7 +95,7 @@ void keep_user_memory(std::shared_ptr<Region> region);
 // Null when it is not there.
 std::shared_ptr<Region> take_user_memory(const std::byte* base);
 
-// What a call in flight uses: it stays where it is, with what it holds, until the call is over.
+// A call in flight uses a region: it stays where it is, with its contents, until the call is over.
 class RegionUse {
  public:
   explicit RegionUse(std::shared_ptr<Region> region);

@@ -23,7 +23,7 @@ Error system_error(std::string_view what, const std::string& path) {
   return {ErrorCode::System, fmt::format("{} {}: {}", what, path, std::strerror(errno))};
 }
 
-// What errno says of it.
+// The error says what errno does.
 Error unwritten(const std::string& path) {
   return {ErrorCode::System, fmt::format("{} cannot be written: {}", path, std::strerror(errno))};
 }

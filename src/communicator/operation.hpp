@@ -86,7 +86,7 @@ class Operation {
     memory_in_use_.clear();
     over_.store(true, std::memory_order_release);
   }
-  // Of a call in flight: memory of wreath::allocate at `data` stays until the end, also where the program frees it.
+  // Memory of wreath::allocate at `data` stays until the call is over, also where the program frees it.
   void use_memory(const void* data) {
     if (std::shared_ptr<Region> region = find_containing(data, 1)) memory_in_use_.emplace_back(std::move(region));
   }

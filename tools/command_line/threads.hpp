@@ -8,10 +8,10 @@
 
 namespace wreath::command_line {
 
-// What an exception says, as an error: the system's refusals are System, a library's error is itself.
+// Turns an exception into an error: the system's refusals are System, a library's error is itself.
 Error error_of(const std::exception& thrown);
 
-// What `body` returns, or what it throws.
+// Returns what `body` returns, or what it throws, as an error.
 Status guarded(const std::function<Status()>& body);
 
 // body(0) ... body(count - 1), each on a thread of its own. All begin together, or none where one cannot be started: a

@@ -1,4 +1,4 @@
-// What runs between fork and exec is safe there: no memory is allocated, and no lock taken.
+// Code between fork and exec is safe there: it allocates no memory, and takes no lock.
 #include "tools/process/child_process.hpp"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 namespace wreath::process {
 namespace {
 
-// What went wrong in the child, through the pipe that exec closes.
+// The child tells what went wrong through the pipe that exec closes.
 struct Refusal {
   enum class Step : int { Folder, Program } step = Step::Program;
   int error = 0;

@@ -28,7 +28,7 @@ struct ChildProgram {
   std::vector<int> processors{};           // that it may use; empty: as this process
   std::optional<pid_t> group{};            // 0: one of its own; none: this process's
   bool outlives = false;                   // else it dies with the thread that starts it
-  // What become its standard streams; -1: /dev/null for input, this process's for the others.
+  // These become its standard streams; -1: /dev/null for input, this process's for the others.
   int input = -1;
   int output = -1;
   int errors = -1;

@@ -41,7 +41,7 @@ Result<Streams> make_streams() {
   ::_exit(code);
 }
 
-// What it says of its own goes through the link's errors.
+// Its own messages go through the link's errors.
 Result<pid_t> start_ssh(const std::vector<std::string>& words, const Streams& streams) {
   return process::start_child({.command = words,
                                .group = 0,

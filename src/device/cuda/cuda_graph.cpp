@@ -17,7 +17,7 @@
 namespace wreath {
 namespace {
 
-// What every graph of a CUDA device asks before a launch.
+// Every graph of a CUDA device asks this before a launch.
 class CudaGraph : public Graph {
  public:
   CudaGraph(const CudaContext& context, CapturedItems captured, std::unique_ptr<CudaEvent> over)
@@ -81,7 +81,7 @@ class DriversGraph final : public CudaGraph {
   CudaHandle executable_;
 };
 
-// What launches use while they run: of each branch a thread, and a stream for what it gives the driver.
+// Launches use these while they run: each branch has a thread, and a stream for its commands.
 struct Branches {
   std::vector<std::unique_ptr<HostStream>> threads;
   std::vector<std::unique_ptr<CudaStream>> streams;

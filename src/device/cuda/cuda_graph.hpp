@@ -12,7 +12,7 @@
 
 namespace wreath {
 
-// What a stream that captures gave the driver.
+// A stream that captures gave the driver this command.
 class CudaCommand final : public GraphWork {
  public:
   // `call` lives as long as the process.

@@ -68,7 +68,7 @@ class CudaStream final : public LibraryStream {
 
  private:
   CudaStream(Device& device, const CudaContext& context, CudaHandle handle, std::shared_ptr<CudaHostWork> host);
-  // In its turn, unless the stream has failed.
+  // Gives it in its turn, unless the stream has failed.
   Status give(const CudaCommand& command);
   Status check_foreign_capture() const;
   void leave();

@@ -71,7 +71,7 @@ class CudaHostWork {
  private:
   CudaHostWork(const CudaContext& context, std::uint32_t* words) : context_(context), words_(words) {}
   Status start();
-  // Until the stream has come to the first item; false where there is none any more.
+  // Waits until the stream has come to the first item; false where there is none any more.
   bool await_stream(std::unique_lock<std::mutex>& lock);
   void work();
   // So many items are nobody's any more, for which the stream would have waited.

@@ -128,10 +128,10 @@ struct FakeGraph {
   std::vector<class FakeStream*> joined;
 };
 
-// Of a stream, before who adds to it waits: as of a driver of CUDA 13.0 on an H200.
+// A stream takes so many items before its caller has to wait: a driver of CUDA 13.0 on an H200 took as many.
 inline constexpr std::size_t kMostItems = 1020;
 
-// What makes memory, streams or events waits meanwhile, and so for ever where the stream waits for who makes them.
+// A call that makes memory, streams or events waits meanwhile: for ever where the stream waits for its caller.
 inline CudaResult asked_to_make(const char* function) {
   const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (machine().full > 0) {

@@ -25,7 +25,7 @@ using testing::HasSubstr;
 using testing_support::Outcome;
 using testing_support::run_line;
 
-// What it printed, and its exit code.
+// Returns what it printed, and its exit code.
 Outcome run_child(ChildProgram child) {
   auto output = process::make_pipe().value();
   child.output = child.errors = output.write.get();

@@ -140,7 +140,7 @@ TEST(EveryProgram, SaysWhereItsResultsCannotBeWritten) {
   }
 }
 
-// What a file, a host or a peer is called must not steer the terminal.
+// The name of a file, a host or a peer must not steer the terminal.
 TEST(EveryProgram, ShowsNoControlCharacterOfANameThatItQuotes) {
   for (const std::string line : {"all_reduce_perf --ranks 2 --baseline", "wreath trace", "wreath why", "wreath"}) {
     const Outcome outcome = run_program(line + " \"$(printf '/no/\\033[31mred')\"");

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing_support::Outcome;
 using testing_support::run_line;
 
-// In a mount namespace of its own, on a disk of 16 KiB that `kept` half fills.
+// It runs in a mount namespace of its own, on a disk of 16 KiB that `kept` half fills.
 Outcome run_on_full_disk(const std::string& tool) {
   return run_line(
       "d=$(mktemp -d); unshare -m sh -c 'mount -t tmpfs -o size=16k none $0 && cd $0 && head -c 9000 /dev/zero >kept "

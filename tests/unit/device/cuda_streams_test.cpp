@@ -70,7 +70,7 @@ TEST_F(FakeDevice, FreesAfterAGraphThatWasLost) {
   EXPECT_TRUE(device_->allocate(64));
 }
 
-// Where a stream waits and is full, a driver lets nobody make memory: not the host's work that the stream waits for.
+// A driver lets nobody make memory while a stream waits and is full: not the host's work that the stream waits for.
 TEST_F(FakeDevice, GivesAStreamThatWaitsNoMoreThanItTakes) {
   constexpr int kCopies = 3'000;
   const auto stream = device_->make_stream().value();
