@@ -21,7 +21,8 @@ cd $(mktemp -d) && log=$PWD/log
 $BIN/wreath run --elastic -n 3 --min 1 --max-restarts 4 --verbose -- $BIN/train_gpt --dp 3 --steps 100000000 \
   --layers 1 --width 32 --heads 2 --context 16 --batch 6 --log-every 20 --no-final-validation >$log 2>&1 &
 job=$!
-came() { for i in $(seq 300); do [ $(grep -c "$1" $log) -ge $2 ] && return; sleep 0.1; done; cat $log; kill $job; wait $job; rm -r $PWD; exit 7; }
+fail() { cat $log; kill $job; wait $job; rm -r $PWD; exit 7; }
+came() { for i in $(seq 300); do [ $(grep -c "$1" $log) -ge $2 ] && return; sleep 0.1; done; fail; }
 youngest() { sed -n 's/^wreath: info: rank [0-9]* (host .*, pid \([0-9]*\)): cores.*/\1/p' $log | tail -n 1; }
 came 'step ' 1
 for turn in 1 2; do
