@@ -12,9 +12,9 @@ bool power_of_two(const Problem& problem) { return std::has_single_bit(static_ca
 bool one_load(const Problem& problem) { return problem.ranks - 1 <= kMaximumFanIn; }
 
 constexpr std::array kAlgorithms{
-    Algorithm{"ring", Collective::AllReduce, Order::Ring, 1, kPartialMessages | kWrittenByHand, always, ring_all_reduce,
+    Algorithm{"ring", Collective::AllReduce, Order::Ring, 1, kPartialMessages, always, ring_all_reduce,
               ring_all_reduce_cost},
-    Algorithm{"two_shot", Collective::AllReduce, Order::Canonical, 3, kWrittenByHand, one_load, two_shot_all_reduce,
+    Algorithm{"two_shot", Collective::AllReduce, Order::Canonical, 3, 0, one_load, two_shot_all_reduce,
               two_shot_all_reduce_cost},
     Algorithm{"one_shot", Collective::AllReduce, Order::Canonical, 1, 0, one_load, one_shot_all_reduce,
               one_shot_all_reduce_cost},
@@ -26,14 +26,14 @@ constexpr std::array kAlgorithms{
               double_tree_all_reduce_cost},
     Algorithm{"direct", Collective::ReduceScatter, Order::Canonical, 2, kVarying, one_load, direct_reduce_scatter,
               direct_reduce_scatter_cost},
-    Algorithm{"ring", Collective::ReduceScatter, Order::Ring, 1, kPartialMessages | kVarying | kWrittenByHand, always,
+    Algorithm{"ring", Collective::ReduceScatter, Order::Ring, 1, kPartialMessages | kVarying, always,
               ring_reduce_scatter, ring_reduce_scatter_cost},
     Algorithm{"recursive_halving", Collective::ReduceScatter, Order::Canonical, 1,
               kPartialMessages | kSeveralParts | kVarying, always, recursive_halving_reduce_scatter,
               recursive_halving_reduce_scatter_cost},
     Algorithm{"direct", Collective::AllGather, Order::Canonical, 2, kVarying, always, direct_all_gather,
               direct_all_gather_cost},
-    Algorithm{"ring", Collective::AllGather, Order::Canonical, 1, kVarying | kWrittenByHand, always, ring_all_gather,
+    Algorithm{"ring", Collective::AllGather, Order::Canonical, 1, kVarying, always, ring_all_gather,
               ring_all_gather_cost},
     Algorithm{"bruck", Collective::AllGather, Order::Canonical, 1, kSeveralParts | kVarying, always, bruck_all_gather,
               bruck_all_gather_cost},

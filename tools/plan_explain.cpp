@@ -23,16 +23,8 @@ std::string us_text(const std::optional<double>& us) {
 }
 
 std::string tile_text(const PlanCandidate& candidate) {
-  if (candidate.straight) return "straight";
+  if (candidate.small) return "small";
   return candidate.tile_bytes == 0 ? "-" : format_bytes(candidate.tile_bytes);
-}
-
-std::string_view executor_text(const PlanCandidate& chosen) {
-  if (chosen.loop)
-    return "the loop written by hand, which was measured to be faster; with WREATH_EXECUTOR=steps the steps";
-  return (chosen.algorithm->traits & kWrittenByHand) != 0
-             ? "steps; with WREATH_EXECUTOR=straight a loop written by hand"
-             : "steps; no loop is written by hand for it";
 }
 
 std::string predicted_text(const PlanQuestion& question, const PlanCandidate& chosen) {
@@ -82,10 +74,10 @@ void print(const Answer& answer) {
   fmt::print("{} of {} on {} ranks over {}{}{}\n", name(question.collective), format_bytes(question.bytes),
              question.ranks, answer.transport, question.device ? ", of GPUs" : "",
              question.reproducible ? "" : ", sums in any order");
-  fmt::print("  algorithm  {}, {} data lane{}, {}\n", chosen.algorithm->name, chosen.data_lanes,
-             chosen.data_lanes == 1 ? "" : "s",
-             chosen.straight ? "straight code without steps" : fmt::format("tiles of {}", tile_text(chosen)));
-  if (!chosen.straight) fmt::print("  executor   {}\n", executor_text(chosen));
+  fmt::print(
+      "  algorithm  {}, {} data lane{}, {}\n", chosen.algorithm->name, chosen.data_lanes,
+      chosen.data_lanes == 1 ? "" : "s",
+      chosen.small ? "the path of small messages, without steps" : fmt::format("tiles of {}", tile_text(chosen)));
   fmt::print("  chosen by  {}\n", answer.explanation.tuned ? "measurement: " + answer.source : "the library's rules");
   fmt::print("  predicted  {}\n", predicted_text(question, chosen));
   fmt::print("  measured   {}\n", chosen.measured_us ? us_text(chosen.measured_us) + " us" : not_measured(question));
@@ -107,9 +99,7 @@ Json to_json(const PlanCandidate& candidate, const std::string& remark) {
           {"order", name(candidate.algorithm->order)},
           {"data_lanes", candidate.data_lanes},
           {"tile_bytes", candidate.tile_bytes},
-          {"straight", candidate.straight},
-          {"loop", candidate.loop},
-          {"written_by_hand", (candidate.algorithm->traits & kWrittenByHand) != 0},
+          {"small", candidate.small},
           {"predicted_us", number(candidate.predicted_us)},
           {"measured_us", number(candidate.measured_us)},
           {"why_not", remark}};

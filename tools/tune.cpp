@@ -74,9 +74,8 @@ std::function<int()> add_tune(const command_line::Command& command) {
       .type_name("NAME");
   command
       .add_option("--memory", arguments->memory,
-                  "of the buffers; device: of GPUs, one for each rank in turn, with the loops "
-                  "written by hand beside the steps; host-device: the same made of threads, to "
-                  "try it (name an --output: nothing reads what it measured)")
+                  "of the buffers; device: of GPUs, one for each rank in turn; host-device: the same made of "
+                  "threads, to try it (name an --output: nothing reads what it measured)")
       .capture_default_str()
       .one_of({"host", "device", "host-device"});
   command.add_option("--smallest", arguments->smallest, "smallest size").capture_default_str().type_name("SIZE");

@@ -37,7 +37,6 @@ enum AlgorithmTrait : unsigned {
   kPartialMessages = 1,  // some messages may be Partial
   kSeveralParts = 2,     // some messages may be of several chunks
   kVarying = 4,          // blocks may differ in size, as in all_gather_v
-  kWrittenByHand = 8,    // there is a loop for it, which WREATH_EXECUTOR=straight takes
 };
 
 struct Algorithm {

@@ -35,9 +35,8 @@ inline constexpr std::size_t kAutomaticBytes = ~std::size_t{0};
 struct CommunicatorOptions {
   std::vector<std::string> transports;              // allowed names; empty: all of this build
   std::string algorithm;                            // a registry name; empty: the tuner chooses
-  std::string executor;                             // steps; straight: the loops written by hand, for rows that have
-                                                    // one; auto: what the tuning measured, else steps. Empty:
-                                                    // WREATH_EXECUTOR
+  std::string executor;                             // steps; handwritten: the yardstick's loops, for algorithms that
+                                                    // have one. Empty: WREATH_EXECUTOR, else steps
   int lanes = 0;                                    // data lanes; 0: the tuner chooses
   std::size_t tile_bytes = 0;                       // 0: the tuner chooses
   bool reproducible = true;                         // same inputs, same bits, whatever size, transport or lanes
@@ -263,7 +262,8 @@ class Communicator {
   // Which transport links this rank to `peer` ("self" for itself), and why not a better one.
   std::string transport_to(int peer) const;
   // The algorithm, data lanes and tile that a call of `bytes` bytes will use: "two_shot lanes=1 tile=256K
-  // order=canonical"; with "executor=straight" where a loop written by hand will run it.
+  // order=canonical"; "tile=small" for the path of small messages; with "executor=handwritten" where such a loop will
+  // run it.
   std::string plan_for(Collective collective, std::size_t bytes) const;
   // Of this rank's calls of `collective` that ended, since the communicator was made; sends and recvs are Exchange. Any
   // thread. With a pinned algorithm the sum over all ranks is a closed form: ring all_reduce of S bytes moves 2 (n - 1)

@@ -23,10 +23,9 @@ struct TuningTime {
   bool mapped = true;     // all ranks map each other's memory; else a wire links them
   std::size_t bytes = 0;  // of the vector, or of all ranks' blocks together (of one rank's input, for all_to_all)
   std::string algorithm;
-  std::size_t tile_bytes = 0;  // 0: the library's own, as in the straight code of small messages
+  std::size_t tile_bytes = 0;  // 0: the library's own, as on the path of small messages
   double time_us = 0;
   bool device = false;  // every rank has a GPU, and the buffers are its memory; else the host's
-  bool loop = false;    // by the loop written by hand, not by the algorithm's steps
 };
 
 // The least time that the machine's memory, cores and loopback allow for such a call.
@@ -86,8 +85,7 @@ struct PlanCandidate {
   const Algorithm* algorithm = nullptr;
   std::size_t tile_bytes = 0;
   int data_lanes = 1;
-  bool straight = false;               // the small-message code, not steps
-  bool loop = false;                   // the loop written by hand, not steps
+  bool small = false;                  // the path of small messages, without steps
   std::optional<double> predicted_us;  // by the simulator, with constants of a kind of link of hosts (not this machine)
   std::optional<double> measured_us;   // from the tuning; between two measured sizes, on the line between their times
   std::string refusal;                 // why it may not be chosen; empty: it may

@@ -2,7 +2,7 @@
 #include "kernels/block/kernels.hpp"
 
 #include "kernels/block/low_latency.hpp"
-#include "kernels/block/run_straight.hpp"
+#include "kernels/block/run_handwritten.hpp"
 #include "kernels/cuda/image.hpp"
 #include "wreath/kernel.hpp"
 
@@ -16,8 +16,8 @@ void run_lanes_on_host(HostBlock& block, const void* arguments) {
   run_lanes(block, *static_cast<const LaneRun*>(arguments));
 }
 
-void run_straight_on_host(HostBlock& block, const void* arguments) {
-  run_straight(block, *static_cast<const LaneRun*>(arguments));
+void run_handwritten_on_host(HostBlock& block, const void* arguments) {
+  run_handwritten(block, *static_cast<const LaneRun*>(arguments));
 }
 
 void run_low_latency_on_host(HostBlock& block, const void* arguments) {
@@ -31,8 +31,8 @@ const Kernel& run_lanes_kernel() noexcept {
   return kernel;
 }
 
-const Kernel& run_straight_kernel() noexcept {
-  static const Kernel kernel{"wreath_run_straight", cuda_image(), &run_straight_on_host};
+const Kernel& run_handwritten_kernel() noexcept {
+  static const Kernel kernel{"wreath_run_handwritten", cuda_image(), &run_handwritten_on_host};
   return kernel;
 }
 

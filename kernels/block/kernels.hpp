@@ -8,8 +8,8 @@ namespace wreath {
 // run_lanes(), of which the argument is a LaneRun (kernels/block/run_lanes.hpp): one block a lane.
 const Kernel& run_lanes_kernel() noexcept;
 
-// run_straight(), of which the argument is a LaneRun, too (kernels/block/run_straight.hpp).
-const Kernel& run_straight_kernel() noexcept;
+// run_handwritten(), of which the argument is a LaneRun, too (kernels/block/run_handwritten.hpp).
+const Kernel& run_handwritten_kernel() noexcept;
 
 // run_low_latency(), of which the argument is a LowLatencyRun (kernels/block/low_latency.hpp): low_latency_blocks()
 // blocks.

@@ -1,6 +1,6 @@
-// All_reduce by the protocol LL (low_latency_area.hpp), straight: one_shot, where each rank sums all ranks' inputs, and
-// two_shot, where it sums its part of the vector and takes the others' sums. Threads go on by themselves: who needs a
-// word waits for that word. `Block` as in run_lanes.hpp.
+// All_reduce by the protocol LL (low_latency_area.hpp), without steps: one_shot, where each rank sums all ranks'
+// inputs, and two_shot, where it sums its part of the vector and takes the others' sums. Threads go on by themselves:
+// who needs a word waits for that word. `Block` as in run_lanes.hpp.
 #pragma once
 
 #include <cstddef>

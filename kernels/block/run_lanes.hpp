@@ -15,7 +15,6 @@
 #include "kernels/block/patience.hpp"
 #include "kernels/block/primitives.hpp"
 #include "kernels/kernels.hpp"
-#include "src/executor/straight.hpp"
 #include "src/executor/try_step.hpp"
 
 namespace wreath {
@@ -36,7 +35,6 @@ struct LaneRun {
   std::uint32_t look_limit;
   Counter* moved = nullptr;  // of each block: what it has done so far, for the host and the other blocks; null: untold
   std::uint32_t blocks = 0;  // of `moved`
-  StraightPlace straight{};  // of run_straight()
 };
 
 // Of a lane with so many steps at most the block reads them ahead, into its shared memory.

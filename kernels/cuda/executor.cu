@@ -1,12 +1,12 @@
-// The kernels: the executor, a block per lane, the same by loops written by hand, and all_reduces by the protocol LL.
+// The kernels: the executor, a block per lane, the same by handwritten loops, and all_reduces by the protocol LL.
 #include "kernels/block/kernels.hpp"
 #include "kernels/block/low_latency.hpp"
-#include "kernels/block/run_straight.hpp"
+#include "kernels/block/run_handwritten.hpp"
 #include "wreath/cuda_block.cuh"
 
 WREATH_CUDA_RESIDENT_KERNEL(wreath_run_lanes, wreath::kBlockThreads, wreath::kResidentBlocks, wreath::LaneRun,
                             sizeof(wreath::BlockShared), wreath::run_lanes)
-WREATH_CUDA_RESIDENT_KERNEL(wreath_run_straight, wreath::kBlockThreads, wreath::kResidentBlocks, wreath::LaneRun,
-                            sizeof(wreath::BlockShared), wreath::run_straight)
+WREATH_CUDA_RESIDENT_KERNEL(wreath_run_handwritten, wreath::kBlockThreads, wreath::kResidentBlocks, wreath::LaneRun,
+                            sizeof(wreath::BlockShared), wreath::run_handwritten)
 WREATH_CUDA_RESIDENT_KERNEL(wreath_run_low_latency, wreath::kBlockThreads, wreath::kResidentBlocks,
                             wreath::LowLatencyRun, sizeof(wreath::LowLatencyShared), wreath::run_low_latency)

@@ -272,10 +272,10 @@ void add_our_flags(const command_line::Command& app, const CollectiveRow& row, O
     }
     o.communicator.algorithm = text;
   });
-  add(app, "--executor", "straight: loops written by hand, for the rows that have one (auto: as tuned, else steps)",
-      "auto|steps|straight", [&o](const std::string& text) {
-        if (text != "auto" && text != "steps" && text != "straight") {
-          refuse("--executor", text, "give auto, steps or straight");
+  add(app, "--executor", "handwritten: the yardstick's loops, for the algorithms that have one", "steps|handwritten",
+      [&o](const std::string& text) {
+        if (text != "steps" && text != "handwritten") {
+          refuse("--executor", text, "give steps or handwritten");
         }
         o.communicator.executor = text;
       });

@@ -1,4 +1,4 @@
-// Steps beside loops written by hand: the same schedules, FIFOs and memory.
+// Steps beside handwritten loops: the same schedules, FIFOs and memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,16 +49,16 @@ CallShape shape_of(Collective collective, std::size_t bytes, int ranks) {
 
 struct ExecutorPair {
   std::vector<Communicator> steps;
-  std::vector<Communicator> straight;
+  std::vector<Communicator> handwritten;
 };
 
 Result<ExecutorPair> make_executors(const GpuSetup& setup, int ranks, std::string_view algorithm) {
   ExecutorPair pair;
-  for (auto* made : {&pair.steps, &pair.straight}) {
+  for (auto* made : {&pair.steps, &pair.handwritten}) {
     CommunicatorOptions options;
     options.algorithm = algorithm;
     options.tile_bytes = kTileBytes;
-    options.executor = made == &pair.steps ? "steps" : "straight";
+    options.executor = made == &pair.steps ? "steps" : "handwritten";
     auto communicators = make_ranks(setup, ranks, options);
     if (!communicators) return communicators.error();
     *made = *std::move(communicators);
@@ -68,26 +68,26 @@ Result<ExecutorPair> make_executors(const GpuSetup& setup, int ranks, std::strin
 
 struct Times {
   double steps_ns;
-  double straight_ns;
-  double ratio;  // steps to straight, the median of the rounds' own
+  double handwritten_ns;
+  double ratio;  // steps to handwritten, the median of the rounds' own
 };
 
 Result<Times> time_both(const GpuSetup& setup, ExecutorPair& pair, const CallShape& shape) {
   const auto streams = make_streams(setup, static_cast<int>(pair.steps.size()), shape.input_bytes, shape.output_bytes);
   if (!streams) return streams.error();
   std::vector<double> steps;
-  std::vector<double> straight;
+  std::vector<double> handwritten;
   std::vector<double> ratios;
   for (int round = 0; round < (setup.quick ? 1 : kExecutorRounds); ++round) {
     const auto by_steps = call_ns(setup, pair.steps, *streams, shape);
     if (!by_steps) return by_steps.error();
-    const auto by_hand = call_ns(setup, pair.straight, *streams, shape);
+    const auto by_hand = call_ns(setup, pair.handwritten, *streams, shape);
     if (!by_hand) return by_hand.error();
     steps.push_back(*by_steps);
-    straight.push_back(*by_hand);
+    handwritten.push_back(*by_hand);
     ratios.push_back(*by_hand > 0 ? *by_steps / *by_hand : 0);
   }
-  return Times{median(steps), median(straight), median(ratios)};
+  return Times{median(steps), median(handwritten), median(ratios)};
 }
 
 // The worst ratios so far, which are what the targets are about.
@@ -117,15 +117,15 @@ Status measure_schedule(const GpuSetup& setup, int n, const Schedule& schedule, 
     const auto times = time_both(setup, *pair, shape_of(schedule.collective, bytes, n));
     if (!times) return times.error();
     fmt::print("executors   {:>10}  {:>10.2f} us by steps  {:>10.2f} us by hand  {:>6.3f}  {} {}, {} ranks\n",
-               format_bytes(bytes), times->steps_ns / 1e3, times->straight_ns / 1e3, times->ratio,
+               format_bytes(bytes), times->steps_ns / 1e3, times->handwritten_ns / 1e3, times->ratio,
                name(schedule.collective), schedule.algorithm, n);
     results.add({{"collective", name(schedule.collective)},
                  {"algorithm", schedule.algorithm},
                  {"ranks", n},
                  {"bytes", bytes},
                  {"steps_us", times->steps_ns / 1e3},
-                 {"straight_us", times->straight_ns / 1e3},
-                 {"steps_to_straight", times->ratio}});
+                 {"handwritten_us", times->handwritten_ns / 1e3},
+                 {"steps_to_handwritten", times->ratio}});
     worst.take(what, bytes >= kLargeBytes, times->ratio);
   }
   return {};

@@ -1,14 +1,14 @@
-// The executor beside loops written by hand (kernels/straight): the same algorithms of two ranks over the same
+// The executor of steps beside the handwritten loops: the same algorithms of two ranks over the same
 // FIFOs with the same kernels, a thread each on a core of its own. The difference is the price of schedules as data.
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "kernels/kernels.hpp"
-#include "kernels/straight/straight.hpp"
 #include "perf/limits/machine.hpp"
 #include "perf/limits/team.hpp"
 #include "perf/micro/buffers.hpp"
+#include "src/executor/handwritten/handwritten.hpp"
 #include "src/executor/linked_ranks.hpp"
 #include "src/schedule/lower.hpp"
 #include "wreath/algorithm.hpp"
@@ -26,7 +26,7 @@ struct Work {
   const char* algorithm;
 
   bool exchanges() const { return collective == Collective::Exchange; }
-  StraightLoop loop() const { return find_straight(collective, algorithm); }
+  HandwrittenLoop loop() const { return handwritten_loop(collective, algorithm); }
   Schedule schedule(Rank me) const {
     if (!exchanges()) return find_algorithm(collective, algorithm)->build({collective, kRanks, 0}, me);
     Schedule messages(1);
@@ -90,8 +90,11 @@ class Caller {
     if (reduces(shape.collective)) processor_.arithmetic = arithmetic(DataType::Float32, ReduceOp::Sum, kRanks);
     processor_.copies = copy_kernels();
   }
-  // Null: by steps.
-  void set_loop(StraightLoop loop, Rank me) { lanes_.set_straight({loop, kRanks, me}); }
+  void set_loop(HandwrittenLoop loop, Rank me) {
+    state_.loop = loop;
+    state_.ranks = kRanks;
+    state_.rank = static_cast<std::uint32_t>(me);
+  }
   void call() {
     lanes_.start(plan_, state_, processor_);
     while (lanes_.run(16) != Advance::Done) {
@@ -106,7 +109,7 @@ class Caller {
 };
 
 // Both ranks make as many calls; a call ends on neither before the other has begun it.
-void run(benchmark::State& state, const Work& work, bool straight) {
+void run(benchmark::State& state, const Work& work, bool by_hand) {
   static std::unique_ptr<Job> job;  // of both threads, which meet where the loop begins and ends
   const std::vector<int> cores = pick_cores(kRanks);
   if (cores.empty()) {
@@ -121,7 +124,7 @@ void run(benchmark::State& state, const Work& work, bool straight) {
   for (auto _ : state) {
     if (caller == nullptr) {
       caller = std::make_unique<Caller>(*job, me, work.shape(me, elements), static_cast<std::size_t>(state.range(1)));
-      caller->set_loop(straight ? work.loop() : nullptr, me);
+      caller->set_loop(by_hand ? work.loop() : HandwrittenLoop::None, me);
     }
     caller->call();
   }
@@ -133,10 +136,10 @@ void run(benchmark::State& state, const Work& work, bool straight) {
 
 void register_executor() {
   for (const Work& work : kWorks) {
-    for (const bool straight : {false, true}) {
-      const std::string name = std::string(work.name) + (straight ? "/straight" : "/steps");
+    for (const bool by_hand : {false, true}) {
+      const std::string name = std::string(work.name) + (by_hand ? "/handwritten" : "/steps");
       auto* benchmark = benchmark::RegisterBenchmark(
-          name.c_str(), [&work, straight](benchmark::State& state) { run(state, work, straight); });
+          name.c_str(), [&work, by_hand](benchmark::State& state) { run(state, work, by_hand); });
       benchmark->ArgNames({"bytes", "tile"})->Threads(kRanks)->UseRealTime();
       for (const std::int64_t tile : {16 << 10, 64 << 10, 256 << 10}) {
         for (const std::int64_t bytes : {256 << 10, 2 << 20, 16 << 20}) benchmark->Args({bytes, tile});

@@ -31,7 +31,7 @@ constexpr std::size_t kWindowBytes = 64 << 10;
 constexpr int kRounds = 7;
 constexpr int kChances = 2;  // rounds that everybody takes part in
 constexpr int kHurriedRounds = 3;
-constexpr std::string_view kStraight = "straight";
+constexpr std::string_view kSmall = "small";
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -84,7 +84,6 @@ Result<Communicator> Contest::create(const Entrant& entrant) {
     if (transport_ == "shm") options.transports = {"inproc", "shm", "cuda_ipc"};
   }
   options.algorithm = entrant.algorithm;
-  options.executor = entrant.loop ? "straight" : "steps";
   options.tile_bytes = entrant.tile_bytes;
   options.tuning = "none";
   return agreement_.create(options);
@@ -102,7 +101,7 @@ Result<Entrant> Contest::own_choice(const Case& work) {
   const auto plain = player({});
   if (!plain) return plain.error();
   const auto [algorithm, tile] = parse_plan((*plain)->communicator.plan_for(row_.collective, work.bytes));
-  if (tile == kStraight) return Entrant{algorithm, 0};
+  if (tile == kSmall) return Entrant{algorithm, 0};
   const auto bytes = parse_bytes(tile);
   if (!bytes) return bytes.error();
   return Entrant{algorithm, static_cast<std::size_t>(*bytes)};
@@ -130,14 +129,11 @@ bool Contest::lost_before(const Entrant& entrant, std::size_t bytes) const {
   return same != before_.end() && same->time_us > kLoses * before_.front().time_us;
 }
 
-// Each tile, by the steps and, where a device runs it, by the loop: on the host they are as fast (docs/performance.md).
 void Contest::add_tiles(const Algorithm& row, std::size_t bytes, std::vector<Entrant>& all) const {
   const bool large = bytes >= kLargeBytes;
-  const bool loop = streams(memory_) && (row.traits & kWrittenByHand) != 0;
   for (const std::size_t tile : large ? std::span<const std::size_t>(kLargeTiles) : kTiles) {
-    for (const Entrant& entrant : {Entrant{std::string(row.name), tile}, Entrant{std::string(row.name), tile, true}}) {
-      if ((!entrant.loop || loop) && !lost_before(entrant, bytes)) all.push_back(entrant);
-    }
+    const Entrant entrant{std::string(row.name), tile};
+    if (!lost_before(entrant, bytes)) all.push_back(entrant);
     if (tile >= bytes) break;  // one tile: larger ones are the same
   }
 }
@@ -149,7 +145,7 @@ Result<std::vector<Entrant>> Contest::entrants(const Case& work, const Entrant& 
     if (hopeless(row, work.bytes)) continue;
     const auto named = player({std::string(row.name), 0});
     if (!named) return named.error();
-    if (parse_plan((*named)->communicator.plan_for(row_.collective, work.bytes)).second == kStraight) {
+    if (parse_plan((*named)->communicator.plan_for(row_.collective, work.bytes)).second == kSmall) {
       all.push_back({std::string(row.name), 0});
     } else {
       add_tiles(row, work.bytes, all);
@@ -249,7 +245,7 @@ Result<Contest::Size> Contest::measure(std::size_t bytes, bool hurried) {
   const auto own = own_choice(work);
   if (!own) return own.error();
   size.own = *own;
-  size.straight = own->tile_bytes == 0;
+  size.small = own->tile_bytes == 0;
   const auto names = entrants(work, *own);
   if (!names) return names.error();
   std::vector<Running> all;

@@ -41,7 +41,6 @@ class Agreement {
 struct Entrant {
   std::string algorithm;
   std::size_t tile_bytes = 0;
-  bool loop = false;  // the loop written by hand, not the steps
   auto operator<=>(const Entrant&) const = default;
 };
 
@@ -65,7 +64,7 @@ class Contest {
   struct Size {
     Entrant own;  // what the library's rules choose
     std::vector<Outcome> outcomes;
-    bool straight = false;   // own is the small-message code
+    bool small = false;      // own is the path of small messages
     bool disturbed = false;  // it took far longer in one of two measurements
   };
   // All ranks alike. `hurried`: fewer rounds.

@@ -24,9 +24,9 @@ const CollectiveRow* row_of_collective(Collective collective) {
   return found == rows.end() ? nullptr : &*found;
 }
 
-std::string text_of(const Entrant& entrant, bool straight) {
-  if (straight && entrant.tile_bytes == 0) return entrant.algorithm + " straight";
-  return fmt::format("{} {}{}", entrant.algorithm, format_size(entrant.tile_bytes), entrant.loop ? " by hand" : "");
+std::string text_of(const Entrant& entrant, bool small) {
+  if (small && entrant.tile_bytes == 0) return entrant.algorithm + " small";
+  return fmt::format("{} {}", entrant.algorithm, format_size(entrant.tile_bytes));
 }
 
 class Part {
@@ -71,7 +71,7 @@ class Part {
       if (!size) return size.error();
       for (const Outcome& each : size->outcomes) {
         times_.push_back({collective, agreement_.ranks(), transport == "shm", bytes, each.entrant.algorithm,
-                          each.entrant.tile_bytes, each.time_us, streams(request_.memory), each.entrant.loop});
+                          each.entrant.tile_bytes, each.time_us, streams(request_.memory)});
       }
       print(collective, transport, bytes, *size);
       ++sizes_;
@@ -85,8 +85,8 @@ class Part {
                                   [&](const Outcome& each) { return each.entrant == size.own; });
     const Outcome& best = size.outcomes.front();
     show(fmt::format("{:<6} {:<15} {:>8} {:<25} {:>11.2f} {:<25} {:>11.2f} {:>6.2f}\n", transport, name(collective),
-                     format_size(bytes), text_of(own->entrant, size.straight), own->time_us,
-                     text_of(best.entrant, size.straight), best.time_us, own->time_us / best.time_us));
+                     format_size(bytes), text_of(own->entrant, size.small), own->time_us,
+                     text_of(best.entrant, size.small), best.time_us, own->time_us / best.time_us));
   }
 
   void show(const std::string& text) const {

@@ -114,7 +114,7 @@ inline constexpr std::array kSettings{
     SettingRow{Setting::AlgorithmName, "WREATH_ALGORITHM", "",
                "the algorithm, by registry name; empty: the tuner chooses"},
     SettingRow{Setting::Executor, "WREATH_EXECUTOR", "auto",
-               "steps; straight: loops written by hand, for the rows that have one; auto: as measured, else steps"},
+               "steps; handwritten: the yardstick's loops, for the algorithms that have one"},
     SettingRow{Setting::Lanes, "WREATH_LANES", "0", "data lanes of a call; 0: the tuner chooses", 0, 64},
     SettingRow{Setting::TileBytes, "WREATH_TILE_BYTES", "0", "bytes of a tile; 0: the tuner chooses", 0, 1 << 30},
     SettingRow{Setting::BufferBytes, "WREATH_BUFFER_BYTES", "32M",

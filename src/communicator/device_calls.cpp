@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "kernels/straight/straight.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/check_call.hpp"
@@ -171,7 +170,6 @@ Status Engine::start_lanes(Operation& operation, Launch& launch) {
   flying_ = operation.memory.by_blocks ? grids_.at(operation.memory.device).get() : nullptr;
   if (flying_ == nullptr) {
     if (!operation.own && operation.memory.on_device) WREATH_TRY(stage(launch));
-    lanes_.set_straight({straight_loop(launch.straight.row), launch.straight.ranks, launch.straight.me});
     lanes_.start(*launch.plan, launch.state, processor, launch.resident);
     return {};
   }

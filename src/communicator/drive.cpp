@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <system_error>
 
-#include "kernels/straight/straight.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
+#include "src/executor/handwritten/handwritten.hpp"
 
 namespace wreath {
 namespace {
@@ -100,11 +100,10 @@ Result<Launch> Engine::launch_of(Operation& operation) {
                            operation.choice.tile_bytes, operation.choice.algorithm->name, kTooManyTiles - 1)};
 }
 
-StraightRow Engine::loop_of(const Operation& operation) const {
-  const bool exchange = operation.own != nullptr;
-  if (!(exchange ? tuning_.executor == Executor::Straight : operation.choice.loop)) return StraightRow::None;
-  return exchange ? straight_row(Collective::Exchange, "")
-                  : straight_row(operation.call.collective, operation.choice.algorithm->name);
+HandwrittenLoop Engine::loop_of(const Operation& operation) const {
+  if (options_.executor != kHandwrittenExecutor) return HandwrittenLoop::None;
+  if (operation.own != nullptr) return handwritten_loop(Collective::Exchange, "");
+  return handwritten_loop(operation.call.collective, operation.choice.algorithm->name);
 }
 
 Status Engine::start_small(const Operation& operation) {
@@ -130,7 +129,9 @@ Result<bool> Engine::start_operation(Operation& operation) {
   auto launch = launch_of(operation);
   if (!launch) return launch.error();
   const Collective collective = operation.own ? Collective::Exchange : operation.call.collective;
-  launch->straight = {loop_of(operation), ranks(), rank()};
+  launch->state.loop = loop_of(operation);
+  launch->state.ranks = static_cast<std::uint32_t>(ranks());
+  launch->state.rank = static_cast<std::uint32_t>(rank());
   launch->state.single_copy_bytes =
       single_copy_.message_bytes({collective, launch->bytes, launch->sends_only, operation.memory.by_blocks});
   if (!operation.own && !plans_->enter(*launch->plan)) return false;

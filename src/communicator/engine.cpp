@@ -103,17 +103,9 @@ Status Engine::link(std::uint16_t epoch) {
     links_->segment().let_sleepers_fence();
     progress_->want_fences();
   }
-  tuning_ = {ranks(),
-             facts->all_mapped,
-             options_.reproducible,
-             options_.algorithm,
-             options_.lanes,
-             options_.tile_bytes,
-             shape_.slot_bytes,
-             options_.measured,
-             facts->crowded,
-             all_use_gpus(membership_),
-             parse_executor(options_.executor).value_or(Executor::Automatic)};
+  tuning_ = {ranks(),        facts->all_mapped,        options_.reproducible, options_.algorithm,
+             options_.lanes, options_.tile_bytes,      shape_.slot_bytes,     options_.measured,
+             facts->crowded, all_use_gpus(membership_)};
   WREATH_TRY(check_tuning(tuning_));
   prepare_small();
   WREATH_TRY(prepare_low_latency());

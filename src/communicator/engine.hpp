@@ -207,7 +207,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Advance spin_small();
   std::uint64_t run_pair(Exchange& exchange);
   Result<Launch> launch_of(Operation& operation);
-  StraightRow loop_of(const Operation& operation) const;
+  HandwrittenLoop loop_of(const Operation& operation) const;
   Launch bind(const Operation& operation, Plan& plan);
   void measure_buffers(Launch& launch, const Operation& operation, std::uint32_t parts);
   Advance advance(Operation& operation);

@@ -189,7 +189,7 @@ std::optional<Status> Engine::run_again(const Call& call) {
   return status;
 }
 
-// Enters an exchange, and does what straight code quickly does of it. The record is written while the message is on its
+// Enters an exchange, and does what plain code quickly does of it. The record is written while the message is on its
 // way.
 std::uint64_t Engine::run_pair(Exchange& exchange) {
   exchange.enter();

@@ -109,9 +109,9 @@ Result<std::unique_ptr<LaneGrid>> LaneGrid::create(LibraryDevice& device, std::s
 Result<int> LaneGrid::capacity_of(LibraryDevice& device) {
   const auto steps = device.resident_blocks(run_lanes_kernel(), threads_on(device));
   if (!steps) return steps.error();
-  const auto straight = device.resident_blocks(run_straight_kernel(), threads_on(device));
-  if (!straight) return straight.error();
-  return std::min(*steps, *straight);
+  const auto handwritten = device.resident_blocks(run_handwritten_kernel(), threads_on(device));
+  if (!handwritten) return handwritten.error();
+  return std::min(*steps, *handwritten);
 }
 
 LaneGrid::~LaneGrid() {
@@ -158,7 +158,6 @@ Status LaneGrid::start(LaneScheduler& lanes, const Launch& launch) {
   launch_ = launch;
   run_.arithmetic = launch.arithmetic;
   run_.operation = lanes.state();
-  run_.straight = launch.straight;
   run_.operation.device = number_of(device_);
   moved_in_flight_ = true;
   waiting_for_.reset();
@@ -333,7 +332,7 @@ Result<Advance> LaneGrid::run() {
 }
 
 const Kernel& LaneGrid::kernel() const {
-  return run_.straight.row == StraightRow::None ? run_lanes_kernel() : run_straight_kernel();
+  return run_.operation.loop == HandwrittenLoop::None ? run_lanes_kernel() : run_handwritten_kernel();
 }
 
 // Advanced: launched.

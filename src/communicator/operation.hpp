@@ -30,9 +30,8 @@ struct Launch {
   OperationState state{};
   Arithmetic arithmetic{};  // none: bytes are moved as they are
   std::size_t resident = LaneScheduler::kAllResident;
-  std::uint64_t bytes = 0;   // of the call: bytes_of(); of an own plan, all that is sent
-  StraightPlace straight{};  // the loop written by hand that runs it
-  bool sends_only = false;   // an own plan that receives nothing
+  std::uint64_t bytes = 0;  // of the call: bytes_of(); of an own plan, all that is sent
+  bool sends_only = false;  // an own plan that receives nothing
   // Of Input and Output: entries of the tables of their parts, and bytes from the buffer's start to the last part's
   // end.
   std::array<std::uint32_t, 2> table_parts{};

@@ -19,6 +19,7 @@
 #include "src/base/log.hpp"
 #include "src/communicator/exchange.hpp"
 #include "src/communicator/own_device.hpp"
+#include "src/executor/handwritten/handwritten.hpp"
 #include "src/json/value.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/algorithm.hpp"
@@ -119,22 +120,21 @@ Status check_algorithm(const std::string& wanted) {
   return invalid_argument(fmt::format("algorithm '{}' does not exist; these do: {}", wanted, fmt::join(known, " ")));
 }
 
-// Straight, with an algorithm that is named, is for one that has a loop.
+// Handwritten, with an algorithm that is named, is for one that has a loop.
 Status check_executor(const CommunicatorOptions& options) {
-  if (options.executor.empty()) return {};
-  const std::optional<Executor> executor = parse_executor(options.executor);
-  if (!executor)
-    return invalid_argument(
-        fmt::format("executor '{}' does not exist; these do: auto steps straight", options.executor));
-  if (*executor != Executor::Straight) return {};
+  if (options.executor.empty() || options.executor == kStepsExecutor) return {};
+  if (options.executor != kHandwrittenExecutor) {
+    const std::string_view hint = options.executor == "straight" ? " ('straight' is called so now)" : "";
+    return invalid_argument(fmt::format("executor '{}' does not exist; these do: {} {}{}", options.executor,
+                                        kStepsExecutor, kHandwrittenExecutor, hint));
+  }
   std::set<std::string_view> known;
   for (const Algorithm& row : algorithms()) {
-    if ((row.traits & kWrittenByHand) != 0) known.insert(row.name);
+    if (handwritten_loop(row.collective, row.name) != HandwrittenLoop::None) known.insert(row.name);
   }
   if (options.algorithm.empty() || known.contains(options.algorithm)) return {};
-  return invalid_argument(
-      fmt::format("executor = {}: no loop is written by hand for the algorithm '{}'; these have one: {}",
-                  options.executor, options.algorithm, fmt::join(known, " ")));
+  return invalid_argument(fmt::format("executor = {}: the algorithm '{}' has no handwritten loop; these have one: {}",
+                                      options.executor, options.algorithm, fmt::join(known, " ")));
 }
 
 // Rank 0 tells its options to the others in JSON.

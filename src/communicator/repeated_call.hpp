@@ -14,7 +14,7 @@ namespace wreath {
 
 class RepeatedCall {
  public:
-  // Remembers a checked call that is served by the straight small-message code.
+  // Remembers a checked call that is served by the small path.
   void remember(const Call& call, Place place, const Choice& choice, const CallRecord& record);
 
   // Whether `call` is that call again, on whatever buffers, and these are plainly right, too; false: look closer.

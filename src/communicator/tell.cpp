@@ -4,6 +4,7 @@
 #include "src/base/cpu.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/engine.hpp"
+#include "src/executor/handwritten/handwritten.hpp"
 #include "wreath/topology.hpp"
 #include "wreath/units.hpp"
 
@@ -18,8 +19,9 @@ void Engine::tell_start(int ranks_of_host) const {
   }
   log_info("waits spin {} us, then sleep: {} ranks on this host, {} cores for them", spin_ns_ / 1000, ranks_of_host,
            cores_of_ranks());
-  if (tuning_.executor == Executor::Straight)
-    log_info("rows with a loop written by hand run by it, the others by their steps");
+  if (options_.executor == kHandwrittenExecutor) {
+    log_info("algorithms that have a handwritten loop run by it, the others by their steps");
+  }
   log_info("slots: {} x {} to each peer and lane", shape_.slot_count, format_bytes(shape_.slot_bytes));
 }
 
@@ -28,7 +30,9 @@ std::string Engine::plan_text(const Query& query, const Choice& choice) const {
     std::string own = low_latency_->plan_text(query.bytes);
     if (!own.empty()) return own;
   }
-  return describe(choice);
+  const bool by_hand = options_.executor == kHandwrittenExecutor && choice.algorithm != nullptr && !choice.small &&
+                       handwritten_loop(query.collective, choice.algorithm->name) != HandwrittenLoop::None;
+  return describe(choice) + (by_hand ? " executor=handwritten" : "");
 }
 
 // Each choice once: calls of different sizes take turns in many programs.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/clock.hpp"
+#include "src/executor/handwritten/handwritten.hpp"
 
 namespace wreath {
 namespace {
@@ -117,9 +118,7 @@ void LaneScheduler::end_lane(std::size_t place) {
 }
 
 Advance LaneScheduler::advance(LaneState& lane) {
-  if (straight_.loop != nullptr) {
-    return straight_.loop({state_, lane, processor_, trace_, straight_.ranks, straight_.me});
-  }
+  if (state_.loop != HandwrittenLoop::None) return advance_handwritten(state_, lane, processor_, trace_);
   return trace_ == nullptr ? try_step(state_, lane, processor_) : advance_traced(lane);
 }
 

@@ -8,7 +8,6 @@
 #include "kernels/kernels.hpp"
 #include "src/base/peer_memory.hpp"
 #include "src/executor/slot_fill.hpp"
-#include "src/executor/straight.hpp"
 #include "src/executor/trace.hpp"
 #include "src/executor/try_step.hpp"
 #include "src/schedule/step.hpp"
@@ -121,9 +120,6 @@ class LaneScheduler {
   // Whether in the last run all lanes with messages waited.
   bool waits() const { return waits_; }
 
-  // From the next start on lanes are advanced so.
-  void set_straight(const Straight& straight) { straight_ = straight; }
-
   // Keeps what lanes do from now on in `trace`, which outlives this; null: nothing.
   void set_trace(StepTrace* trace) { trace_ = trace; }
 
@@ -159,7 +155,6 @@ class LaneScheduler {
   bool waits_ = false;
   const LaneState* failed_ = nullptr;
   StepTrace* trace_ = nullptr;
-  Straight straight_;
 };
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// One small message out and one in, as straight code over their FIFOs.
+// One small message out and one in, as plain code over their FIFOs.
 #pragma once
 
 #include <cstddef>

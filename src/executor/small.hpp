@@ -1,4 +1,4 @@
-// Small messages without FIFOs: the collectives as straight code over peers' small areas.
+// Small messages without FIFOs: the collectives as plain code over peers' small areas.
 //
 // A rank that has something to say writes it once, into its own area; those it is for read it there. Up to 1 KiB the
 // flag is in the data's cache line (56 bytes of data and 8 of {sequence, signature}); above, one header line and a

@@ -16,6 +16,16 @@ enum class Advance : std::uint8_t { Advanced, Blocked, Done, Failed };
 // Why try_step failed, and on which message.
 enum class Fault : std::uint8_t { None, Signature, Bytes, Region, OwnerAborted, Unreadable };
 
+// The algorithms that also stand as text-book loops (src/executor/handwritten).
+enum class HandwrittenLoop : std::uint8_t {
+  None,
+  RingAllReduce,
+  RingReduceScatter,
+  RingAllGather,
+  TwoShotAllReduce,
+  PointToPoint,
+};
+
 inline constexpr std::uint64_t kNotBegun = ~std::uint64_t{0};
 
 // A lane in flight. Written by the thread that drives it only.
@@ -72,9 +82,12 @@ struct OperationState {
   bool streams_output = false;         // what is written to Output goes past the caches
   std::uint32_t slots[kBuffers] = {};  // places of a lane in Scratch and Partial, each of one tile
   const Step* steps = nullptr;
-  const std::uint32_t* several = nullptr;  // Lowered::several
-  SendFifo* const* targets = nullptr;      // by Lowered::targets
-  RecvFifo* const* sources = nullptr;      // by Lowered::sources
+  const std::uint32_t* several = nullptr;        // Lowered::several
+  SendFifo* const* targets = nullptr;            // by Lowered::targets
+  RecvFifo* const* sources = nullptr;            // by Lowered::sources
+  HandwrittenLoop loop = HandwrittenLoop::None;  // advances the lanes in place of their steps
+  std::uint32_t ranks = 1;                       // of the loop's communicator: two or more
+  std::uint32_t rank = 0;                        // ... and which of them this is
 };
 
 }  // namespace wreath

@@ -1,7 +1,7 @@
 // The executor's shared unit: try_step advances one lane by one tile of one step, and never waits.
 //
 // A host scheduler calls it round-robin over lanes, a CUDA block calls it in a loop. It decides what to do and when;
-// LaneWork does it, by the Processor's means.
+// LaneMessages does it, by the Processor's means.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 #include "src/base/memory_order.hpp"
 #include "src/base/planted_fault.hpp"
-#include "src/executor/lane_work.hpp"
+#include "src/executor/lane_messages.hpp"
 #include "src/executor/state.hpp"
 #include "src/schedule/geometry.hpp"
 #include "src/schedule/step.hpp"
@@ -17,7 +17,7 @@
 namespace wreath {
 
 template <typename Processor>
-class StepRunner : private LaneWork<Processor> {
+class StepRunner : private LaneMessages<Processor> {
  public:
   WREATH_HOST_DEVICE StepRunner(const OperationState& operation, LaneState& lane, Processor& processor,
                                 const Step& step)
@@ -37,7 +37,7 @@ class StepRunner : private LaneWork<Processor> {
   }
 
  private:
-  using Work = LaneWork<Processor>;
+  using Work = LaneMessages<Processor>;
   using typename Work::Ends;
   using typename Work::Piece;
   using typename Work::Sources;

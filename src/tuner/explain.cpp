@@ -50,8 +50,8 @@ std::optional<double> measured_us(const PlanQuestion& question, const Tuning& tu
   const std::size_t tile_bytes = choice.small ? 0 : choice.tile_bytes;
   std::vector<Point> points;
   for (const TuningTime& time : tuning.times) {
-    if (about(time, question) && time.device == question.device && time.loop == choice.loop &&
-        time.algorithm == choice.algorithm->name && same_tile(time.tile_bytes, tile_bytes, time.bytes)) {
+    if (about(time, question) && time.device == question.device && time.algorithm == choice.algorithm->name &&
+        same_tile(time.tile_bytes, tile_bytes, time.bytes)) {
       points.push_back({static_cast<double>(time.bytes), time.time_us});
     }
   }
@@ -79,8 +79,7 @@ class Explainer {
     candidate.algorithm = choice.algorithm;
     candidate.tile_bytes = choice.tile_bytes;
     candidate.data_lanes = choice.data_lanes;
-    candidate.straight = choice.small;
-    candidate.loop = choice.loop;
+    candidate.small = choice.small;
     if (const auto us = predict(choice)) candidate.predicted_us = *us;
     candidate.measured_us = measured_us(question_, tuning_, choice);
     return candidate;

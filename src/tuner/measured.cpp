@@ -29,7 +29,7 @@ template <typename Entry>
 auto kind_of(const Entry& entry) {
   return std::tuple(entry.collective, entry.ranks, entry.mapped, entry.device);
 }
-auto plan_of(const MeasuredRule& rule) { return std::tuple(rule.algorithm, rule.tile_bytes, rule.loop); }
+auto plan_of(const MeasuredRule& rule) { return std::tuple(rule.algorithm, rule.tile_bytes); }
 
 // Where one size's choice gives way to the next one's.
 std::size_t between(std::size_t bytes, std::size_t next) {
@@ -53,7 +53,7 @@ const TuningTime* fastest(const Times& times, std::size_t bytes, bool reproducib
     if (best == nullptr || time->time_us < best->time_us) best = time;
     const bool same_tile =
         time->tile_bytes == rules.tile_bytes || bytes <= std::min(time->tile_bytes, rules.tile_bytes);
-    if (row == rules.algorithm && !time->loop && (rules.small || time->tile_bytes == 0 || same_tile)) own = time;
+    if (row == rules.algorithm && (rules.small || time->tile_bytes == 0 || same_tile)) own = time;
   }
   if (own != nullptr && best->time_us > kClearly * own->time_us) return own;
   return best;
@@ -67,7 +67,7 @@ void append_rules(const Times& times, bool reproducible, std::vector<MeasuredRul
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   if (sizes.front() > kSmall) {
     const TuningTime& any = *times.front();
-    rules.push_back({{any.collective, any.ranks, any.mapped, any.device, sizes.front() / 2}, nullptr, 0, false});
+    rules.push_back({{any.collective, any.ranks, any.mapped, any.device, sizes.front() / 2}, nullptr, 0});
   }
   const std::size_t first = rules.size();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -76,8 +76,7 @@ void append_rules(const Times& times, bool reproducible, std::vector<MeasuredRul
     const std::size_t end = i + 1 < sizes.size() ? between(sizes[i], sizes[i + 1]) : kNoLimit;
     const MeasuredRule rule{{best->collective, best->ranks, best->mapped, best->device, end},
                             find_algorithm(best->collective, best->algorithm),
-                            best->tile_bytes,
-                            best->loop};
+                            best->tile_bytes};
     MeasuredRule* const last = rules.size() > first ? &rules.back() : nullptr;
     if (last != nullptr && plan_of(*last) == plan_of(rule)) {
       last->most.bytes = end;
@@ -131,7 +130,6 @@ std::optional<MeasuredRule> rule_from(std::string_view line) {
   const std::string_view row = words.text();
   rule.algorithm = find_algorithm(most.collective, row);
   rule.tile_bytes = words.number(0, kMaximumTile);
-  rule.loop = words.number(0, 1) == 1;
   return words.complete() && (rule.algorithm != nullptr || row == kLibrary) ? std::optional(rule) : std::nullopt;
 }
 
@@ -157,9 +155,9 @@ std::string MeasuredRules::to_text() const {
   std::string text;
   for (const MeasuredRule& rule : rules_) {
     const MeasuredCall& most = rule.most;
-    fmt::format_to(std::back_inserter(text), "{} {} {:d} {:d} {} {} {} {:d}\n", name(most.collective), most.ranks,
+    fmt::format_to(std::back_inserter(text), "{} {} {:d} {:d} {} {} {}\n", name(most.collective), most.ranks,
                    most.mapped, most.device, most.bytes, rule.algorithm != nullptr ? rule.algorithm->name : kLibrary,
-                   rule.tile_bytes, rule.loop);
+                   rule.tile_bytes);
   }
   return text;
 }

@@ -26,7 +26,6 @@ struct MeasuredRule {
   MeasuredCall most;                     // for such calls of up to so many bytes
   const Algorithm* algorithm = nullptr;  // null: the library's own choice
   std::size_t tile_bytes = 0;            // 0: the library's own
-  bool loop = false;                     // the loop written by hand
 };
 
 class MeasuredRules {

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "src/tuner/rules.hpp"
@@ -14,8 +13,6 @@
 
 namespace wreath {
 namespace {
-
-constexpr std::array<std::string_view, 3> kExecutors{"auto", "steps", "straight"};
 
 bool serves(const TunerContext& context, const Algorithm& row, const Query& query) {
   return row.collective == query.collective && row.supports({query.collective, context.ranks, 0}) &&
@@ -44,7 +41,7 @@ const Algorithm* row_of(const TunerContext& context, const Query& query, std::st
   return nullptr;
 }
 
-// What a rank tells the others in the straight code: its block, or all that it has.
+// What a rank tells the others on the small path: its block, or all that it has.
 std::size_t small_bytes(const TunerContext& context, const Query& query) {
   const bool one_block = query.collective == Collective::AllGather || query.collective == Collective::Gather;
   return one_block ? query.bytes / static_cast<std::size_t>(context.ranks) : query.bytes;
@@ -54,15 +51,15 @@ std::size_t small_bytes(const TunerContext& context, const Query& query) {
 constexpr std::size_t kSmallBlockBytes = 6 * 1024;
 static_assert(kSmallBlockBytes <= kSmallMessageBytes);
 
-// The straight code does what one_shot and direct do; a barrier is an all_reduce of one byte.
+// The small path does what one_shot and direct do; a barrier is an all_reduce of one byte.
 bool serves_small(const TunerContext& context, const Query& query, const Algorithm* row) {
   const bool plain = context.data_lanes == 0 && context.tile_bytes == 0 && !query.premultiplied && !query.varying;
   if (!plain || !context.all_mapped || query.bytes == kUnknownBytes) return false;
   if (query.collective == Collective::Barrier) return named_row(context, query) == nullptr;
   const bool sums = query.collective == Collective::AllReduce;
-  const std::string_view straight = sums ? "one_shot" : "direct";
+  const std::string_view same = sums ? "one_shot" : "direct";
   const std::size_t most = sums ? kSmallMessageBytes : kSmallBlockBytes;
-  return row != nullptr && row->name == straight && small_bytes(context, query) <= most;
+  return row != nullptr && row->name == same && small_bytes(context, query) <= most;
 }
 
 // A lane is a block of a GPU, which has 100 and more: as many as have something to do, and a FIFO. The rules' rows have
@@ -73,22 +70,7 @@ int lanes_of_gpus(const Query& query, bool row_of_rule) {
   return static_cast<int>(std::clamp<std::size_t>(query.bytes / kLaneBytes, 1, most));
 }
 
-bool takes_loop(const TunerContext& context, const Algorithm* row, const MeasuredRule* measured) {
-  if (row == nullptr || (row->traits & kWrittenByHand) == 0) return false;
-  if (context.executor != Executor::Automatic) return context.executor == Executor::Straight;
-  return measured != nullptr && measured->loop;
-}
-
 }  // namespace
-
-std::string_view name(Executor executor) { return kExecutors[static_cast<std::size_t>(executor)]; }
-
-std::optional<Executor> parse_executor(std::string_view text) {
-  for (const Executor each : {Executor::Automatic, Executor::Steps, Executor::Straight}) {
-    if (name(each) == text) return each;
-  }
-  return std::nullopt;
-}
 
 TunerContext plain_context(int ranks, bool all_mapped, bool reproducible) {
   TunerContext context;
@@ -135,7 +117,6 @@ Choice choose(const TunerContext& context, const Query& query) {
   if (query.collective == Collective::Barrier && choice.small) {
     choice.algorithm = find_algorithm(Collective::AllReduce, "one_shot");
   }
-  choice.loop = !choice.small && takes_loop(context, choice.algorithm, measured);
   return choice;
 }
 
@@ -159,9 +140,8 @@ Error no_row(const TunerContext& context, const Query& query) {
 
 std::string describe(const Choice& choice) {
   if (choice.algorithm == nullptr) return "none";
-  return fmt::format("{} lanes={} tile={} order={}{}", choice.algorithm->name, choice.data_lanes,
-                     choice.small ? "straight" : format_bytes(choice.tile_bytes), name(choice.algorithm->order),
-                     choice.loop ? " executor=straight" : "");
+  return fmt::format("{} lanes={} tile={} order={}", choice.algorithm->name, choice.data_lanes,
+                     choice.small ? "small" : format_bytes(choice.tile_bytes), name(choice.algorithm->order));
 }
 
 }  // namespace wreath

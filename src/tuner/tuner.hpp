@@ -14,16 +14,6 @@
 
 namespace wreath {
 
-// What runs the rows that are also written by hand, as loops.
-enum class Executor : std::uint8_t {
-  Automatic,  // what was measured to be faster; where nothing was, their steps
-  Steps,
-  Straight,  // the loops
-};
-// "auto", "steps", "straight".
-std::string_view name(Executor executor);
-std::optional<Executor> parse_executor(std::string_view text);
-
 // What a communicator's choices depend on. Equal on all ranks.
 struct TunerContext {
   int ranks = 1;
@@ -36,7 +26,6 @@ struct TunerContext {
   MeasuredRules measured = {};  // before the library's own rules
   bool crowded = false;         // some host has fewer cores than ranks
   bool gpus = false;            // every rank uses a GPU
-  Executor executor = Executor::Automatic;
 };
 
 inline constexpr std::size_t kLargestTile = std::size_t{512} << 10;  // of communicators that have the room
@@ -59,8 +48,7 @@ struct Choice {
   const Algorithm* algorithm = nullptr;  // null: no row serves the query
   int data_lanes = 1;
   std::size_t tile_bytes = 0;
-  bool small = false;  // the straight small-message code
-  bool loop = false;   // the loop written by hand, not the steps
+  bool small = false;  // the path of small messages, without steps
 };
 
 // InvalidArgument when the named row does not serve so many ranks in any collective: the message lists the rows that
@@ -81,7 +69,7 @@ std::string_view why(const TunerContext& context, const Query& query);
 // Why choose() found no row: Unavailable.
 Error no_row(const TunerContext& context, const Query& query);
 
-// "two_shot lanes=1 tile=256K order=canonical", with " executor=straight" for a loop written by hand; "none".
+// "two_shot lanes=1 tile=256K order=canonical", with "tile=small" for the path of small messages; "none".
 std::string describe(const Choice& choice);
 
 }  // namespace wreath

@@ -76,7 +76,8 @@ void call_from(JsonReader& reader, Entry& entry) {
   entry.time_us = reader.number("time_us", kShortestUs, kLongestUs);
 }
 
-void read_entry(JsonReader& reader, TuningTime& time) {
+// Returns whether the time is kept: files of before hold some of loops that nothing chooses any more.
+bool read_entry(JsonReader& reader, TuningTime& time) {
   call_from(reader, time);
   time.algorithm = reader.text("algorithm");
   if (find_algorithm(time.collective, time.algorithm) == nullptr) {
@@ -85,20 +86,24 @@ void read_entry(JsonReader& reader, TuningTime& time) {
   }
   time.tile_bytes = static_cast<std::size_t>(reader.integer("tile_bytes", 0, kMostFileTile));
   time.device = is(reader, "memory", kDevice, kHost);
-  time.loop = is(reader, "executor", name(Executor::Straight), name(Executor::Steps));
+  return !is(reader, "executor", "straight", "steps");
 }
 
-void read_entry(JsonReader& reader, TuningLimit& limit) { call_from(reader, limit); }
+bool read_entry(JsonReader& reader, TuningLimit& limit) {
+  call_from(reader, limit);
+  return true;
+}
 
 template <typename Entry>
 void entries_from(JsonReader& reader, const char* key, std::size_t most, std::vector<Entry>& entries) {
   const Json* objects = reader.array(key, most);
   if (objects == nullptr) return;
   for (const Json& object : *objects) {
-    const std::string place = fmt::format("entry {}: ", entries.size());
+    const std::string place = fmt::format("entry {}: ", &object - &*objects->begin());
     if (!object.is_object()) return reader.refuse(key, place + "it is not an object");
     JsonReader each(object);
-    read_entry(each, entries.emplace_back());
+    Entry entry;
+    if (read_entry(each, entry)) entries.push_back(std::move(entry));
     if (each.refusal()) return reader.refuse(key, place + *each.refusal());
   }
 }
@@ -155,7 +160,6 @@ std::string to_json(const Tuning& tuning) {
     each["algorithm"] = time.algorithm;
     each["tile_bytes"] = time.tile_bytes;
     each["memory"] = time.device ? kDevice : kHost;
-    each["executor"] = name(time.loop ? Executor::Straight : Executor::Steps);
     each["time_us"] = time.time_us;
     object["times"].push_back(std::move(each));
   }

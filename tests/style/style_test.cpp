@@ -28,7 +28,6 @@ const std::vector<Layer>& layers() {
       {"transports/", {"wreath/", "transports/transports.hpp", "src/base/", "src/fifo/"}},
       {"transports/registry.cpp", {"wreath/", "transports/"}},
       {"kernels/", {"wreath/", "kernels/", "src/base/"}},
-      {"kernels/straight/", {"wreath/", "kernels/", "src/executor/", "src/fifo/", "src/schedule/", "src/base/"}},
       {"kernels/cuda/", {"wreath/", "kernels/", "src/executor/", "src/fifo/", "src/schedule/", "src/base/"}},
       {"kernels/block/", {"wreath/", "kernels/", "src/executor/", "src/fifo/", "src/schedule/", "src/base/"}},
       {"src/base/", {"wreath/"}},
@@ -42,7 +41,7 @@ const std::vector<Layer>& layers() {
       {"src/topology/", {"wreath/", "src/base/", "src/topology/"}},
       {"src/tuner/", {"wreath/", "src/base/", "src/json/", "src/schedule/"}},
       {"src/executor/", {"wreath/", "src/base/", "src/fifo/", "src/schedule/", "kernels/kernels.hpp"}},
-      {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp", "kernels/straight/", "kernels/block/"}},
+      {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp", "kernels/block/"}},
       {"bindings/", {"wreath/"}},
       // NCCL's variables stand in the library's own table of settings.
       {"bindings/nccl/",

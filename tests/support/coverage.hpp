@@ -52,8 +52,8 @@ class CoverageFile {
       std::string ranks;
       for (int n = 1; n <= kMostRanks; ++n) ranks += row.supports({row.collective, n, 0}) ? fmt::format(" {}", n) : "";
       add(fmt::format("row\t{}\t{}\t{:d}\t{:d}\t{:d}\t{:d}\t{}", name(row.collective), row.name,
-                      reduces(row.collective), has_root(row.collective), (row.traits & kVarying) != 0,
-                      (row.traits & kWrittenByHand) != 0, ranks));
+                      reduces(row.collective), has_root(row.collective), (row.traits & kVarying) != 0, has_loop(row),
+                      ranks));
     }
     for (const Way& way : transport_ways()) add("transport\t" + link_text(way));
     for (const DataType dtype : all_dtypes()) add(fmt::format("dtype\t{}", name(dtype)));
@@ -75,7 +75,7 @@ inline void record_case(const Way& way, const CollectiveCase& work, const Placem
                              : placement.device == nullptr ? "plain"
                                                            : std::string(placement.device->name()).substr(0, 4);
   file.add(fmt::format("case\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", name(work.collective), way.algorithm,
-                       link_text(way), way.straight ? "straight" : "steps", name(work.dtype),
+                       link_text(way), way.handwritten ? "handwritten" : "steps", name(work.dtype),
                        reduces(work.collective) ? name(work.op) : "-", work.ranks,
                        has_root(work.collective) ? fmt::format("{}", work.root) : "-",
                        work.varying() ? fmt::format("{}", fmt::join(work.counts, " ")) : fmt::format("{}", work.count),

@@ -72,7 +72,7 @@ class RowFactors {
 
   RowFactors(const RowMatrix& matrix, std::vector<const Algorithm*> rows) : matrix_(matrix), rows_(std::move(rows)) {
     for (const Way& link : transport_ways()) {
-      for (const bool straight : {false, true}) ways_.push_back({"", link.transport, link.single_copy_bytes, straight});
+      for (const bool by_hand : {false, true}) ways_.push_back({"", link.transport, link.single_copy_bytes, by_hand});
     }
     int roots = 1;
     for (const Shape& shape : matrix_.shapes) roots = std::max(roots, shape.ranks);
@@ -119,7 +119,7 @@ class RowFactors {
     if (factor != kRow) return true;
     const Algorithm& row = *rows_[at];
     switch (later) {
-      case kWay: return !ways_[of_other].straight || (row.traits & kWrittenByHand) != 0;
+      case kWay: return !ways_[of_other].handwritten || has_loop(row);
       case kShape: return row.supports({row.collective, matrix_.shapes[of_other].ranks, 0});
       case kOp: return reduces(row.collective) || other == 0;
       case kRoot: return has_root(row.collective) || other == 0;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/executor/handwritten/handwritten.hpp"
 #include "wreath/algorithm.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/transport.hpp"
@@ -19,7 +20,7 @@ struct Way {
   std::string algorithm;
   std::string transport;
   std::size_t single_copy_bytes = 0;  // as in the options
-  bool straight = false;              // by the loops written by hand
+  bool handwritten = false;           // by the handwritten loops
 
   bool operator==(const Way&) const = default;
 };
@@ -32,10 +33,14 @@ inline std::vector<Way> transport_ways() {
   return ways;
 }
 
-inline std::set<std::string> names_written_by_hand() {
+inline bool has_loop(const Algorithm& row) {
+  return handwritten_loop(row.collective, row.name) != HandwrittenLoop::None;
+}
+
+inline std::set<std::string> names_with_loops() {
   std::set<std::string> names;
   for (const Algorithm& row : algorithms()) {
-    if ((row.traits & kWrittenByHand) != 0) names.emplace(row.name);
+    if (has_loop(row)) names.emplace(row.name);
   }
   return names;
 }
@@ -50,7 +55,7 @@ inline std::vector<Way> all_ways() {
     for (const std::string_view each : names) {
       ways.push_back({std::string(each), transport.transport, transport.single_copy_bytes});
     }
-    for (const std::string& each : names_written_by_hand()) {
+    for (const std::string& each : names_with_loops()) {
       ways.push_back({each, transport.transport, transport.single_copy_bytes, true});
     }
   }
@@ -60,7 +65,7 @@ inline std::vector<Way> all_ways() {
 // A name for a test: letters, digits and underscores.
 inline std::string test_name(const testing::TestParamInfo<Way>& info) {
   return info.param.algorithm + "_" + info.param.transport + (info.param.single_copy_bytes > 0 ? "_single_copy" : "") +
-         (info.param.straight ? "_straight" : "");
+         (info.param.handwritten ? "_handwritten" : "");
 }
 
 inline CommunicatorOptions options_of(const Way& way) {
@@ -68,17 +73,16 @@ inline CommunicatorOptions options_of(const Way& way) {
   options.transports = {way.transport};
   options.algorithm = way.algorithm;
   options.single_copy_bytes = way.single_copy_bytes;
-  options.executor = way.straight ? "straight" : "steps";
+  options.executor = way.handwritten ? "handwritten" : "steps";
   return options;
 }
 
 // The rows of that name that have data to hold them to and serve so many ranks, with all of `traits`.
 inline std::vector<const Algorithm*> rows_of(const Way& way, int ranks, unsigned traits = 0) {
-  if (way.straight) traits |= kWrittenByHand;
   std::vector<const Algorithm*> rows;
   for (const Algorithm& row : algorithms()) {
-    const bool fits =
-        row.name == way.algorithm && row.collective != Collective::Barrier && (row.traits & traits) == traits;
+    const bool fits = row.name == way.algorithm && row.collective != Collective::Barrier &&
+                      (row.traits & traits) == traits && (!way.handwritten || has_loop(row));
     if (fits && row.supports({row.collective, ranks, 0})) rows.push_back(&row);
   }
   return rows;
@@ -91,7 +95,7 @@ inline std::string link_text(const Way& way) {
 
 inline std::string text_of(const Way& way) {
   return (way.algorithm.empty() ? "the tuner's choice" : way.algorithm) + " over " + link_text(way) +
-         (way.straight ? ", straight" : "");
+         (way.handwritten ? ", handwritten" : "");
 }
 
 }  // namespace wreath::test

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/straight/straight.hpp"
+#include "src/executor/handwritten/handwritten.hpp"
 #include "tests/unit/executor/grids.hpp"
 #include "tests/unit/executor/world.hpp"
 
@@ -17,17 +17,23 @@ struct Waits {
   std::uint64_t stall_ns = 0;
 };
 
+RankCall with_loop(RankCall call, HandwrittenLoop loop, int ranks, std::size_t rank) {
+  call.state.loop = loop;
+  call.state.ranks = static_cast<std::uint32_t>(ranks);
+  call.state.rank = static_cast<std::uint32_t>(rank);
+  return call;
+}
+
 // Starts the grids of the first ranks, each in a stream of its own, and waits for their ends. By their steps, or by
 // `loop`.
 std::vector<RankGrid> run_grids(World& world, const std::vector<RankCall>& calls, int threads, const Waits& waits,
-                                StraightRow loop = StraightRow::None) {
+                                HandwrittenLoop loop = HandwrittenLoop::None) {
   std::vector<RankGrid> grids(calls.size());
   for (std::size_t rank = 0; rank < calls.size(); ++rank) {
     grids[rank].stream = host_device().make_stream().value();
     grids[rank].run.stop = waits.stop;
-    grids[rank].run.straight = {loop, world.ranks(), static_cast<Rank>(rank)};
     grids[rank].run.stall_ns = waits.stall_ns;
-    launch(grids[rank], world.plan(rank), calls[rank], threads);
+    launch(grids[rank], world.plan(rank), with_loop(calls[rank], loop, world.ranks(), rank), threads);
   }
   for (const RankGrid& grid : grids) grid.stream->synchronize().value();
   return grids;
@@ -39,15 +45,15 @@ enum class By : std::uint8_t { Steps, Loop };
 // A row, and what runs it.
 using Row = std::tuple<Algorithm, By>;
 
-StraightRow loop_of(const Row& row) {
+HandwrittenLoop loop_of(const Row& row) {
   const auto& [algorithm, by] = row;
-  return by == By::Steps ? StraightRow::None : straight_row(algorithm.collective, algorithm.name);
+  return by == By::Steps ? HandwrittenLoop::None : handwritten_loop(algorithm.collective, algorithm.name);
 }
 
 std::vector<Algorithm> rows_with_loops() {
   std::vector<Algorithm> rows;
   for (const Algorithm& row : algorithms()) {
-    if ((row.traits & kWrittenByHand) != 0) rows.push_back(row);
+    if (handwritten_loop(row.collective, row.name) != HandwrittenLoop::None) rows.push_back(row);
   }
   return rows;
 }
@@ -57,7 +63,7 @@ class Blocks : public testing::TestWithParam<Row> {};
 std::string name_of(const testing::TestParamInfo<Row>& info) {
   const auto& [algorithm, by] = info.param;
   return std::string(name(algorithm.collective)) + "_" + std::string(algorithm.name) +
-         (by == By::Loop ? "_straight" : "");
+         (by == By::Loop ? "_handwritten" : "");
 }
 INSTANTIATE_TEST_SUITE_P(Rows, Blocks, testing::Combine(testing::ValuesIn(algorithms()), testing::Values(By::Steps)),
                          name_of);
@@ -67,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(RowsWithLoops, Blocks,
 // Two operations back to back over FIFOs of two slots.
 TEST_P(Blocks, DoWhatTheCollectivePromises) {
   const auto& [algorithm, by] = GetParam();
-  ASSERT_EQ(loop_of(GetParam()) == StraightRow::None, by == By::Steps);
+  ASSERT_EQ(loop_of(GetParam()) == HandwrittenLoop::None, by == By::Steps);
   std::mt19937_64 random(21);
   const std::uint32_t stop = 0;
   for (const int ranks : {2, 3, 5}) {
@@ -88,7 +94,7 @@ TEST_P(Blocks, DoWhatTheCollectivePromises) {
 
 // Grids of one rank after the other, none of which waits, until all are done.
 std::vector<RankGrid> run_grids_in_turns(World& world, const std::vector<RankCall>& calls, int threads,
-                                         StraightRow loop) {
+                                         HandwrittenLoop loop) {
   static constexpr std::uint32_t kStop = 0;
   constexpr int kMostRounds = 10'000;
   std::vector<RankGrid> grids(calls.size());
@@ -99,8 +105,7 @@ std::vector<RankGrid> run_grids_in_turns(World& world, const std::vector<RankCal
         grid.stream = host_device().make_stream().value();
         grid.run.stop = &kStop;
         grid.run.look_limit = 1;
-        grid.run.straight = {loop, world.ranks(), static_cast<Rank>(rank)};
-        launch(grid, world.plan(rank), calls[rank], threads);
+        launch(grid, world.plan(rank), with_loop(calls[rank], loop, world.ranks(), rank), threads);
       } else {
         launch_lanes(grid, threads);
       }
@@ -113,7 +118,7 @@ std::vector<RankGrid> run_grids_in_turns(World& world, const std::vector<RankCal
 // As ranks do that share a device in turns.
 TEST_P(Blocks, GoOnWhereAnEarlierGridStopped) {
   const auto& [algorithm, by] = GetParam();
-  ASSERT_EQ(loop_of(GetParam()) == StraightRow::None, by == By::Steps);
+  ASSERT_EQ(loop_of(GetParam()) == HandwrittenLoop::None, by == By::Steps);
   std::mt19937_64 random(24);
   const int ranks = 3;
   const Problem problem{algorithm.collective, ranks, has_root(algorithm.collective) ? 1 : 0};

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "kernels/block/kernels.hpp"
-#include "kernels/block/run_straight.hpp"
+#include "kernels/block/run_handwritten.hpp"
 #include "wreath/device.hpp"
 #include "wreath/kernel.hpp"
 
@@ -38,7 +38,7 @@ class Looks {
   void look(unsigned blocks) const {
     const OperationState& operation = run_.operation;
     ++seen().of.grids;
-    seen().of.straight_grids += run_.straight.row == StraightRow::None ? 0 : 1;
+    seen().of.handwritten_grids += run_.operation.loop == HandwrittenLoop::None ? 0 : 1;
     seen().of.waiting_grids += run_.look_limit == 0 ? 1 : 0;
     seen().of.blocks = std::max(seen().of.blocks, blocks);
     for (std::byte* const buffer : operation.buffers) expect(buffer, Reads, "a buffer");
@@ -136,8 +136,8 @@ void run_threads(unsigned blocks, const Body& body) {
 }
 
 void run_block(LookingBlock& block, const LaneRun& run) {
-  if (run.straight.row == StraightRow::None) return run_lanes(block, run);
-  run_straight(block, run);
+  if (run.operation.loop == HandwrittenLoop::None) return run_lanes(block, run);
+  run_handwritten(block, run);
 }
 
 void run_grid(unsigned blocks, unsigned, void** parameters) {
@@ -148,7 +148,7 @@ void run_grid(unsigned blocks, unsigned, void** parameters) {
     looks.look(blocks);
   }
   run_threads(blocks, [&](HostBlockShared& shared, unsigned block, unsigned thread) {
-    const unsigned first = run.straight.row == StraightRow::None ? 1 : 0;  // bring_steps()'s
+    const unsigned first = run.operation.loop == HandwrittenLoop::None ? 1 : 0;  // bring_steps()'s
     LookingBlock looking(shared, block, thread, looks, first);
     run_block(looking, run);
   });
@@ -169,7 +169,7 @@ bool install_lanes_kernel() {
   static_cast<void>(cuda_devices());
   seen().fake = FakeCuda::find();
   if (!seen().fake) return false;
-  for (const Kernel* kernel : {&run_lanes_kernel(), &run_straight_kernel()}) {
+  for (const Kernel* kernel : {&run_lanes_kernel(), &run_handwritten_kernel()}) {
     seen().fake.set_kernel(kernel->name, &run_grid, sizeof(LaneRun));
   }
   return true;

@@ -19,7 +19,7 @@ bool install_lanes_kernel();
 // Grids that ran since it was asked last, and what in their arguments a GPU would not have reached.
 struct LanesSeen {
   int grids = 0;
-  int straight_grids = 0;          // by loops written by hand
+  int handwritten_grids = 0;       // by handwritten loops
   int waiting_grids = 0;           // whose blocks wait for others
   unsigned blocks = 0;             // of the largest
   int references = 0;              // lanes that told readers where data is, instead of copying it

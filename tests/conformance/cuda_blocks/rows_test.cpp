@@ -30,7 +30,7 @@ TEST_P(ByCudasBlocks, RightResultsInMemoryThatTheyReach) {
   EXPECT_TRUE(suite.expect_right_by(GetParam(), store));
   const LanesSeen seen = take_lanes_seen();
   EXPECT_GT(seen.grids, 0);
-  EXPECT_EQ(seen.straight_grids, GetParam().straight ? seen.grids : 0);
+  EXPECT_EQ(seen.handwritten_grids, GetParam().handwritten ? seen.grids : 0);
   EXPECT_EQ(seen.unreachable, std::vector<std::string>());
 }
 

@@ -115,7 +115,7 @@ TEST_P(RandomExchanges, ArriveWholeWhenOneThreadMakesThemAll) {
 
 INSTANTIATE_TEST_SUITE_P(Over, RandomExchanges,
                          ::testing::Combine(::testing::Values("inproc", "shm", "single_copy", "tcp"),
-                                            ::testing::Values(1, 2, 8), ::testing::Values("steps", "straight")),
+                                            ::testing::Values(1, 2, 8), ::testing::Values("steps", "handwritten")),
                          [](const auto& point) {
                            return std::get<0>(point.param) + "_" + std::to_string(std::get<1>(point.param)) +
                                   "_rounds_" + std::get<2>(point.param);

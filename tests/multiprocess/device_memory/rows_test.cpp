@@ -41,7 +41,7 @@ WREATH_ROLE(rows) {
   test::DeviceRoom room(host_device(), kRoomBytes, MemoryUse::Exportable);
   if (const Status told = announce(*communicator, room); !told) return child.failed(told.error());
   test::DataStore store;
-  const Way way{child.text("algorithm"), "shm", 0, child.number("straight") != 0};
+  const Way way{child.text("algorithm"), "shm", 0, child.number("handwritten") != 0};
   for (const test::MatrixCase& each : cases_of(way, child.ranks())) {
     room.clear();
     const test::Placement placement{0, 0, each.work.count % 2 != 0, false, on_host ? nullptr : &host_device(), &room};
@@ -73,7 +73,7 @@ class RowsOfProcesses : public testing::TestWithParam<std::tuple<Way, Ranks>> {}
 
 std::string name_of(const testing::TestParamInfo<std::tuple<Way, Ranks>>& info) {
   const auto& [way, ranks] = info.param;
-  return way.algorithm + (way.straight ? "_straight_" : "_") + ranks.name;
+  return way.algorithm + (way.handwritten ? "_handwritten_" : "_") + ranks.name;
 }
 
 std::vector<Way> ways() {
@@ -91,11 +91,11 @@ TEST_P(RowsOfProcesses, GiveRightResults) {
   const auto& [way, ranks] = GetParam();
   Arguments arguments = ranks.arguments;
   arguments["algorithm"] = way.algorithm;
-  arguments["straight"] = way.straight ? "1" : "0";
+  arguments["handwritten"] = way.handwritten ? "1" : "0";
   arguments["transport"] = "shm,cuda_ipc";
   arguments.emplace("devices", "host");
   Job job("rows", ranks.count, arguments,
-          {{"WREATH_TILE_BYTES", "65536"}, {"WREATH_EXECUTOR", way.straight ? "straight" : "steps"}});
+          {{"WREATH_TILE_BYTES", "65536"}, {"WREATH_EXECUTOR", way.handwritten ? "handwritten" : "steps"}});
   ASSERT_TRUE(job.share_id());
   for (int rank = 0; rank < ranks.count; ++rank) ASSERT_EQ(job[rank].join(60'000 * kSlower), 0) << job.logs();
   const bool without = arguments.contains("device_1");

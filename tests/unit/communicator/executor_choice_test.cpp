@@ -1,4 +1,4 @@
-// Steps or loops written by hand: who asks for what, and what plans say.
+// Steps or handwritten loops: who asks for what, and what plans say.
 #include <gmock/gmock.h>
 
 #include "src/communicator/options.hpp"
@@ -29,22 +29,22 @@ TEST(ExecutorChoice, IsStepsWhereNothingWasMeasured) {
 }
 
 TEST(ExecutorChoice, IsMadeByOptionOrVariable) {
-  EXPECT_THAT(plan(asking("straight", "ring"), Collective::AllReduce), HasSubstr(" executor=straight"));
-  const Environment variable({{"WREATH_EXECUTOR", std::string("straight")}});
-  EXPECT_THAT(plan(asking("", "ring"), Collective::AllReduce), HasSubstr(" executor=straight"));
+  EXPECT_THAT(plan(asking("handwritten", "ring"), Collective::AllReduce), HasSubstr(" executor=handwritten"));
+  const Environment variable({{"WREATH_EXECUTOR", std::string("handwritten")}});
+  EXPECT_THAT(plan(asking("", "ring"), Collective::AllReduce), HasSubstr(" executor=handwritten"));
   EXPECT_THAT(plan(asking("steps", "ring"), Collective::AllReduce), Not(HasSubstr("executor")));
   EXPECT_THAT(plan(asking("auto", "ring"), Collective::AllReduce), Not(HasSubstr("executor")));
 }
 
 TEST(ExecutorChoice, LeavesRowsWithoutALoopToTheirSteps) {
-  EXPECT_THAT(plan(asking("straight"), Collective::Broadcast), Not(HasSubstr("executor")));
-  EXPECT_THAT(plan(asking("straight", "ring"), Collective::Broadcast), Not(HasSubstr("executor")));
+  EXPECT_THAT(plan(asking("handwritten"), Collective::Broadcast), Not(HasSubstr("executor")));
+  EXPECT_THAT(plan(asking("handwritten", "ring"), Collective::Broadcast), Not(HasSubstr("executor")));
 }
 
 TEST(ExecutorChoice, RefusesWhatDoesNotExist) {
   EXPECT_THAT(complete_options(asking("fast")).error().message, HasSubstr("executor 'fast' does not exist"));
-  EXPECT_THAT(complete_options(asking("straight", "bruck")).error().message,
-              HasSubstr("no loop is written by hand for the algorithm 'bruck'; these have one: ring two_shot"));
+  EXPECT_THAT(complete_options(asking("handwritten", "bruck")).error().message,
+              HasSubstr("the algorithm 'bruck' has no handwritten loop; these have one: ring two_shot"));
 }
 
 }  // namespace

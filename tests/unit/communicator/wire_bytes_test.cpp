@@ -80,8 +80,8 @@ TEST_P(WireBytesOf, APinnedAlgorithmAreItsClosedForm) {
   for (const std::size_t count : counts) {
     expected += pinned.formula(ranks, (gives_blocks(pinned.collective) ? ranks : 1) * count * sizeof(float));
   }
-  const bool by_hand = std::string(pinned.algorithm) == "ring";  // has a loop written by hand
-  for (const char* executor : by_hand ? std::vector{"steps", "straight"} : std::vector{"steps"}) {
+  const bool by_hand = std::string(pinned.algorithm) == "ring";  // has a handwritten loop
+  for (const char* executor : by_hand ? std::vector{"steps", "handwritten"} : std::vector{"steps"}) {
     const WireBytes bytes = moved(pinned, counts, executor);
     EXPECT_EQ(bytes.sent, expected) << pinned.formula_name << ", " << executor;
     EXPECT_EQ(bytes.loaded, 0u);

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "kernels/straight/straight.hpp"
 #include "src/communicator/exchange_log.hpp"
+#include "src/executor/handwritten/handwritten.hpp"
 #include "src/executor/linked_ranks.hpp"
 #include "tests/support/lane_trace.hpp"
 #include "tests/support/random_exchange.hpp"
@@ -29,10 +29,11 @@ struct OneRank {
 // The ranks of a job whose messages are random, advanced in random turns by one thread.
 class World {
  public:
-  World(int ranks, std::uint32_t slots, StraightLoop straight)
-      : ranks_(static_cast<std::size_t>(ranks)), links_(ranks, FifoShape{16, slots, kTileBytes, 0xFFFFFFFD, 1}) {
+  World(int ranks, std::uint32_t slots, HandwrittenLoop loop)
+      : loop_(loop),
+        ranks_(static_cast<std::size_t>(ranks)),
+        links_(ranks, FifoShape{16, slots, kTileBytes, 0xFFFFFFFD, 1}) {
     for (OneRank& own : ranks_) {
-      own.lanes.set_straight({straight, ranks, static_cast<Rank>(&own - ranks_.data())});
       own.lanes.set_trace(&own.trace);
     }
   }
@@ -78,6 +79,7 @@ class World {
       state.buffers[static_cast<int>(Buffer::Input)] = own.plan.input.first;
       state.buffers[static_cast<int>(Buffer::Output)] = own.plan.output.first;
       state.epoch = 1;
+      state.loop = loop_;
       HostProcessor processor;
       processor.copies.plain = processor.copies.fill = [](std::byte* target, const std::byte* source,
                                                           std::size_t bytes) { std::copy_n(source, bytes, target); };
@@ -103,12 +105,13 @@ class World {
     return {};
   }
 
+  HandwrittenLoop loop_;
   std::vector<OneRank> ranks_;
   LinkedRanks links_;
 };
 
-// By steps, and by the loop written by hand.
-class ExchangeRuns : public testing::TestWithParam<StraightLoop> {};
+// By steps, and by the handwritten loop.
+class ExchangeRuns : public testing::TestWithParam<HandwrittenLoop> {};
 
 // Steps never wait for one of several messages: what ends in one order of turns ends in all.
 TEST_P(ExchangeRuns, EndWithFewSlotsAndFewResidentRounds) {
@@ -127,8 +130,9 @@ TEST_P(ExchangeRuns, EndWithFewSlotsAndFewResidentRounds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Executors, ExchangeRuns, testing::Values(nullptr, find_straight(Collective::Exchange, "")),
-                         [](const auto& row) { return row.param == nullptr ? "steps" : "straight"; });
+INSTANTIATE_TEST_SUITE_P(Executors, ExchangeRuns,
+                         testing::Values(HandwrittenLoop::None, handwritten_loop(Collective::Exchange, "")),
+                         [](const auto& row) { return row.param == HandwrittenLoop::None ? "steps" : "handwritten"; });
 
 std::vector<std::byte> memory(1000);
 

@@ -26,9 +26,9 @@ inline LibraryDevice& host() { return static_cast<LibraryDevice&>(host_device())
 inline void launch_lanes(RankGrid& grid, int threads) {
   const int blocks = static_cast<int>(grid.lanes.size());
   if (blocks == 0) return;
-  const bool steps = grid.run.straight.row == StraightRow::None;
+  const bool steps = grid.run.operation.loop == HandwrittenLoop::None;
   host()
-      .launch(*grid.stream, steps ? run_lanes_kernel() : run_straight_kernel(),
+      .launch(*grid.stream, steps ? run_lanes_kernel() : run_handwritten_kernel(),
               {blocks, threads, &grid.run, sizeof grid.run})
       .value();
 }

@@ -1,4 +1,4 @@
-// Single messages as straight code over one FIFO.
+// Single messages as plain code over one FIFO.
 #include "src/executor/pair.hpp"
 
 #include <gtest/gtest.h>

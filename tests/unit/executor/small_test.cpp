@@ -1,4 +1,4 @@
-// The straight small-message code, ranks taking turns in one thread.
+// The path of small messages, ranks taking turns in one thread.
 #include "src/executor/small.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,8 @@
 // The real executor in one thread: every algorithm in random turns, against what its collective promises.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels/straight/straight.hpp"
+#include "src/executor/handwritten/handwritten.hpp"
 #include "src/schedule/lower.hpp"
 #include "tests/support/lane_trace.hpp"
 #include "tests/support/processes.hpp"
@@ -67,13 +68,20 @@ std::vector<Point> points(const Algorithm& algorithm, int ranks, int parity, std
 // A row, and by what its lanes are advanced.
 struct Advanced {
   Algorithm row;
-  bool straight;
+  HandwrittenLoop loop;
 };
 
-std::vector<Advanced> all_rows(bool straight) {
+std::vector<Advanced> rows_by_steps() {
+  std::vector<Advanced> rows;
+  for (const Algorithm& row : algorithms()) rows.push_back({row, HandwrittenLoop::None});
+  return rows;
+}
+
+std::vector<Advanced> rows_by_loops() {
   std::vector<Advanced> rows;
   for (const Algorithm& row : algorithms()) {
-    if (!straight || (row.traits & kWrittenByHand) != 0) rows.push_back({row, straight});
+    const HandwrittenLoop loop = handwritten_loop(row.collective, row.name);
+    if (loop != HandwrittenLoop::None) rows.push_back({row, loop});
   }
   return rows;
 }
@@ -115,13 +123,13 @@ TEST_P(Executor, DoesWhatTheCollectivePromisesInRandomTurns) {
   const Algorithm& algorithm = GetParam().row;
   std::mt19937_64 random(11);
   for (const int ranks : {1, 2, 3, 4, 5, 6, 9}) {
-    if (ranks == 1 && GetParam().straight) continue;
+    if (ranks == 1 && GetParam().loop != HandwrittenLoop::None) continue;
     for (const int data_lanes : {1, 2}) {
       const Problem problem{algorithm.collective, ranks, has_root(algorithm.collective) ? ranks / 2 : 0};
       if (!algorithm.supports(problem)) continue;
       const std::vector<Lowered> programs = lower_ranks(algorithm, problem, data_lanes);
       for (Point& point : points(algorithm, ranks, ranks + data_lanes, random)) {
-        if (GetParam().straight) point.world.straight = find_straight(algorithm.collective, algorithm.name);
+        point.world.loop = GetParam().loop;
         ASSERT_EQ(goes_wrong(algorithm, problem, programs, point, random), "")
             << ranks << " ranks, " << data_lanes << " data lanes";
       }
@@ -139,9 +147,8 @@ TEST_P(Executor, TracesWhatTheScheduleSays) {
     for (const int data_lanes : {1, 2}) {
       const std::vector<Lowered> programs = lower_ranks(algorithm, problem, data_lanes);
       for (const int count : {1, 16 * ranks - 3, 80 * ranks + 1}) {
-        const StraightLoop straight =
-            GetParam().straight ? find_straight(algorithm.collective, algorithm.name) : nullptr;
-        World world(programs, {.slots = 1U << random() % 3, .streams_output = random() % 2 == 0, .straight = straight});
+        World world(programs,
+                    {.slots = 1U << random() % 3, .streams_output = random() % 2 == 0, .loop = GetParam().loop});
         Job job(algorithm, problem, programs[0], {.count = static_cast<std::uint64_t>(count)}, random);
         const std::vector<RankCall> calls = job.calls();
         std::vector<StepTrace> traces(programs.size());
@@ -163,9 +170,8 @@ TEST_P(Executor, FencesWhatItStoresInSlotsPastTheCaches) {
   const Problem problem{algorithm.collective, 4, 0};
   ASSERT_TRUE(algorithm.supports(problem));
   const std::vector<Lowered> programs = lower_ranks(algorithm, problem, 1);
-  const StraightLoop straight = GetParam().straight ? find_straight(algorithm.collective, algorithm.name) : nullptr;
   constexpr std::uint32_t kTileBytes = 32 << 10;  // a step with several chunks fills each by itself
-  World world(programs, {.straight = straight, .slot_bytes = kTileBytes, .copies = counting_kernels()});
+  World world(programs, {.loop = GetParam().loop, .slot_bytes = kTileBytes, .copies = counting_kernels()});
   world.fill_past_caches();
   Job job(algorithm, problem, programs[0], {.count = kTileBytes, .tile_bytes = kTileBytes}, random);
   ASSERT_EQ(world.run(job.calls(), random), "");
@@ -174,8 +180,8 @@ TEST_P(Executor, FencesWhatItStoresInSlotsPastTheCaches) {
   EXPECT_EQ(copy_counts().unfenced, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Steps, Executor, testing::ValuesIn(all_rows(false)), name_of);
-INSTANTIATE_TEST_SUITE_P(Straight, Executor, testing::ValuesIn(all_rows(true)), name_of);
+INSTANTIATE_TEST_SUITE_P(Steps, Executor, testing::ValuesIn(rows_by_steps()), name_of);
+INSTANTIATE_TEST_SUITE_P(Handwritten, Executor, testing::ValuesIn(rows_by_loops()), name_of);
 
 // What is added to has been read, so that its lines are near.
 TEST(Streams, GoPastTheCachesWhereNothingIsAddedToTheOutput) {
@@ -193,12 +199,15 @@ TEST(Streams, GoPastTheCachesWhereNothingIsAddedToTheOutput) {
   }
 }
 
-TEST(Straight, HasALoopWhereTheRegistrySaysSo) {
-  for (const Algorithm& row : algorithms()) {
-    EXPECT_EQ(find_straight(row.collective, row.name) != nullptr, (row.traits & kWrittenByHand) != 0)
-        << name(row.collective) << " " << row.name;
+// The algorithms that the mission promises as loops, and messages.
+TEST(Handwritten, HasRingsTwoShotAndMessages) {
+  std::vector<std::string> loops;
+  for (const Advanced& row : rows_by_loops()) {
+    loops.push_back(std::string(name(row.row.collective)) + " " + std::string(row.row.name));
   }
-  EXPECT_NE(find_straight(Collective::Exchange, ""), nullptr);
+  EXPECT_THAT(loops, testing::UnorderedElementsAre("all_reduce ring", "all_reduce two_shot", "reduce_scatter ring",
+                                                   "all_gather ring"));
+  EXPECT_NE(handwritten_loop(Collective::Exchange, ""), HandwrittenLoop::None);
 }
 
 }  // namespace

@@ -17,9 +17,9 @@ struct WorldShape {
   std::uint32_t slots = 2;
   std::uint32_t first_sequence = 0;
   std::size_t resident = LaneScheduler::kAllResident;
-  std::uint64_t single_copy_bytes = 0;  // as OperationState has it
-  bool streams_output = false;          // as OperationState has it
-  StraightLoop straight = nullptr;      // null: by steps
+  std::uint64_t single_copy_bytes = 0;           // as OperationState has it
+  bool streams_output = false;                   // as OperationState has it
+  HandwrittenLoop loop = HandwrittenLoop::None;  // as OperationState has it
   std::uint32_t slot_bytes = 4096;
   CopyKernels copies = copy_kernels();
 };
@@ -79,7 +79,9 @@ class World {
   void start(std::size_t rank, RankCall call) {
     call.state.single_copy_bytes = shape_.single_copy_bytes;
     call.state.streams_output = shape_.streams_output;
-    scheduler(rank).set_straight({shape_.straight, ranks(), static_cast<Rank>(rank)});
+    call.state.loop = shape_.loop;
+    call.state.ranks = static_cast<std::uint32_t>(ranks());
+    call.state.rank = static_cast<std::uint32_t>(rank);
     scheduler(rank).start(ranks_[rank]->plan, call.state, {call.arithmetic, shape_.copies}, shape_.resident);
   }
 

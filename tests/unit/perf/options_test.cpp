@@ -98,11 +98,11 @@ TEST(CommandLine, HasNcclTestsDefaults) {
 
 TEST(CommandLine, TakesShortAndLongNames) {
   const Options o =
-      accepted({"-b", "8",   "--maxbytes=1K",  "-f2",     "--iters", "7",   "-d",      "all", "-a",       "3",
-                "-T", "1.5", "--reproducible", "off",     "--tile",  "64K", "--lanes", "3",   "--memory", "shared",
-                "-g", "1",   "--executor",     "straight"});
+      accepted({"-b", "8",   "--maxbytes=1K",  "-f2",        "--iters", "7",   "-d",      "all", "-a",       "3",
+                "-T", "1.5", "--reproducible", "off",        "--tile",  "64K", "--lanes", "3",   "--memory", "shared",
+                "-g", "1",   "--executor",     "handwritten"});
   EXPECT_EQ(o.sizes.minimum, 8U);
-  EXPECT_EQ(o.communicator.executor, "straight");
+  EXPECT_EQ(o.communicator.executor, "handwritten");
   EXPECT_EQ(o.sizes.maximum, 1024U);
   EXPECT_EQ(o.sizes.factor, 2U);
   EXPECT_EQ(o.iterations, 7);
@@ -132,7 +132,7 @@ TEST(CommandLine, RefusesNamingFlagAndValue) {
       {{"--ranks", "0"}, "--ranks 0: "},
       {{"--transport", "nosuch"}, "'nosuch' is unknown; known are "},
       {{"--algorithm", "nosuch"}, "--algorithm nosuch: unknown; known are "},
-      {{"--executor", "nosuch"}, "--executor nosuch: give auto, steps or straight"},
+      {{"--executor", "nosuch"}, "--executor nosuch: give steps or handwritten"},
       {{"-n", "0"}, "-n 0: not a whole number of at least 1"},
       {{"-n", "7x"}, "-n 7x: "},
       {{"-K", "1"}, "-K 1: needs -I 1"},

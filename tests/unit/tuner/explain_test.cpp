@@ -29,7 +29,7 @@ TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
         const Choice choice = choose(context, {collective, bytes});
         EXPECT_EQ(explained.chosen.algorithm, choice.algorithm);
         EXPECT_EQ(explained.chosen.tile_bytes, choice.tile_bytes);
-        EXPECT_EQ(explained.chosen.straight, choice.small);
+        EXPECT_EQ(explained.chosen.small, choice.small);
         EXPECT_GT(explained.chosen.predicted_us.value_or(0), 0);
         EXPECT_FALSE(explained.tuned);
         EXPECT_FALSE(explained.chosen.measured_us || explained.limit_us);
@@ -44,7 +44,7 @@ TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
         }
         const auto all = std::count_if(algorithms().begin(), algorithms().end(),
                                        [&](const Algorithm& row) { return row.collective == collective; });
-        const bool borrowed = choice.algorithm->collective != collective;  // a barrier's straight code
+        const bool borrowed = choice.algorithm->collective != collective;  // a barrier's small path
         EXPECT_EQ(static_cast<std::ptrdiff_t>(rows), all + (borrowed ? 1 : 0));
       }
     }
@@ -52,16 +52,14 @@ TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
 }
 
 // Of GPUs what was measured on devices counts, and nothing is predicted.
-TEST(Explain, OfGpusTellsTheExecutorThatWasMeasured) {
+TEST(Explain, OfGpusTellsWhatWasMeasuredOfThem) {
   Tuning tuning;
-  tuning.times = {{Collective::AllReduce, 2, true, 1 << 20, "two_shot", 262144, 100, true, false},
-                  {Collective::AllReduce, 2, true, 1 << 20, "two_shot", 262144, 60, true, true}};
+  tuning.times = {{Collective::AllReduce, 2, true, 1 << 20, "two_shot", 262144, 60, true}};
   PlanQuestion asked = question(Collective::AllReduce, 1 << 20);
   EXPECT_FALSE(explain_plan(asked, &tuning)->tuned);
   asked.device = true;
   const PlanExplanation explained = explain_plan(asked, &tuning).value();
   EXPECT_TRUE(explained.tuned);
-  EXPECT_TRUE(explained.chosen.loop);
   EXPECT_EQ(explained.chosen.measured_us, 60);
   EXPECT_FALSE(explained.chosen.predicted_us || explained.limit_us);
 }

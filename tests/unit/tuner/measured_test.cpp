@@ -85,11 +85,11 @@ TEST(MeasuredRules, AreTextAndBack) {
   EXPECT_EQ(at(again, 300 * kKiB), at(rules, 300 * kKiB));
   EXPECT_TRUE(MeasuredRules::parse("").value().empty());
   for (const std::string wrong :
-       {"all_reduce 2 1 0 8 one_shot 0", "all_reduce 2 1 0 8 one_shot 0 0 0", "all_reduce 2 1 0 8 nothing 0 0",
-        "nothing 2 1 0 8 one_shot 0 0", "all_reduce 0 1 0 8 one_shot 0 0", "all_reduce -2 1 0 8 one_shot 0 0",
-        "all_reduce 2 2 0 8 one_shot 0 0", "all_reduce 2 1 2 8 one_shot 0 0", "all_reduce 2 1 0 8 one_shot 0 2",
-        "all_reduce 2 1 0 x one_shot 0 0", "all_reduce 2 1 0 8 one_shot 99999999999999 0", "\n", " ",
-        "all_reduce 2 1 0 8 one_shot 0 0\nall_reduce 2 1 0 8 ring 0 0"}) {
+       {"all_reduce 2 1 0 8 one_shot", "all_reduce 2 1 0 8 one_shot 0 0", "all_reduce 2 1 0 8 nothing 0",
+        "nothing 2 1 0 8 one_shot 0", "all_reduce 0 1 0 8 one_shot 0", "all_reduce -2 1 0 8 one_shot 0",
+        "all_reduce 2 2 0 8 one_shot 0", "all_reduce 2 1 2 8 one_shot 0", "all_reduce 2 1 0 x one_shot 0",
+        "all_reduce 2 1 0 8 one_shot 99999999999999", "\n", " ",
+        "all_reduce 2 1 0 8 one_shot 0\nall_reduce 2 1 0 8 ring 0"}) {
     EXPECT_FALSE(MeasuredRules::parse(wrong)) << wrong;
   }
 }
@@ -98,11 +98,11 @@ TEST(MeasuredRules, AreTextAndBack) {
 TEST(MeasuredRules, OfTheLargestTableFitIntoTheSettings) {
   std::string text;
   for (std::size_t i = 0; i < MeasuredRules::kMaximum; ++i) {
-    text += "all_reduce 4096 1 1 " + std::to_string(kUnknownBytes - 1000 + i) + " recursive_doubling 1073741824 1\n";
+    text += "all_reduce 4096 1 1 " + std::to_string(kUnknownBytes - 1000 + i) + " recursive_doubling 1073741824\n";
   }
   EXPECT_TRUE(MeasuredRules::parse(text));
   EXPECT_LT(text.size() * 11 / 10, kMaxSettingsBytes - 16 * kKiB);
-  EXPECT_FALSE(MeasuredRules::parse(text + "all_reduce 4096 1 1 18446744073709551615 ring 0 0\n"));
+  EXPECT_FALSE(MeasuredRules::parse(text + "all_reduce 4096 1 1 18446744073709551615 ring 0\n"));
   Tuning tuning;
   for (std::size_t i = 0; i <= MeasuredRules::kMaximum; ++i) {
     tuning.times.push_back(time_of(1000 + 10 * i, i % 2 == 0 ? "two_shot" : "one_shot", 4 * kKiB, 1));
@@ -110,30 +110,20 @@ TEST(MeasuredRules, OfTheLargestTableFitIntoTheSettings) {
   EXPECT_FALSE(MeasuredRules::of(tuning, true));
 }
 
-// Of devices, steps and loops beside each other.
-TEST(MeasuredRules, ChooseTheExecutorOfDevices) {
-  const auto on_device = [](std::size_t bytes, double time_us, bool loop) {
-    TuningTime time = time_of(bytes, "two_shot", 256 * kKiB, time_us);
+TEST(MeasuredRules, OfDevicesStandBesideThoseOfTheHost) {
+  const auto on_device = [](std::string_view row, double time_us) {
+    TuningTime time = time_of(1024 * kKiB, std::string(row), 256 * kKiB, time_us);
     time.device = true;
-    time.loop = loop;
     return time;
   };
   TunerContext context = plain_context(4, true, true);
-  context.measured = rules_of({on_device(1024 * kKiB, 100, false), on_device(1024 * kKiB, 80, true),
-                               on_device(16384 * kKiB, 100, false), on_device(16384 * kKiB, 95, true),
+  context.measured = rules_of({on_device("two_shot", 100), on_device("one_shot", 80),
                                time_of(1024 * kKiB, "recursive_doubling", 64 * kKiB, 10)});
   context.measured = MeasuredRules::parse(context.measured.to_text()).value();
-  const auto plan = [&](std::size_t bytes) { return describe(choose(context, {Collective::AllReduce, bytes})); };
-  EXPECT_EQ(plan(1024 * kKiB), "recursive_doubling lanes=1 tile=64K order=canonical") << "of the host";
+  const auto plan = [&] { return describe(choose(context, {Collective::AllReduce, 1024 * kKiB})); };
+  EXPECT_EQ(plan(), "recursive_doubling lanes=1 tile=64K order=canonical") << "of the host";
   context.gpus = true;
-  EXPECT_EQ(plan(1024 * kKiB), "two_shot lanes=2 tile=256K order=canonical executor=straight");
-  EXPECT_EQ(plan(16384 * kKiB), "two_shot lanes=5 tile=256K order=canonical") << "not clearly faster";
-  context.executor = Executor::Steps;
-  EXPECT_EQ(plan(1024 * kKiB), "two_shot lanes=2 tile=256K order=canonical");
-  context.executor = Executor::Straight;
-  EXPECT_EQ(plan(16384 * kKiB), "two_shot lanes=5 tile=256K order=canonical executor=straight");
-  context.algorithm = "one_shot";  // has no loop
-  EXPECT_EQ(plan(1024 * kKiB), "one_shot lanes=2 tile=256K order=canonical");
+  EXPECT_EQ(plan(), "one_shot lanes=2 tile=256K order=canonical");
 }
 
 TEST(MeasuredRules, ComeBeforeTheLibrarysOwnUnlessARowIsNamed) {
@@ -160,8 +150,8 @@ TEST(MeasuredRules, GiveWayWhereTheirRowDoesNotServe) {
   EXPECT_EQ(choose(context, {Collective::AllToAll, 1024 * kKiB, true}).algorithm->name, "direct");
 }
 
-// The straight code is one_shot's, whatever tile was measured.
-TEST(MeasuredRules, LeaveSmallMessagesTheirStraightCode) {
+// The small path is one_shot's, whatever tile was measured.
+TEST(MeasuredRules, LeaveSmallMessagesTheirPath) {
   TunerContext context = plain_context(4, true, true);
   context.measured = rules_of({time_of(8 * kKiB, "one_shot", 0, 10), time_of(128 * kKiB, "two_shot", 16 * kKiB, 10)});
   EXPECT_TRUE(choose(context, {Collective::AllReduce, 8}).small);

@@ -15,7 +15,7 @@ namespace wreath {
 namespace {
 
 constexpr std::size_t kSlotBytes = 512 * 1024;
-constexpr std::size_t kSmallBlockBytes = 6 * 1024;  // largest block by straight code, but of an all_reduce
+constexpr std::size_t kSmallBlockBytes = 6 * 1024;  // largest block on the small path, but of an all_reduce
 
 TunerContext context(int ranks, bool all_mapped) {
   TunerContext made;
@@ -126,7 +126,7 @@ TEST(Tuner, NamesThatServeNothingAreRefused) {
   EXPECT_NE(refused.error().message.find("two_shot"), std::string::npos) << refused.error().message;
 }
 
-TEST(Tuner, SmallMessagesHaveTheStraightCodeWhereItIsRight) {
+TEST(Tuner, SmallMessagesHaveTheirPathWhereItIsRight) {
   EXPECT_TRUE(choose(context(4, true), query(Collective::AllReduce, 8)).small);
   EXPECT_TRUE(choose(context(4, true), query(Collective::AllReduce, kSmallMessageBytes)).small);
   EXPECT_FALSE(choose(context(4, true), query(Collective::AllReduce, kSmallMessageBytes + 1)).small);

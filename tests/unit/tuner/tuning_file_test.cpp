@@ -23,7 +23,7 @@ Tuning some_tuning() {
   tuning.limits = {{Collective::Broadcast, 4, false, 64, 12.5}};
   tuning.times = {{Collective::AllReduce, 2, true, 8, "one_shot", 0, 0.25},
                   {Collective::AllGather, 4, false, 1 << 20, "bruck", 65536, 99},
-                  {Collective::AllGather, 4, true, 1 << 20, "ring", 65536, 9, true, true}};
+                  {Collective::AllGather, 4, true, 1 << 20, "ring", 65536, 9, true}};
   return tuning;
 }
 
@@ -46,12 +46,24 @@ TEST(TuningFile, IsReadBackAsWritten) {
   EXPECT_TRUE(check_origin(read, path));
   EXPECT_EQ(read.times.at(1).algorithm, "bruck");
   EXPECT_EQ(read.limits.at(0).time_us, 12.5);
-  EXPECT_FALSE(read.times.at(1).device || read.times.at(1).loop);
-  EXPECT_TRUE(read.times.at(2).device && read.times.at(2).loop);
+  EXPECT_FALSE(read.times.at(1).device);
+  EXPECT_TRUE(read.times.at(2).device);
   // Nothing beside it, and what was there is replaced.
   ASSERT_TRUE(write_tuning(empty_tuning(), path));
   EXPECT_TRUE(read_tuning(path).value().times.empty());
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "new/folder"), {}), 1);
+}
+
+// Files of before 0.9 also hold times of loops that stood beside the steps.
+TEST(TuningFile, LeavesOutTimesOfLoopsThatNothingChooses) {
+  nlohmann::json before = as_json(some_tuning());
+  before["times"][0]["executor"] = "steps";
+  before["times"][1]["executor"] = "straight";
+  const Tuning read = parse_tuning(before.dump(), "before.json").value();
+  ASSERT_EQ(read.times.size(), some_tuning().times.size() - 1);
+  EXPECT_EQ(read.times.at(1).algorithm, some_tuning().times.at(2).algorithm);
+  before["times"][1]["executor"] = "crooked";
+  expect_refused(before.dump(), "is neither 'straight' nor 'steps'");
 }
 
 TEST(TuningFile, IsWrittenWhereALinkLeadsAndToWhatIsNoFile) {

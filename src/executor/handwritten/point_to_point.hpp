@@ -2,30 +2,28 @@
 // its steps say, for no algorithm does.
 #pragma once
 
-#include "kernels/straight/strand.hpp"
+#include "src/executor/handwritten/lane.hpp"
 
 namespace wreath {
 
 template <typename Processor>
-WREATH_HOST_DEVICE inline Advance straight_point_to_point(const StraightTurn<Processor>& turn) {
-  using Words = Strand<Processor>;
-  Words lane(turn);
-  const Step& message = turn.operation.steps[turn.lane.step];
-  const Geometry& geometry = turn.operation.geometry;
+WREATH_HOST_DEVICE inline Advance point_to_point_by_hand(HandwrittenLane<Processor> lane) {
+  const Step& message = lane.present_step();
+  const Geometry& geometry = lane.geometry();
   const std::uint32_t sent = message.source_part;
   const std::uint32_t received = message.target_part;
   switch (message.op) {
     case StepOp::Send:
       return lane.tile_of_message(geometry.input.part(sent).count, [&] {
-        return lane.send({message.out_first, 1}, Words::input(sent));
+        return lane.send({message.out_first, 1}, lane.input(sent));
       });
     case StepOp::Recv:
       return lane.tile_of_message(geometry.output.part(received).count, [&] {
-        return lane.recv({message.in_first, 1}, Words::output(received));
+        return lane.recv({message.in_first, 1}, lane.output(received));
       });
     default:  // what the rank sends itself
       return lane.tile_of_message(geometry.input.part(sent).count,
-                                  [&] { return lane.copy(Words::input(sent), Words::output(received)); });
+                                  [&] { return lane.copy(lane.input(sent), lane.output(received)); });
   }
 }
 

@@ -1,29 +1,39 @@
-// The words that loops written by hand are made of: those of schedules, fused as steps are. One source for a CPU and
+// The primitives that handwritten loops are made of: those of schedules, fused as steps are. One source for a CPU and
 // for the leader of a block.
 #pragma once
 
 #include <cstdint>
 
 #include "src/base/clock.hpp"
-#include "src/executor/lane_work.hpp"
-#include "src/executor/straight.hpp"
+#include "src/executor/lane_messages.hpp"
 #include "src/executor/trace.hpp"
+#include "src/schedule/geometry.hpp"
 #include "src/schedule/step.hpp"
 
 namespace wreath {
 
-// One lane for one turn. A word does its step of the present tile and returns Done; Advanced: the half that receives;
-// Blocked: nothing; Failed: see LaneState::fault. It is called again, with the same arguments, until it is done. Where
-// the tile of its target (send: source) has no elements there is nothing to do.
+// One lane for one turn. A primitive does its step of the present tile and returns Done; Advanced: the half that
+// receives; Blocked: nothing; Failed: see LaneState::fault. It is called again, with the same arguments, until it is
+// done. Where the tile of its target (send: source) has no elements there is nothing to do.
 template <typename Processor>
-class Strand : private LaneWork<Processor> {
-  using Work = LaneWork<Processor>;
+class HandwrittenLane : private LaneMessages<Processor> {
+  using Work = LaneMessages<Processor>;
 
  public:
   using typename Work::Ends;
 
-  WREATH_HOST_DEVICE explicit Strand(const StraightTurn<Processor>& turn)
-      : Work(turn.operation, turn.lane, turn.processor), trace_(turn.trace) {}
+  // `lane` is not done. `trace` may be null: none is kept.
+  WREATH_HOST_DEVICE HandwrittenLane(const OperationState& operation, LaneState& lane, Processor& processor,
+                                     StepTrace* trace)
+      : Work(operation, lane, processor), trace_(trace) {}
+
+  // Two ranks or more.
+  WREATH_HOST_DEVICE std::uint32_t ranks() const { return operation_.ranks; }
+  WREATH_HOST_DEVICE std::uint32_t rank() const { return operation_.rank; }
+  WREATH_HOST_DEVICE std::uint32_t number() const { return lane_.number; }
+  WREATH_HOST_DEVICE std::uint32_t data_lane() const { return lane_.data_lane; }
+  WREATH_HOST_DEVICE const Geometry& geometry() const { return operation_.geometry; }
+  WREATH_HOST_DEVICE const Step& present_step() const { return operation_.steps[lane_.step]; }
 
   WREATH_HOST_DEVICE static Chunk input(std::uint32_t part) { return {Buffer::Input, part}; }
   WREATH_HOST_DEVICE static Chunk output(std::uint32_t part) { return {Buffer::Output, part}; }
@@ -67,12 +77,12 @@ class Strand : private LaneWork<Processor> {
     return Advance::Done;
   }
 
-  // A turn of a lane that does all `steps` of a tile, word(0), word(1) and so on, before the next tile.
-  template <typename Word>
-  WREATH_HOST_DEVICE Advance tile(std::uint32_t steps, const Word& word) {
+  // A turn of a lane that does all `steps` of a tile, primitive(0), primitive(1) and so on, before the next tile.
+  template <typename Primitive>
+  WREATH_HOST_DEVICE Advance tile(std::uint32_t steps, const Primitive& primitive) {
     bool moved = false;
     while (place() < steps) {
-      const Advance advanced = traced([&] { return word(place()); });
+      const Advance advanced = traced([&] { return primitive(place()); });
       if (advanced != Advance::Done) return advanced == Advance::Blocked && moved ? Advance::Advanced : advanced;
       moved = true;
       ++lane_.step;
@@ -82,9 +92,9 @@ class Strand : private LaneWork<Processor> {
   }
 
   // A turn of a lane that does all tiles of a step before the next step: one tile.
-  template <typename Word>
-  WREATH_HOST_DEVICE Advance tile_of_message(std::uint64_t elements, const Word& word) {
-    if (const Advance advanced = traced(word); advanced != Advance::Done) return advanced;
+  template <typename Primitive>
+  WREATH_HOST_DEVICE Advance tile_of_message(std::uint64_t elements, const Primitive& primitive) {
+    if (const Advance advanced = traced(primitive); advanced != Advance::Done) return advanced;
     if (++lane_.tile * operation_.geometry.tile < elements) return Advance::Advanced;
     lane_.tile = 0;
     return ++lane_.step < lane_.end ? Advance::Advanced : end();
@@ -185,11 +195,11 @@ class Strand : private LaneWork<Processor> {
     return send_on(target, to) == Advance::Done ? Advance::Done : Advance::Advanced;
   }
 
-  // One word; what it moves is kept in the trace.
-  template <typename Word>
-  WREATH_HOST_DEVICE Advance traced(const Word& word) {
+  // Runs one primitive; what it moves is kept in the trace.
+  template <typename Primitive>
+  WREATH_HOST_DEVICE Advance traced(const Primitive& primitive) {
     const std::int64_t begin_ns = clock_ns();
-    const Advance advanced = word();
+    const Advance advanced = primitive();
     const bool moved = advanced == Advance::Done || advanced == Advance::Advanced;
     if (moved && lane_.elements > 0) keep(begin_ns);
     if (advanced == Advance::Done) {
