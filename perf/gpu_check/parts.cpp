@@ -21,7 +21,7 @@ constexpr std::array kParts{
          "--parts all_reduce {budget}", "", true},
     Part{"graph", "graphs of 100 small all_reduces, and what their time is made of", "gpu_perf",
          "--parts graph {budget}", "", true},
-    Part{"executors", "the executor beside kernels written by hand, one tile to 256 MiB", "gpu_perf",
+    Part{"executors", "the executor beside handwritten loops, one tile to 256 MiB", "gpu_perf",
          "--parts executors {budget}", "", true},
     Part{"mixed", "10,000 collectives on 8 ranks, in 2 streams each", "gpu_perf", "--parts mixed {budget}", "", true},
     Part{"nccl_beside", "all_reduce beside NCCL 2.30 or later, where it is here", "gpu_perf",

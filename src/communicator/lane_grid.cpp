@@ -11,12 +11,12 @@
 #include <system_error>
 #include <utility>
 
-#include "kernels/block/kernels.hpp"
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/base/peer_memory.hpp"
 #include "src/device/memory_in_use.hpp"
+#include "src/executor/block/kernels.hpp"
 
 namespace wreath {
 namespace {

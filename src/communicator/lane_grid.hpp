@@ -18,11 +18,11 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/block/run_lanes.hpp"
 #include "src/base/region.hpp"
 #include "src/communicator/operation.hpp"
 #include "src/device/block_ledger.hpp"
 #include "src/device/library_device.hpp"
+#include "src/executor/block/run_lanes.hpp"
 #include "src/executor/host.hpp"
 #include "src/fifo/access.hpp"
 

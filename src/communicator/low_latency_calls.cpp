@@ -7,9 +7,9 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/block/kernels.hpp"
 #include "src/base/log.hpp"
 #include "src/base/memory_order.hpp"
+#include "src/executor/block/kernels.hpp"
 #include "src/fifo/device_segment_memory.hpp"
 #include "wreath/algorithm.hpp"
 

@@ -1,5 +1,5 @@
 // All_reduces that need no driver: each is one kernel, in the call's own stream, by the protocol LL
-// (kernels/block/low_latency_area.hpp). The host adds it and does nothing else, so that a graph of such calls runs
+// (src/executor/block/low_latency_area.hpp). The host adds it and does nothing else, so that a graph of such calls runs
 // without the host. In exchange they stand beside the other calls: no number, no record, no trace.
 //
 // A rank's calls run one after the other, whatever streams they are in: each waits for the event behind the last one,
@@ -20,10 +20,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/block/low_latency.hpp"
 #include "src/device/block_ledger.hpp"
 #include "src/device/library_device.hpp"
 #include "src/device/library_stream.hpp"
+#include "src/executor/block/low_latency.hpp"
 #include "src/fifo/segment_memory.hpp"
 #include "wreath/call.hpp"
 #include "wreath/transport.hpp"

@@ -12,13 +12,13 @@
 #include <set>
 #include <system_error>
 
-#include "kernels/block/low_latency_area.hpp"
 #include "src/base/clock.hpp"
 #include "src/base/config.hpp"
 #include "src/base/invalid_argument.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/exchange.hpp"
 #include "src/communicator/own_device.hpp"
+#include "src/executor/block/low_latency_area.hpp"
 #include "src/executor/handwritten/handwritten.hpp"
 #include "src/json/value.hpp"
 #include "src/tuner/tuner.hpp"

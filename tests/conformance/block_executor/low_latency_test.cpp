@@ -1,6 +1,6 @@
 // All_reduces by the protocol LL on blocks of host threads: the reference's bits, at the numbers where flags wrap, and
 // the ends of calls whose peers do not come.
-#include "kernels/block/low_latency.hpp"
+#include "src/executor/block/low_latency.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/block/kernels.hpp"
 #include "src/device/library_device.hpp"
+#include "src/executor/block/kernels.hpp"
 #include "tests/unit/kernels/values.hpp"
 
 namespace wreath {

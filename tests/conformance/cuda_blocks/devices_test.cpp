@@ -4,9 +4,9 @@
 #include <chrono>
 #include <thread>
 
-#include "kernels/block/kernels.hpp"
-#include "kernels/block/run_lanes.hpp"
 #include "src/device/cuda/abi.hpp"
+#include "src/executor/block/kernels.hpp"
+#include "src/executor/block/run_lanes.hpp"
 #include "tests/conformance/cuda_blocks/lanes_kernel.hpp"
 #include "tests/support/collective_matrix.hpp"
 #include "tests/support/surroundings.hpp"

@@ -1,5 +1,5 @@
 // A module for the driver that stands for CUDA's, in place of what nvcc makes: also where there is no nvcc.
-#include "kernels/cuda/image.hpp"
+#include "src/executor/block/image.hpp"
 
 namespace wreath {
 

@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
-#include "kernels/block/kernels.hpp"
-#include "kernels/block/run_handwritten.hpp"
+#include "src/executor/block/kernels.hpp"
+#include "src/executor/block/run_handwritten.hpp"
 #include "wreath/device.hpp"
 #include "wreath/kernel.hpp"
 

@@ -1,6 +1,6 @@
 // Small all_reduces as kernels of their own on a CUDA device, over the driver that stands for CUDA's: between threads,
 // and between processes, which map each other's areas. The kernel looks whether a GPU would reach what it is given.
-#include "kernels/block/low_latency.hpp"
+#include "src/executor/block/low_latency.hpp"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "kernels/block/kernels.hpp"
 #include "src/device/cuda/abi.hpp"
+#include "src/executor/block/kernels.hpp"
 #include "tests/conformance/cuda_blocks/lanes_kernel.hpp"
 #include "tests/support/local_ranks.hpp"
 #include "tests/support/processes.hpp"

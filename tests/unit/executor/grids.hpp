@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/block/kernels.hpp"
-#include "kernels/block/run_lanes.hpp"
 #include "src/device/library_device.hpp"
+#include "src/executor/block/kernels.hpp"
+#include "src/executor/block/run_lanes.hpp"
 #include "src/schedule/lower.hpp"
 #include "tests/unit/executor/job.hpp"
 

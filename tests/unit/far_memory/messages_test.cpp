@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/block/run_lanes.hpp"
+#include "src/executor/block/run_lanes.hpp"
 #include "src/executor/try_step.hpp"
 #include "tests/unit/far_memory/far_memory.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/block/run_lanes.hpp"
+#include "src/executor/block/run_lanes.hpp"
 
 namespace wreath {
 namespace {

@@ -12,9 +12,9 @@
 #include <cstdint>
 
 #include "kernels/block/combine.hpp"
-#include "kernels/block/patience.hpp"
 #include "kernels/block/primitives.hpp"
 #include "kernels/kernels.hpp"
+#include "src/executor/block/patience.hpp"
 #include "src/executor/try_step.hpp"
 
 namespace wreath {

@@ -5,14 +5,14 @@
 
 namespace wreath {
 
-// run_lanes(), of which the argument is a LaneRun (kernels/block/run_lanes.hpp): one block a lane.
+// run_lanes(), of which the argument is a LaneRun (src/executor/block/run_lanes.hpp): one block a lane.
 const Kernel& run_lanes_kernel() noexcept;
 
-// run_handwritten(), of which the argument is a LaneRun, too (kernels/block/run_handwritten.hpp).
+// run_handwritten(), of which the argument is a LaneRun, too (src/executor/block/run_handwritten.hpp).
 const Kernel& run_handwritten_kernel() noexcept;
 
-// run_low_latency(), of which the argument is a LowLatencyRun (kernels/block/low_latency.hpp): low_latency_blocks()
-// blocks.
+// run_low_latency(), of which the argument is a LowLatencyRun (src/executor/block/low_latency.hpp):
+// low_latency_blocks() blocks.
 const Kernel& run_low_latency_kernel() noexcept;
 
 // Threads of a block on the host device, and on a GPU.

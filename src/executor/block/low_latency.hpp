@@ -10,10 +10,10 @@
 
 #include "kernels/arithmetic.hpp"
 #include "kernels/block/canonical_tree.hpp"
-#include "kernels/block/low_latency_area.hpp"
-#include "kernels/block/patience.hpp"
 #include "kernels/block/primitives.hpp"
 #include "kernels/kernels.hpp"
+#include "src/executor/block/low_latency_area.hpp"
+#include "src/executor/block/patience.hpp"
 
 namespace wreath {
 

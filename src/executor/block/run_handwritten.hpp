@@ -1,7 +1,7 @@
 // Handwritten loops (src/executor/handwritten) as a block runs them: in place of the interpreter, over the same lanes.
 #pragma once
 
-#include "kernels/block/run_lanes.hpp"
+#include "src/executor/block/run_lanes.hpp"
 #include "src/executor/handwritten/point_to_point.hpp"
 #include "src/executor/handwritten/ring.hpp"
 #include "src/executor/handwritten/two_shot.hpp"

@@ -1,7 +1,7 @@
 // The kernels: the executor, a block per lane, the same by handwritten loops, and all_reduces by the protocol LL.
-#include "kernels/block/kernels.hpp"
-#include "kernels/block/low_latency.hpp"
-#include "kernels/block/run_handwritten.hpp"
+#include "src/executor/block/kernels.hpp"
+#include "src/executor/block/low_latency.hpp"
+#include "src/executor/block/run_handwritten.hpp"
 #include "wreath/cuda_block.cuh"
 
 WREATH_CUDA_RESIDENT_KERNEL(wreath_run_lanes, wreath::kBlockThreads, wreath::kResidentBlocks, wreath::LaneRun,

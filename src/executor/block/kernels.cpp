@@ -1,9 +1,9 @@
 // The same templates that nvcc compiles, with a block of host threads.
-#include "kernels/block/kernels.hpp"
+#include "src/executor/block/kernels.hpp"
 
-#include "kernels/block/low_latency.hpp"
-#include "kernels/block/run_handwritten.hpp"
-#include "kernels/cuda/image.hpp"
+#include "src/executor/block/image.hpp"
+#include "src/executor/block/low_latency.hpp"
+#include "src/executor/block/run_handwritten.hpp"
 #include "wreath/kernel.hpp"
 
 namespace wreath {
