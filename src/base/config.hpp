@@ -113,7 +113,7 @@ inline constexpr std::array kSettings{
                "allowed transports, comma-separated: shm,tcp; empty: all of this build"},
     SettingRow{Setting::AlgorithmName, "WREATH_ALGORITHM", "",
                "the algorithm, by registry name; empty: the tuner chooses"},
-    SettingRow{Setting::Executor, "WREATH_EXECUTOR", "auto",
+    SettingRow{Setting::Executor, "WREATH_EXECUTOR", "steps",
                "steps; handwritten: the yardstick's loops, for the algorithms that have one"},
     SettingRow{Setting::Lanes, "WREATH_LANES", "0", "data lanes of a call; 0: the tuner chooses", 0, 64},
     SettingRow{Setting::TileBytes, "WREATH_TILE_BYTES", "0", "bytes of a tile; 0: the tuner chooses", 0, 1 << 30},

@@ -124,9 +124,11 @@ Status check_algorithm(const std::string& wanted) {
 Status check_executor(const CommunicatorOptions& options) {
   if (options.executor.empty() || options.executor == kStepsExecutor) return {};
   if (options.executor != kHandwrittenExecutor) {
-    const std::string_view hint = options.executor == "straight" ? " ('straight' is called so now)" : "";
+    const bool gone = options.executor == "straight" || options.executor == "auto";
+    const std::string hint = fmt::format(" ('{}' is '{}' now)", options.executor,
+                                         options.executor == "auto" ? kStepsExecutor : kHandwrittenExecutor);
     return invalid_argument(fmt::format("executor '{}' does not exist; these do: {} {}{}", options.executor,
-                                        kStepsExecutor, kHandwrittenExecutor, hint));
+                                        kStepsExecutor, kHandwrittenExecutor, gone ? hint : ""));
   }
   std::set<std::string_view> known;
   for (const Algorithm& row : algorithms()) {

@@ -23,8 +23,8 @@ std::string plan(const CommunicatorOptions& options, Collective collective) {
   return Communicator::create_local(2, options).value().at(1).plan_for(collective, 1 << 20);
 }
 
-TEST(ExecutorChoice, IsStepsWhereNothingWasMeasured) {
-  EXPECT_EQ(complete_options(asking(""))->executor, "auto");
+TEST(ExecutorChoice, IsStepsWhereNothingIsAsked) {
+  EXPECT_EQ(complete_options(asking(""))->executor, "steps");
   EXPECT_THAT(plan(asking("", "ring"), Collective::AllReduce), Not(HasSubstr("executor")));
 }
 
@@ -33,7 +33,6 @@ TEST(ExecutorChoice, IsMadeByOptionOrVariable) {
   const Environment variable({{"WREATH_EXECUTOR", std::string("handwritten")}});
   EXPECT_THAT(plan(asking("", "ring"), Collective::AllReduce), HasSubstr(" executor=handwritten"));
   EXPECT_THAT(plan(asking("steps", "ring"), Collective::AllReduce), Not(HasSubstr("executor")));
-  EXPECT_THAT(plan(asking("auto", "ring"), Collective::AllReduce), Not(HasSubstr("executor")));
 }
 
 TEST(ExecutorChoice, LeavesRowsWithoutALoopToTheirSteps) {
@@ -43,6 +42,8 @@ TEST(ExecutorChoice, LeavesRowsWithoutALoopToTheirSteps) {
 
 TEST(ExecutorChoice, RefusesWhatDoesNotExist) {
   EXPECT_THAT(complete_options(asking("fast")).error().message, HasSubstr("executor 'fast' does not exist"));
+  EXPECT_THAT(complete_options(asking("straight")).error().message, HasSubstr("('straight' is 'handwritten' now)"));
+  EXPECT_THAT(complete_options(asking("auto")).error().message, HasSubstr("('auto' is 'steps' now)"));
   EXPECT_THAT(complete_options(asking("handwritten", "bruck")).error().message,
               HasSubstr("the algorithm 'bruck' has no handwritten loop; these have one: ring two_shot"));
 }
