@@ -31,16 +31,12 @@ ncclResult_t make(const std::shared_ptr<Member>& parent, ncclComm_t* target, con
                   Derive derive) {
   {
     const Use use(parent, true);
-    if (use.entered() != ncclSuccess) return refused(use.entered());
+    if (use.entered() != ncclSuccess) return use.entered();
   }
   const auto child = make_child(*parent, config);
-  if (!child) return refused(refuse(code_of(child.error(), -1), child.error().message));
+  if (!child) return refuse(code_of(child.error(), -1), child.error().message);
   if (wanted) *target = members().add(*child);
-  const auto body = [parent, made = *child, derive = std::move(derive)] {
-    const Use use(parent, true);
-    if (use.entered() != ncclSuccess) return made->joined(Error{ErrorCode::InvalidUsage, last_error(), -1});
-    return made->joined(derive(*use));
-  };
+  const auto body = [parent, made = *child, derive = std::move(derive)] { return made->joined(derive(*parent)); };
   return submit(Job{*child, target, parent, parent->blocking(), body});
 }
 
@@ -72,33 +68,34 @@ extern "C" {
 
 ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config) {
   constexpr const char* kName = "ncclCommSplit";
-  return with_member(kName, comm, [&](const std::shared_ptr<Member>& parent) {
-    if (newcomm == nullptr) return refused(bad_argument(kName, "newcomm = null"));
+  const auto body = [&](const std::shared_ptr<Member>& parent) {
+    if (newcomm == nullptr) return bad_argument(kName, "newcomm = null");
     *newcomm = nullptr;
-    if (color < 0 && color != NCCL_SPLIT_NOCOLOR)
-      return refused(bad_argument(kName, "color = " + std::to_string(color)));
+    if (color < 0 && color != NCCL_SPLIT_NOCOLOR) return bad_argument(kName, "color = " + std::to_string(color));
     return make(parent, newcomm, config, color != NCCL_SPLIT_NOCOLOR,
                 [color, key](Member& member) { return split(member, color, key); });
-  });
+  };
+  return refused(with_member(kName, comm, body));
 }
 
 ncclResult_t pncclCommShrink(ncclComm_t comm, int* excluded_ranks, int excluded_count, ncclComm_t* newcomm,
                              ncclConfig_t* config, int shrink_flags) {
   constexpr const char* kName = "ncclCommShrink";
-  return with_member(kName, comm, [&](const std::shared_ptr<Member>& parent) {
-    if (newcomm == nullptr) return refused(bad_argument(kName, "newcomm = null"));
+  const auto body = [&](const std::shared_ptr<Member>& parent) {
+    if (newcomm == nullptr) return bad_argument(kName, "newcomm = null");
     *newcomm = nullptr;
     if (shrink_flags != NCCL_SHRINK_DEFAULT && shrink_flags != NCCL_SHRINK_ABORT)
-      return refused(bad_argument(kName, "shrinkFlags = " + std::to_string(shrink_flags)));
+      return bad_argument(kName, "shrinkFlags = " + std::to_string(shrink_flags));
     const Status checked = check_excluded(*parent, excluded_ranks, excluded_count);
-    if (!checked) return refused(bad_argument(kName, checked.error().message));
+    if (!checked) return bad_argument(kName, checked.error().message);
     std::vector<Rank> without(excluded_ranks, excluded_ranks + excluded_count);
     return make(parent, newcomm, config, true,
                 [without = std::move(without), ends_work = shrink_flags == NCCL_SHRINK_ABORT](Member& member) {
                   if (ends_work && !member.revoked()) static_cast<void>(member.revoke());
                   return member.communicator().shrink(kShrinkMs, without);
                 });
-  });
+  };
+  return refused(with_member(kName, comm, body));
 }
 }
 

@@ -21,6 +21,13 @@ ncclResult_t bad_argument(std::string_view function, std::string_view text) noex
 // This thread's last error, else the process's; empty: there was none.
 std::string last_error();
 
+// Of several codes: an error before what is in progress before success. Whether `next` is the result now.
+inline bool keep_first(ncclResult_t& result, ncclResult_t next) noexcept {
+  const bool counts = next != ncclSuccess && (result == ncclSuccess || (result == ncclInProgress && next != result));
+  if (counts) result = next;
+  return counts;
+}
+
 // Runs `body`, which returns a code; no exception leaves it.
 template <typename Body>
 ncclResult_t guarded(Body&& body) noexcept {

@@ -2,8 +2,11 @@
 #include "bindings/nccl/group.hpp"
 
 #include <algorithm>
-#include <map>
+#include <optional>
+#include <set>
+#include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,83 +21,12 @@ struct Collected {
   ncclResult_t error = ncclSuccess;
   std::vector<Job> jobs;
   std::vector<Request> requests;
+  std::vector<Ending> endings;
 };
 
 Collected& group() {
   thread_local Collected collected;
   return collected;
-}
-
-// An error before what is in progress before success.
-void keep_first(ncclResult_t& result, ncclResult_t next) {
-  if (result == ncclSuccess || (result == ncclInProgress && next != ncclSuccess)) result = next;
-}
-
-// ---- communicators in the making ----
-
-void discard(const Job& job) {
-  static_cast<void>(members().take(*job.target));
-  *job.target = nullptr;
-}
-
-ncclResult_t ended(const Job& job, ncclResult_t result) {
-  if (result != ncclSuccess) discard(job);
-  return result;
-}
-
-void set_pending(const Job& job, void (Member::*step)()) {
-  ((*job.made).*step)();
-  if (job.parent != nullptr) ((*job.parent).*step)();
-}
-
-// Whatever becomes of the body, what was in the making is made or failed afterwards.
-ncclResult_t run_body(const Job& job) {
-  const ncclResult_t code = guarded(job.body);
-  if (code == ncclSuccess) return code;
-  static_cast<void>(job.made->joined(Error{ErrorCode::System, last_error(), -1}));
-  return code;
-}
-
-// Runs on a thread of its own; `result` (null: nobody waits) gets what it came to.
-std::thread begin(const Job& job, ncclResult_t* result) {
-  set_pending(job, &Member::begin_pending);
-  try {
-    return std::thread([job, result] {
-      const ncclResult_t code = run_body(job);
-      if (result != nullptr) *result = code;
-      set_pending(job, &Member::end_pending);
-    });
-  } catch (const std::system_error&) {
-    set_pending(job, &Member::end_pending);
-    throw;
-  }
-}
-
-ncclResult_t run_jobs(const std::vector<Job>& jobs) {
-  if (jobs.size() == 1 && jobs.front().blocking) return ended(jobs.front(), run_body(jobs.front()));
-  std::vector<ncclResult_t> results(jobs.size(), ncclInProgress);
-  std::vector<std::thread> waited(jobs.size());
-  ncclResult_t result = ncclSuccess;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    try {
-      std::thread helper = begin(jobs[i], jobs[i].blocking ? &results[i] : nullptr);
-      if (jobs[i].blocking) {
-        waited[i] = std::move(helper);
-      } else {
-        (jobs[i].parent != nullptr ? jobs[i].parent : jobs[i].made)->keep(std::move(helper));
-      }
-    } catch (const std::system_error& thrown) {
-      results[i] = jobs[i].made->joined(Error{ErrorCode::System, thrown.what(), -1});
-    }
-  }
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    if (waited[i].joinable()) waited[i].join();
-    if (jobs[i].blocking) static_cast<void>(ended(jobs[i], results[i]));
-    if (results[i] != ncclSuccess && jobs[i].blocking)
-      static_cast<void>(refuse(results[i], jobs[i].made->error_text()));
-    keep_first(result, results[i]);
-  }
-  return result;
 }
 
 // ---- calls ----
@@ -120,14 +52,27 @@ Result<Work> start(Communicator& communicator, const Request& request) {
   return communicator.recv_async(call.output, call.count, call.dtype, call.root, call.stream);
 }
 
-// All members' calls, begun together; `uses` holds their communicators.
-Result<Work> launch(const std::vector<Request>& requests, std::vector<Use>& uses) {
+// Calls that begin together, and the communicators that are theirs from the call on.
+struct Launch {
+  std::vector<Request> requests;
+  std::vector<Use> uses = {};    // by request
+  std::vector<Turn> turns = {};  // of non-blocking communicators, where jobs may be under way
+};
+
+ncclResult_t enter(Launch& launch) {
+  launch.uses.reserve(launch.requests.size());
+  for (const Request& request : launch.requests) {
+    launch.uses.emplace_back(request.member);
+    if (launch.uses.back().entered() != ncclSuccess) return launch.uses.back().entered();
+  }
+  return ncclSuccess;
+}
+
+Result<Work> begin(const Launch& launch) {
+  if (launch.requests.size() == 1) return start(launch.uses.front()->communicator(), launch.requests.front());
   Group together;
-  for (const Request& request : requests) {
-    Use use(request.member);
-    if (use.entered() != ncclSuccess) return Error{ErrorCode::InvalidUsage, last_error(), -1};
-    const auto kept = start(use->communicator(), request);
-    uses.push_back(std::move(use));
+  for (std::size_t i = 0; i < launch.requests.size(); ++i) {
+    const auto kept = start(launch.uses[i]->communicator(), launch.requests[i]);
     if (!kept) return kept.error();
   }
   return together.launch();
@@ -141,7 +86,47 @@ ncclResult_t note_all(const std::vector<Use>& uses, const Status& status) {
   return refuse(result == ncclSuccess ? code : result, status.error().message);
 }
 
-ncclResult_t run_requests(const std::vector<Request>& requests) {
+// Of non-blocking communicators, whose turn it is.
+ncclResult_t begin_and_keep(const Launch& launch) {
+  Result<Work> work = begin(launch);
+  if (!work) return note_all(launch.uses, work.error());
+  if (launch.requests.front().call.stream != nullptr) return ncclSuccess;
+  const auto shared = std::make_shared<Work>(std::move(*work));
+  for (const Use& use : launch.uses) use->keep(shared);
+  return ncclInProgress;
+}
+
+// Once it is their turn; nobody but ncclCommGetAsyncError will tell what came of it.
+void begin_late(Launch& launch) {
+  for (const Turn& turn : launch.turns) turn.wait();
+  const ncclResult_t code = guarded([&] { return begin_and_keep(launch); });
+  for (const Use& use : launch.uses) {
+    if (code != ncclSuccess && code != ncclInProgress)
+      static_cast<void>(use->note(Error{ErrorCode::InvalidUsage, last_error(), -1}));
+  }
+  launch.uses.clear();
+  launch.turns.clear();
+}
+
+// At once where no job is before them, else on a helper.
+ncclResult_t begin_in_turn(Launch launch) {
+  std::set<std::shared_ptr<Member>> taken;
+  for (const Request& request : launch.requests) taken.insert(request.member);
+  launch.turns = take_turns(taken);
+  if (std::all_of(launch.turns.begin(), launch.turns.end(), [](const Turn& turn) { return turn.is_next(); }))
+    return begin_and_keep(launch);
+  const auto shared = std::make_shared<Launch>(std::move(launch));
+  try {
+    shared->requests.front().member->keep(std::thread([shared] { begin_late(*shared); }));
+  } catch (const std::system_error& thrown) {
+    const Error error{ErrorCode::System, std::string("cannot start a thread for a call: ") + thrown.what(), -1};
+    for (const Use& use : shared->uses) static_cast<void>(use->fail(error));
+    return refuse(ncclSystemError, error.message);
+  }
+  return ncclInProgress;
+}
+
+ncclResult_t run_requests(std::vector<Request> requests) {
   if (requests.empty()) return ncclSuccess;
   const bool blocking = requests.front().member->blocking();
   if (std::any_of(requests.begin(), requests.end(), [&](const Request& r) { return r.member->blocking() != blocking; }))
@@ -150,29 +135,21 @@ ncclResult_t run_requests(const std::vector<Request>& requests) {
   if (std::any_of(requests.begin(), requests.end(),
                   [&](const Request& r) { return (r.call.stream != nullptr) != in_streams; }))
     return refuse(ncclInvalidUsage, "ncclGroupEnd: a group of calls on host memory alone and of calls in streams");
-  std::vector<Use> uses;
-  uses.reserve(requests.size());
-  Result<Work> work = launch(requests, uses);
-  if (!work) return note_all(uses, work.error());
-  if (in_streams) return ncclSuccess;
-  if (blocking) return note_all(uses, work->wait());
-  const auto shared = std::make_shared<Work>(std::move(*work));
-  for (const Use& use : uses) use->keep(shared);
-  return ncclInProgress;
+  Launch launch{std::move(requests)};
+  if (const ncclResult_t entered = enter(launch); entered != ncclSuccess) return entered;
+  if (!blocking) return begin_in_turn(std::move(launch));
+  Result<Work> work = begin(launch);
+  if (!work) return note_all(launch.uses, work.error());
+  return in_streams ? ncclSuccess : note_all(launch.uses, work->wait());
 }
 
-ncclResult_t run_alone(const Request& request) {
+ncclResult_t run_alone(Request request) {
+  if (!request.member->blocking()) return run_requests({std::move(request)});
   const Use use(request.member);
   if (use.entered() != ncclSuccess) return use.entered();
-  if (request.call.stream != nullptr) {
-    const Result<Work> queued = start(use->communicator(), request);
-    return use->note(queued ? Status() : Status(queued.error()));
-  }
-  if (use->blocking()) return use->note(run_now(use->communicator(), request));
-  Result<Work> work = start(use->communicator(), request);
-  if (!work) return use->note(work.error());
-  use->keep(std::make_shared<Work>(std::move(*work)));
-  return ncclInProgress;
+  if (request.call.stream == nullptr) return use->note(run_now(use->communicator(), request));
+  const Result<Work> queued = start(use->communicator(), request);
+  return use->note(queued ? Status() : Status(queued.error()));
 }
 
 // The outermost end: what was collected, and no group any more. nullopt: groups around it are still open.
@@ -182,13 +159,18 @@ std::optional<Collected> end_group() {
   return std::exchange(open, Collected{});
 }
 
-ncclResult_t run(const Collected& ended) {
+ncclResult_t run(Collected ended) {
   if (ended.error != ncclSuccess) {
     for (const Job& job : ended.jobs) discard(job);
     return ended.error;
   }
-  ncclResult_t result = run_jobs(ended.jobs);
-  if (result == ncclSuccess || result == ncclInProgress) keep_first(result, run_requests(ended.requests));
+  ncclResult_t result = run_jobs(std::move(ended.jobs));
+  if (result == ncclSuccess || result == ncclInProgress) keep_first(result, run_requests(std::move(ended.requests)));
+  for (const Ending& ending : ended.endings) {
+    const std::string before = last_error();
+    const ncclResult_t code = ending();
+    if (!keep_first(result, code) && code != ncclSuccess && code != result) static_cast<void>(refuse(result, before));
+  }
   return result;
 }
 
@@ -203,8 +185,14 @@ ncclResult_t submit(Job job) {
 }
 
 ncclResult_t submit(Request request) {
-  if (!in_group()) return run_alone(request);
+  if (!in_group()) return run_alone(std::move(request));
   group().requests.push_back(std::move(request));
+  return ncclSuccess;
+}
+
+ncclResult_t submit(Ending ending) {
+  if (!in_group()) return ending();
+  group().endings.push_back(std::move(ending));
   return ncclSuccess;
 }
 
@@ -229,8 +217,8 @@ ncclResult_t pncclGroupStart() {
 ncclResult_t pncclGroupEnd() {
   return guarded([] {
     if (!in_group()) return refuse(ncclInvalidUsage, "ncclGroupEnd: no group was started");
-    const auto ended = end_group();
-    return ended ? run(*ended) : ncclSuccess;
+    auto ended = end_group();
+    return ended ? run(*std::move(ended)) : ncclSuccess;
   });
 }
 
@@ -241,8 +229,8 @@ ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* info) {
     if (!ended) return ncclSuccess;
     for (const Job& job : ended->jobs) discard(job);
     if (ended->error != ncclSuccess) return ended->error;
-    if (!ended->jobs.empty())
-      return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd: making communicators cannot be simulated");
+    if (!ended->jobs.empty() || !ended->endings.empty())
+      return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd: making and ending communicators cannot be simulated");
     return estimate(ended->requests, info);
   });
 }

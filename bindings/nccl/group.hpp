@@ -5,20 +5,15 @@
 #include <functional>
 #include <memory>
 
+#include "bindings/nccl/jobs.hpp"
 #include "bindings/nccl/member.hpp"
 #include "bindings/nccl/nccl.h"
 #include "wreath/wreath.hpp"
 
 namespace wreath::nccl {
 
-// A communicator in the making.
-struct Job {
-  std::shared_ptr<Member> made;
-  ncclComm_t* target;              // set at once, and null again where a blocking job fails
-  std::shared_ptr<Member> parent;  // of a split or shrink; busy meanwhile
-  bool blocking;
-  std::function<ncclResult_t()> body;
-};
+// The end of a communicator: finalize or destroy.
+using Ending = std::function<ncclResult_t()>;
 
 // A collective, a send (call.root is the peer) or a receive.
 struct Request {
@@ -29,9 +24,10 @@ struct Request {
 };
 
 bool in_group();
-// Now, or with the group of this thread.
+// Now, or at the end of this thread's group: its jobs, then its calls, then what ends communicators.
 ncclResult_t submit(Job job);
 ncclResult_t submit(Request request);
+ncclResult_t submit(Ending ending);
 // A refused call: the group that it was in ends with this code.
 ncclResult_t refused(ncclResult_t code);
 

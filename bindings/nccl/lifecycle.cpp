@@ -114,14 +114,12 @@ ncclResult_t finalize(const std::shared_ptr<Member>& member) {
     return result;
   };
   if (member->blocking()) return finish();
-  member->begin_pending();
   try {
-    member->keep(std::thread([member, finish] {
+    member->keep(std::thread([turn = Turn(member), finish] {
+      turn.wait();
       static_cast<void>(guarded(finish));
-      member->end_pending();
     }));
   } catch (const std::system_error& thrown) {
-    member->end_pending();
     return refuse(ncclSystemError, thrown.what());
   }
   return ncclInProgress;
@@ -130,7 +128,6 @@ ncclResult_t finalize(const std::shared_ptr<Member>& member) {
 // Takes the handle from the program, and ends what stood behind it.
 ncclResult_t finish(const char* function, ncclComm_t comm, ncclResult_t (*end)(Member&)) {
   return guarded([&] {
-    if (comm == nullptr) return ncclSuccess;
     const std::shared_ptr<Member> member = members().take(comm);
     if (member == nullptr) return bad_argument(function, "comm is no communicator, or no longer one");
     const ncclResult_t result = end(*member);
@@ -186,17 +183,27 @@ ncclResult_t pncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
   return guarded([&] { return refused(init_all(comm, ndev, devlist)); });
 }
 
-ncclResult_t pncclCommFinalize(ncclComm_t comm) { return with_member("ncclCommFinalize", comm, finalize); }
-
-ncclResult_t pncclCommDestroy(ncclComm_t comm) {
-  return finish("ncclCommDestroy", comm, [](Member& member) {
-    const ncclResult_t result = member.settle();
-    member.end();
-    return result;
-  });
+ncclResult_t pncclCommFinalize(ncclComm_t comm) {
+  const auto body = [](const std::shared_ptr<Member>& member) { return submit([member] { return finalize(member); }); };
+  return refused(with_member("ncclCommFinalize", comm, body));
 }
 
+ncclResult_t pncclCommDestroy(ncclComm_t comm) {
+  constexpr const char* kName = "ncclCommDestroy";
+  if (comm == nullptr) return ncclSuccess;
+  const auto end = [comm] {
+    return finish(kName, comm, [](Member& member) {
+      const ncclResult_t result = member.settle();
+      member.end();
+      return result;
+    });
+  };
+  return refused(with_member(kName, comm, [&](const std::shared_ptr<Member>&) { return submit(end); }));
+}
+
+// At once, in a group too: what it ends may be what the group would wait for.
 ncclResult_t pncclCommAbort(ncclComm_t comm) {
+  if (comm == nullptr) return ncclSuccess;
   return finish("ncclCommAbort", comm, [](Member& member) { return member.abort(); });
 }
 

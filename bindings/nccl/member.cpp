@@ -51,7 +51,8 @@ ncclResult_t Member::enter(bool revoked_too) {
   const std::lock_guard lock(mutex_);
   if (state_ == State::Failed) return refuse(result_, text_);
   if (state_ == State::Joining) return refuse(ncclInvalidUsage, "the communicator is still being made");
-  if (state_ == State::Ended || finalizing_) return refuse(ncclInvalidUsage, "the communicator was finalized");
+  if (state_ == State::Ended || finalizing_)
+    return refuse(ncclInvalidUsage, "the communicator was finalized or aborted");
   if (revoked_ && !revoked_too) return refuse(ncclInvalidUsage, "the communicator was revoked");
   ++inside_;
   return ncclSuccess;
@@ -88,6 +89,12 @@ ncclResult_t Member::note_own_error() {
   return refuse(result_, text_);
 }
 
+ncclResult_t Member::fail(const Error& error) {
+  const ncclResult_t code = note(error);
+  static_cast<void>(communicator_.abort());
+  return code;
+}
+
 std::string Member::error_text() {
   const std::lock_guard lock(mutex_);
   return text_;
@@ -96,7 +103,7 @@ std::string Member::error_text() {
 ncclResult_t Member::asynchronous() {
   static_cast<void>(note_own_error());
   const std::lock_guard lock(mutex_);
-  const bool busy = state_ == State::Joining || pending_ > 0 || !works_are_over();
+  const bool busy = state_ == State::Joining || !turns_.empty() || !works_are_over();
   return result_ != ncclSuccess ? result_ : busy ? ncclInProgress : ncclSuccess;
 }
 
@@ -120,22 +127,42 @@ int number_of(const Device* device) {
   return -1;
 }
 
+// ---- turns ----
+
+std::uint64_t Member::take_turn() {
+  const std::lock_guard lock(mutex_);
+  turns_.insert(++taken_turns_);
+  return taken_turns_;
+}
+
+bool Member::is_next(std::uint64_t turn) {
+  const std::lock_guard lock(mutex_);
+  return *turns_.begin() == turn;
+}
+
+void Member::wait_for_turn(std::uint64_t turn) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return *turns_.begin() == turn; });
+}
+
+void Member::end_turn(std::uint64_t turn) {
+  const std::lock_guard lock(mutex_);
+  turns_.erase(turn);
+  changed_.notify_all();
+}
+
+std::vector<Turn> take_turns(const std::set<std::shared_ptr<Member>>& members) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  std::vector<Turn> turns(members.begin(), members.end());
+  return turns;
+}
+
 // ---- of a non-blocking communicator ----
 
 bool Member::works_are_over() {
   std::erase_if(works_, [](const std::shared_ptr<Work>& work) { return work->done(); });
   return works_.empty();
-}
-
-void Member::begin_pending() {
-  const std::lock_guard lock(mutex_);
-  ++pending_;
-}
-
-void Member::end_pending() {
-  const std::lock_guard lock(mutex_);
-  --pending_;
-  changed_.notify_all();
 }
 
 void Member::keep(std::shared_ptr<Work> work) {
@@ -171,7 +198,7 @@ void Member::join_helpers() {
   std::vector<std::thread> helpers;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return pending_ == 0; });
+    changed_.wait(lock, [&] { return turns_.empty(); });
     helpers.swap(helpers_);
   }
   for (std::thread& helper : helpers) helper.join();
@@ -230,7 +257,7 @@ ncclResult_t Member::abort() {
     exit();
   }
   lock.lock();
-  const bool idle = changed_.wait_for(lock, kAbortBound, [&] { return pending_ == 0; });
+  const bool idle = changed_.wait_for(lock, kAbortBound, [&] { return turns_.empty(); });
   std::vector<std::thread> helpers = std::move(helpers_);
   lock.unlock();
   for (std::thread& helper : helpers) {

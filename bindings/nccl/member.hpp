@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <thread>
@@ -72,14 +73,20 @@ class Member {
   ncclResult_t note(const Status& status);
   // note() of the communicator's own error, where it has one.
   ncclResult_t note_own_error();
+  // Ends the communicator on all ranks: this one cannot make a call that the others make. Within a Use.
+  ncclResult_t fail(const Error& error);
   std::string error_text();
   // What ncclCommGetAsyncError says.
   ncclResult_t asynchronous();
 
+  // ---- turns, which Turn (below) takes ----
+  std::uint64_t take_turn();
+  bool is_next(std::uint64_t turn);
+  void wait_for_turn(std::uint64_t turn);
+  void end_turn(std::uint64_t turn);
+
   // ---- of a non-blocking communicator ----
-  // A piece of work that asynchronous() waits for, begun and over; helpers run until settle().
-  void begin_pending();
-  void end_pending();
+  // What settle() waits for: works, and helpers, which have a turn until they are done.
   void keep(std::shared_ptr<Work> work);
   void keep(std::thread helper);
   // Waits for the works; settle() also for the helpers, of which it may be none.
@@ -118,8 +125,9 @@ class Member {
   bool abandoned_ = false;  // aborted while joining
   bool finalizing_ = false;
   bool revoked_ = false;
-  int inside_ = 0;   // threads that use `communicator_`
-  int pending_ = 0;  // helpers at work
+  int inside_ = 0;  // threads that use `communicator_`
+  std::uint64_t taken_turns_ = 0;
+  std::set<std::uint64_t> turns_;  // that are not over
   ncclResult_t result_ = ncclSuccess;
   std::string text_;  // of the first error
   std::vector<std::shared_ptr<Work>> works_;
@@ -148,6 +156,28 @@ class Use {
   std::shared_ptr<Member> member_;
   ncclResult_t entered_;
 };
+
+// A place in the line of those who need a member's communicator to themselves, in the order in which they were called.
+class Turn {
+ public:
+  explicit Turn(std::shared_ptr<Member> member) : member_(std::move(member)), turn_(member_->take_turn()) {}
+  Turn(Turn&& other) noexcept = default;
+  Turn& operator=(Turn&&) = delete;
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    if (member_ != nullptr) member_->end_turn(turn_);
+  }
+  bool is_next() const { return member_->is_next(turn_); }
+  void wait() const { member_->wait_for_turn(turn_); }
+
+ private:
+  std::shared_ptr<Member> member_;
+  std::uint64_t turn_;
+};
+
+// A turn of each of them, at once: two threads that take some of the same members do not wait for each other.
+std::vector<Turn> take_turns(const std::set<std::shared_ptr<Member>>& members);
 
 // The number of CUDA's `device`; -1: it is null.
 int number_of(const Device* device);

@@ -3,16 +3,11 @@
 
 #include "tests/bindings/nccl/tests.h"
 
-// All ranks of `local`'s communicators add what is 1 on each: the number of ranks.
-static void expect_ranks(Local* local, int ranks) {
+void expect_ranks(Local* local, int ranks) {
   int out[kMostRanks] = {0};
   const int one = 1;
   EACH(local, ncclAllReduce(&one, &out[i], 1, ncclInt, ncclSum, local->comm[i], NULL));
   for (int i = 0; i < local->count; ++i) EXPECT(out[i] == ranks);
-}
-
-static void destroy(Local* local) {
-  for (int i = 0; i < local->count; ++i) EXPECT_OK(ncclCommDestroy(local->comm[i]));
 }
 
 void test_questions(Local* local) {
@@ -65,8 +60,7 @@ void test_splits(Local* local) {
   destroy(&rest);
 }
 
-// A copy of local's communicators, to spoil.
-static Local copy_of(Local* local) {
+Local copy_of(Local* local) {
   Local copy = *local;
   EACH(local, ncclCommSplit(local->comm[i], 0, local->me[i], &copy.comm[i], NULL));
   return copy;
@@ -122,12 +116,11 @@ void test_revoke(Local* local) {
   destroy(&parent);
 }
 
-// An id of rank 0, told to the others through a communicator.
-static ncclUniqueId new_id(Local* local) {
-  ncclUniqueId id;
-  if (local->me[0] == 0) EXPECT_OK(ncclGetUniqueId(&id));
-  EACH(local, ncclBcast(&id, i == 0 ? sizeof id : 0, ncclChar, 0, local->comm[i], NULL));
-  return id;
+ncclUniqueId new_id(Local* local) {
+  ncclUniqueId ids[kMostRanks];
+  if (local->me[0] == 0) EXPECT_OK(ncclGetUniqueId(&ids[0]));
+  EACH(local, ncclBcast(&ids[i], sizeof ids[i], ncclChar, 0, local->comm[i], NULL));
+  return ids[0];
 }
 
 // The other ways to init, and the end in two steps.

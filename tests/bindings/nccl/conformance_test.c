@@ -5,9 +5,25 @@
 #include "tests/bindings/nccl/tests.h"
 
 static void all_tests(Local* local) {
-  const Body parts[] = {test_questions, test_collectives, test_types,  test_operators,    test_messages,
-                        test_groups,    test_memory,      test_splits, test_configs,      test_wrong_arguments,
-                        test_shrinks,   test_revoke,      test_inits,  test_non_blocking, test_device_interface};
+  const Body parts[] = {test_questions,
+                        test_collectives,
+                        test_types,
+                        test_operators,
+                        test_messages,
+                        test_groups,
+                        test_memory,
+                        test_splits,
+                        test_configs,
+                        test_wrong_arguments,
+                        test_shrinks,
+                        test_revoke,
+                        test_inits,
+                        test_non_blocking,
+                        test_device_interface,
+                        test_jobs_of_one_parent,
+                        test_jobs_of_several_parents,
+                        test_ends_in_groups,
+                        test_non_blocking_jobs};
   for (size_t part = 0; part < sizeof parts / sizeof *parts; ++part) parts[part](local);
 }
 

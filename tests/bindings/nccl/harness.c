@@ -34,7 +34,7 @@ ncclResult_t poll_until_done(ncclComm_t comm) {
   return state;
 }
 
-static void destroy(Local* local) {
+void destroy(Local* local) {
   for (int i = 0; i < local->count; ++i) EXPECT_OK(ncclCommDestroy(local->comm[i]));
 }
 

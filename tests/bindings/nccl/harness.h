@@ -49,6 +49,7 @@ int run_ranks(const char* mode, int ranks, Body body);
 // The same as processes, each of which calls `before` with its rank first of all.
 int run_processes(int ranks, void (*before)(int rank), Body body);
 
+void destroy(Local* local);
 // Polls until the communicator is no longer in progress, up to 100 s; the last answer.
 ncclResult_t poll_until_done(ncclComm_t comm);
 long long now_ms(void);

@@ -3,6 +3,13 @@
 
 #include "tests/bindings/nccl/harness.h"
 
+// All ranks of `local`'s communicators add what is 1 on each: the number of ranks.
+void expect_ranks(Local* local, int ranks);
+// A copy of local's communicators, to spoil.
+Local copy_of(Local* local);
+// An id of rank 0, told to the others through a communicator.
+ncclUniqueId new_id(Local* local);
+
 // collectives.c
 void test_collectives(Local* local);
 void test_types(Local* local);
@@ -17,6 +24,12 @@ void test_shrinks(Local* local);
 void test_revoke(Local* local);
 void test_inits(Local* local);
 void test_non_blocking(Local* local);
+
+// jobs.c
+void test_jobs_of_one_parent(Local* local);
+void test_jobs_of_several_parents(Local* local);
+void test_ends_in_groups(Local* local);
+void test_non_blocking_jobs(Local* local);
 
 // arguments.c
 void test_memory(Local* local);
