@@ -55,6 +55,7 @@ Meeting meeting_of_all(const Membership& membership) {
   Meeting meeting;
   meeting.store = membership.store;
   meeting.key = "wreath";
+  meeting.who = "the ranks of group " + membership.group.name;
   meeting.rank = membership.rank;
   meeting.ranks = membership.size;
   meeting.timeout = membership.timeout;

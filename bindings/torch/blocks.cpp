@@ -67,6 +67,28 @@ struct Scattering {
   }
 };
 
+// All_to_all of tensors that hold blocks one after the other. Always with their sizes: a rank does not know whether
+// those between others are equal, too, and the call must be the same on all.
+struct Exchanging {
+  Tensors outputs;
+  Tensors inputs;
+  Elements elements;
+  std::vector<std::size_t> sent;
+  std::vector<std::size_t> received;
+
+  void run(Turn& turn) const {
+    const c10::ScalarType type = inputs.front().scalar_type();
+    Joined from(inputs, elements, type, true);
+    Joined into(outputs, elements, type, false);
+    from.keep_apart_from(into, false, 0);
+    wreath::Call call = with(call_of(Collective::AllToAll, from, into, 0), elements);
+    call.input_blocks.counts = sent;
+    call.output_blocks.counts = received;
+    turn.run(call);
+    into.spread();
+  }
+};
+
 void check_same_dtype(std::string_view call, const at::Tensor& a, const at::Tensor& b) {
   TORCH_CHECK_TYPE(a.scalar_type() == b.scalar_type(), "wreath: ", call, ": tensors of ", a.scalar_type(), " and ",
                    b.scalar_type(), " in one call");
@@ -107,6 +129,13 @@ std::vector<std::size_t> counts_of(const at::Tensor& tensor, const std::vector<s
   for (const std::int64_t split : splits)
     counts.push_back(static_cast<std::size_t>(split * row) * elements.per_element);
   return counts;
+}
+
+std::vector<std::size_t> sizes_of(const Tensors& blocks, const Elements& elements) {
+  std::vector<std::size_t> sizes;
+  for (const at::Tensor& block : blocks)
+    sizes.push_back(static_cast<std::size_t>(block.numel()) * elements.per_element);
+  return sizes;
 }
 
 }  // namespace
@@ -283,17 +312,9 @@ WreathBackend::WorkPointer WreathBackend::alltoall(Tensors& outputs, Tensors& in
   }
   check_blocks("all_to_all", outputs, inputs[static_cast<std::size_t>(rank_)]);
   const Elements elements = moved(inputs.front().scalar_type());
+  const Exchanging exchanging{outputs, inputs, elements, sizes_of(inputs, elements), sizes_of(outputs, elements)};
   return enter({c10d::OpType::ALLTOALL, "wreath:all_to_all"}, settings_of(options), inputs, outputs,
-               [outputs, inputs, elements](Turn& turn) {
-                 Joined from(inputs, elements, inputs.front().scalar_type(), true);
-                 Joined into(outputs, elements, inputs.front().scalar_type(), false);
-                 from.keep_apart_from(into, false, 0);
-                 wreath::Call call = with(call_of(Collective::AllToAll, from, into, 0), elements);
-                 call.input_blocks.counts = from.counts();
-                 call.output_blocks.counts = into.counts();
-                 turn.run(call);
-                 into.spread();
-               });
+               [exchanging](Turn& turn) { exchanging.run(turn); });
 }
 
 WreathBackend::WorkPointer WreathBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
@@ -305,26 +326,18 @@ WreathBackend::WorkPointer WreathBackend::alltoall_base(at::Tensor& output, at::
   check_same_dtype("all_to_all_single", output, input);
   c10d::checkSplitSizes(input_splits, input, size_);
   c10d::checkSplitSizes(output_splits, output, size_);
-  const bool even = input_splits.empty() && output_splits.empty();
-  TORCH_CHECK_VALUE(!even || input.numel() == output.numel(), "wreath: all_to_all_single: input of ", input.numel(),
-                    " elements, output of ", output.numel());
   const Elements elements = moved(input.scalar_type());
   const auto splits = [this](const std::vector<std::int64_t>& given, const at::Tensor& tensor) {
     return given.empty() ? std::vector<std::int64_t>(ranks(), tensor.size(0) / size_) : given;
   };
   const auto sent = counts_of(input, splits(input_splits, input), elements);
   const auto received = counts_of(output, splits(output_splits, output), elements);
+  const auto own = static_cast<std::size_t>(rank_);
+  TORCH_CHECK_VALUE(sent[own] == received[own], "wreath: all_to_all_single: rank ", rank_, " sends ", sent[own],
+                    " elements to itself and receives ", received[own]);
+  const Exchanging exchanging{{output}, {input}, elements, sent, received};
   return enter({c10d::OpType::ALLTOALL_BASE, "wreath:all_to_all_single"}, settings_of(options), {input}, {output},
-               [output, input, elements, even, sent, received](Turn& turn) {
-                 Joined from({input}, elements, input.scalar_type(), true);
-                 Joined into({output}, elements, input.scalar_type(), false);
-                 from.keep_apart_from(into, false, 0);
-                 wreath::Call call = with(call_of(Collective::AllToAll, from, into, sent.front()), elements);
-                 if (!even) call.input_blocks.counts = sent;
-                 if (!even) call.output_blocks.counts = received;
-                 turn.run(call);
-                 into.spread();
-               });
+               [exchanging](Turn& turn) { exchanging.run(turn); });
 }
 
 }  // namespace wreath_torch

@@ -32,6 +32,8 @@ std::shared_ptr<Channel> WreathBackend::channel_to(Direction direction, int peer
   Meeting meeting;
   meeting.store = membership_.store;
   meeting.key = c10::str("wreath/", sender, ">", receiver, "/", tag);
+  meeting.who = c10::str("ranks ", sender, " and ", receiver, " of group ", membership_.group.name,
+                         ", for their first message from ", sender, " to ", receiver, " with tag ", tag, ",");
   meeting.rank = direction == Direction::Send ? kSender : kReceiver;
   meeting.ranks = 2;
   meeting.timeout = membership_.timeout;

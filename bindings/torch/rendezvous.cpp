@@ -29,27 +29,55 @@ std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin
 
 Error given_up() { return {ErrorCode::Aborted, "the group was aborted before its ranks had met", -1}; }
 
+// The first line of what a store throws; the others are its stack.
+std::string sentence_of(const std::exception& thrown) {
+  const std::string text = thrown.what();
+  return text.substr(0, text.find('\n'));
+}
+
+// What asking the store comes to; it throws where the process that serves it has ended.
+template <typename Question>
+auto ask(const Meeting& meeting, Question question) -> Result<decltype(question(*meeting.store))> {
+  try {
+    return question(*meeting.store);
+  } catch (const std::exception& thrown) {
+    return Error{ErrorCode::StartupFailed,
+                 meeting.who + " meet through torch's store, which cannot be asked: " + sentence_of(thrown) +
+                     "; the process that serves it, rank 0 of the job as a rule, must live until they have met",
+                 -1};
+  }
+}
+
 Result<UniqueId> make_id(const Meeting& meeting) {
   auto made = UniqueId::create_for_hosts();
-  meeting.store->set(meeting.key, bytes_of(made ? made->to_string() : "rank 0: " + made.error().message));
-  return made;
+  const std::string text = made ? made->to_string() : "rank 0: " + made.error().message;
+  const auto told = ask(meeting, [&](c10d::Store& store) {
+    store.set(meeting.key, bytes_of(text));
+    return true;
+  });
+  return told ? std::move(made) : told.error();
 }
 
 Result<UniqueId> look_for_id(const Meeting& meeting) {
   const auto end = steady_clock::now() + meeting.timeout;
   milliseconds sleep = kFirstLook;
-  while (!meeting.store->check({meeting.key})) {
+  for (;;) {
+    const auto there = ask(meeting, [&](c10d::Store& store) { return store.check({meeting.key}); });
+    if (!there) return there.error();
+    if (*there) break;
     if (meeting.interrupt->wait(sleep)) return given_up();
     if (steady_clock::now() > end) {
       return Error{ErrorCode::StartupFailed,
-                   "rank " + std::to_string(meeting.rank) + " waited " + std::to_string(meeting.timeout.count()) +
-                       " ms for rank 0 of " + std::to_string(meeting.ranks) + ", which has not come",
+                   meeting.who + " have not met: rank " + std::to_string(meeting.rank) + " waited " +
+                       std::to_string(meeting.timeout.count()) + " ms for rank 0 of " + std::to_string(meeting.ranks) +
+                       ", which has not come",
                    0};
     }
     sleep = std::min(2 * sleep, kLongestSleep);
   }
-  const std::vector<std::uint8_t> value = meeting.store->get(meeting.key);
-  const std::string text(value.begin(), value.end());
+  const auto value = ask(meeting, [&](c10d::Store& store) { return store.get(meeting.key); });
+  if (!value) return value.error();
+  const std::string text(value->begin(), value->end());
   if (text.starts_with("rank 0: ")) return Error{ErrorCode::StartupFailed, text, 0};
   return UniqueId::parse(text);
 }
@@ -75,7 +103,9 @@ Result<wreath::Communicator> meet(const Meeting& meeting) {
   auto met =
       wreath::Communicator::create(*id, meeting.rank, meeting.ranks, meeting.options, meeting.interrupt->descriptor());
   // Nobody leaves before the key is gone: who comes again at once must not find it.
-  if (meeting.rank == 0) meeting.store->deleteKey(meeting.key);
+  // Of a store that has ended nobody reads.
+  if (meeting.rank == 0)
+    static_cast<void>(ask(meeting, [&](c10d::Store& store) { return store.deleteKey(meeting.key); }));
   if (!met) return met;
   WREATH_TRY(met->barrier());
   return met;

@@ -29,6 +29,7 @@ class Interrupt {
 struct Meeting {
   c10::intrusive_ptr<c10d::Store> store;
   std::string key;  // of the store; rank 0 removes it when all have met, so that it can be used again
+  std::string who;  // for errors: "the ranks of group 7"
   int rank = 0;
   int ranks = 1;
   std::chrono::milliseconds timeout{};

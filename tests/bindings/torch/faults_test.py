@@ -125,6 +125,37 @@ def a_child_of_fork_calls(rank, ranks, folder):
     dist.barrier()
 
 
+def store_of_rank_0(rank, ranks, folder):
+    """Served by that process, as of a job that torchrun did not start."""
+    if rank == 0:
+        store = dist.TCPStore("127.0.0.1", 0, ranks, is_master=True, wait_for_workers=False)
+        with open(f"{folder}/draft", "w", encoding="utf-8") as file:
+            file.write(str(store.port))
+        os.rename(f"{folder}/draft", f"{folder}/port")
+        return store
+    while not os.path.exists(f"{folder}/port"):
+        time.sleep(0.01)
+    with open(f"{folder}/port", encoding="utf-8") as file:
+        return dist.TCPStore("127.0.0.1", int(file.read()), ranks, is_master=False)
+
+
+def a_pair_meets_after_rank_0_has_left(rank, ranks, folder):
+    import wreath_torch  # noqa: F401
+
+    store, tensor = store_of_rank_0(rank, ranks, folder), torch.ones(1)
+    dist.init_process_group("wreath", store=store, rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=1000))
+    if rank > 0:
+        dist.send(tensor, 2, tag=5) if rank == 1 else dist.recv(tensor, 1, tag=5)
+    dist.barrier()
+    if rank == 0:
+        os._exit(0)
+    while "no error" == message_of(lambda: store.check(["anything"])):
+        time.sleep(0.01)
+    yield message_of(lambda: dist.send(tensor, 2, tag=5) if rank == 1 else dist.recv(tensor, 1, tag=5))
+    yield message_of(lambda: dist.send(tensor, 2, tag=6) if rank == 1 else dist.recv(tensor, 1, tag=6))
+    yield message_of(lambda: dist.send(tensor, 1, tag=6) if rank == 2 else dist.recv(tensor, 2, tag=6))
+
+
 def _run(case, rank, ranks, folder):
     with open(f"{folder}/{rank}", "w", encoding="utf-8") as file:
         for words in case(rank, ranks, folder):
@@ -166,6 +197,13 @@ class Faults(unittest.TestCase):
     def test_a_dead_sender_is_named(self):
         said = self.run_ranks(the_sender_dies)
         self.assertRegex(said[0][0], r"wreath: .*peer lost: rank 0 .*; ranks 0, 1 of group .* from rank 1 to rank 0, tag 0 are ranks 1, 0 of all")
+
+    def test_a_pair_that_meets_without_the_store_says_so(self):
+        for said in self.run_ranks(a_pair_meets_after_rank_0_has_left, 3)[1:]:
+            self.assertEqual(said[0], "no error")  # they had met before
+            for line, (sender, receiver) in zip(said[1:], ((1, 2), (2, 1))):
+                self.assertRegex(line, f"wreath: ranks {sender} and {receiver} of group .*, for their first message from {sender} to "
+                                 f"{receiver} with tag 6, meet through torch's store, which cannot be asked: .*rank 0 .* must live until")
 
     def test_a_call_has_its_own_timeout(self):
         said = self.run_ranks(one_is_late)

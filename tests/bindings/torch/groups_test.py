@@ -37,6 +37,8 @@ class Refusals(unittest.TestCase):
         self.refuse("4 elements, this rank's tensor 3", lambda: BACKEND.allgather([[block] * RANKS], [torch.zeros(3)]))
         self.refuse("tensors of Float and Int in one call", lambda: BACKEND.allgather([[block] * RANKS], [own(torch.int32, 4)]))
         self.refuse("one tensor has 5 elements, the other 4", lambda: BACKEND._allgather_base(torch.zeros(5), block))
+        self.refuse(f"rank {ME} sends 3 elements to itself and receives 6",
+                    lambda: dist.all_to_all_single(torch.zeros(2 * RANKS, 3), torch.zeros(RANKS, 3)))
         self.refuse("root = 99: there are", lambda: BACKEND.broadcast(block, 99))
         self.refuse("rank 99: there are", lambda: BACKEND.send([block], 99, 0))
         self.refuse(f"rank {ME} is this one", lambda: BACKEND.send([block], ME, 0))
@@ -44,6 +46,15 @@ class Refusals(unittest.TestCase):
 
     def test_pg_options_are_refused(self):
         self.refuse("the backend wreath takes none", lambda: dist.new_group(pg_options=object()), ValueError)
+
+    @unittest.skipIf(RANKS == 1, "one rank agrees with itself; run it with more")
+    def test_blocks_that_differ_are_an_error_of_all(self):
+        group = dist.new_group()
+        blocks = own(count=RANKS * (10 if ME == 0 else 11))
+        with self.assertRaisesRegex(RuntimeError, "wreath: .*all_to_all"):
+            dist.all_to_all_single(torch.zeros_like(blocks), blocks, group=group)
+        with self.assertRaises(RuntimeError):
+            dist.barrier(group=group)
 
     @unittest.skipIf(RANKS == 1, "one rank agrees with itself; run it with more")
     def test_calls_that_differ_are_an_error_of_all(self):

@@ -212,6 +212,45 @@ class Blocks(unittest.TestCase):
         dist.all_to_all_single(output, own(count=2 * sum(sent)).view(-1, 2), received, sent)
         self.assertEqual(output[:, 0].tolist(), [sender + 1 for sender in range(RANKS) for _ in range(received[sender])])
 
+    def hold_forms(self, expected, *forms):
+        """Forms of one call that fill a tensor like `expected`: each rank takes another one, in turn."""
+        for shift in range(len(forms)):
+            output = torch.zeros_like(expected)
+            forms[(ME + shift) % len(forms)](output)
+            self.assertTrue(torch.equal(output, expected), (shift, output, expected))
+
+    def test_ranks_may_take_different_forms_of_one_call(self):
+        blocks, one = varied(shape=(RANKS, 3)), [1] * RANKS
+        self.hold_forms(
+            torch.stack([varied(shape=(RANKS, 3), rank=rank)[ME] for rank in range(RANKS)]),
+            lambda output: dist.all_to_all_single(output, blocks),
+            lambda output: dist.all_to_all_single(output, blocks, one, one),
+            lambda output: dist.all_to_all(list(output.unbind()), list(blocks.unbind())),
+            lambda output: dist.all_to_all_single(output, blocks, one, None),
+            lambda output: dist.all_to_all_single(output, blocks, async_op=True).wait(),
+        )
+        own_block, world = varied(shape=(3,)), dist.group.WORLD
+        self.hold_forms(
+            every(torch.stack, shape=(3,)),
+            lambda output: dist.all_gather(list(output.unbind()), own_block),
+            lambda output: dist.all_gather_into_tensor(output, own_block),
+            lambda output: world.allgather_into_tensor_coalesced([output], [own_block]).wait(),
+            lambda output: dist.all_gather_coalesced([[block] for block in output.unbind()], [own_block]),
+        )
+        self.hold_forms(
+            every(sum, shape=(RANKS, 3))[ME],
+            lambda output: dist.reduce_scatter(output, list(blocks.unbind())),
+            lambda output: dist.reduce_scatter_tensor(output, blocks),
+            lambda output: world.reduce_scatter_tensor_coalesced([output], [blocks]).wait(),
+        )
+        self.hold_forms(
+            every(sum, shape=(2, 3)),
+            lambda output: [dist.all_reduce(part) for part in output.copy_(varied(shape=(2, 3)))],
+            lambda output: dist.all_reduce_coalesced(list(output.copy_(varied(shape=(2, 3))))),
+            lambda output: [dist.all_reduce(part, async_op=True).wait() for part in output.copy_(varied(shape=(2, 3)))],
+        )
+        dist.barrier() if ME == 0 else dist.barrier(timeout=datetime.timedelta(seconds=50))
+
     def test_coalesced(self):
         inputs = [varied(shape=(count,)) for count in (3, 100)]
         outputs = [torch.zeros(RANKS * each.numel()) for each in inputs]
