@@ -28,6 +28,8 @@ struct Chain {
   std::optional<Use> use = {};
   std::string refusal = {};  // where the parent could not be entered
   std::vector<Step> steps = {};
+
+  bool usable() const { return !use || use->entered() == ncclSuccess; }
 };
 
 std::vector<std::shared_ptr<Chain>> chains_of(std::vector<Job> jobs) {
@@ -46,7 +48,7 @@ std::vector<std::shared_ptr<Chain>> chains_of(std::vector<Job> jobs) {
     if (chain->parent == nullptr) continue;
     chain->turn.emplace(chain->parent);
     chain->use.emplace(chain->parent, true);
-    if (chain->use->entered() != ncclSuccess) chain->refusal = last_error();
+    if (!chain->usable()) chain->refusal = last_error();
   }
   return chains;
 }
@@ -62,8 +64,8 @@ ncclResult_t run_body(const Job& job) {
 void run(Chain& chain) {
   if (chain.turn) chain.turn->wait();
   for (Step& step : chain.steps) {
-    step.result = chain.refusal.empty() ? run_body(step.job)
-                                        : step.job.made->joined(Error{ErrorCode::InvalidUsage, chain.refusal, -1});
+    step.result =
+        chain.usable() ? run_body(step.job) : step.job.made->joined(Error{ErrorCode::InvalidUsage, chain.refusal, -1});
     step.made.reset();
   }
   chain.use.reset();
@@ -75,7 +77,7 @@ void run(Chain& chain) {
 void fail(Chain& chain, const std::string& reason) {
   const Error error{ErrorCode::System, "cannot start a thread that makes communicators: " + reason, -1};
   for (Step& step : chain.steps) step.result = step.job.made->joined(error);
-  if (chain.use && chain.refusal.empty()) static_cast<void>((*chain.use)->fail(error));
+  if (chain.use && chain.usable()) static_cast<void>((*chain.use)->fail(error));
 }
 
 // On a thread of its own, which is returned where the caller waits for it.
