@@ -80,9 +80,10 @@ Result<Work> begin(const Launch& launch) {
 
 ncclResult_t note_all(const std::vector<Use>& uses, const Status& status) {
   if (status) return ncclSuccess;
+  if (uses.size() == 1) return uses.front()->note(status);
   ncclResult_t result = ncclSuccess;
   for (const Use& use : uses) keep_first(result, use->note_own_error());
-  const ncclResult_t code = code_of(status.error(), uses.empty() ? -1 : uses.front()->rank());
+  const ncclResult_t code = code_of(status.error(), uses.front()->rank());
   return refuse(result == ncclSuccess ? code : result, status.error().message);
 }
 
@@ -126,21 +127,29 @@ ncclResult_t begin_in_turn(Launch launch) {
   return ncclInProgress;
 }
 
+// Calls of one group are of one kind.
+ncclResult_t check_alike(const std::vector<Request>& requests) {
+  const auto blocking = [](const Request& request) { return request.member->blocking(); };
+  const auto in_stream = [](const Request& request) { return request.call.stream != nullptr; };
+  const auto mixed = [&](auto kind) {
+    return std::any_of(requests.begin(), requests.end(), kind) && !std::all_of(requests.begin(), requests.end(), kind);
+  };
+  if (mixed(blocking))
+    return refuse(ncclInvalidUsage, "ncclGroupEnd: a group over blocking and non-blocking communicators");
+  if (mixed(in_stream))
+    return refuse(ncclInvalidUsage, "ncclGroupEnd: a group of calls on host memory alone and of calls in streams");
+  return ncclSuccess;
+}
+
 ncclResult_t run_requests(std::vector<Request> requests) {
   if (requests.empty()) return ncclSuccess;
-  const bool blocking = requests.front().member->blocking();
-  if (std::any_of(requests.begin(), requests.end(), [&](const Request& r) { return r.member->blocking() != blocking; }))
-    return refuse(ncclInvalidUsage, "ncclGroupEnd: a group over blocking and non-blocking communicators");
-  const bool in_streams = requests.front().call.stream != nullptr;
-  if (std::any_of(requests.begin(), requests.end(),
-                  [&](const Request& r) { return (r.call.stream != nullptr) != in_streams; }))
-    return refuse(ncclInvalidUsage, "ncclGroupEnd: a group of calls on host memory alone and of calls in streams");
   Launch launch{std::move(requests)};
+  const Request& first = launch.requests.front();
   if (const ncclResult_t entered = enter(launch); entered != ncclSuccess) return entered;
-  if (!blocking) return begin_in_turn(std::move(launch));
+  if (!first.member->blocking()) return begin_in_turn(std::move(launch));
   Result<Work> work = begin(launch);
   if (!work) return note_all(launch.uses, work.error());
-  return in_streams ? ncclSuccess : note_all(launch.uses, work->wait());
+  return first.call.stream != nullptr ? ncclSuccess : note_all(launch.uses, work->wait());
 }
 
 ncclResult_t run_alone(Request request) {
@@ -160,6 +169,7 @@ std::optional<Collected> end_group() {
 }
 
 ncclResult_t run(Collected ended) {
+  if (ended.error == ncclSuccess) ended.error = check_alike(ended.requests);
   if (ended.error != ncclSuccess) {
     for (const Job& job : ended.jobs) discard(job);
     return ended.error;

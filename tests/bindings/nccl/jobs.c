@@ -171,6 +171,25 @@ void test_ends_in_groups(Local* local) {
   end_what_fails(local);
 }
 
+// Calls of communicators of two kinds are refused before any job of their group has begun.
+static void mix_kinds(Local* local) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t comm = NULL;
+  ncclComm_t child = NULL;
+  int out[2] = {0};
+  const int one = 1;
+  config.blocking = 0;
+  EXPECT_OK(ncclCommSplit(local->comm[0], 0, local->me[0], &comm, &config));
+  EXPECT_OK(ncclGroupStart());
+  EXPECT_OK(ncclCommSplit(local->comm[0], 0, local->me[0], &child, NULL));
+  EXPECT_OK(ncclAllReduce(&one, &out[0], 1, ncclInt, ncclSum, local->comm[0], NULL));
+  EXPECT_OK(ncclAllReduce(&one, &out[1], 1, ncclInt, ncclSum, comm, NULL));
+  EXPECT_REFUSED(ncclInvalidUsage, "blocking and non-blocking", ncclGroupEnd());
+  EXPECT(child == NULL);
+  expect_ranks(local, local->ranks);
+  EXPECT_OK(ncclCommDestroy(comm));
+}
+
 // One by one, or in a group: what is called while jobs are under way comes after them.
 static void go_on_at_once(Local* local, int in_group) {
   ncclConfig_t blocking = NCCL_CONFIG_INITIALIZER;
@@ -208,5 +227,6 @@ static void go_on_at_once(Local* local, int in_group) {
 }
 
 void test_non_blocking_jobs(Local* local) {
+  if (local->alone) mix_kinds(local);
   for (int round = 0; local->alone && round < 2 * kRounds; ++round) go_on_at_once(local, round % 2);
 }
