@@ -86,7 +86,7 @@ class Member {
   void end_turn(std::uint64_t turn);
 
   // ---- of a non-blocking communicator ----
-  // What settle() waits for: works, and helpers, which have a turn until they are done.
+  // settle() waits for works, and for helpers, which have a turn until they are done.
   void keep(std::shared_ptr<Work> work);
   void keep(std::thread helper);
   // Waits for the works; settle() also for the helpers, of which it may be none.

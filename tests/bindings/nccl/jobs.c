@@ -1,4 +1,4 @@
-// What one group may hold beside each other: several jobs of one parent, its calls, and its end.
+// One group may hold several jobs of one parent beside its calls and its end.
 #include "tests/bindings/nccl/tests.h"
 
 enum { kRounds = 5 };
@@ -114,7 +114,7 @@ void test_jobs_of_several_parents(Local* local) {
   destroy(&other);
 }
 
-// What ends a communicator comes after the group's other calls of it.
+// A group ends a communicator after its other calls of it.
 static void end_what_is_used(Local* local) {
   Local parent = copy_of(local);
   Local child = *local;
