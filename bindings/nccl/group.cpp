@@ -87,7 +87,7 @@ ncclResult_t note_all(const std::vector<Use>& uses, const Status& status) {
   return refuse(result == ncclSuccess ? code : result, status.error().message);
 }
 
-// Of non-blocking communicators, whose turn it is.
+// It is the turn of all of them, which are non-blocking.
 ncclResult_t begin_and_keep(const Launch& launch) {
   Result<Work> work = begin(launch);
   if (!work) return note_all(launch.uses, work.error());

@@ -72,15 +72,15 @@ void run(Chain& chain) {
   chain.turn.reset();
 }
 
-// Without a thread none of its jobs runs here. The parent fails on all ranks, which would else take its next job for
-// the one that they are in.
+// Without a thread none of its jobs runs here, and the parent fails on all ranks, which would else take its next job
+// for the one that they are in.
 void fail(Chain& chain, const std::string& reason) {
   const Error error{ErrorCode::System, "cannot start a thread that makes communicators: " + reason, -1};
   for (Step& step : chain.steps) step.result = step.job.made->joined(error);
   if (chain.use && chain.usable()) static_cast<void>((*chain.use)->fail(error));
 }
 
-// On a thread of its own, which is returned where the caller waits for it.
+// The chain runs on a thread of its own, which is returned where the caller waits for it.
 std::thread begin(const std::shared_ptr<Chain>& chain) {
   try {
     std::thread helper([chain] { run(*chain); });

@@ -35,7 +35,7 @@ std::string sentence_of(const std::exception& thrown) {
   return text.substr(0, text.find('\n'));
 }
 
-// What asking the store comes to; it throws where the process that serves it has ended.
+// The store throws where the process that serves it has ended.
 template <typename Question>
 auto ask(const Meeting& meeting, Question question) -> Result<decltype(question(*meeting.store))> {
   try {
@@ -103,7 +103,7 @@ Result<wreath::Communicator> meet(const Meeting& meeting) {
   auto met =
       wreath::Communicator::create(*id, meeting.rank, meeting.ranks, meeting.options, meeting.interrupt->descriptor());
   // Nobody leaves before the key is gone: who comes again at once must not find it.
-  // Of a store that has ended nobody reads.
+  // Nobody reads a store that has ended.
   if (meeting.rank == 0)
     static_cast<void>(ask(meeting, [&](c10d::Store& store) { return store.deleteKey(meeting.key); }));
   if (!met) return met;

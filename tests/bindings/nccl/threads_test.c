@@ -1,5 +1,4 @@
-// What a group does when the system refuses it a thread: `threads_test`, two ranks as processes, of which rank 1 gets
-// none.
+// The system refuses a group its thread: `threads_test` runs two ranks as processes, of which rank 1 gets none.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,7 +11,7 @@ static atomic_int g_to_refuse;  // of the threads that are started next
 
 typedef int (*Create)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
 
-// In the place of the system's.
+// Stands in the place of the system's.
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) {
   if (atomic_load(&g_to_refuse) > 0 && atomic_fetch_sub(&g_to_refuse, 1) > 0) return EAGAIN;
   void* const found = dlsym(RTLD_NEXT, "pthread_create");
