@@ -226,7 +226,26 @@ static void go_on_at_once(Local* local, int in_group) {
   destroy(&whole);
 }
 
+// A parent is given up while its jobs wait for each other, and so are its children.
+static void abort_at_once(Local* local) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t comm = NULL;
+  ncclComm_t children[2] = {NULL, NULL};
+  float x = 0;
+  config.blocking = 0;
+  EXPECT_OK(ncclCommSplit(local->comm[0], 0, local->me[0], &comm, &config));
+  for (int i = 0; i < 2; ++i) EXPECT(ncclCommSplit(comm, 0, 0, &children[i], NULL) == ncclInProgress);
+  EXPECT(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comm, NULL) == ncclInProgress);
+  EXPECT_OK(ncclCommAbort(children[1]));
+  EXPECT_OK(ncclCommAbort(comm));
+  EXPECT_OK(ncclCommAbort(children[0]));
+}
+
 void test_non_blocking_jobs(Local* local) {
-  if (local->alone) mix_kinds(local);
-  for (int round = 0; local->alone && round < 2 * kRounds; ++round) go_on_at_once(local, round % 2);
+  if (!local->alone) return;
+  mix_kinds(local);
+  for (int round = 0; round < 2 * kRounds; ++round) {
+    go_on_at_once(local, round % 2);
+    abort_at_once(local);
+  }
 }
