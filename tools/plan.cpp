@@ -232,7 +232,7 @@ void add_explain(const command_line::Command& plan, PlanArguments& arguments) {
   explain.add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...").required();
   explain.add_option("SIZE", arguments.size, kSizeHelp).required();
   explain.add_option("--ranks", arguments.ranks, "N (default 2)").type_name("N");
-  const char* const transport = "shm: ranks map each other's memory; tcp: a wire";
+  const char* const transport = "shm: ranks map each other's memory; tcp: a wire between hosts";
   explain.add_option("--transport", arguments.transport, transport).one_of({"shm", "tcp"}).capture_default_str();
   explain.add_option("--tuning", arguments.tuning, "a file of `wreath tune`, or none (default: this machine's)")
       .envname("WREATH_TUNING")
@@ -247,6 +247,7 @@ void add_explain(const command_line::Command& plan, PlanArguments& arguments) {
   explain.add_flag("--json", arguments.json, "print JSON");
   explain.footer(
       "predicted: the schedule, simulated with constants of a kind of link, which were measured on another machine.\n"
+      "Ranks over shm share the cores of this machine; each of those over tcp is taken to have one.\n"
       "measured: by `wreath tune` on this machine. limit: what its memory, cores and loopback allow.\n"
       "A row is chosen by measurement where there is one, else by the library's rules (docs/decisions/0003).\n\n"
       "Examples:\n"

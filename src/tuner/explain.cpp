@@ -67,12 +67,16 @@ std::optional<double> limit_us(const PlanQuestion& question, const Tuning& tunin
   return time_at(std::move(points), question.bytes);
 }
 
+// Ranks that map each other's memory share the cores of this host. Those that a wire links are on hosts of their own,
+// of which nothing is known: a core each.
+int cores_of(const PlanQuestion& question) { return question.mapped ? usable_cores() : question.ranks; }
+
 class Explainer {
  public:
   Explainer(const PlanQuestion& question, const Tuning& tuning)
       : question_(question),
         tuning_(tuning),
-        model_(link_model(question.mapped, question.ranks, usable_cores(), question.bytes)) {}
+        model_(link_model(question.mapped, question.ranks, cores_of(question), question.bytes)) {}
 
   PlanCandidate candidate(const Choice& choice) const {
     PlanCandidate candidate;
@@ -125,7 +129,7 @@ Status check(const PlanQuestion& question) {
 Result<PlanExplanation> explain_plan(const PlanQuestion& question, const Tuning* tuning) {
   WREATH_TRY(check(question));
   TunerContext context = plain_context(question.ranks, question.mapped, question.reproducible);
-  context.crowded = question.ranks > usable_cores();
+  context.crowded = question.ranks > cores_of(question);
   context.gpus = question.device;
   const Tuning nothing;
   const Tuning& known = tuning != nullptr ? *tuning : nothing;

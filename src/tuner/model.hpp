@@ -9,8 +9,9 @@
 
 namespace wreath {
 
-// Constants of a kind of links, from measurements on one machine of two cores (docs/decisions/0008). With fewer cores
-// than ranks these share them. `bytes`: of the call; calls that leave the caches move bytes slower.
+// Constants of a kind of links, from measurements on one machine of two cores (docs/decisions/0008). With fewer
+// `cores`, of the ranks' own hosts together, than ranks these share them. `bytes`: of the call; calls that leave the
+// caches move bytes slower.
 FlatModel link_model(bool mapped, int ranks, int cores, std::size_t bytes);
 
 // Microseconds of a call of `bytes` bytes. Tiles beyond some are not simulated: the last of them tell the time of the

@@ -25,7 +25,7 @@ TEST(Explain, NamesWhatCommunicatorsChooseAndAllOtherRowsOfTheCollective) {
         const PlanQuestion asked = question(collective, bytes, ranks, ranks != 8);
         const PlanExplanation explained = explain_plan(asked, nullptr).value();
         TunerContext context = plain_context(ranks, asked.mapped, true);
-        context.crowded = ranks > usable_cores();
+        context.crowded = asked.mapped && ranks > usable_cores();
         const Choice choice = choose(context, {collective, bytes});
         EXPECT_EQ(explained.chosen.algorithm, choice.algorithm);
         EXPECT_EQ(explained.chosen.tile_bytes, choice.tile_bytes);
@@ -124,6 +124,21 @@ TEST(Model, LetsRanksShareCores) {
   const FlatModel crowded = link_model(true, 4, 2, 1 << 20);
   EXPECT_DOUBLE_EQ(crowded.copy_gb_s, alone.copy_gb_s / 2);
   EXPECT_GT(crowded.latency_us, 2 * alone.latency_us);
+}
+
+// Hosts that a wire links have cores of their own.
+TEST(Explain, OverAWireDoesNotDependOnTheCoresOfThisMachine) {
+  const int ranks = std::min(4 * usable_cores(), kMostPredictedRanks);
+  const std::size_t bytes = 16 * 1024;  // where the rules differ between ranks that share cores and those that do not
+  const PlanExplanation wire = explain_plan(question(Collective::AllReduce, bytes, ranks, false), nullptr).value();
+  const Choice chosen = choose(plain_context(ranks, false, true), {Collective::AllReduce, bytes});
+  EXPECT_EQ(wire.chosen.algorithm->name, chosen.algorithm->name);
+  EXPECT_DOUBLE_EQ(*wire.chosen.predicted_us,
+                   predict_us(chosen, ranks, bytes, link_model(false, ranks, ranks, bytes)).value());
+  const PlanExplanation mapped = explain_plan(question(Collective::AllReduce, bytes, ranks, true), nullptr).value();
+  const Choice shared = choose(plain_context(ranks, true, true), {Collective::AllReduce, bytes});
+  EXPECT_DOUBLE_EQ(*mapped.chosen.predicted_us,
+                   predict_us(shared, ranks, bytes, link_model(true, ranks, usable_cores(), bytes)).value());
 }
 
 // The rules hold what was measured, so they may differ from the prior; but not without bounds.
