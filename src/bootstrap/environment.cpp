@@ -46,25 +46,41 @@ struct Place {
   Rendezvous where;
 };
 
-// Without a key only ranks of one host may meet, and only where no other user can: UNIX sockets.
-Status use_unix(Place& place, const std::vector<SocketAddress>& addresses) {
+// Without a key only ranks of one host may meet, and only where no other user can: UNIX sockets. So they do where all
+// are said to be on one host.
+Status use_unix(Place& place, const std::vector<SocketAddress>& addresses, const FoundKey& found) {
   if (!addresses.empty() && !std::any_of(addresses.begin(), addresses.end(), is_local)) {
     return Error{ErrorCode::StartupFailed,
                  fmt::format("{} is another host, and this job has no key: {}", place.where.said, key_remedies())};
   }
   place.meeting.candidates = unix_candidates(place.where, *place.meeting.self.key);
-  place.meeting.hint = "no key was found on this rank, so it looked for ranks of this host and user only";
+  const std::string_view address =
+      place.where.hosts.empty() ? "WREATH_ADDRESS must name rank 0's host on each rank" : "";
+  if (found.key) {
+    place.meeting.hint = fmt::format(
+        "rank 0 must be running on this host, for all ranks are said to be, with this rank's key (source: {})",
+        found.source);
+    place.meeting.unfit_for_hosts = fmt::format("all are said to be on one host: {}", address);
+    return {};
+  }
+  place.meeting.hint =
+      "no key was found on this rank, so it looked for ranks of this host and user only; ranks of several hosts need "
+      "one: run `wreath key` once, and see WREATH_KEY_FILE and WREATH_KEY";
+  place.meeting.unfit_for_hosts =
+      fmt::format("this job has no key: {}{}{}", key_remedies(), address.empty() ? "" : "; besides, ", address);
   return {};
 }
 
-Result<std::vector<SocketAddress>> resolve_all(const Rendezvous& where) {
+Result<std::vector<SocketAddress>> resolve_all(const Rendezvous& where, bool may_use_tcp) {
   std::vector<SocketAddress> all;
   std::optional<Error> failure;
   for (const std::string& host : where.hosts) {
     auto addresses = addresses_of_host(host, where.ports.front());
     if (!addresses) {
-      failure = Error{addresses.error().code, fmt::format("{}: {}; WREATH_ADDRESS can name rank 0's host by an address",
-                                                          where.said, addresses.error().message)};
+      const std::string key = may_use_tcp ? "" : fmt::format("; besides, this job has no key: {}", key_remedies());
+      failure =
+          Error{addresses.error().code, fmt::format("{}: {}; WREATH_ADDRESS can name rank 0's host by an address{}",
+                                                    where.said, addresses.error().message, key)};
       continue;
     }
     all.insert(all.end(), addresses->begin(), addresses->end());
@@ -91,21 +107,18 @@ Result<Place> find_place(const Rendezvous& where) {
   Place place;
   place.where = where;
   place.meeting.self = {Key::none(), {kProtocol, -1, Purpose::Meet, std::string(library_version())}};
-  const auto addresses = resolve_all(where);
-  if (!addresses) return addresses.error();
   auto found = find_key();
   if (!found) return found.error();
   auto insecure = setting_boolean(Setting::Insecure);
   if (!insecure) return insecure.error();
+  const bool may_use_tcp = found->key || *insecure;
+  const auto addresses = resolve_all(where, may_use_tcp);
+  if (!addresses) return addresses.error();
   const std::string job = where.job;
   if (found->key) place.meeting.self.key = found->key->derive("wreath job", std::as_bytes(std::span(job)));
   if (found->key) log_info("key: {}", found->source);
-  if (where.hosts.empty() || (!found->key && !*insecure)) {
-    WREATH_TRY(use_unix(place, *addresses));
-    if (found->key)
-      place.meeting.hint = fmt::format(
-          "rank 0 must be running on this host, for all ranks are said to be, with this rank's key (source: {})",
-          found->source);
+  if (where.hosts.empty() || !may_use_tcp) {
+    WREATH_TRY(use_unix(place, *addresses, *found));
     return place;
   }
   if (!found->key) {

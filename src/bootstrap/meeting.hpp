@@ -29,6 +29,7 @@ struct MeetingPlace {
   bool ends_when_refused = false;         // it listened before anybody came: refused means gone
   std::uint64_t host = host_id();         // whom this rank shares a host with
   std::string hint;                       // appended to "nobody answered"
+  std::string unfit_for_hosts;            // of UNIX sockets: why they are used, and what ranks of several hosts need
 };
 
 // Serves a meeting in a detached thread "wreath-meet" that ends when all have met, or failed to within

@@ -171,11 +171,10 @@ Result<std::vector<SocketAddress>> interfaces_for(const MeetingPlace& place, con
   if (!place.interfaces.empty()) return place.interfaces;
   if (!mine.ip_bytes().empty()) return std::vector{mine};
   if (mine.is_unix())
-    return Error{
-        ErrorCode::StartupFailed,
-        "ranks are on several hosts, or in containers with networks of their own, but this job met at a UNIX "
-        "socket, for want of a key or because all were said to be on one host: give WREATH_KEY and WREATH_ADDRESS "
-        "to all ranks"};
+    return Error{ErrorCode::StartupFailed,
+                 fmt::format("ranks are on several hosts, or in containers with networks of their own, but met at a "
+                             "UNIX socket of one: {}",
+                             place.unfit_for_hosts)};
   return Error{ErrorCode::StartupFailed, "ranks are on several hosts, but this one knows no IP address of its host"};
 }
 

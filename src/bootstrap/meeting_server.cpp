@@ -248,7 +248,9 @@ class Meeting {
                     first_->hello->ranks, phase_ == Phase::Gathering ? "arrive" : "answer", seconds(timeout_ms_));
     if (acceptor_.refused().total() > 0) text += fmt::format(" ({})", acceptor_.refused().text());
     if (acceptor_.only_unix())
-      text += " (only ranks of this host can come: there is no key, or no address to listen at)";
+      text +=
+          " (only ranks of this host can come: for others each rank needs a key, which `wreath key` makes, and "
+          "WREATH_ADDRESS)";
     if (acceptor_.trouble().empty()) return fail(late.empty() ? -1 : late.front(), text);
     fail(late.empty() ? -1 : late.front(), fmt::format("{}: {}", acceptor_.trouble(), text), ErrorCode::System);
   }

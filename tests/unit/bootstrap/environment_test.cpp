@@ -40,6 +40,7 @@ class EnvironmentJobs : public ::testing::Test {
                       {"WREATH_KEY_FILE", ""},
                       {"WREATH_INSECURE", ""},
                       {"WREATH_PORT", ""},
+                      {"NCCL_HOSTID", ""},
                       {"RANK", "0"},
                       {"WORLD_SIZE", "2"},
                       {"MASTER_ADDR", "127.0.0.1"},
@@ -139,12 +140,50 @@ TEST_F(EnvironmentJobs, UseWreathPortAlone) {
   EXPECT_THAT(start(0, 2).error().message, HasSubstr(std::to_string(port_ + 18)));
 }
 
-TEST_F(EnvironmentJobs, WithoutAKeyRefuseOtherHosts) {
-  const Environment other{{{"MASTER_ADDR", "192.0.2.1"}}};
-  const auto result = start(1, 2);
-  ASSERT_FALSE(result);
-  EXPECT_THAT(result.error().message, AllOf(HasSubstr("192.0.2.1"), HasSubstr("wreath key"),
-                                            HasSubstr("WREATH_KEY_FILE"), HasSubstr("WREATH_INSECURE=1")));
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+Variables by_slurm(const Variables& more) {
+  Variables all{{"RANK", ""},           {"WORLD_SIZE", ""},    {"MASTER_ADDR", ""},
+                {"MASTER_PORT", ""},    {"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"},
+                {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_ID", "7"}, {"SLURM_STEP_NODELIST", "n[0-1]"}};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+// However ranks of several hosts are started, the one that has no key says what is missing, where it belongs, and what
+// makes it.
+TEST_F(EnvironmentJobs, WithoutAKeyNameItWhateverStartedThem) {
+  const std::string unknown(70, 'n');  // no name that can be looked up is as long
+  struct Situation {
+    Variables variables;
+    std::string words;
+  };
+  const std::vector<Situation> situations{
+      {{{"MASTER_ADDR", "192.0.2.1"}}, "MASTER_ADDR=192.0.2.1 is another host, and this job has no key"},
+      {{{"MASTER_ADDR", unknown}}, "WREATH_ADDRESS can name rank 0's host by an address; besides, this job has no key"},
+      {{{"WREATH_RANK", "1"}, {"WREATH_RANKS", "2"}, {"WREATH_ADDRESS", "192.0.2.1"}},
+       "WREATH_ADDRESS=192.0.2.1 is another host, and this job has no key"},
+      {by_slurm({{"WREATH_ADDRESS", "192.0.2.1"}}), "WREATH_ADDRESS=192.0.2.1 is another host"},
+      {by_slurm({{"WREATH_ADDRESS", "192.0.2.1"}, {"PMIX_RANK", "1"}, {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}),
+       "WREATH_ADDRESS=192.0.2.1 is another host"},
+      {by_slurm({{"SLURM_STEP_NODELIST", unknown + "[0-1]"}}), "besides, this job has no key"}};
+  for (const Situation& each : situations) {
+    const Environment variables{each.variables};
+    const auto result = start(1, 2);
+    ASSERT_FALSE(result) << each.words;
+    EXPECT_EQ(result.error().code, ErrorCode::StartupFailed);
+    EXPECT_THAT(result.error().message,
+                AllOf(HasSubstr(each.words), HasSubstr("run `wreath key` once"), HasSubstr("~/.config/wreath/key"),
+                      HasSubstr("set WREATH_KEY_FILE"), HasSubstr("set WREATH_KEY "), HasSubstr("WREATH_INSECURE=1")));
+  }
+}
+
+TEST_F(EnvironmentJobs, WithoutAKeyNameItWhereTheyWaitedInVain) {
+  EXPECT_THAT(start(1, 2, 200).error().message, AllOf(HasSubstr("rank 1 found no meeting point"),
+                                                      HasSubstr("ranks of several hosts need one: run `wreath "
+                                                                "key` once, and see WREATH_KEY_FILE")));
+  EXPECT_THAT(start(0, 2, 500).error().message,
+              AllOf(HasSubstr("rank 1 of 2 did not arrive"), HasSubstr("which `wreath key` makes")));
 }
 
 TEST_F(EnvironmentJobs, RefuseAnAddressThatIsNotRankZeros) {
@@ -243,6 +282,40 @@ TEST_F(EnvironmentJobs, NameAnotherUserWhoHoldsTheirPlace) {
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message,
               AllOf(HasSubstr("user 65534 of this host holds the place"), HasSubstr("WREATH_JOB")));
+}
+
+// As under a Slurm whose nodes share one machine and its loopback address.
+TEST_F(EnvironmentJobs, WithoutAKeyNameItWhereSeveralHostsMetAtASocketOfOne) {
+  struct Situation {
+    Variables variables;
+    std::vector<std::string> words;
+  };
+  const std::vector<std::string> no_key{"this job has no key: ", "run `wreath key` once", "WREATH_KEY_FILE"};
+  const Variables by_hand{{"WREATH_RANK", "1"}, {"WREATH_RANKS", "2"}};
+  Variables with_key = by_hand;
+  with_key.emplace_back("WREATH_KEY", kKey);
+  const std::vector<Situation> situations{
+      {by_slurm({{"WREATH_ADDRESS", "127.0.0.1"}}), no_key},
+      {{{"MASTER_ADDR", "127.0.0.1"}}, no_key},
+      {by_hand, {"this job has no key: ", "besides, WREATH_ADDRESS must name rank 0's host"}},
+      {with_key, {"all are said to be on one host: WREATH_ADDRESS must name rank 0's host on each rank"}}};
+  for (const Situation& each : situations) {
+    const Environment variables{each.variables};
+    std::string first;
+    std::jthread zero([&] { first = start(0, 2).error().message; });
+    while (own_meeting_name().empty()) sleep_ms(1);
+    {
+      const Environment other_host{{{"NCCL_HOSTID", "elsewhere"}}};
+      const auto second = start(1, 2);
+      ASSERT_FALSE(second) << each.words[0];
+      zero.join();
+      for (const std::string& words : each.words) {
+        EXPECT_THAT(second.error().message, HasSubstr(words));
+        EXPECT_THAT(first, HasSubstr(words));
+      }
+    }
+    while (!own_meeting_name().empty()) sleep_ms(1);
+  }
 }
 
 TEST_F(EnvironmentJobs, BlameNoFirewallForAnAddressThatIsNone) {
