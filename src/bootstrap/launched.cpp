@@ -195,10 +195,16 @@ Result<Rendezvous> where_launcher_says(const Launcher& launcher) {
 
 // What a process that nobody else numbers reads of a launcher that Wreath does not meet through. Empty: nothing.
 std::string strangers() {
-  for (const Setting size : {Setting::OpenMpiRanks, Setting::PmiRanks}) {
-    const auto ranks = setting_integer(size);
-    if (!is_set(size) || !ranks || *ranks == 1) continue;
-    return fmt::format("{}={}, but Wreath does not meet through MPI's launchers", row(size).name, *ranks);
+  struct Sign {
+    Setting setting;
+    std::int64_t alone;  // what it is, at most, in a process that has no others
+  };
+  // A rank above 0 is not the only one; its process ends the job, so that rank 0 is not alone in silence either.
+  constexpr std::array kSigns{Sign{Setting::OpenMpiRanks, 1}, Sign{Setting::PmiRanks, 1}, Sign{Setting::PmixRank, 0}};
+  for (const Sign& sign : kSigns) {
+    const auto value = setting_integer(sign.setting);
+    if (!is_set(sign.setting) || !value || *value <= sign.alone) continue;
+    return fmt::format("{}={}, but Wreath does not meet through MPI's launchers", row(sign.setting).name, *value);
   }
   return {};
 }

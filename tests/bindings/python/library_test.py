@@ -1,7 +1,9 @@
 """What needs no ranks: where the library is looked for, and perf results as tables. Arguments: TOOLS FOLDER."""
 
+import importlib.util
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -40,6 +42,66 @@ class Library(unittest.TestCase):
 
     def test_has_a_version(self):
         self.assertEqual(wreath.library_version, wreath.__version__)
+
+
+def start(words, variables):
+    """A process of this interpreter that a launcher's variables number."""
+    return subprocess.Popen(
+        [sys.executable, *words],
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+class Launchers(unittest.TestCase):
+    """What MPI's launchers and Slurm set, for the example and for wreath.init() alone."""
+
+    INIT = ("-c", "import wreath; one = wreath.init(); one.barrier(); print('rank', one.rank, 'of', one.ranks)")
+
+    def programs(self):
+        programs = [self.INIT]
+        if importlib.util.find_spec("numpy") is not None:
+            root = pathlib.Path(wreath.__file__).parents[3]
+            programs.append((str(root / "examples" / "05_python" / "main.py"),))
+        return programs
+
+    def test_of_mpi_make_no_worlds_of_one(self):
+        for variables, named in (
+            ({"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_RANK": "1", "PMIX_RANK": "1"}, "OMPI_COMM_WORLD_SIZE=3"),
+            ({"PMI_SIZE": "3", "PMI_RANK": "1"}, "PMI_SIZE=3"),
+            ({"PMIX_RANK": "1", "PMIX_NAMESPACE": "prterun-7"}, "PMIX_RANK=1"),
+        ):
+            for program in self.programs():
+                process = start(program, variables)
+                out, err = process.communicate()
+                self.assertNotEqual(process.returncode, 0, (program, named, out))
+                self.assertNotIn("rank", out)
+                self.assertIn(f"{named}, but Wreath does not meet through MPI's launchers", err)
+                self.assertIn("wreath run", err)
+
+    def test_of_slurm_join(self):
+        for program in self.programs():
+            ranks = [
+                start(
+                    program,
+                    {
+                        "SLURM_PROCID": str(rank),
+                        "SLURM_STEP_NUM_TASKS": "2",
+                        "SLURM_STEP_ID": "0",
+                        "SLURM_JOB_ID": str(os.getpid()),
+                        "SLURM_STEP_NODELIST": "n0",
+                        "PMI_SIZE": "2",
+                        "PMIX_RANK": str(rank),
+                    },
+                )
+                for rank in range(2)
+            ]
+            for rank, process in enumerate(ranks):
+                out, err = process.communicate()
+                self.assertEqual(process.returncode, 0, err)
+                self.assertIn(f"rank {rank} of 2", out)
 
 
 class Package(unittest.TestCase):

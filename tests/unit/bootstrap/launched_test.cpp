@@ -37,6 +37,7 @@ class Launched : public ::testing::Test {
                       {"SLURM_JOB_ID", ""},
                       {"OMPI_COMM_WORLD_SIZE", ""},
                       {"PMI_SIZE", ""},
+                      {"PMIX_RANK", ""},
                       {"WREATH_KEY", ""}}};
 };
 
@@ -118,13 +119,18 @@ TEST_F(Launched, ByTheInnermostLauncherSayWhoDisagrees) {
   EXPECT_TRUE(disagreements(job)[0].alarming) << "a job of one rank, where others say 4";
 }
 
-TEST_F(Launched, ByMpirunAloneAreWarned) {
-  const Environment mpirun{{{"OMPI_COMM_WORLD_SIZE", "4"}}};
-  const EnvironmentJob job = environment_job().value();
-  EXPECT_EQ(job.ranks, 1);
-  EXPECT_THAT(job.strangers, HasSubstr("OMPI_COMM_WORLD_SIZE=4"));
-  ASSERT_EQ(disagreements(job).size(), 1u);
-  EXPECT_TRUE(disagreements(job)[0].alarming);
+TEST_F(Launched, ByMpirunAreNotAlone) {
+  for (const auto& [name, value] : Variables{{"OMPI_COMM_WORLD_SIZE", "4"}, {"PMI_SIZE", "4"}, {"PMIX_RANK", "1"}}) {
+    const Environment mpirun{{{name, value}}};
+    const EnvironmentJob job = environment_job().value();
+    EXPECT_EQ(job.ranks, 1);
+    EXPECT_THAT(job.strangers, HasSubstr(name + "=" + value));
+    ASSERT_EQ(disagreements(job).size(), 1u) << name;
+    EXPECT_TRUE(disagreements(job)[0].alarming);
+    const auto refused = join_environment({0, 1, "nobody", -1, false, job.strangers}, request(0, 1));
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().code, ErrorCode::InvalidArgument);
+  }
 }
 
 // mpirun's daemons are a step of Slurm's, whose numbers their children inherit.
@@ -136,7 +142,7 @@ TEST_F(Launched, ByMpirunWithinASlurmStepAreRefused) {
     ASSERT_FALSE(job);
     EXPECT_THAT(job.error().message, AllOf(HasSubstr("OMPI_COMM_WORLD_SIZE=4"), HasSubstr("SLURM_STEP_NUM_TASKS=6")));
   }
-  const Environment own_step{{{"PMI_SIZE", "6"}}};  // Slurm sets it, too
+  const Environment own_step{{{"PMI_SIZE", "6"}, {"PMIX_RANK", "3"}}};  // Slurm sets them, too
   EXPECT_EQ(environment_job().value().ranks, 6);
 }
 
@@ -146,7 +152,7 @@ TEST_F(Launched, ByMpirunAndNumberedOtherwiseMeet) {
 }
 
 TEST_F(Launched, ByMpirunAsOneProcessAreAlone) {
-  const Environment one{{{"PMI_SIZE", "1"}}};
+  const Environment one{{{"PMI_SIZE", "1"}, {"PMIX_RANK", "0"}}};
   EXPECT_EQ(environment_job().value().strangers, "");
 }
 
