@@ -246,41 +246,54 @@ class Agent {
   std::optional<Deadline> kill_at_;
 };
 
-Result<HostJob> read_job(int descriptor) {
+// The text of the message Job; nullopt where the launcher ends before it has given one, for not all hosts are there.
+Result<std::optional<std::string>> read_job(int descriptor) {
   MessageReader reader;
   std::array<char, 1> byte;  // one at a time: what follows is the agent's
   for (;;) {
     const ssize_t got = ::read(descriptor, byte.data(), byte.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return Error{ErrorCode::StartupFailed, "the launcher ended before it gave a job"};
+    if (got <= 0) return std::optional<std::string>();
     reader.add({byte.data(), byte.size()});
     auto message = reader.next();
     if (!message) return message.error();
     if (!*message) continue;
-    if ((*message)->kind == Kind::Job) return decode_job((*message)->text);
+    if ((*message)->kind == Kind::Job) return std::optional(std::move((*message)->text));
     return Error{ErrorCode::StartupFailed, "the launcher gave something else than a job"};
   }
+}
+
+int complain(const Error& error) {
+  fmt::print(stderr, "wreath: error: {}\n", error.message);
+  return exit_code(error.code);
+}
+
+int dismissed(int reports) {
+  return write_all(reports, encode({Kind::Done, -1, 0, {}})) ? 0 : exit_code(ErrorCode::StartupFailed);
 }
 
 }  // namespace
 
 int run_agent(const HostJob& job, Fd commands, Fd reports) {
+  const auto given = read_job(commands.get());
+  if (!given) return complain(given.error());
+  if (!*given) return dismissed(reports.get());
   return Agent(job, std::move(commands), std::move(reports)).run();
 }
 
 int run_remote_agent() {
   (void)::setsid();
   if (!write_all(STDOUT_FILENO, kGreeting)) return exit_code(ErrorCode::StartupFailed);
-  const auto job = read_job(STDIN_FILENO);
-  if (!job) {
-    fmt::print(stderr, "wreath: error: {}\n", job.error().message);
-    return exit_code(job.error().code);
-  }
+  const auto given = read_job(STDIN_FILENO);
+  if (!given) return complain(given.error());
+  if (!*given) return dismissed(STDOUT_FILENO);
+  const auto job = decode_job(**given);
+  if (!job) return complain(job.error());
   // Away from 0 and 1, which ranks get others for.
   Fd commands(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   Fd reports(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
   (void)::dup2(STDERR_FILENO, STDOUT_FILENO);
-  return run_agent(*job, std::move(commands), std::move(reports));
+  return Agent(*job, std::move(commands), std::move(reports)).run();
 }
 
 }  // namespace wreath::launcher

@@ -68,11 +68,11 @@ Result<std::unique_ptr<HostLink>> start_host(const Plan& plan, const Placement& 
   link->host = placement.host;
   link->here = is_here(placement.host);
   for (const int rank : placement.ranks) link->ranks[rank] = {};
-  const HostJob job = host_job(plan, placement, environment, link->here);
+  link->job = host_job(plan, placement, environment, link->here);
   std::vector<std::string> words = plan.ssh;
   words.push_back(placement.host);
   words.push_back(fmt::format("exec {} run --agent", quote(plan.program)));
-  const auto pid = link->here ? start_agent(job, *streams) : start_ssh(words, *streams);
+  const auto pid = link->here ? start_agent(link->job, *streams) : start_ssh(words, *streams);
   if (!pid) return pid.error();
   link->pid = *pid;
   link->greeted = link->here;
@@ -81,9 +81,13 @@ Result<std::unique_ptr<HostLink>> start_host(const Plan& plan, const Placement& 
   link->reports = std::move(streams->reports.read);
   link->errors = std::move(streams->errors.read);
   for (const int end : {link->reports.get(), link->errors.get()}) (void)::fcntl(end, F_SETFL, O_NONBLOCK);
-  // A host that is gone already is seen at the end of its reports.
-  if (!link->here) (void)write_all(link->commands.get(), encode({Kind::Job, -1, 0, encode(job)}));
   return link;
+}
+
+void give_job(HostLink& link) {
+  // JSON holds text alone: a word of the command that is none stays what it is where it need not travel.
+  const std::string text = link.here ? std::string() : encode(link.job);
+  (void)write_all(link.commands.get(), encode({Kind::Job, -1, 0, text}));
 }
 
 }  // namespace wreath::launcher

@@ -60,6 +60,7 @@ class Job {
         wait();
         read_signals();
         for (const auto& host : hosts_) serve(*host);
+        hand_out();
         check_clocks();
         if (members_) dismiss_agents();
       }
@@ -79,8 +80,9 @@ class Job {
     return exit_code(error.code);
   }
 
-  // This host first: its agent is a fork, which must not hold the others' streams open.
+  // Agents on all hosts, which wait. This host's first: it is a fork, which must not hold the others' streams open.
   Status start() {
+    handed_out_ = false;
     if (plan_.elastic) {
       auto folder = ElasticFolder::make(plan_.elastic->folder);
       if (!folder) return folder.error();
@@ -101,7 +103,15 @@ class Job {
         hosts_.push_back(std::move(*host));
       }
     }
+    hand_out();
     return {};
+  }
+
+  // Ranks start once there is an agent on every host: a job of which a host is missing has not run anywhere.
+  void hand_out() {
+    if (handed_out_ || phase_ != Phase::Running || !greeted()) return;
+    handed_out_ = true;
+    for (const auto& host : hosts_) give_job(*host);
   }
 
   bool over() const {
@@ -169,9 +179,18 @@ class Job {
   bool at_fault() const { return members_ ? outcome_ == Members::Next::Fail : verdict_.code() != 0; }
 
   void signal_ranks(int signal) {
+    if (!handed_out_) return dismiss_waiting();
     for (const auto& host : hosts_) {
       if (host->commands && !write_all(host->commands.get(), encode({Kind::Signal, -1, signal, {}})))
         host->commands = Fd();
+    }
+  }
+
+  // There are no ranks yet. Where it has none, an elastic job may go on with a host that takes its time.
+  void dismiss_waiting() {
+    for (const auto& host : hosts_) {
+      host->commands = Fd();
+      if (!members_ && !host->greeted && host->pid > 0) (void)::kill(host->pid, SIGTERM);
     }
   }
 
@@ -433,6 +452,7 @@ class Job {
   Fd signals_;
   Verdict verdict_{plan_.elastic.has_value()};
   Phase phase_ = Phase::Running;
+  bool handed_out_ = false;       // agents know of their ranks
   std::optional<Deadline> next_;  // when the next phase begins
   Deadline greeting_due_ = Deadline::after_ms(-1);
   int code_ = 0;  // where no rank is at fault

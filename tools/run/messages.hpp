@@ -1,7 +1,7 @@
 // What the launcher and its agents tell each other, over a pipe or an ssh connection.
 //
-//   launcher -> agent   Job, then Signal whenever ranks shall be signalled, and Start for one that joins an elastic
-//   job;
+//   launcher -> agent   Job, when there is an agent on every host, then Signal whenever ranks shall be signalled, and
+//                       Start for one that joins an elastic job;
 //                       the end of the stream: end all ranks
 //   agent -> launcher   a line kGreeting, for what a login shell may print before it is not ours; then
 //                       Started, Output, Ended, Refused of ranks, and Done
@@ -29,7 +29,8 @@ struct Message {
   // Signal: its number. Started: the pid. Output: 1 stdout, 2 stderr. Ended: the status of waitpid. Start: the rank
   // whose cores it gets.
   std::int32_t value = 0;
-  std::string text;  // Job: JSON. Started: its cores. Output: the bytes. Refused: why.
+  std::string text;  // Job: JSON; empty: the one that this host's agent was made with. Started: its cores. Output: the
+                     // bytes. Refused: why.
 };
 
 std::string encode(const Message& message);

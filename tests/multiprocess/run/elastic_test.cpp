@@ -370,9 +370,11 @@ TEST_F(ElasticRun, EndsWhenTheHostsThatAreLeftHaveTooFewSlots) {
 }
 
 TEST_F(ElasticRun, DoesWithoutAHostThatIsDown) {
-  Launcher run(elastic(on("h1:2,down:1", {"-n", "3", "--min", "2"}), "[ $WREATH_RANKS = 2 ] || sleep 100"),
+  Launcher run(elastic(on("h1:2,down:1", {"-n", "3", "--min", "2"}),
+                       "[ $WREATH_RANKS = 2 ] || { touch $F/in-vain; sleep 100; }"),
                environment());
   EXPECT_EQ(run.join(), 0) << run.err();
+  EXPECT_FALSE(exists("in-vain")) << "ranks began that could not meet";
   EXPECT_THAT(run.err(),
               AllOf(HasSubstr("host down is lost: no agent came up there"),
                     HasSubstr("rank 2 (host down): lost with its host; the 2 others cannot go on without it")));

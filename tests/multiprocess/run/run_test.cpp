@@ -1,6 +1,7 @@
 // `wreath run` as a user runs it: how ranks start, speak and end, and that nothing is left of them.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "tests/multiprocess/run/launcher.hpp"
@@ -158,6 +159,44 @@ TEST(Run, SaysWhichHostIsDown) {
   EXPECT_EQ(run.join(), 6);
   EXPECT_THAT(run.err(), AllOf(HasSubstr("host down: no agent came up there"), HasSubstr("exit code 255"),
                                HasSubstr("[down] Welcome to down")));
+}
+
+// The other hosts are there, this one among them, a second before the last is known to be missing.
+TEST(Run, StartsNoRankUntilAllHostsHaveAnswered) {
+  const Folder folder;
+  const std::string ssh = folder / "slow-ssh";
+  std::ofstream(ssh) << "#!/bin/sh\n[ $1 != down ] || { sleep 1; exit 255; }\nexec sh -c \"$2\"\n";
+  ::chmod(ssh.c_str(), 0700);
+  Launcher run(shell({"-n", "3", "--hosts", "localhost,h1,down", "--ssh", ssh, "--address", "127.0.0.1"},
+                     "touch " + (folder / "ran-$RANK")));
+  EXPECT_EQ(run.join(), 6);
+  EXPECT_THAT(run.err(), HasSubstr("wreath: error: host down: no agent came up there"));
+  EXPECT_EQ(std::count(run.err().begin(), run.err().end(), '\n'), 1) << run.err();
+  for (const char* rank : {"ran-0", "ran-1", "ran-2"}) EXPECT_FALSE(std::filesystem::exists(folder / rank)) << rank;
+}
+
+TEST(Run, EndsBeforeAllHostsHaveAnswered) {
+  const Folder folder;
+  const std::string number = unlikely_number();
+  const std::string ssh = folder / "no-ssh";
+  std::ofstream(ssh) << "#!/bin/sh\n[ $1 != mute ] || sleep " << number << "\nexec sh -c \"$2\"\n";
+  ::chmod(ssh.c_str(), 0700);
+  const std::vector<std::string> command = shell(
+      {"-n", "3", "--hosts", "localhost,h1,mute", "--ssh", ssh, "--address", "127.0.0.1"}, "exec sleep " + number);
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    Launcher run(command);
+    ASSERT_TRUE(eventually(10'000 * kSlower, [&] {
+      return processes_with("sleep" + std::string(1, '\0') + number).size() == 1;
+    })) << run.err();
+    run.signal(signal);
+    EXPECT_EQ(run.join(), signal == SIGKILL ? 1000 + SIGKILL : 128 + signal);
+    EXPECT_TRUE(eventually(10'000 * kSlower, [&] { return processes_with(number).empty(); })) << "signal " << signal;
+    EXPECT_EQ(run.err(), "");
+  }
+  Launcher late(command, {{"WREATH_BOOTSTRAP_TIMEOUT_MS", "500"}});
+  EXPECT_EQ(late.join(), 6);
+  EXPECT_THAT(late.err(), HasSubstr("host mute: no agent came up there in time (WREATH_BOOTSTRAP_TIMEOUT_MS)"));
+  EXPECT_TRUE(processes_with(number).empty());
 }
 
 TEST(Run, NamesTheHostOfAFailure) {
