@@ -3,9 +3,10 @@
 // Timed calls out of place alternate between two inputs of different data. Before each call one byte
 // of the output is spoiled and after it compared, at a place that changes from call to call; the
 // whole output is compared after the first and after the second half of the calls, which end on
-// different inputs. So a call that was skipped, stale or partial is counted as wrong. In place calls work on
-// the results of those before them: where they combine, on data that stays exact for a known number of calls, then
-// the buffer is compared and filled anew with the clock stopped; where they move data, bytes are spoiled as above.
+// different inputs. So a call that was skipped, stale or partial is counted as wrong; one wrong element of a call that
+// is not the last of its half is not, but for the byte: the rest would have to be read within the clock. In place calls
+// work on the results of those before them: where they combine, on data that stays exact for a known number of calls,
+// then the buffer is compared and filled anew with the clock stopped; where they move data, bytes are spoiled as above.
 #pragma once
 
 #include <cstdint>

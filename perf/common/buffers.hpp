@@ -16,6 +16,7 @@
 namespace wreath::perf {
 
 inline constexpr std::size_t kGuardBytes = 64;
+inline constexpr int kBuffersOfARank = 3;  // two inputs and the output
 
 // Deletes what mmap gave.
 struct Unmap {

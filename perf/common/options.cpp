@@ -34,7 +34,9 @@ constexpr std::string_view kExamples = R"(examples:
   wreath run -n 4 --hosts a,b {0} -b 1M -e 1M                  ranks of a launcher: wreath run, torchrun, srun
 
 Sizes take K, M, G (binary). Bandwidths are in 1e9 bytes per second. `busbw` = algbw x {1}.
-Each timed call is checked: inputs alternate, outputs are spoiled before and compared after.
+#wrong is about all elements of the calls before the timed ones (-c) and of the last timed call of each half, and one
+byte of each other (in streams none), spoiled before it; in place, where calls combine, about all after 16 calls at most.
+Another wrong element of a timed call is not seen; -c N checks N calls whole, outside the clock.
 exit: 0 ok, 1 wrong data or slower than --baseline, 2 usage, 3 peer lost, 4 timeout, 5 mismatch, 6 start-up failed, 77 not available)";
 
 // Flags that have one accepted value here, and why.

@@ -11,7 +11,6 @@
 namespace wreath::perf {
 namespace {
 
-constexpr int kMaximumExactCalls = 16;  // each is computed
 constexpr std::int64_t kInPlaceValues = 4;
 
 // Bits of the integers a floating dtype holds exactly.
@@ -75,12 +74,12 @@ Pattern make_input(DataType dtype, std::optional<ReduceOp> op, int ranks, int st
 // How often a result may be combined again before it stops being exact in every order.
 int exact_calls(DataType dtype, std::optional<ReduceOp> op, int ranks) {
   if (!op) return std::numeric_limits<int>::max();  // a call in place finds what it would write
-  if (!is_floating(dtype) || *op == ReduceOp::Min || *op == ReduceOp::Max) return kMaximumExactCalls;
+  if (!is_floating(dtype) || *op == ReduceOp::Min || *op == ReduceOp::Max) return kMostCallsInPlace;
   if (*op == ReduceOp::Prod || *op == ReduceOp::Avg) return 1;
   const double factor = total_factor(*op, ranks);
   double magnitude = static_cast<double>(kInPlaceValues) * factor;
   int calls = 1;
-  while (calls < kMaximumExactCalls && magnitude * factor <= std::ldexp(1.0, significant_bits(accumulator_of(dtype)))) {
+  while (calls < kMostCallsInPlace && magnitude * factor <= std::ldexp(1.0, significant_bits(accumulator_of(dtype)))) {
     magnitude *= factor;
     ++calls;
   }

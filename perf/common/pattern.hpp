@@ -19,6 +19,8 @@ namespace wreath::perf {
 
 inline constexpr std::size_t kPeriod = 4093;
 inline constexpr std::byte kPoison{0xff};
+// Calls that combine in place, each on the results of the one before, until these are compared: each is computed.
+inline constexpr int kMostCallsInPlace = 16;
 
 // One period of an endless sequence of elements.
 class Pattern {

@@ -13,7 +13,9 @@
 #include <mutex>
 
 #include "perf/common/baseline.hpp"
+#include "perf/common/host_memory.hpp"
 #include "perf/common/launch.hpp"
+#include "src/base/available_memory.hpp"
 #include "src/base/printable.hpp"
 #include "src/base/text_file.hpp"
 #include "tools/command_line/program.hpp"
@@ -314,6 +316,15 @@ int run_peer(Member& member, std::string_view transport, const std::vector<std::
 
 namespace {
 
+// Before any buffer is made, those of --limits among them. A launcher may have started ranks elsewhere: then one is
+// counted here, and all of them when they have met.
+Status check_memory_here(const CollectiveRow& row, const Options& options) {
+  const int ranks = std::max(1, expected_ranks(options));
+  const Extent extent = extent_of(cases_of(row, options, ranks));
+  return check_host_memory(options, extent,
+                           {"", under_launcher() ? 1 : ranks, static_cast<double>(available_memory())});
+}
+
 int run_command(const CollectiveRow& row, const std::vector<std::string>& command) {
   const auto parsed = parse_options(row, command);
   if (const Stop* what = std::get_if<Stop>(&parsed)) return stop(*what);
@@ -334,6 +345,7 @@ int run_command(const CollectiveRow& row, const std::vector<std::string>& comman
     if (const Stop* what = std::get_if<Stop>(&files)) return stop(*what);
     const Status kept = check_kept_files(row, options, expected_ranks(options));
     if (!kept) return fail(kept.error());
+    if (const Status room = check_memory_here(row, options); !room) return fail(room.error());
   }
   if (options.ranks > 0 && options.start_descriptor < 0) return launch(options.ranks, options.threads, command);
   return run_ranks(row, options);

@@ -1,12 +1,16 @@
 // One rank's run over all dtypes, operators and sizes.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <string_view>
 
+#include "perf/common/host_memory.hpp"
 #include "perf/common/machine.hpp"
 #include "perf/common/run.hpp"
+#include "src/base/available_memory.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -42,6 +46,17 @@ std::vector<RankLine> lines_of(const std::vector<std::string>& texts) {
   return lines;
 }
 
+// Those of nccl-tests' variables that are set: "NCCL_TESTS_DEVICE, NCCL_TESTS_MIN_BW". Empty: none.
+std::string variables_of_nccl_tests() {
+  std::vector<std::string_view> names;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (text.starts_with("NCCL_TESTS_")) names.push_back(text.substr(0, text.find('=')));
+  }
+  std::sort(names.begin(), names.end());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 // Whether all ranks use the one GPU that there is.
 bool share_one_gpu(const Report& report) {
   const auto elsewhere = [&](const RankLine& line) { return line.host != report.ranks.front().host; };
@@ -74,6 +89,8 @@ Result<Report> open_report(Member& member, const CollectiveRow& row, const Optio
   }
   if (report.world == 1) report.warnings.emplace_back("one rank: no data moves; --ranks 4 or -t 4 starts more");
   if (share_one_gpu(report)) report.warnings.emplace_back(kOneGpu);
+  if (const std::string ignored = variables_of_nccl_tests(); !ignored.empty())
+    report.warnings.push_back(fmt::format("{}: set for nccl-tests, not read here", ignored));
   if (options.pin && *core < 0) report.warnings.emplace_back("ranks are not pinned: more ranks than cores");
   return report;
 }
@@ -139,6 +156,21 @@ Status run_cycle(Member& member, Bench& bench, Report& report, const std::vector
   return {};
 }
 
+// Whether the memory of every host suffices, by what each rank sees of its own. Collective, and all agree.
+Status check_all_hosts(Member& member, const Report& report, const Extent& extent) {
+  const auto mine = static_cast<double>(available_memory());
+  const auto available = gather(member, std::span<const double>(&mine, 1));
+  if (!available) return available.error();
+  for (const RankLine& line : report.ranks) {
+    const auto here = [&](const RankLine& other) { return other.host == line.host; };
+    const auto ranks = std::count_if(report.ranks.begin(), report.ranks.end(), here);
+    WREATH_TRY(
+        check_host_memory(report.options, extent,
+                          {line.host, static_cast<int>(ranks), (*available)[static_cast<std::size_t>(line.rank)]}));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<int> choose_core(Member& member, bool pin) {
@@ -186,16 +218,11 @@ Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options&
   const bool shows = member.rank() == 0;
   if (shows) display.print(table_head(*report));
   const std::vector<Case> cases = cases_of(row, options, member.ranks());
-  std::size_t largest = 0;
-  std::size_t widest = 1;
-  for (const Case& each : cases) {
-    largest = std::max(largest, each.bytes);
-    widest = std::max(widest, size_of(each.kind.dtype));
-  }
-  const std::size_t offset = options.offset + static_cast<std::size_t>(options.unalign) * widest;
+  const Extent extent = extent_of(cases);
+  WREATH_TRY(check_all_hosts(member, *report, extent));
   const auto device = device_of(options.memory, member.rank());
   if (!device) return device.error();
-  auto buffers = Buffers::make(largest, offset, {options.memory, *device});
+  auto buffers = Buffers::make(extent.bytes, offset_of(options, extent), {options.memory, *device});
   if (!buffers) return buffers.error();
   WREATH_TRY(barrier(member));  // a device may make who allocates wait for kernels, and those wait for peers
   Bench bench(member, row, options, *buffers);

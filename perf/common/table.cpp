@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "perf/common/pattern.hpp"
 #include "perf/common/report.hpp"
 #include "perf/limits/shm.hpp"
 
@@ -89,6 +90,25 @@ std::string column_heads(const Report& report) {
     text += names ? "  algorithm\n" : "\n";
   }
   return text;
+}
+
+// Which elements the numbers of wrong ones are about (bench.hpp).
+std::string checked_lines(const Report& report) {
+  const Options& o = report.options;
+  if (report.collective->has(kNoData)) return {};
+  const auto line = [](std::string_view name, const std::string& text) {
+    return fmt::format("# {:<20} : {}\n", name, text);
+  };
+  if (o.check == 0) return line("Checked", "nothing (-c 0)");
+  const std::string others = streams(o.memory) ? "of the others nothing" : "of each other one byte";
+  std::string text = line("Checked", fmt::format("all of {} call{} before the timed ones, and of the last of each half "
+                                                 "of those; {}",
+                                                 o.check, o.check == 1 ? "" : "s", others));
+  const bool in_place = !o.only_out_of_place && !report.collective->has(kNothingToReuse);
+  if (!in_place) return text;
+  const std::string combined =
+      fmt::format("all after {} timed calls at most, each on the results of the one before", kMostCallsInPlace);
+  return text + line("  in place", report.collective->combines() ? combined : "all of the last timed call; " + others);
 }
 
 }  // namespace
@@ -215,8 +235,9 @@ std::string table_row(const Report& report, const ReportRow& row) {
 }
 
 std::string table_foot(const Report& report) {
-  std::string text = fmt::format("# {:<20} : {} {}\n", "Out of bounds values", report.out_of_bounds,
-                                 report.out_of_bounds > 0 ? "FAILED" : "OK");
+  std::string text = checked_lines(report);
+  text += fmt::format("# {:<20} : {} {}\n", "Out of bounds values", report.out_of_bounds,
+                      report.out_of_bounds > 0 ? "FAILED" : "OK");
   if (report.wrong() > 0) text += fmt::format("# {:<20} : {} FAILED\n", "Wrong values", report.wrong());
   text += fmt::format("# {:<20} : {:g} \n#\n", "Avg bus bandwidth", report.average_bus_gbps());
   return text + fmt::format("# Collective test concluded: {}\n\n", report.collective->program);

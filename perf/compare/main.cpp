@@ -156,8 +156,8 @@ void add_flags(const command_line::Command& app, Arguments& arguments) {
   app.add_option("--json", arguments.json_file, "all times and ratios").check(check_output_file);
   app.add_option("--html", arguments.html_file, "a page with plots").check(check_output_file);
   app.footer(
-      "Every library runs the same loop of the perf tools on the same data, out of place, with every timed call\n"
-      "checked; a time is the slowest rank's. In each round each setting is started once for each operation; a ratio\n"
+      "Every library runs the same loop of the perf tools on the same data, out of place, checked as\n"
+      "there; a time is the slowest rank's. In each round each setting is started once for each operation; a ratio\n"
       "is the best peer's time over this library's in the same round. The interval holds the median with at least 90 "
       "%.");
 }

@@ -48,7 +48,7 @@ const std::vector<Layer>& layers() {
       {"bindings/torch/", {"wreath/", "bindings/torch/"}},
       {"perf/",
        {"wreath/", "perf/", "tools/command_line/", "tools/process/", "src/json/", "src/base/markup.hpp",
-        "src/base/printable.hpp", "src/base/text_file.hpp"}},
+        "src/base/available_memory.hpp", "src/base/printable.hpp", "src/base/text_file.hpp"}},
       // Results are held to the scalar reference.
       {"perf/common/reference.cpp", {"wreath/", "perf/", "kernels/kernels.hpp"}},
       {"perf/kernels/", {"wreath/", "perf/", "kernels/block/flagged_word.hpp", "src/base/memory_order.hpp"}},

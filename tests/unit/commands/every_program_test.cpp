@@ -1,10 +1,13 @@
 // Every program that was built: its --help, and what it says to what it does not know.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/commands/command.hpp"
@@ -180,6 +183,58 @@ TEST(EveryProgram, HasHelpThatFitsATerminal) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << program << ": " << line;
   }
+}
+
+TEST(EveryProgram, OfTheResultsSaysWhichElementsItLooksAt) {
+  EXPECT_THAT(
+      run_program("all_reduce_perf --help").text,
+      HasSubstr("#wrong is about all elements of the calls before the timed ones (-c) and of the last timed call "
+                "of each half"));
+  EXPECT_THAT(run_program("all_reduce_perf -t 2 -b 8 -e 8").text,
+              HasSubstr("# Checked              : all of 1 call before the timed ones"));
+}
+
+TEST(EveryProgram, ThatMeasuresRefusesAtOnceWhatDoesNotFitIntoMemory) {
+  for (const char* line : {"all_reduce_perf --ranks 2 -e 64T -f 1024", "alltoall_perf -t 2 --sizes 64T --limits"}) {
+    const Outcome outcome = run_program(line);
+    EXPECT_EQ(outcome.exit_code, 6) << line << ": " << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("3 buffers of each of 2 ranks need ")) << line;
+    EXPECT_EQ(std::count(outcome.text.begin(), outcome.text.end(), '\n'), 1) << outcome.text;
+  }
+}
+
+TEST(EveryProgram, ThatMeasuresNamesWhatIsSetForNcclTests) {
+  const std::string line = "all_reduce_perf -t 2 -b 8 -e 8 -n 1";
+  EXPECT_THAT(run_program(line, "NCCL_TESTS_MIN_BW=5 NCCL_TESTS_DEVICE=1 ").text,
+              HasSubstr("# Note: NCCL_TESTS_DEVICE, NCCL_TESTS_MIN_BW: set for nccl-tests, not read here\n"));
+  EXPECT_THAT(run_program(line).text, Not(HasSubstr("NCCL_TESTS")));
+}
+
+// What MPI's launchers set in each of their processes, and what is named then.
+constexpr std::pair<const char*, const char*> kMpi[] = {
+    {"OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=1 PMIX_RANK=1 ", "OMPI_COMM_WORLD_SIZE=3, but Wreath does not meet"},
+    {"PMI_SIZE=3 PMI_RANK=1 ", "PMI_SIZE=3, but Wreath does not meet"},
+    {"PMIX_RANK=1 PMIX_NAMESPACE=prterun-7 ", "PMIX_RANK=1, but Wreath does not meet"}};
+
+TEST(EveryProgram, OfTheExamplesIsNoWorldOfOneUnderMpirun) {
+  for (const std::string line : {"01_hello_all_reduce", "02_overlap", "04_send_recv", "train_gpt --steps 1"}) {
+    for (const auto& [variables, words] : kMpi) {
+      const Outcome outcome = run_program(line + " </dev/null", variables);
+      EXPECT_EQ(outcome.exit_code, kUsage) << variables << line << ": " << outcome.text;
+      EXPECT_THAT(outcome.text, HasSubstr(words)) << variables << line;
+    }
+  }
+}
+
+TEST(EveryProgram, OfTheExamplesJoinsItsPeersUnderSrun) {
+  const auto rank = [](const char* number) {
+    return fmt::format(
+        "SLURM_PROCID={} SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID={} SLURM_STEP_NODELIST=n0 "
+        "PMI_SIZE=2 PMI_RANK={} PMIX_RANK={} {}/01_hello_all_reduce ",
+        number, ::getpid(), number, number, WREATH_BINARY_DIR);
+  };
+  const Outcome outcome = testing_support::run_line(rank("0") + "& " + rank("1") + "; wait");
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("rank 0 of 2: 3 3 3 3"), HasSubstr("rank 1 of 2: 3 3 3 3")));
 }
 
 // Each of the processes that mpiexec starts would start ranks of its own.

@@ -1,12 +1,14 @@
 // The checker: right results pass, and every kind of wrong one is counted.
 #include "perf/common/bench.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 
 #include "kernels/kernels.hpp"
+#include "perf/common/host_memory.hpp"
 #include "perf/common/reference.hpp"
 #include "perf/common/run.hpp"
 #include "tests/support/processes.hpp"
@@ -192,6 +194,34 @@ TEST(Checker, CatchesOneWrongElementInTheLastCall) {
   EXPECT_EQ(outcome.in_place, 1U);
 }
 
+// One bit of one element on one rank, in each call in turn: what docs/benchmarking.md says is seen, and nothing else.
+TEST(Checker, SeesAFlippedBitInTheCallsThatItSaysItComparesWhole) {
+  struct Row {
+    const char* program;
+    std::vector<int> out_of_place;  // checked, and the last of each half of the 20 timed ones
+    std::vector<int> in_place;      // of calls 22 to 43
+  };
+  std::vector<int> combined{22};  // each timed call works on the results of the one before
+  for (int call = 24; call < 44; ++call) combined.push_back(call);
+  for (const Row& row :
+       {Row{"all_reduce_perf", {0, 11, 21}, combined}, Row{"all_gather_perf", {0, 11, 21}, {22, 43}}}) {
+    std::vector<int> seen_out_of_place;
+    std::vector<int> seen_in_place;
+    for (int flipped = 0; flipped < 44; ++flipped) {
+      Fault fault;
+      fault.spoil = [&](int rank, int number, std::byte* output, std::size_t bytes) {
+        if (rank == 0 && number == flipped) output[bytes / 2 + 4004] ^= std::byte{16};
+      };
+      const Outcome outcome =
+          measure(row_of(row.program), 2, options_of(DataType::Int32, 20), {DataType::Int32}, kCount, fault);
+      if (outcome.out_of_place > 0) seen_out_of_place.push_back(flipped);
+      if (outcome.in_place > 0) seen_in_place.push_back(flipped);
+    }
+    EXPECT_EQ(seen_out_of_place, row.out_of_place) << row.program;
+    EXPECT_EQ(seen_in_place, row.in_place) << row.program;
+  }
+}
+
 TEST(Checker, CountsBytesWrittenOutOfBounds) {
   Fault fault;
   fault.spoil = [](int rank, int, std::byte* output, std::size_t bytes) {
@@ -263,6 +293,43 @@ TEST(Pattern, BeginsAtAnyElement) {
   EXPECT_EQ(data.input(0, 1).count_wrong(bytes, kPeriod - 2), 0U);
   EXPECT_GT(data.input(0, 1).count_wrong(bytes, kPeriod - 1), kPeriod - 3);
   EXPECT_EQ(bytes[8], data.input(0, 1).byte_at(0));
+}
+
+constexpr double kGiB = 1 << 30;
+
+Status fits(const Options& options, std::size_t bytes, int ranks, double available_gib) {
+  return check_host_memory(options, {bytes, 4}, {"h1", ranks, available_gib * kGiB});
+}
+
+TEST(HostMemory, IsComparedWithTheBuffersOfAllRanks) {
+  const Options options = options_of(DataType::Float32, 20);
+  const std::size_t size = std::size_t{4} << 30;
+  EXPECT_TRUE(fits(options, size, 2, 24));
+  const Status refused = fits(options, size, 2, 23.9);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::System);
+  EXPECT_EQ(
+      refused.error().message,
+      "size 4G: 3 buffers of each of 2 ranks of host h1 need 24.0 GiB of memory, of which 23.9 GiB are available; "
+      "take a smaller -e or --sizes, or fewer ranks");
+  EXPECT_FALSE(fits(options, std::size_t{1} << 50, kMaximumRanks, 1e6)) << "more bytes than 64 bits count";
+  Options on_gpu = options;
+  on_gpu.memory = MemoryPlace::Device;
+  EXPECT_TRUE(fits(on_gpu, size, 2, 1));
+}
+
+// Ranks of a launcher, which know of each other when they have met: all say it, and none allocates.
+TEST(HostMemory, IsLookedAtByAllRanksBeforeTheyAllocate) {
+  Options options = options_of(DataType::Float32, 1);
+  options.sizes.list = {std::size_t{64} << 40};
+  options.pin = false;
+  on_ranks(2, {}, kCount, [&](Member& member) {
+    const auto report =
+        run_rank(member, row_of("all_reduce_perf"), options, {"shm", {}}, {[](const auto&) {}, [](const auto&) {}});
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, ErrorCode::System);
+    EXPECT_THAT(report.error().message, testing::HasSubstr("size 65536G: 3 buffers of each of 2 ranks of host "));
+  });
 }
 
 TEST(Exchange, GathersNumbersAndTextsInRankOrder) {

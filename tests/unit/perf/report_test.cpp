@@ -12,6 +12,7 @@
 namespace wreath::perf {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -81,6 +82,27 @@ TEST(Table, FootCountsWhatIsWrong) {
   report.rows[0].in_place->wrong = 3;
   EXPECT_FALSE(report.okay());
   EXPECT_THAT(table_foot(report), HasSubstr("Wrong values         : 3 FAILED"));
+}
+
+TEST(Table, FootSaysWhatWasChecked) {
+  Report report = sample();
+  const std::string before =
+      "# Checked              : all of 1 call before the timed ones, and of the last of each half of "
+      "those; of ";
+  EXPECT_THAT(table_foot(report), HasSubstr(before + "each other one byte\n#   in place           : all after 16 timed "
+                                                     "calls at most, each on the results of the one before\n"));
+  report.collective = &row_of("all_gather_perf");
+  EXPECT_THAT(
+      table_foot(report),
+      HasSubstr(before + "each other one byte\n#   in place           : all of the last timed call; of each other "
+                         "one byte\n"));
+  report.options.memory = MemoryPlace::HostDevice;
+  report.options.only_out_of_place = true;
+  EXPECT_THAT(table_foot(report), AllOf(HasSubstr(before + "the others nothing\n"), Not(HasSubstr("in place"))));
+  report.options.check = 0;
+  EXPECT_THAT(table_foot(report), HasSubstr("# Checked              : nothing (-c 0)\n"));
+  report.collective = &row_of("barrier_perf");
+  EXPECT_THAT(table_foot(report), Not(HasSubstr("Checked")));
 }
 
 TEST(Table, LinesUpForCollectivesWithoutOperatorRootOrPlace) {

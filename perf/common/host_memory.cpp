@@ -1,0 +1,44 @@
+// Adding up buffers: see host_memory.hpp.
+#include "perf/common/host_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "perf/common/buffers.hpp"
+
+namespace wreath::perf {
+namespace {
+
+std::string gibibytes(double bytes) { return fmt::format("{:.1f} GiB", std::ldexp(bytes, -30)); }
+
+}  // namespace
+
+Extent extent_of(const std::vector<Case>& cases) {
+  Extent extent;
+  for (const Case& each : cases) {
+    extent.bytes = std::max(extent.bytes, each.bytes);
+    extent.element_bytes = std::max(extent.element_bytes, size_of(each.kind.dtype));
+  }
+  return extent;
+}
+
+std::size_t offset_of(const Options& options, const Extent& extent) {
+  return options.offset + static_cast<std::size_t>(options.unalign) * extent.element_bytes;
+}
+
+Status check_host_memory(const Options& options, const Extent& extent, const HostMemory& host) {
+  if (options.memory == MemoryPlace::Device) return {};
+  const double buffer = static_cast<double>(extent.bytes) + static_cast<double>(offset_of(options, extent));
+  const double needed = buffer * kBuffersOfARank * host.ranks;
+  if (needed <= host.available_bytes) return {};
+  return Error{ErrorCode::System,
+               fmt::format("size {}: {} buffers of each of {} rank{}{} need {} of memory, of which {} are available; "
+                           "take a smaller -e or --sizes, or fewer ranks",
+                           format_size(extent.bytes), kBuffersOfARank, host.ranks, host.ranks == 1 ? "" : "s",
+                           host.name.empty() ? "" : " of host " + host.name, gibibytes(needed),
+                           gibibytes(host.available_bytes))};
+}
+
+}  // namespace wreath::perf
