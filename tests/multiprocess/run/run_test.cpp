@@ -171,7 +171,8 @@ TEST(Run, StartsNoRankUntilAllHostsHaveAnswered) {
                      "touch " + (folder / "ran-$RANK")));
   EXPECT_EQ(run.join(), 6);
   EXPECT_THAT(run.err(), HasSubstr("wreath: error: host down: no agent came up there"));
-  EXPECT_EQ(std::count(run.err().begin(), run.err().end(), '\n'), 1) << run.err();
+  const std::string said = run.err();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
   for (const char* rank : {"ran-0", "ran-1", "ran-2"}) EXPECT_FALSE(std::filesystem::exists(folder / rank)) << rank;
 }
 
@@ -179,14 +180,16 @@ TEST(Run, EndsBeforeAllHostsHaveAnswered) {
   const Folder folder;
   const std::string number = unlikely_number();
   const std::string ssh = folder / "no-ssh";
-  std::ofstream(ssh) << "#!/bin/sh\n[ $1 != mute ] || sleep " << number << "\nexec sh -c \"$2\"\n";
+  const std::string waits = "cat >/dev/null; :";  // as ssh does, until its input ends
+  std::ofstream(ssh) << "#!/bin/sh\n[ $1 != mute ] || exec sh -c '" << waits << "' " << number
+                     << "\nexec sh -c \"$2\"\n";
   ::chmod(ssh.c_str(), 0700);
   const std::vector<std::string> command = shell(
       {"-n", "3", "--hosts", "localhost,h1,mute", "--ssh", ssh, "--address", "127.0.0.1"}, "exec sleep " + number);
   for (const int signal : {SIGTERM, SIGKILL}) {
     Launcher run(command);
     ASSERT_TRUE(eventually(10'000 * kSlower, [&] {
-      return processes_with("sleep" + std::string(1, '\0') + number).size() == 1;
+      return processes_with(waits + std::string(1, '\0') + number).size() == 1;
     })) << run.err();
     run.signal(signal);
     EXPECT_EQ(run.join(), signal == SIGKILL ? 1000 + SIGKILL : 128 + signal);
