@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "perf/common/flags.hpp"
+#include "perf/common/host_memory.hpp"
 #include "perf/common/launch.hpp"
 #include "perf/common/machine.hpp"
 #include "perf/common/member.hpp"
@@ -218,6 +219,9 @@ int run(int argc, char** argv) {
   }
   const bool starts = options.ranks > 0 && options.start_descriptor < 0;
   if (const Status once = check_started_once(); starts && !once) return fail(once.error());
+  const BufferNeed need{"--size " + options.size, static_cast<double>(*bytes), 2};
+  if (const Status room = check_host_memory(need, this_host(std::max(1, options.ranks))); !room)
+    return fail(room.error());
   if (starts) return launch(options.ranks, 1, std::vector<std::string>(argv, argv + argc));
   return run_rank(options, *bytes);
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "perf/common/buffers.hpp"
+#include "src/base/available_memory.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -28,17 +29,23 @@ std::size_t offset_of(const Options& options, const Extent& extent) {
   return options.offset + static_cast<std::size_t>(options.unalign) * extent.element_bytes;
 }
 
-Status check_host_memory(const Options& options, const Extent& extent, const HostMemory& host) {
-  if (options.memory == MemoryPlace::Device) return {};
-  const double buffer = static_cast<double>(extent.bytes) + static_cast<double>(offset_of(options, extent));
-  const double needed = buffer * kBuffersOfARank * host.ranks;
+BufferNeed need_of(const Options& options, const Extent& extent) {
+  const double bytes = static_cast<double>(extent.bytes) + static_cast<double>(offset_of(options, extent));
+  return {"size " + format_size(extent.bytes), options.memory == MemoryPlace::Device ? 0 : bytes, kBuffersOfARank};
+}
+
+HostMemory this_host(int ranks) { return {"", ranks, static_cast<double>(available_memory())}; }
+
+Status check_host_memory(const BufferNeed& need, const HostMemory& host) {
+  const double needed = need.bytes * need.buffers * host.ranks;
   if (needed <= host.available_bytes) return {};
-  return Error{ErrorCode::System,
-               fmt::format("size {}: {} buffers of each of {} rank{}{} need {} of memory, of which {} are available; "
-                           "take a smaller -e or --sizes, or fewer ranks",
-                           format_size(extent.bytes), kBuffersOfARank, host.ranks, host.ranks == 1 ? "" : "s",
-                           host.name.empty() ? "" : " of host " + host.name, gibibytes(needed),
-                           gibibytes(host.available_bytes))};
+  return Error{
+      ErrorCode::System,
+      fmt::format("{}: {} buffers of each of {} rank{}{} need {} of memory, of which {} are available; ask for "
+                  "a smaller size, or for fewer ranks",
+                  need.asked, need.buffers, host.ranks, host.ranks == 1 ? "" : "s",
+                  host.name.empty() ? "" : " of host " + host.name, gibibytes(needed),
+                  gibibytes(host.available_bytes))};
 }
 
 }  // namespace wreath::perf

@@ -20,15 +20,23 @@ Extent extent_of(const std::vector<Case>& cases);
 // Bytes before the first element of a buffer, by --offset and -u.
 std::size_t offset_of(const Options& options, const Extent& extent);
 
-// A host of the run: its ranks, and what they may take.
+// What each rank is about to allocate of the host's memory.
+struct BufferNeed {
+  std::string asked;  // as the user writes it: "--size 1T"
+  double bytes = 0;   // of a buffer
+  int buffers = 0;
+};
+// Of a perf tool's rank. Buffers that are a GPU's take none.
+BufferNeed need_of(const Options& options, const Extent& extent);
+
 struct HostMemory {
   std::string name;  // empty: this one
   int ranks = 0;
   double available_bytes = 0;
 };
+HostMemory this_host(int ranks);
 
-// System, with what is needed and what is there, where buffers of `extent` for all ranks of a host do not fit into its
-// memory. Those that are a GPU's take none of it.
-Status check_host_memory(const Options& options, const Extent& extent, const HostMemory& host);
+// System, with what is needed and what is there, where all ranks' buffers do not fit into the host's memory.
+Status check_host_memory(const BufferNeed& need, const HostMemory& host);
 
 }  // namespace wreath::perf

@@ -15,7 +15,6 @@
 #include "perf/common/baseline.hpp"
 #include "perf/common/host_memory.hpp"
 #include "perf/common/launch.hpp"
-#include "src/base/available_memory.hpp"
 #include "src/base/printable.hpp"
 #include "src/base/text_file.hpp"
 #include "tools/command_line/program.hpp"
@@ -321,8 +320,7 @@ namespace {
 Status check_memory_here(const CollectiveRow& row, const Options& options) {
   const int ranks = std::max(1, expected_ranks(options));
   const Extent extent = extent_of(cases_of(row, options, ranks));
-  return check_host_memory(options, extent,
-                           {"", under_launcher() ? 1 : ranks, static_cast<double>(available_memory())});
+  return check_host_memory(need_of(options, extent), this_host(under_launcher() ? 1 : ranks));
 }
 
 int run_command(const CollectiveRow& row, const std::vector<std::string>& command) {

@@ -10,7 +10,6 @@
 #include "perf/common/host_memory.hpp"
 #include "perf/common/machine.hpp"
 #include "perf/common/run.hpp"
-#include "src/base/available_memory.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -158,15 +157,14 @@ Status run_cycle(Member& member, Bench& bench, Report& report, const std::vector
 
 // Whether the memory of every host suffices, by what each rank sees of its own. Collective, and all agree.
 Status check_all_hosts(Member& member, const Report& report, const Extent& extent) {
-  const auto mine = static_cast<double>(available_memory());
+  const double mine = this_host(1).available_bytes;
   const auto available = gather(member, std::span<const double>(&mine, 1));
   if (!available) return available.error();
   for (const RankLine& line : report.ranks) {
     const auto here = [&](const RankLine& other) { return other.host == line.host; };
-    const auto ranks = std::count_if(report.ranks.begin(), report.ranks.end(), here);
-    WREATH_TRY(
-        check_host_memory(report.options, extent,
-                          {line.host, static_cast<int>(ranks), (*available)[static_cast<std::size_t>(line.rank)]}));
+    const auto ranks = static_cast<int>(std::count_if(report.ranks.begin(), report.ranks.end(), here));
+    const HostMemory host{line.host, ranks, (*available)[static_cast<std::size_t>(line.rank)]};
+    WREATH_TRY(check_host_memory(need_of(report.options, extent), host));
   }
   return {};
 }

@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "perf/common/buffers.hpp"
+#include "perf/common/host_memory.hpp"
 #include "perf/common/launch.hpp"
 #include "perf/limits/shm.hpp"
 #include "tools/command_line/program.hpp"
@@ -81,6 +83,10 @@ Tuning beginning(const TuneRequest& request) {
 Status prepare(TuneRequest& request) {
   WREATH_TRY(check_started_once());
   if (const auto device = device_of(request.memory, 0); !device) return device.error();
+  const double bytes = request.memory == MemoryPlace::Device ? 0 : static_cast<double>(request.largest);
+  const int ranks = *std::max_element(request.ranks.begin(), request.ranks.end());
+  WREATH_TRY(
+      check_host_memory({"--largest " + format_size(request.largest), bytes, kBuffersOfARank}, this_host(ranks)));
   const auto refuse = [](std::string_view reason) {
     return Error{ErrorCode::InvalidArgument, fmt::format("--output: {}", reason)};
   };

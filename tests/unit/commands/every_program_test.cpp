@@ -195,10 +195,13 @@ TEST(EveryProgram, OfTheResultsSaysWhichElementsItLooksAt) {
 }
 
 TEST(EveryProgram, ThatMeasuresRefusesAtOnceWhatDoesNotFitIntoMemory) {
-  for (const char* line : {"all_reduce_perf --ranks 2 -e 64T -f 1024", "alltoall_perf -t 2 --sizes 64T --limits"}) {
+  const std::vector<std::string> here = programs();
+  for (const std::string line : {"all_reduce_perf --ranks 2 -e 64T -f 1024", "alltoall_perf -t 2 --sizes 64T --limits",
+                                 "overlap_perf --ranks 2 --size 64T", "wreath tune --ranks 2 --largest 64T"}) {
+    if (!std::binary_search(here.begin(), here.end(), line.substr(0, line.find(' ')))) continue;
     const Outcome outcome = run_program(line);
     EXPECT_EQ(outcome.exit_code, 6) << line << ": " << outcome.text;
-    EXPECT_THAT(outcome.text, HasSubstr("3 buffers of each of 2 ranks need ")) << line;
+    EXPECT_THAT(outcome.text, HasSubstr(" buffers of each of 2 ranks need ")) << line;
     EXPECT_EQ(std::count(outcome.text.begin(), outcome.text.end(), '\n'), 1) << outcome.text;
   }
 }

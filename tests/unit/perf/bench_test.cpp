@@ -298,7 +298,7 @@ TEST(Pattern, BeginsAtAnyElement) {
 constexpr double kGiB = 1 << 30;
 
 Status fits(const Options& options, std::size_t bytes, int ranks, double available_gib) {
-  return check_host_memory(options, {bytes, 4}, {"h1", ranks, available_gib * kGiB});
+  return check_host_memory(need_of(options, {bytes, 4}), {"h1", ranks, available_gib * kGiB});
 }
 
 TEST(HostMemory, IsComparedWithTheBuffersOfAllRanks) {
@@ -311,7 +311,7 @@ TEST(HostMemory, IsComparedWithTheBuffersOfAllRanks) {
   EXPECT_EQ(
       refused.error().message,
       "size 4G: 3 buffers of each of 2 ranks of host h1 need 24.0 GiB of memory, of which 23.9 GiB are available; "
-      "take a smaller -e or --sizes, or fewer ranks");
+      "ask for a smaller size, or for fewer ranks");
   EXPECT_FALSE(fits(options, std::size_t{1} << 50, kMaximumRanks, 1e6)) << "more bytes than 64 bits count";
   Options on_gpu = options;
   on_gpu.memory = MemoryPlace::Device;
