@@ -8,6 +8,7 @@
 #include <set>
 
 #include "perf/common/flags.hpp"
+#include "perf/common/launch.hpp"
 #include "perf/common/machine.hpp"
 #include "perf/common/sizes.hpp"
 #include "perf/compare/network.hpp"
@@ -168,6 +169,7 @@ int parse_and_run(int argc, char** argv) {
       "Measures this library beside Open MPI, MPICH and Gloo, each at its best setting, in turns.", "compare");
   add_flags(app, arguments);
   if (const auto code = app.parse(argc, argv)) return *code;
+  if (const Status once = check_started_once(); !once) return fail(exit_code(once.error().code), once.error().message);
   for (const std::string& text : arguments.sizes) {
     const auto size = parse_size(text);
     if (!size) return fail(2, "--sizes: '" + text + "' is not a size");

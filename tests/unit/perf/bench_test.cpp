@@ -321,14 +321,14 @@ TEST(HostMemory, IsComparedWithTheBuffersOfAllRanks) {
 // Ranks of a launcher, which know of each other when they have met: all say it, and none allocates.
 TEST(HostMemory, IsLookedAtByAllRanksBeforeTheyAllocate) {
   Options options = options_of(DataType::Float32, 1);
-  options.sizes.list = {std::size_t{64} << 40};
+  options.sizes.list = {std::size_t{1} << 50};  // more than addresses reach
   options.pin = false;
   on_ranks(2, {}, kCount, [&](Member& member) {
     const auto report =
         run_rank(member, row_of("all_reduce_perf"), options, {"shm", {}}, {[](const auto&) {}, [](const auto&) {}});
     ASSERT_FALSE(report);
     EXPECT_EQ(report.error().code, ErrorCode::System);
-    EXPECT_THAT(report.error().message, testing::HasSubstr("size 65536G: 3 buffers of each of 2 ranks of host "));
+    EXPECT_THAT(report.error().message, testing::HasSubstr("size 1048576G: 3 buffers of each of 2 ranks of host "));
   });
 }
 
