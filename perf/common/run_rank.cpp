@@ -214,10 +214,10 @@ Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options&
   auto report = open_report(member, row, options, surroundings);
   if (!report) return report.error();
   const bool shows = member.rank() == 0;
-  if (shows) display.print(table_head(*report));
   const std::vector<Case> cases = cases_of(row, options, member.ranks());
   const Extent extent = extent_of(cases);
   WREATH_TRY(check_all_hosts(member, *report, extent));
+  if (shows) display.print(table_head(*report));
   const auto device = device_of(options.memory, member.rank());
   if (!device) return device.error();
   auto buffers = Buffers::make(extent.bytes, offset_of(options, extent), {options.memory, *device});

@@ -321,8 +321,8 @@ TEST(HostMemory, IsLookedAtByAllRanksBeforeTheyAllocate) {
   options.sizes.list = {std::size_t{1} << 50};  // more than addresses reach
   options.pin = false;
   on_ranks(2, {}, kCount, [&](Member& member) {
-    const auto report =
-        run_rank(member, row_of("all_reduce_perf"), options, {"shm", {}}, {[](const auto&) {}, [](const auto&) {}});
+    const auto shown = [](const std::string& text) { EXPECT_EQ(text, "") << "before it is known whether it can be"; };
+    const auto report = run_rank(member, row_of("all_reduce_perf"), options, {"shm", {}}, {shown, shown});
     ASSERT_FALSE(report);
     EXPECT_EQ(report.error().code, ErrorCode::System);
     EXPECT_THAT(report.error().message, testing::HasSubstr("size 1048576G: 3 buffers of each of 2 ranks of host "));
