@@ -184,10 +184,11 @@ TEST(Run, EndsBeforeAllHostsHaveAnswered) {
   std::ofstream(ssh) << "#!/bin/sh\n[ $1 != mute ] || exec sh -c '" << waits << "' " << number
                      << "\nexec sh -c \"$2\"\n";
   ::chmod(ssh.c_str(), 0700);
-  const std::vector<std::string> command = shell(
-      {"-n", "3", "--hosts", "localhost,h1,mute", "--ssh", ssh, "--address", "127.0.0.1"}, "exec sleep " + number);
+  const auto on = [&](const std::string& hosts) {
+    return shell({"-n", "3", "--hosts", hosts, "--ssh", ssh, "--address", "127.0.0.1"}, "exec sleep " + number);
+  };
   for (const int signal : {SIGTERM, SIGKILL}) {
-    Launcher run(command);
+    Launcher run(on("localhost,h1,mute"));
     ASSERT_TRUE(eventually(10'000 * kSlower, [&] {
       return processes_with(waits + std::string(1, '\0') + number).size() == 1;
     })) << run.err();
@@ -196,7 +197,7 @@ TEST(Run, EndsBeforeAllHostsHaveAnswered) {
     EXPECT_TRUE(eventually(10'000 * kSlower, [&] { return processes_with(number).empty(); })) << "signal " << signal;
     EXPECT_EQ(run.err(), "");
   }
-  Launcher late(command, {{"WREATH_BOOTSTRAP_TIMEOUT_MS", "500"}});
+  Launcher late(on("localhost,mute"), {{"WREATH_BOOTSTRAP_TIMEOUT_MS", "500"}});
   EXPECT_EQ(late.join(), 6);
   EXPECT_THAT(late.err(), HasSubstr("host mute: no agent came up there in time (WREATH_BOOTSTRAP_TIMEOUT_MS)"));
   EXPECT_TRUE(processes_with(number).empty());
