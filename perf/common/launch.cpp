@@ -142,8 +142,11 @@ class Job {
     end(SIGTERM);
   }
 
+  // Who ends with this code says that another is at fault.
+  bool blames_another() const { return code_ == exit_code(ErrorCode::PeerLost); }
+
   void fail(int code) {
-    if (code_ == 0) code_ = code;
+    if (code_ == 0 || blames_another()) code_ = code;
     if (!deadline_) deadline_ = Clock::now() + kGrace;
   }
 
@@ -191,7 +194,7 @@ class Job {
       fail(128 + SIGPIPE);
       end(SIGKILL);
     } else if (WIFSIGNALED(status)) {
-      if (code_ == 0) {
+      if (code_ == 0 || blames_another()) {
         fmt::print(stderr, "{}wreath: error: pid {} was ended by signal {} ({})\n", child.prefix, child.pid,
                    WTERMSIG(status), strsignal(WTERMSIG(status)));
       }

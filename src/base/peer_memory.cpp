@@ -2,6 +2,7 @@
 #include "src/base/peer_memory.hpp"
 
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -12,6 +13,13 @@ namespace {
 // The kernel writes to no iovec of the other side.
 iovec part(const void* data, std::size_t bytes) { return {const_cast<void*>(data), bytes}; }
 
+// EFAULT may be said of either end: this one is tried alone.
+int whose_fault(std::byte* target, std::size_t bytes) {
+  const iovec own = part(target, bytes);
+  const ssize_t moved = ::process_vm_readv(::getpid(), &own, 1, &own, 1, 0);
+  return moved == static_cast<ssize_t>(bytes) ? EFAULT : kOwnTarget;
+}
+
 }  // namespace
 
 int read_peer(const ProcessMemory& process, std::byte* target, const std::byte* address, std::size_t bytes) {
@@ -21,8 +29,8 @@ int read_peer(const ProcessMemory& process, std::byte* target, const std::byte* 
   const auto* const token_there = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(process.token_address));
   const iovec there[] = {part(address, bytes), part(token_there, sizeof token)};
   const ssize_t read = ::process_vm_readv(process.number, here, 2, there, 2, 0);
-  if (read < 0) return errno;
-  if (static_cast<std::size_t>(read) != bytes + sizeof token) return EFAULT;
+  if (read < 0 && errno != EFAULT) return errno;
+  if (read < 0 || static_cast<std::size_t>(read) != bytes + sizeof token) return whose_fault(target, bytes);
   return token == process.token ? 0 : ESRCH;
 }
 

@@ -106,6 +106,7 @@ std::vector<SocketAddress> usable(const std::vector<SocketAddress>& addresses) {
 Result<Place> find_place(const Rendezvous& where) {
   Place place;
   place.where = where;
+  place.meeting.server = 0;
   place.meeting.self = {Key::none(), {kProtocol, -1, Purpose::Meet, std::string(library_version())}};
   auto found = find_key();
   if (!found) return found.error();

@@ -26,6 +26,7 @@ struct MeetingPlace {
   std::vector<SocketAddress> candidates;  // where to look, in order
   std::vector<SocketAddress> interfaces;  // what TCP listeners for other hosts bind where WREATH_SOCKET_IFNAME is not
                                           // set; none: the local end of the connection to the meeting point
+  int server = -1;                        // the rank that serves it; -1: nobody knows
   bool ends_when_refused = false;         // it listened before anybody came: refused means gone
   std::uint64_t host = host_id();         // whom this rank shares a host with
   std::string hint;                       // appended to "nobody answered"

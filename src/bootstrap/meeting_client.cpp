@@ -113,17 +113,27 @@ class Search {
   bool final_ = false;   // no use trying again
 };
 
+// No message came from the meeting point, or one that cannot be read.
+Error no_message(const Connection& meeting, int server, const Error& error) {
+  const std::string where = fmt::format("the meeting point at {}", peer_address(meeting.get()).text());
+  const std::string whose = server < 0 ? "the process that serves it" : fmt::format("the process of rank {}", server);
+  switch (error.code) {
+    case ErrorCode::NotReady: return {ErrorCode::StartupFailed, "this rank gave the start up while ranks met"};
+    case ErrorCode::PeerLost:
+      return {error.code, fmt::format("{} is lost: {} has ended", where, whose), server};
+    case ErrorCode::Timeout:
+      return {ErrorCode::StartupFailed,
+              fmt::format("{} does not answer: {} may be stopped, or the way to it is cut", where, whose),
+              server};
+    default: return {ErrorCode::StartupFailed, fmt::format("from {}: {}", where, error.message)};
+  }
+}
+
 // The next message, which must be an M; a Refusal becomes its error.
 template <typename M>
-Result<M> expect(Connection& meeting, Deadline deadline, int interrupt) {
+Result<M> expect(Connection& meeting, int server, Deadline deadline, int interrupt) {
   auto message = recv_message(meeting, deadline, interrupt);
-  if (!message && message.error().code == ErrorCode::StartupFailed) {
-    return Error{ErrorCode::StartupFailed, fmt::format("from the meeting point at {}: {}",
-                                                       peer_address(meeting.get()).text(), message.error().message)};
-  }
-  if (!message) {
-    return Error{ErrorCode::StartupFailed, fmt::format("the meeting point is lost: {}", message.error().message)};
-  }
+  if (!message) return no_message(meeting, server, message.error());
   if (auto* refusal = std::get_if<Refusal>(&*message)) {
     return Error{refusal->code, std::move(refusal->text), refusal->failed_rank};
   }
@@ -244,7 +254,7 @@ Membership make_membership(const BootstrapRequest& request, std::shared_ptr<Mesh
 }
 
 // Links to all and waits until everybody is linked, or for the reason why not.
-Result<std::vector<Connection>> link(Mesh& mesh, Connection& meeting, Deadline deadline, int interrupt) {
+Result<std::vector<Connection>> link(Mesh& mesh, Connection& meeting, int server, Deadline deadline, int interrupt) {
   auto control = mesh.link_all(meeting.get());
   const bool told = !control && control.error().code == ErrorCode::NotReady;
   if (!told) {
@@ -252,7 +262,8 @@ Result<std::vector<Connection>> link(Mesh& mesh, Connection& meeting, Deadline d
     if (!control) ready.error = control.error().message;
     (void)send_message(meeting, ready, deadline);
   }
-  if (auto go = expect<Go>(meeting, sooner(deadline, Deadline::after_ms(control ? -1 : kGraceMs)), interrupt); !go) {
+  const Deadline verdict = sooner(deadline, Deadline::after_ms(control ? -1 : kGraceMs));
+  if (auto go = expect<Go>(meeting, server, verdict, interrupt); !go) {
     const bool own_reason = !control && !told && go.error().failed_rank < 0;
     return own_reason ? control.error() : go.error();
   }
@@ -289,13 +300,13 @@ Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& reque
   // When a send fails, what is read next says why.
   (void)send_message(*meeting, make_hello(place, request, unix_name), deadline);
 
-  auto summons = expect<Summons>(*meeting, deadline, request.interrupt);
+  auto summons = expect<Summons>(*meeting, place.server, deadline, request.interrupt);
   if (!summons) return summons.error();
   auto listeners = open_tcp(*summons, place, socket);
   if (!unix_listener) listeners = unix_listener.error();  // told like any other, so that nobody waits for this rank
   (void)send_message(*meeting, make_listening(listeners), deadline);
 
-  auto table = expect<Table>(*meeting, deadline, request.interrupt);
+  auto table = expect<Table>(*meeting, place.server, deadline, request.interrupt);
   if (!table) return table.error();
   if (!listeners) return listeners.error();
   WREATH_TRY(check_table(*table, request));
@@ -306,7 +317,7 @@ Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& reque
   listeners->push_back(std::move(*unix_listener));
   auto mesh = std::make_shared<Mesh>(request.rank, std::move(*table), std::move(key), std::move(*listeners),
                                      local_address(socket).zone());
-  auto control = link(*mesh, *meeting, deadline, request.interrupt);
+  auto control = link(*mesh, *meeting, place.server, deadline, request.interrupt);
   if (!control) return control.error();
   return make_membership(request, std::move(mesh), std::move(*control));
 }

@@ -84,6 +84,18 @@ class Meeting {
     failure_ = {code, rank, std::move(text)};
   }
 
+  void lose(const Guest& guest, std::string_view what, ErrorCode code) {
+    fail(guest.hello->rank, fmt::format("{} {} during start-up", describe(guest), what), code);
+  }
+
+  // What another rank says of its link to a process that has ended follows from that end.
+  void look_for_leavers() {
+    for (const auto& [rank, guest] : by_rank_) {
+      if (wait_for(guest->connection.get(), POLLRDHUP, Deadline::after_ms(0)))
+        return lose(*guest, "left", ErrorCode::PeerLost);
+    }
+  }
+
   void admit(Proved proved) {
     if (proved.peer.purpose != Purpose::Meet) return;
     auto guest = std::make_unique<Guest>();
@@ -111,8 +123,7 @@ class Meeting {
       if (!message && !left) {
         fail(guest.greeting.rank, fmt::format("from {}: {}", describe(guest), message.error().message));
       } else if (guest.hello) {
-        const std::string_view what = message ? "sent what it should not" : "left";
-        fail(guest.hello->rank, fmt::format("{} {} during start-up", describe(guest), what));
+        lose(guest, message ? "sent what it should not" : "left", left ? ErrorCode::PeerLost : ErrorCode::StartupFailed);
       }
       guest.connection = Connection();
     }
@@ -168,6 +179,7 @@ class Meeting {
   bool handle(Guest& guest, Ready& ready) {
     if (phase_ != Phase::Linking || guest.answered != Phase::Opening) return false;
     guest.answered = Phase::Linking;
+    if (!ready.error.empty()) look_for_leavers();
     if (!ready.error.empty()) fail(guest.hello->rank, fmt::format("{}: {}", describe(*guest.hello), ready.error));
     return true;
   }
@@ -227,8 +239,10 @@ class Meeting {
   void tell_all(const Message& message) {
     const Content content(encode(message));
     for (const auto& [rank, guest] : by_rank_) {
-      if (send_content(guest->connection, content, Deadline::after_ms(kSendMs))) continue;
-      fail(rank, fmt::format("{} left or does not read during start-up", describe(*guest->hello)));
+      const Status sent = send_content(guest->connection, content, Deadline::after_ms(kSendMs));
+      if (sent) continue;
+      const bool left = sent.error().code == ErrorCode::PeerLost;
+      lose(*guest, left ? "left" : "does not read", left ? ErrorCode::PeerLost : ErrorCode::StartupFailed);
     }
   }
 

@@ -31,7 +31,7 @@ Error complaint(const Engine& engine, std::string_view call, ErrorCode code, std
 }
 
 Error refuse(Engine& engine, std::string_view call, const Error& error) {
-  engine.fail(error.code, engine.rank(), fmt::format("{}: {}: {}", engine.identity(), call, error.message));
+  engine.fail(error.code, engine.rank(), fmt::format("{}: {}", call, error.message));
   return complaint(engine, call, error.code, error.message);
 }
 

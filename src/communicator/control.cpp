@@ -195,8 +195,10 @@ bool ControlPlane::receive(Rank from) {
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   const int error = received == 0 ? 0 : errno;
   if (error == EMFILE) handler_.on_unable(os_error("receive a descriptor of a peer", error));
-  lose(from, error == 0 ? std::string(kConnectionClosed) : ::strerror(error),
-       error == 0 || error == ECONNRESET || error == EPIPE);
+  // A process that ends before it has read all resets its connections; on one host nothing else does.
+  const bool reset = error == ECONNRESET || error == EPIPE;
+  const bool closed = error == 0 || (reset && local_address(peer.connection.get()).is_unix());
+  lose(from, closed ? std::string(kConnectionClosed) : ::strerror(error), closed || reset);
   return false;
 }
 

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <system_error>
 
+#include "src/base/invalid_argument.hpp"
 #include "src/base/log.hpp"
+#include "src/base/peer_memory.hpp"
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
 #include "src/executor/handwritten/handwritten.hpp"
@@ -175,9 +177,10 @@ bool Engine::pump(Operation& operation, bool expecting) {
 
 // A peer may explain itself; this rank's own trouble is told at once. Who reads it may be neither end of the wire.
 void Engine::on_broken_wire(const Operation& operation, Rank peer, const Error& error) {
+  if (error.code != ErrorCode::PeerLost)
+    return fail(error.code, rank(), error.message);
   const std::string ends = fmt::format("{} to {}: {}", member(rank()), member(peer), error.message);
-  if (error.code == ErrorCode::PeerLost) return watch_->suspect(operation, peer, {error.code, ends, peer});
-  fail(error.code, rank(), ends);
+  watch_->suspect(operation, peer, {error.code, ends, peer});
 }
 
 bool Engine::wires_idle() const {
@@ -235,6 +238,20 @@ Engine::Round Engine::drive_round() {
   return Round::Moved;
 }
 
+// No memory is the mistake of who gave it to its call; a peer that is gone explains itself.
+void Engine::on_unreadable(const Operation& operation, Rank peer, int error) {
+  if (error == kOwnTarget) return fail(ErrorCode::InvalidArgument, rank(), std::string(kNoMemory));
+  if (error == EFAULT) {
+    return watch_->suspect(operation, peer,
+                           {ErrorCode::InvalidArgument, fmt::format("{}: {}", member(peer), kNoMemory), peer});
+  }
+  watch_->suspect(operation, peer,
+                  {ErrorCode::System,
+                   fmt::format("the memory of {} cannot be read: {} (WREATH_SINGLE_COPY_BYTES=0 does without)",
+                               member(peer), std::system_category().message(error)),
+                   peer});
+}
+
 void Engine::on_fault(Operation& operation) {
   const auto mismatch = [&](Rank peer, std::string_view what) {
     watch_->suspect(operation, peer, {ErrorCode::Mismatch, fmt::format("{} {}", member(peer), what), peer});
@@ -249,13 +266,7 @@ void Engine::on_fault(Operation& operation) {
     case Fault::Region:
       fail(ErrorCode::System, peer, fmt::format("{} names memory outside its regions", member(peer)));
       return;
-    case Fault::Unreadable:
-      watch_->suspect(operation, peer,
-                      {ErrorCode::System,
-                       fmt::format("the memory of {} cannot be read: {} (WREATH_SINGLE_COPY_BYTES=0 does without)",
-                                   member(peer), std::system_category().message(lane.fault_errno)),
-                       peer});
-      return;
+    case Fault::Unreadable: return on_unreadable(operation, peer, lane.fault_errno);
     case Fault::Bytes: return mismatch(peer, "sends another count of elements than this rank expects of it");
     default: return mismatch(peer, "is in another call");
   }

@@ -250,10 +250,11 @@ void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
     if (low_latency_ != nullptr) low_latency_->stop();
     failed_.store(true, std::memory_order_release);
   }
-  if (!linked_) links_->fail({ErrorCode::StartupFailed, reason, failed_rank});
+  if (!linked_) links_->fail(error);
   ControlMessage message;
   message.kind = MessageKind::Failed;
-  message.error = {code, reason, failed_rank};
+  const bool own = failed_rank == rank() && reason.find(member(rank())) == std::string::npos;
+  message.error = {code, own ? fmt::format("{}: {}", member(rank()), reason) : reason, failed_rank};
   control_->broadcast(message);
   split_->on_failure();
   log_info("{}", error.message);

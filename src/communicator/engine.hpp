@@ -220,6 +220,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   bool finish_all();
   void ring();
   void on_fault(Operation& operation);
+  void on_unreadable(const Operation& operation, Rank peer, int error);
   void drive(Operation& operation, const Deadline& deadline);
   void drive_until_over(Operation& operation, const Deadline& deadline);
   void set_patience();

@@ -73,7 +73,8 @@ void Engine::on_message(Rank from, ControlMessage message) {
       const Status accepted = links_->on_region(from, message.index, std::move(message.offer));
       // A peer of this process that left took its memory along; what this rank still needs of it was read before.
       const bool gone = !accepted && accepted.error().code == ErrorCode::Unavailable;
-      if (!accepted && !gone) fail(accepted.error().code, from, accepted.error().message);
+      const bool theirs = !accepted && accepted.error().code == ErrorCode::Mismatch;
+      if (!accepted && !gone) fail(accepted.error().code, theirs ? from : rank(), accepted.error().message);
       ring();  // a step may wait for a message there
       return;
     }
@@ -141,7 +142,7 @@ void Engine::on_lost(Rank from, const std::string& reason, bool closed) {
 }
 
 void Engine::on_unable(const Error& error) {
-  fail(error.code, rank(), fmt::format("{}: {}", member(rank()), error.message));
+  fail(error.code, rank(), error.message);
 }
 
 }  // namespace wreath

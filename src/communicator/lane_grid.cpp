@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "src/base/clock.hpp"
+#include "src/base/invalid_argument.hpp"
 #include "src/base/log.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/base/peer_memory.hpp"
@@ -87,7 +88,7 @@ class Flight {
 }  // namespace
 
 int read_device(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes) {
-  return device_numbered(device).copy_in_kernels(target, source, bytes) ? 0 : EFAULT;
+  return device_numbered(device).copy_in_kernels(target, source, bytes) ? 0 : EIO;
 }
 
 LaneGrid::LaneGrid(LibraryDevice& device, std::size_t slot_bytes, std::function<void()> ring)
@@ -467,8 +468,10 @@ Status LaneGrid::pull_message(std::size_t i, const RecvFifo& source, const SlotH
     }
     const int refused = read(bounces_[i].data(), source, slot, located);
     if (refused == ESRCH) return {};
+    const Rank peer = plan_->lowered.sources[i].peer;
+    if (refused == EFAULT)
+      return Error{ErrorCode::InvalidArgument, fmt::format("rank {}: {}", peer, kNoMemory), peer};
     if (refused != 0) {
-      const Rank peer = plan_->lowered.sources[i].peer;
       return Error{ErrorCode::System,
                    fmt::format("the memory of rank {} cannot be read: {} (WREATH_SINGLE_COPY_BYTES=0 does without)",
                                peer, std::system_category().message(refused)),

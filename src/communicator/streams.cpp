@@ -44,7 +44,7 @@ Result<std::shared_ptr<Operation>> Engine::begin_on_stream(std::shared_ptr<Opera
   const Status taken = operation->call.stream->run([turn] { return turn->come(); });
   if (taken) return enqueue(operation);
   turn->refuse();
-  fail(taken.error().code, rank(), fmt::format("{}: its stream: {}", identity_, taken.error().message));
+  fail(taken.error().code, rank(), fmt::format("its stream: {}", taken.error().message));
   return taken.error();
 }
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "src/base/invalid_argument.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {
@@ -23,7 +24,7 @@ inline Error stream_error(int error_number) {
     case ENETRESET:
     case ENETUNREACH:
     case ENOTCONN: return {ErrorCode::PeerLost, std::generic_category().message(error_number)};
-    case EFAULT: return {ErrorCode::InvalidArgument, "a buffer of the call is not all memory of this process"};
+    case EFAULT: return {ErrorCode::InvalidArgument, std::string(kNoMemory)};
     default: return {ErrorCode::System, std::generic_category().message(error_number)};
   }
 }

@@ -1,0 +1,53 @@
+// The ranks of a row, over one transport: starts them, does to them what the row says, and looks at what they say.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/fd.hpp"
+#include "tests/faults/sentences/row.hpp"
+#include "tests/support/network.hpp"
+#include "tests/support/processes.hpp"
+#include "tests/support/wire.hpp"
+
+namespace wreath::testing_support::sentences {
+
+class Squatter;
+
+class Scene {
+ public:
+  Scene(const Row& row, std::string transport);
+  ~Scene();
+
+  // Why this machine cannot play it; empty: it can.
+  std::string needs() const;
+  void play();
+  // All have met, where they shall; from now on its time runs.
+  void begin();
+  // Everyone has said what it should, in time, and ended with the exit code for it.
+  void check();
+  // Of recordings and logs.
+  const Folder& folder() const { return folder_; }
+
+ private:
+  void start(int rank);
+  std::string host_of(int rank) const;
+  void act();
+  void check_error(const Says& says, int rank);
+  void expect_to_end(int rank, int code);
+  std::string said() const;
+
+  const Row& row_;
+  std::string transport_;
+  int port_;
+  Folder folder_;
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<Wire> wire_;
+  std::unique_ptr<Squatter> squatter_;
+  std::vector<Fd> taken_;
+  std::vector<RankProcess> ranks_;
+  Deadline deadline_ = Deadline::after_ms(-1);
+};
+
+}  // namespace wreath::testing_support::sentences
