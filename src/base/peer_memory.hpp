@@ -11,8 +11,8 @@ namespace wreath {
 inline constexpr int kOwnTarget = -EFAULT;
 
 // target = the `bytes` bytes at `address` of `process`. 0, or an errno: EFAULT, it has no readable memory there (any
-// more); kOwnTarget, this process has no writable memory at `target`; ESRCH, it is gone, or this process does not know it by that number; EPERM, ENOSYS, ...: the kernel refuses.
-// `target` may have been written then.
+// more); kOwnTarget, this process has no writable memory at `target`; ESRCH, it is gone, or this process does not know
+// it by that number; EPERM, ENOSYS, ...: the kernel refuses. `target` may have been written then.
 int read_peer(const ProcessMemory& process, std::byte* target, const std::byte* address, std::size_t bytes);
 
 }  // namespace wreath

@@ -119,12 +119,10 @@ Error no_message(const Connection& meeting, int server, const Error& error) {
   const std::string whose = server < 0 ? "the process that serves it" : fmt::format("the process of rank {}", server);
   switch (error.code) {
     case ErrorCode::NotReady: return {ErrorCode::StartupFailed, "this rank gave the start up while ranks met"};
-    case ErrorCode::PeerLost:
-      return {error.code, fmt::format("{} is lost: {} has ended", where, whose), server};
+    case ErrorCode::PeerLost: return {error.code, fmt::format("{} is lost: {} has ended", where, whose), server};
     case ErrorCode::Timeout:
       return {ErrorCode::StartupFailed,
-              fmt::format("{} does not answer: {} may be stopped, or the way to it is cut", where, whose),
-              server};
+              fmt::format("{} does not answer: {} may be stopped, or the way to it is cut", where, whose), server};
     default: return {ErrorCode::StartupFailed, fmt::format("from {}: {}", where, error.message)};
   }
 }

@@ -123,7 +123,8 @@ class Meeting {
       if (!message && !left) {
         fail(guest.greeting.rank, fmt::format("from {}: {}", describe(guest), message.error().message));
       } else if (guest.hello) {
-        lose(guest, message ? "sent what it should not" : "left", left ? ErrorCode::PeerLost : ErrorCode::StartupFailed);
+        lose(guest, message ? "sent what it should not" : "left",
+             left ? ErrorCode::PeerLost : ErrorCode::StartupFailed);
       }
       guest.connection = Connection();
     }

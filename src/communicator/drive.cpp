@@ -177,8 +177,7 @@ bool Engine::pump(Operation& operation, bool expecting) {
 
 // A peer may explain itself; this rank's own trouble is told at once. Who reads it may be neither end of the wire.
 void Engine::on_broken_wire(const Operation& operation, Rank peer, const Error& error) {
-  if (error.code != ErrorCode::PeerLost)
-    return fail(error.code, rank(), error.message);
+  if (error.code != ErrorCode::PeerLost) return fail(error.code, rank(), error.message);
   const std::string ends = fmt::format("{} to {}: {}", member(rank()), member(peer), error.message);
   watch_->suspect(operation, peer, {error.code, ends, peer});
 }

@@ -141,8 +141,6 @@ void Engine::on_lost(Rank from, const std::string& reason, bool closed) {
   fail(ErrorCode::PeerLost, from, fmt::format("{}: {}", whose, reason));
 }
 
-void Engine::on_unable(const Error& error) {
-  fail(error.code, rank(), error.message);
-}
+void Engine::on_unable(const Error& error) { fail(error.code, rank(), error.message); }
 
 }  // namespace wreath

@@ -469,8 +469,7 @@ Status LaneGrid::pull_message(std::size_t i, const RecvFifo& source, const SlotH
     const int refused = read(bounces_[i].data(), source, slot, located);
     if (refused == ESRCH) return {};
     const Rank peer = plan_->lowered.sources[i].peer;
-    if (refused == EFAULT)
-      return Error{ErrorCode::InvalidArgument, fmt::format("rank {}: {}", peer, kNoMemory), peer};
+    if (refused == EFAULT) return Error{ErrorCode::InvalidArgument, fmt::format("rank {}: {}", peer, kNoMemory), peer};
     if (refused != 0) {
       return Error{ErrorCode::System,
                    fmt::format("the memory of rank {} cannot be read: {} (WREATH_SINGLE_COPY_BYTES=0 does without)",

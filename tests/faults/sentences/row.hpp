@@ -18,10 +18,10 @@ enum class Hosts { One, Namespaces, Wire };
 struct Says {
   std::vector<int> ranks;
   ErrorCode code;
-  std::vector<int> blames;      // one of these is at fault; -1: nobody
+  std::vector<int> blames;        // one of these is at fault; -1: nobody
   std::vector<std::string> says;  // each, a regular expression, is in the error
-  std::string never = "";       // this one is not
-  std::string warns = "";       // this one is in what the rank logged before
+  std::string never = "";         // this one is not
+  std::string warns = "";         // this one is in what the rank logged before
 };
 
 struct Row {
@@ -29,8 +29,8 @@ struct Row {
   std::vector<std::string> scripts;  // of each rank: steps of speak.cpp, with ';' between them
   std::vector<Says> errors = {};     // of the others nothing is asked, but that they end well where there are none
   std::vector<std::string> transports = {"shm", "tcp"};
-  bool starts = true;         // all ranks meet; else what is said is said of the start
-  int start_ms = kClockMs;    // how long the start may take where it fails
+  bool starts = true;               // all ranks meet; else what is said is said of the start
+  int start_ms = kClockMs;          // how long the start may take where it fails
   std::int64_t within_ms = 10'000;  // of the start, or once all have met
   Arguments environment = {};       // of all ranks
   std::vector<Arguments> own = {};  // of each

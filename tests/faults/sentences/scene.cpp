@@ -62,8 +62,7 @@ class Squatter {
   pid_t pid_;
 };
 
-Scene::Scene(const Row& row, std::string transport)
-    : row_(row), transport_(std::move(transport)), port_(first_port()) {
+Scene::Scene(const Row& row, std::string transport) : row_(row), transport_(std::move(transport)), port_(first_port()) {
   const int hosts = static_cast<int>(row.scripts.size() + 1) / 2;
   if (row.hosts == Hosts::Namespaces) network_ = std::make_unique<Network>(hosts);
   if (row.hosts == Hosts::Wire) wire_ = std::make_unique<Wire>(hosts);
@@ -157,7 +156,8 @@ void Scene::check() {
 void Scene::check_error(const Says& says, int number) {
   RankProcess& rank = ranks_[static_cast<std::size_t>(number)];
   if (!rank.failure()) {
-    ASSERT_TRUE(rank.wait_for("error ", deadline_.left_ms())) << "rank " << number << " said nothing in time\n" << said();
+    ASSERT_TRUE(rank.wait_for("error ", deadline_.left_ms())) << "rank " << number << " said nothing in time\n"
+                                                              << said();
   }
   const Failure failure = *rank.failure();
   SCOPED_TRACE("rank " + std::to_string(number) + ": " + failure.message);
@@ -171,8 +171,8 @@ void Scene::check_error(const Says& says, int number) {
     EXPECT_TRUE(contains(rank.log(), says.warns)) << "no warning " << says.warns << " in " << rank.log();
   }
   if (row_.starts) {  // the documented form
-    const std::string form = "^rank " + std::to_string(number) + R"( \(host [^ ]+, pid \d+\): .+: )" +
-                             std::string(name(says.code)) + ": .+";
+    const std::string form =
+        "^rank " + std::to_string(number) + R"( \(host [^ ]+, pid \d+\): .+: )" + std::string(name(says.code)) + ": .+";
     EXPECT_TRUE(contains(failure.message, form)) << form;
   }
   const auto key = row_.environment.find("WREATH_KEY");

@@ -28,9 +28,10 @@ INSTANTIATE_TEST_SUITE_P(Starts, Sentences, ::testing::ValuesIn(rows_of_starts()
 
 // What recordings tell of the same.
 TEST(Recordings, TellWhoDiffers) {
-  const Row row{.situation = "Recordings",
-                .scripts = {"all_reduce 100;all_reduce 800", "all_reduce 100;all_reduce 800", "all_reduce 100;all_reduce 900"},
-                .errors = {{{0, 1, 2}, ErrorCode::Mismatch, {0, 1, 2}, {"800", "900"}}}};
+  const Row row{
+      .situation = "Recordings",
+      .scripts = {"all_reduce 100;all_reduce 800", "all_reduce 100;all_reduce 800", "all_reduce 100;all_reduce 900"},
+      .errors = {{{0, 1, 2}, ErrorCode::Mismatch, {0, 1, 2}, {"800", "900"}}}};
   for (const std::string& transport : row.transports) {
     Scene scene(row, transport);
     scene.play();

@@ -6,9 +6,7 @@
 #include <fstream>
 #include <functional>
 
-#include "src/bootstrap/bootstrap.hpp"
-#include "src/communicator/options.hpp"
-#include "src/communicator/start.hpp"
+#include "tests/support/meet_and_die.hpp"
 #include "tests/support/network.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/resources.hpp"
@@ -109,15 +107,6 @@ class Speaker {
     child_.report("ready");
     return {};
   }
-  // Meets the others, and ends before it has linked with them.
-  Status meet_and_die() {
-    const auto membership =
-        join_environment(environment_job().value(),
-                         request_of(child_.rank(), child_.ranks(), complete_options(child_.options()).value(), nullptr));
-    WREATH_TRY(membership ? Status() : Status(membership.error()));
-    ::raise(SIGKILL);
-    return {};
-  }
   // Is in the meeting, which cannot end without others, when the signal comes.
   Status start_until(int signal) {
     std::thread([this] { static_cast<void>(start()); }).detach();
@@ -152,7 +141,7 @@ class Speaker {
   static const std::map<std::string, Step>& table() {
     static const std::map<std::string, Step> steps{
         {"start", [](Speaker& it, Words&) { return it.start(); }},
-        {"meet_and_die_before_the_start", [](Speaker& it, Words&) { return it.meet_and_die(); }},
+        {"meet_and_die_before_the_start", [](Speaker& it, Words&) { return meet_and_die(it.child_.options()); }},
         {"die_during_the_start", [](Speaker& it, Words&) { return it.start_until(SIGKILL); }},
         {"stop_during_the_start", [](Speaker& it, Words&) { return it.start_until(SIGSTOP); }},
         {"late_start", [](Speaker& it, Words&) { return sleep_ms(600), it.start(); }},

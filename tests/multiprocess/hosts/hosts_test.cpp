@@ -141,13 +141,6 @@ TEST(Hosts, ListenOnlyWhereTheInterfaceSettingAdmits) {
                                           Not(HasSubstr("rank 0 waits for 4 ranks at 10.73.0.1:"))));
 }
 
-TEST(Hosts, NameACardThatIsNotThere) {
-  const Network network(2);
-  if (!network.made()) GTEST_SKIP() << Network::kNeeds;
-  EXPECT_THAT(Job(network, 2, with_key({{"WREATH_SOCKET_IFNAME", "=ib0"}}), {{"calls", "10"}}).expect_no_start(),
-              AllOf(HasSubstr("WREATH_SOCKET_IFNAME==ib0"), HasSubstr("eth0 10.73.0.")));
-}
-
 // Both ranks, the card, the address and the port, before the start's time is over.
 TEST(Hosts, NameAFilteredPortBetweenRanks) {
   const Network network(2);

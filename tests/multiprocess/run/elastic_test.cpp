@@ -234,11 +234,14 @@ TEST_F(ElasticRun, ForgetsWhatTheOthersSurvived) {
 
 // One loss of a rank and its peers' end that follows from it are one restart, not one for each.
 TEST_F(ElasticRun, StartsAProgramThatKnowsNothingOfItAgainAsAWhole) {
-  std::vector<std::string> words = sum({"--elastic", "-n", "3", "--min", "1", "--max-restarts", "1"}, "victim=1");
-  Launcher run(words, environment());
-  EXPECT_EQ(run.join(), 128 + SIGKILL) << run.err();
-  EXPECT_THAT(run.err(), AllOf(HasSubstr("restart 1 of 1: 3 ranks and 0 spares begin anew, because of rank 1 (host "),
-                               Not(HasSubstr("is started"))));
+  for (const char* when : {"ends=calling", "ends=linking"}) {
+    std::vector<std::string> words = sum({"--elastic", "-n", "3", "--min", "1", "--max-restarts", "1"}, "victim=1");
+    words.emplace_back(when);
+    Launcher run(words, environment());
+    EXPECT_EQ(run.join(), 128 + SIGKILL) << run.err();
+    EXPECT_THAT(run.err(), AllOf(HasSubstr("restart 1 of 1: 3 ranks and 0 spares begin anew, because of rank 1 (host "),
+                                 Not(HasSubstr("is started"))));
+  }
 }
 
 TEST_F(ElasticRun, DoesNotTryAgainWhatCannotBeRun) {

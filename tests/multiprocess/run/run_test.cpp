@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Run, NumbersItsRanks) {
   Launcher run(
@@ -243,10 +244,16 @@ TEST(Torchrun, BringsRanksTogether) {
 
 // The others end with code 3, for they lost a peer; the job's end is the peer's.
 TEST(Run, NamesTheRankThatTheOthersLost) {
-  const Folder folder;
-  Launcher run(sum({"-n", "3"}, "victim=1"), {{"WREATH_RECORDER_DIR", folder.path()}});
-  EXPECT_EQ(run.join(), 128 + SIGKILL) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("rank 1 (host "));
+  for (const char* when : {"ends=calling", "ends=linking"}) {
+    const Folder folder;
+    std::vector<std::string> words = sum({"-n", "3"}, "victim=1");
+    words.emplace_back(when);
+    Launcher run(words, {{"WREATH_RECORDER_DIR", folder.path()}});
+    EXPECT_EQ(run.join(), 128 + SIGKILL) << run.err();
+    EXPECT_THAT(run.err(), AllOf(HasSubstr("error: rank 1 (host "), HasSubstr("ended by signal 9")));
+    EXPECT_THAT(run.err(), AllOf(HasSubstr("[0] rank 0 (host "), HasSubstr("[2] rank 2 (host "),
+                                 HasSubstr("peer lost: rank 1 (host "), Not(HasSubstr("start-up failed"))));
+  }
 }
 
 TEST(Run, SharesCoresOut) {

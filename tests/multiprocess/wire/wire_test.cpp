@@ -2,8 +2,6 @@
 // and who has vanished is named. With WREATH_TEST_LONG=1 jobs live for minutes.
 #include "tests/support/wire.hpp"
 
-#include <gmock/gmock.h>
-
 #include <memory>
 
 #include "tests/multiprocess/hosts/job.hpp"
@@ -152,18 +150,6 @@ TEST(Wire, IsAwayForSeconds) {
     sleep_ms(rounds(1'000, 10'000));
   }
   for (const auto& job : jobs) job->expect_to_end_well();
-}
-
-// Whoever hears of it reads between which ranks it was.
-TEST(Wire, ResetsAConnection) {
-  const WiredJobs jobs = jobs_named({"busy"});
-  if (jobs.empty()) GTEST_SKIP() << Wire::kNeeds;
-  jobs.front()->wire.tell("reset 1");
-  for (RankProcess& rank : jobs.front()->job->ranks()) {
-    ASSERT_TRUE(rank.wait_for("error ", 10'000 * kSlower));
-    EXPECT_EQ(rank.failure()->code, ErrorCode::PeerLost) << rank.failure()->message;
-    EXPECT_THAT(rank.failure()->message, ::testing::ContainsRegex("rank . .host .*. to rank . .host .*.: .*onnection"));
-  }
 }
 
 TEST(Wire, LosesAHost) {

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -121,17 +120,6 @@ TEST_F(EnvironmentJobs, PassPortsThatAreInUse) {
   for (const auto& result : results) ASSERT_TRUE(result) << result.error().message;
 }
 
-TEST_F(EnvironmentJobs, NameTheRangeWhenAllPortsAreInUse) {
-  const Environment key{{{"WREATH_KEY", kKey}}};
-  std::vector<Fd> taken;
-  for (int i = 0; i < 16; ++i) taken.push_back(occupy(static_cast<std::uint16_t>(port_ + i)));
-  const auto result = start(0, 2);
-  ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, ErrorCode::StartupFailed);
-  EXPECT_THAT(result.error().message,
-              AllOf(HasSubstr(std::to_string(port_)), HasSubstr(std::to_string(port_ + 15)), HasSubstr("in use")));
-}
-
 TEST_F(EnvironmentJobs, UseWreathPortAlone) {
   const Environment key{{{"WREATH_KEY", kKey}, {"WREATH_PORT", std::to_string(port_ + 18)}}};
   const auto results = join_all(2, [&](int rank) { return start(rank, 2); });
@@ -176,13 +164,6 @@ TEST_F(EnvironmentJobs, WithoutAKeyNameItWhateverStartedThem) {
                 AllOf(HasSubstr(each.words), HasSubstr("run `wreath key` once"), HasSubstr("~/.config/wreath/key"),
                       HasSubstr("set WREATH_KEY_FILE"), HasSubstr("set WREATH_KEY "), HasSubstr("WREATH_INSECURE=1")));
   }
-}
-
-TEST_F(EnvironmentJobs, RefuseAnAddressThatIsNotRankZeros) {
-  const Environment other{{{"MASTER_ADDR", "192.0.2.1"}, {"WREATH_KEY", kKey}}};
-  const auto result = start(0, 2);
-  ASSERT_FALSE(result);
-  EXPECT_THAT(result.error().message, HasSubstr("MASTER_ADDR=192.0.2.1 is not an address of this host"));
 }
 
 TEST_F(EnvironmentJobs, StartInsecurelyOnlyWhenAsked) {
@@ -243,44 +224,6 @@ void await_no_meeting() {
   while (!own_meeting_name().empty()) sleep_ms(1);
 }
 
-// A process of another user that listens there.
-class Squatter {
- public:
-  Squatter(const std::string& name, unsigned user) : pid_(::fork()) {
-    if (pid_ != 0) return;
-    if (::setuid(user) != 0) ::_exit(1);
-    const auto listener = listen_on(SocketAddress::abstract_unix(name));
-    for (; listener;) ::pause();
-    ::_exit(1);
-  }
-  Squatter(const Squatter&) = delete;
-  Squatter& operator=(const Squatter&) = delete;
-  ~Squatter() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-
- private:
-  pid_t pid_;
-};
-
-TEST_F(EnvironmentJobs, NameAnotherUserWhoHoldsTheirPlace) {
-  constexpr unsigned kNobody = 65'534;
-  if (::geteuid() != 0) GTEST_SKIP() << "becomes another user: run it as root";
-  std::string name;
-  {
-    const std::jthread rank([&] { (void)start(0, 2, 500); });
-    while (name.empty()) name = own_meeting_name();
-  }
-  await_no_meeting();
-  const Squatter squatter(name, kNobody);
-  while (!user_who_listens(SocketAddress::abstract_unix(name))) sleep_ms(1);
-  const auto refused = start(0, 2, 2'000);
-  ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message,
-              AllOf(HasSubstr("user 65534 of this host holds the place"), HasSubstr("WREATH_JOB")));
-}
-
 TEST_F(EnvironmentJobs, WithoutAKeyNameItWhereTheyWaitedInVain) {
   EXPECT_THAT(start(1, 2, 200).error().message, AllOf(HasSubstr("rank 1 found no meeting point"),
                                                       HasSubstr("ranks of several hosts need one: run `wreath "
@@ -322,21 +265,6 @@ TEST_F(EnvironmentJobs, WithoutAKeyNameItWhereSeveralHostsMetAtASocketOfOne) {
     }
     await_no_meeting();
   }
-}
-
-TEST_F(EnvironmentJobs, BlameNoFirewallForAnAddressThatIsNone) {
-  const Environment here{{{"RANK", "1"}, {"WREATH_KEY", kKey}, {"MASTER_ADDR", "255.255.255.255"}}};
-  const auto lost = start(1, 2, 300);
-  ASSERT_FALSE(lost);
-  EXPECT_THAT(lost.error().message, ::testing::Not(HasSubstr("firewall")));
-}
-
-TEST_F(EnvironmentJobs, SayWhenRankZeroNeverComes) {
-  const Environment key{{{"WREATH_KEY", kKey}}};
-  const auto result = start(1, 2, 200);
-  ASSERT_FALSE(result);
-  EXPECT_THAT(result.error().message,
-              AllOf(HasSubstr("rank 1 found no meeting point"), HasSubstr("127.0.0.1"), HasSubstr("WREATH_KEY")));
 }
 
 TEST_F(EnvironmentJobs, RefuseARequestForAnotherRank) { EXPECT_FALSE(join_environment({0, 2, "test"}, request(1, 2))); }
