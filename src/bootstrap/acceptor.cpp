@@ -25,6 +25,7 @@ std::string Refused::text() const {
     text += fmt::format("{}{} connection{} {}", text.empty() ? "" : "; ", count, count == 1 ? "" : "s", what);
   };
   add(wrong, "did not prove the job's key: do all ranks have the same key?");
+  add(foreign, "came from another user: ranks of one host are of one user");
   add(ended, "ended before a proof of the job's key");
   add(late, "came too late with a proof of the job's key");
   add(crowded, "gave way to others before a proof of the job's key");
@@ -33,7 +34,7 @@ std::string Refused::text() const {
 
 Acceptor::~Acceptor() {
   refused_.late += pending_.size();
-  if (refused_.wrong > 0) {
+  if (refused_.wrong + refused_.foreign > 0) {
     log_warning("start-up: {}", refused_.text());
   } else if (refused_.total() > 0) {
     log_info("start-up: {}", refused_.text());
@@ -119,7 +120,7 @@ void Acceptor::accept_from(int listener, std::vector<Proved>& proved) {
     }
     trouble_.clear();
     if (!same_user(fd.get())) {
-      ++refused_.wrong;
+      ++refused_.foreign;
       continue;
     }
     set_no_delay(fd.get());

@@ -20,11 +20,12 @@ namespace wreath {
 
 // Connections that were not let in, by what is known of them.
 struct Refused {
+  std::size_t foreign = 0;  // were of another user of this host
   std::size_t wrong = 0;    // gave a wrong proof, or no handshake of ours
   std::size_t ended = 0;    // were closed by the other end before its proof
   std::size_t late = 0;     // had not given it in time, or when the start was over
   std::size_t crowded = 0;  // gave way to others
-  std::size_t total() const { return wrong + ended + late + crowded; }
+  std::size_t total() const { return foreign + wrong + ended + late + crowded; }
   std::string text() const;
 };
 

@@ -63,9 +63,10 @@ Status use_unix(Place& place, const std::vector<SocketAddress>& addresses, const
     place.meeting.unfit_for_hosts = fmt::format("all are said to be on one host: {}", address);
     return {};
   }
-  place.meeting.hint =
-      "no key was found on this rank, so it looked for ranks of this host and user only; ranks of several hosts need "
-      "one: run `wreath key` once, and see WREATH_KEY_FILE and WREATH_KEY";
+  place.meeting.hint = fmt::format(
+      "no key was found on this rank, so it looked for ranks of this host and user only, which have {} and {} as well; "
+      "ranks of several hosts need one: run `wreath key` once, and see WREATH_KEY_FILE and WREATH_KEY",
+      place.where.said, place.where.job);
   place.meeting.unfit_for_hosts =
       fmt::format("this job has no key: {}{}{}", key_remedies(), address.empty() ? "" : "; besides, ", address);
   return {};

@@ -1,24 +1,29 @@
 // Who this process is: see host.hpp.
 #include "src/bootstrap/host.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <mutex>
 
 #include "src/base/config.hpp"
 #include "src/base/random.hpp"
+#include "src/base/socket.hpp"
 #include "src/bootstrap/key.hpp"
 
 namespace wreath {
 namespace {
 
+constexpr const char* kBootId = "/proc/sys/kernel/random/boot_id";
+
 std::string boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::ifstream file(kBootId);
   std::string text;
   std::getline(file, text);
   return text.empty() ? host_name() : text;
@@ -41,6 +46,12 @@ std::uint64_t host_id() {
   std::uint64_t id = 0;
   std::memcpy(&id, hash.data(), sizeof id);
   return id;
+}
+
+Status tell_hosts_apart() {
+  const Fd file(::open(kBootId, O_RDONLY | O_CLOEXEC));
+  if (!file && out_of_descriptors(errno)) return os_error("tell this host from others", errno);
+  return {};
 }
 
 std::uint64_t process_id() {

@@ -63,6 +63,11 @@ Result<std::string> read_id(const std::string& path) {
   return got <= 0 ? std::string() : std::string(text.data(), static_cast<std::size_t>(got));
 }
 
+bool has_folder(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos || ::access(path.substr(0, slash + 1).c_str(), F_OK) == 0;
+}
+
 Result<Membership> make_and_join(const std::string& path, const BootstrapRequest& request) {
   const auto address = own_address();
   if (!address) return address.error();
@@ -89,6 +94,7 @@ Result<Membership> join_file(const std::string& path, const BootstrapRequest& re
     if (!text) return text.error();
     const auto id = UniqueId::parse(*text);
     if (id && leads_to_a_meeting(*id)) return join(*id, request);
+    if (text->empty() && !has_folder(path)) last = "there is no such folder on this rank's host";
     if (!text->empty()) last = "what it holds leads to no meeting: it is old, or rank 0 cannot be reached";
     if (deadline.passed())
       return file_error(path, fmt::format("rank {} waited {} ms: {}", request.rank, request.timeout_ms, last));

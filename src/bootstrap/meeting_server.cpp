@@ -262,7 +262,7 @@ class Meeting {
         fmt::format("rank{} {} of {} did not {} within {}", late.size() == 1 ? "" : "s", fmt::join(late, ", "),
                     first_->hello->ranks, phase_ == Phase::Gathering ? "arrive" : "answer", seconds(timeout_ms_));
     if (acceptor_.refused().total() > 0) text += fmt::format(" ({})", acceptor_.refused().text());
-    if (acceptor_.only_unix())
+    if (phase_ == Phase::Gathering && acceptor_.only_unix())
       text +=
           " (only ranks of this host can come: for others each rank needs a key, which `wreath key` makes, and "
           "WREATH_ADDRESS)";

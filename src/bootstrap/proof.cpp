@@ -172,7 +172,8 @@ std::string_view reason_of(const Handshake& handshake) {
 }  // namespace
 
 Result<Proved> prove(Fd fd, const Identity& self, Deadline deadline, int watch) {
-  if (!same_user(fd.get())) return Error{ErrorCode::PeerLost, "the socket belongs to another user"};
+  if (!same_user(fd.get()))
+    return Error{ErrorCode::PeerLost, "the socket belongs to another user, but ranks of one host are of one user"};
   Handshake handshake = Handshake::connector(std::move(fd), self);
   for (;;) {
     switch (handshake.advance()) {

@@ -175,6 +175,7 @@ Result<Membership> join(const UniqueId& id, const BootstrapRequest& request) {
   const MeetingPlace place = place_of(*content);
   if (place.candidates.empty() && content->tcp.family != 0) return no_way_to(to_socket_address(content->tcp).text());
   if (place.candidates.empty()) {
+    WREATH_TRY(tell_hosts_apart());
     return Error{ErrorCode::StartupFailed,
                  "the unique id was made on another host without an address, so only ranks of that host can join: "
                  "give UniqueId::create an IP address of its host"};

@@ -253,9 +253,10 @@ void Engine::on_unreadable(const Operation& operation, Rank peer, int error) {
 
 void Engine::on_fault(Operation& operation) {
   const auto mismatch = [&](Rank peer, std::string_view what) {
-    watch_->suspect(operation, peer, {ErrorCode::Mismatch, fmt::format("{} {}", member(peer), what), peer});
+    watch_->suspect(operation, peer,
+                    {ErrorCode::Mismatch, fmt::format("{} {} {}", member(peer), what, member(rank())), peer});
   };
-  if (operation.choice.small) return mismatch(small_.waiting_for(), "is in another call");
+  if (operation.choice.small) return mismatch(small_.waiting_for(), "is in another call than");
   const LaneState& lane = *lanes_.failed_lane();
   const Rank peer = lanes_.plan().lowered.sources[lane.fault_source].peer;
   switch (lane.fault) {
@@ -266,8 +267,8 @@ void Engine::on_fault(Operation& operation) {
       fail(ErrorCode::System, peer, fmt::format("{} names memory outside its regions", member(peer)));
       return;
     case Fault::Unreadable: return on_unreadable(operation, peer, lane.fault_errno);
-    case Fault::Bytes: return mismatch(peer, "sends another count of elements than this rank expects of it");
-    default: return mismatch(peer, "is in another call");
+    case Fault::Bytes: return mismatch(peer, "sends another count of elements than is expected by");
+    default: return mismatch(peer, "is in another call than");
   }
 }
 

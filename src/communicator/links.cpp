@@ -259,6 +259,12 @@ Result<LinkFacts> Links::agree(ControlPlane& control, Deadline deadline, bool cr
   return facts;
 }
 
+// What has failed elsewhere is nothing that this rank lacks.
+Status Links::others() {
+  const std::lock_guard lock(mutex_);
+  return failure_ ? Status(*failure_) : Status();
+}
+
 // Other transports need descriptors, too: nobody waits for them.
 Error Links::own_lack(const Error& error) const {
   const Member& self = members_[static_cast<std::size_t>(self_.rank)];
@@ -305,6 +311,7 @@ Status Links::run_round(Membership& membership, ControlPlane& control, Deadline 
     std::string& verdict = verdicts[static_cast<std::size_t>(peer)];
     auto link = try_candidate(membership, peer, attempt, deadline);
     if (link && verdict.empty()) attempt.link = std::move(*link);
+    if (!link) WREATH_TRY(others());
     if (!link && lacks_descriptors(link.error())) return own_lack(link.error());
     if (!link) verdict = link.error().message;
     ControlMessage message;

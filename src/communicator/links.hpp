@@ -84,6 +84,7 @@ class Links {
   Status run_round(Membership& membership, ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts);
   Result<std::unique_ptr<Link>> try_candidate(Membership& membership, Rank peer, const Attempt& attempt,
                                               Deadline deadline);
+  Status others();
   Error own_lack(const Error& error) const;
   Status take_links(std::vector<Attempt>& attempts);
   void share_device(Rank peer, Attempt& attempt);

@@ -75,6 +75,8 @@ bool survives(const Lack& lack, int poor) {
     EXPECT_TRUE(job[rank].failure().has_value()) << job.logs();
     if (job[rank].failure()) {
       EXPECT_GT(job[rank].failure()->message.size(), 10u);
+      const int blamed = job[rank].failure()->failed_rank;
+      EXPECT_TRUE(blamed == poor || blamed < 0) << "rank " << rank << " blames " << blamed << job.logs();
       if (rank == poor) std::cerr << lack.spare << ": " << job[rank].failure()->message << "\n";
     }
   }

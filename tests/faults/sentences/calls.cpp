@@ -15,7 +15,8 @@ constexpr std::int64_t kLateMs = kClockMs * 9 / 4;
 const std::string kClock = std::to_string(kClockMs);
 const std::string kMember = R"( \(host [^ ]+, pid \d+\))";
 
-std::string member(int rank) { return "rank " + std::to_string(rank) + kMember; }
+std::string member(const std::string& rank) { return "rank " + rank + kMember; }
+std::string member(int rank) { return member(std::to_string(rank)); }
 
 // Both calls, in the words of the error.
 std::vector<std::string> calls(const std::string& one, const std::string& other) {
@@ -192,6 +193,15 @@ const std::vector<Row> kWait{
                  R"(rank (\d) \([^)]*\) waiting for rank \1 )"}},
      .within_ms = kLateMs,
      .environment = {{"WREATH_FAULTS", "drop=1"}}},
+    // Whoever reads it knows who says it of whom.
+    {.situation = "MessagesAreCutShort",
+     .scripts = {"all_reduce 100000", "all_reduce 100000", "all_reduce 100000"},
+     .errors = {{{0, 1, 2},
+                 kMismatch,
+                 {0, 1, 2},
+                 {member("[0-2]") + " sends another count of elements than is expected by " + member("[0-2]")},
+                 R"(this rank|rank (\d) \([^)]*\) sends another count of elements than is expected by rank \1 )"}},
+     .environment = {{"WREATH_FAULTS", "truncate=1"}}},
 };
 
 const std::string ended = "(its process has ended|connection closed)";
@@ -241,7 +251,7 @@ const std::vector<Row> kLoseOne{
      .errors = {{{0, 1, 2, 3},
                  kPeerLost,
                  {0, 1, 2, 3},
-                 {member(0).substr(0, 5) + "[0-3]" + kMember + " to rank [0-3]" + kMember + ": .*[Cc]onnection"},
+                 {member("[0-3]") + " to " + member("[0-3]") + ": .*[Cc]onnection"},
                  "its process"}},
      .transports = {"tcp"},
      .environment = {{"WREATH_KEY", std::string(64, 'e')}},

@@ -8,6 +8,8 @@
 
 namespace wreath::testing_support::sentences {
 
+inline constexpr unsigned kNobody = 65'534;  // a user that a rank, or another process, becomes
+
 // What the parent does to a row's ranks; see scene.cpp.
 enum class Act { None, ResetALink, HoldTheirPlace, TakeTheirPorts };
 

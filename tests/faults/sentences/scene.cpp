@@ -8,7 +8,6 @@
 namespace wreath::testing_support::sentences {
 namespace {
 
-constexpr unsigned kNobody = 65'534;
 constexpr std::uint16_t kPorts = 16;  // where rank 0 may listen, from MASTER_PORT on
 
 // Of ports that no other row uses.
@@ -73,7 +72,9 @@ Scene::~Scene() = default;
 std::string Scene::needs() const {
   if (network_ && !network_->made()) return Network::kNeeds;
   if (wire_ && !wire_->made()) return Wire::kNeeds;
-  if (row_.act == Act::HoldTheirPlace && ::geteuid() != 0) return "becomes another user: run it as root";
+  const bool others =
+      std::ranges::any_of(row_.scripts, [](const std::string& script) { return script.starts_with("become"); });
+  if ((others || row_.act == Act::HoldTheirPlace) && ::geteuid() != 0) return "becomes another user: run it as root";
   return {};
 }
 

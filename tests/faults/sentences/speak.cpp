@@ -162,6 +162,7 @@ class Speaker {
         {"stop", [](Speaker&, Words&) { return after([] { ::raise(SIGSTOP); }); }},
         {"sleep", [](Speaker&, Words&) { return after([] { sleep_ms(300); }); }},
         {"limit_memory", [](Speaker&, Words& words) { return limit_memory(words); }},
+        {"become_another_user", [](Speaker&, Words&) { return after([] { static_cast<void>(!::setuid(kNobody)); }); }},
         {"limit_descriptors", [](Speaker&, Words&) { return after([] { leave_descriptors(3); }); }},
         {"forever",
          [](Speaker& it, Words&) {
