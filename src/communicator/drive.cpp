@@ -277,6 +277,7 @@ void Engine::finish(Operation& operation, std::optional<Error> error) {
     wire_.add_sent(operation.own ? Collective::Exchange : operation.call.collective, lanes_.sent_bytes());
   }
   if (trace_ != nullptr) trace_->end_call(now_ns());
+  watch_->goes_on();
   if (error) {
     recorder_.failed(operation.record);
   } else {

@@ -65,8 +65,7 @@ void Watch::look(Operation& operation, std::int64_t now_ns) {
     operation.moved = false;
     operation.moved_ns = now_ns;
     asked_ns_ = 0;
-    const std::lock_guard lock(mutex_);
-    waits_in_.clear();
+    goes_on();
   }
   if (now_ns - looked_ns_ < kLookNs) return;
   looked_ns_ = now_ns;
@@ -79,6 +78,13 @@ void Watch::look(Operation& operation, std::int64_t now_ns) {
   if (now_ns - asked_ns_ > std::min(crowd_ * kAskAgainNs, timeouts_.stall_ms * kNsPerMs / 4)) ask(operation, now_ns);
   if (look_for_leavers() || look_for_late(operation, now_ns)) return;
   look_for_stall(operation, now_ns);
+}
+
+void Watch::goes_on() {
+  if (!waits_.load(std::memory_order_relaxed)) return;
+  waits_ = false;
+  const std::lock_guard lock(mutex_);
+  waits_in_.clear();
 }
 
 void Watch::suspect(const Operation& operation, Rank from, Error error) {
@@ -94,6 +100,7 @@ void Watch::ask(const Operation& operation, std::int64_t now_ns) {
   {
     const std::lock_guard lock(mutex_);
     waits_in_ = text_of(operation);
+    waits_ = true;
     for (Peer& peer : peers_) {
       for (Asked& asked : peer.asked) asked.open = false;
     }
@@ -212,8 +219,9 @@ void Watch::look_for_stall(const Operation& operation, std::int64_t now_ns) {
   }
   if (silent) {
     engine_.fail(ErrorCode::Timeout, silent->peer,
-                 fmt::format("nothing moved for {} ms and {} does not answer: its process may be stopped", blocked_ms,
-                             engine_.member(silent->peer)));
+                 fmt::format("nothing moved for {} ms and {} does not answer: its process may be stopped{}", blocked_ms,
+                             engine_.member(silent->peer),
+                             engine_.of_one_host(silent->peer, rank_) ? "" : ", or the way to its host is cut"));
     return;
   }
   const auto waiting = engine_.waiting_for(operation);

@@ -32,6 +32,8 @@ class Watch {
   // Driver: a slot of `from` belongs to another call, or its wire broke. The peer's answer (or its
   // end) says what happened; without one within a second `error` is what it was.
   void suspect(const Operation& operation, Rank from, Error error);
+  // The operation at hand moves again, or is over: who asks is told no more that this rank waits in it.
+  void goes_on();
 
   // Progress thread. Every message that says how far a peer came: a peer that made other calls is asked which.
   void compare(Rank from, const ControlMessage& message);
@@ -91,6 +93,7 @@ class Watch {
   mutable std::mutex mutex_;
   std::vector<Peer> peers_;
   std::string waits_in_;
+  std::atomic<bool> waits_{false};  // whether that says anything
 };
 
 }  // namespace wreath

@@ -11,7 +11,7 @@ namespace wreath::testing_support::sentences {
 inline constexpr unsigned kNobody = 65'534;  // a user that a rank, or another process, becomes
 
 // What the parent does to a row's ranks; see scene.cpp.
-enum class Act { None, ResetALink, HoldTheirPlace, TakeTheirPorts };
+enum class Act { None, ResetALink, CutTheWay, HoldTheirPlace, TakeTheirPorts };
 
 // The hosts of a row: what they are made of, and how many ranks each has.
 enum class Hosts { One, Namespaces, Wire };

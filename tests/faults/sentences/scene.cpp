@@ -106,6 +106,7 @@ void Scene::start(int rank) {
 
 void Scene::act() {
   if (row_.act == Act::ResetALink) wire_->tell("reset 1");
+  if (row_.act == Act::CutTheWay) wire_->tell("cut 1");
   if (row_.act == Act::TakeTheirPorts) {
     for (std::uint16_t i = 0; i < kPorts; ++i)
       taken_.push_back(listen_on(SocketAddress::loopback(AF_INET, static_cast<std::uint16_t>(port_ + i))).value());

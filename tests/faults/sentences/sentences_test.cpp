@@ -14,7 +14,8 @@ TEST_P(Sentences, NameWhoAndWhy) {
   std::deque<Scene> scenes;
   for (const std::string& transport : GetParam().transports) {
     scenes.emplace_back(GetParam(), transport);
-    if (const std::string needs = scenes.back().needs(); !needs.empty()) GTEST_SKIP() << needs;
+    if (const std::string needs = scenes.back().needs(); !needs.empty())
+      GTEST_SKIP() << "run it where it can: it " << needs;
   }
   for (Scene& scene : scenes) scene.play();
   for (Scene& scene : scenes) scene.begin();

@@ -110,7 +110,7 @@ class Speaker {
   // Is in the meeting, which cannot end without others, when the signal comes.
   Status start_until(int signal) {
     std::thread([this] { static_cast<void>(start()); }).detach();
-    sleep_ms(300);
+    sleep_ms(600);
     ::raise(signal);
     return {};
   }
@@ -144,7 +144,7 @@ class Speaker {
         {"meet_and_die_before_the_start", [](Speaker& it, Words&) { return meet_and_die(it.child_.options()); }},
         {"die_during_the_start", [](Speaker& it, Words&) { return it.start_until(SIGKILL); }},
         {"stop_during_the_start", [](Speaker& it, Words&) { return it.start_until(SIGSTOP); }},
-        {"late_start", [](Speaker& it, Words&) { return sleep_ms(600), it.start(); }},
+        {"late_start", [](Speaker& it, Words&) { return sleep_ms(1'200), it.start(); }},
         {"watch_without_start", [](Speaker&, Words&) { return Status(); }},
         {"all_reduce", [](Speaker& it, Words& words) { return it.all_reduce(words); }},
         {"broadcast", [](Speaker& it, Words& words) { return it.rooted(words, Collective::Broadcast); }},
