@@ -255,9 +255,6 @@ class Meeting {
       const auto found = by_rank_.find(rank);
       if (found == by_rank_.end() || found->second->answered != phase_) late.push_back(rank);
     }
-    if (phase_ == Phase::Gathering) {
-      std::erase_if(late, [&](int rank) { return by_rank_.contains(rank); });
-    }
     std::string text =
         fmt::format("rank{} {} of {} did not {} within {}", late.size() == 1 ? "" : "s", fmt::join(late, ", "),
                     first_->hello->ranks, phase_ == Phase::Gathering ? "arrive" : "answer", seconds(timeout_ms_));

@@ -1,8 +1,10 @@
-// A rank that ends within its start: all have met, and it has linked with nobody yet.
+// A rank that ends within its start: all have met, and it has linked with nobody yet. Its connections close some time
+// before its process can be seen to have ended, as it may be by chance where a process is large.
 #pragma once
 
 #include <signal.h>
 
+#include "src/base/socket.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/options.hpp"
 #include "src/communicator/start.hpp"
@@ -15,8 +17,11 @@ inline Status meet_and_die(const CommunicatorOptions& options) {
   if (!job) return job.error();
   const auto complete = complete_options(options);
   if (!complete) return complete.error();
-  const auto membership = join_environment(*job, request_of(job->rank, job->ranks, *complete, nullptr));
-  if (!membership) return membership.error();
+  {
+    const auto membership = join_environment(*job, request_of(job->rank, job->ranks, *complete, nullptr));
+    if (!membership) return membership.error();
+  }
+  sleep_ms(300);
   ::raise(SIGKILL);
   return {};
 }
