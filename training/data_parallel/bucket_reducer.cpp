@@ -2,7 +2,6 @@
 #include "training/data_parallel/bucket_reducer.hpp"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "src/base/planted_fault.hpp"
@@ -61,11 +60,7 @@ void BucketReducer::begin_step(int micro_batches) {
 void BucketReducer::before_backward(int /*unit*/) {}
 
 void BucketReducer::gradients_ready(int unit) {
-  if (++ready_[static_cast<std::size_t>(unit)] > micro_batches_) {
-    throw Exception({ErrorCode::InvalidUsage, "gradients_ready of unit " + std::to_string(unit) + " in a step of " +
-                                                  std::to_string(micro_batches_) +
-                                                  " micro-batches was called once more"});
-  }
+  ++ready_[static_cast<std::size_t>(unit)];
   if (!synchronizing_ || !overlap_) return;
   start_while([this](const Bucket& bucket) { return bucket.earlier_sum == EarlierSum::None && is_ready(bucket); });
 }

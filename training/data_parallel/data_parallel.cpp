@@ -6,6 +6,7 @@
 #include "training/data_parallel/bucket_reducer.hpp"
 #include "training/data_parallel/half_replicated_weights.hpp"
 #include "training/data_parallel/replicated_weights.hpp"
+#include "training/data_parallel/step_order.hpp"
 #include "training/zero/fully_sharded.hpp"
 #include "training/zero/sharded_gradients.hpp"
 
@@ -103,11 +104,8 @@ std::unique_ptr<DataParallel> make_sharded(ParameterList& parameters, const Data
                                                     memory, options);
 }
 
-}  // namespace
-
-std::unique_ptr<DataParallel> make_data_parallel(ParameterList& parameters, const DataParallelGroups& groups,
-                                                 MemoryAccounting& memory, const DataParallelOptions& options) {
-  check(groups, options);
+std::unique_ptr<DataParallel> make_strategy(ParameterList& parameters, const DataParallelGroups& groups,
+                                            MemoryAccounting& memory, const DataParallelOptions& options) {
   if (options.zero_stage >= 2) return make_sharded(parameters, groups, memory, options);
   const Share share = options.zero_stage == 0 ? Share{} : share_of(groups.replicas);
   const LayoutOptions by_bytes{.by_unit = false,
@@ -117,6 +115,14 @@ std::unique_ptr<DataParallel> make_data_parallel(ParameterList& parameters, cons
   auto layout = std::make_unique<Layout>(parameters, groups, options, by_bytes);
   auto gradients = std::make_unique<BucketReducer>(*layout, groups, memory, options, share);
   return make_replicated(std::move(layout), std::move(gradients), groups.replicas, share, memory, options);
+}
+
+}  // namespace
+
+std::unique_ptr<DataParallel> make_data_parallel(ParameterList& parameters, const DataParallelGroups& groups,
+                                                 MemoryAccounting& memory, const DataParallelOptions& options) {
+  check(groups, options);
+  return std::make_unique<StepOrder>(make_strategy(parameters, groups, memory, options), parameters.units());
 }
 
 }  // namespace wreath::training

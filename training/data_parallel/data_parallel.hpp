@@ -74,7 +74,8 @@ struct HybridGroups {
 HybridGroups make_hybrid_groups(Group& replicas, int shard_ranks);
 
 // Gives the parameters memory and their initial values (Initializer), which are the same on all ranks by construction.
-// Parameters, groups and accounting outlive it. Throws Exception: InvalidArgument for options that make no sense.
+// Parameters, groups and accounting outlive it. Throws Exception: InvalidArgument for options that make no sense; of
+// the strategy, InvalidUsage that names a call which its caller left out (strategy.hpp).
 std::unique_ptr<DataParallel> make_data_parallel(ParameterList& parameters, const DataParallelGroups& groups,
                                                  MemoryAccounting& memory, const DataParallelOptions& options);
 

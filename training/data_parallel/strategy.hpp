@@ -22,7 +22,7 @@ struct Piece {
 //
 // A step: begin_step(); for each micro-batch the stages call before_forward, after_forward, before_backward,
 // after_backward and gradients_ready of each of their units; finish_backward(); the optimizer writes pieces();
-// finish_step().
+// finish_step(), or skip_step(). Those that make_data_parallel makes hold their callers to this order (step_order.hpp).
 class DataParallel {
  public:
   virtual ~DataParallel() = default;
@@ -49,6 +49,8 @@ class DataParallel {
   virtual bool divided() const = 0;
   // The optimizer has written the values of pieces(): brings them to whoever needs them.
   virtual void finish_step() = 0;
+  // Instead, where the values are as they were: gradients that overflowed were not used.
+  virtual void skip_step() {}
   // For NoSync (data_parallel.hpp).
   virtual void set_synchronizing(bool on) = 0;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "training/random/philox.hpp"
+#include "wreath/result.hpp"
 
 namespace wreath::training {
 
@@ -29,6 +30,25 @@ std::vector<std::int64_t> Parameter::local_shape() const {
 
 std::int64_t Parameter::local_count() const { return product(local_shape()); }
 std::int64_t Parameter::count() const { return product(shape); }
+
+namespace {
+
+std::span<float> expect_here(const Parameter& parameter, std::span<float> elements, const char* what,
+                             const char* steps) {
+  if (static_cast<std::int64_t>(elements.size()) == parameter.local_count()) return elements;
+  throw Exception({ErrorCode::InvalidUsage, parameter.name + ": its " + what + " is not here: " + steps + " of unit " +
+                                                std::to_string(parameter.unit) + " was left out"});
+}
+
+}  // namespace
+
+std::span<float> Parameter::value_here() const {
+  return expect_here(*this, value, "value", "before_forward or before_backward");
+}
+
+std::span<float> Parameter::gradient_here() const {
+  return expect_here(*this, gradient, "gradient", "before_backward");
+}
 
 void for_each_run(const Parameter& parameter, const std::function<void(const Run&)>& visit) {
   if (parameter.sharded_axis < 0) {

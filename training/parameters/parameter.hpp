@@ -36,6 +36,9 @@ struct Parameter {
   std::vector<std::int64_t> local_shape() const;  // padding included
   std::int64_t local_count() const;
   std::int64_t count() const;  // of the whole parameter
+  // `value` and `gradient`, where they are here. Else InvalidUsage is thrown: it names the step that was left out.
+  std::span<float> value_here() const;
+  std::span<float> gradient_here() const;
 };
 
 // Elements that lie one after the other both here and in the whole parameter.

@@ -11,6 +11,7 @@
 
 #include "training/pipeline/verify.hpp"
 #include "training/pipeline/walk.hpp"
+#include "training/random/philox.hpp"
 
 namespace wreath::training {
 
@@ -30,13 +31,6 @@ void begin_at_zero(std::vector<Timeline>& timelines) {
       timed.end_ns -= first;
     }
   }
-}
-
-// FNV-1a.
-std::int64_t fingerprint(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return static_cast<std::int64_t>(hash);
 }
 
 Status check_own(const Group& group, const PipelineSchedule& schedule, const std::vector<Stage*>& chunks) {
@@ -65,7 +59,7 @@ Status agree(Group& group, const PipelineSchedule& schedule, const std::vector<S
     std::int64_t good, schedule, boundary;
   };
   static_assert(sizeof(Row) == 3 * sizeof(std::int64_t));
-  const Row mine{own ? 1 : 0, own ? fingerprint(to_text(schedule)) : 0,
+  const Row mine{own ? 1 : 0, own ? static_cast<std::int64_t>(fingerprint(to_text(schedule))) : 0,
                  own ? static_cast<std::int64_t>(chunks[0]->boundary_count()) : 0};
   std::vector<Row> all(static_cast<std::size_t>(group.ranks()));
   WREATH_TRY(group.communicator().all_gather(&mine, all.data(), 3, DataType::Int64));
@@ -220,6 +214,7 @@ Timeline Pipeline::timeline_of(int rank, std::int64_t origin_ns) {
 }
 
 std::vector<Timeline> Pipeline::gather_timelines() {
+  if (timeline_.empty()) throw Exception({ErrorCode::InvalidUsage, "gather_timelines: run_step was left out"});
   if (!group_->alone()) group_->communicator().barrier().value();
   const std::int64_t origin_ns = clock_ns();
   std::vector<Timeline> all;

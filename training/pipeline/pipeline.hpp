@@ -47,6 +47,7 @@ class Pipeline {
   const Timeline& timeline() const noexcept { return timeline_; }
   // Of all ranks, in order, with times since the first start. Every rank calls it, after run_step. Ranks read their
   // clocks as they leave a barrier, so it holds between hosts too, to within a message's time. Not counted as traffic.
+  // Throws InvalidUsage, on all ranks, where run_step was left out.
   std::vector<Timeline> gather_timelines();
 
  private:

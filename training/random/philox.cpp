@@ -6,19 +6,14 @@
 
 namespace wreath::training {
 
-namespace {
-
-// FNV-1a, 64 bits.
-std::uint64_t hash(std::string_view text) noexcept {
+std::uint64_t fingerprint(std::string_view text) noexcept {
   std::uint64_t value = 0xcbf29ce484222325u;
   for (const char letter : text) value = (value ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
   return value;
 }
 
-}  // namespace
-
 RandomStream::RandomStream(std::uint64_t seed, std::string_view name, std::uint32_t step) noexcept : step_(step) {
-  const std::uint64_t hashed = hash(name);
+  const std::uint64_t hashed = fingerprint(name);
   name_ = static_cast<std::uint32_t>(hashed >> 32);
   key_ = {static_cast<std::uint32_t>(seed) ^ static_cast<std::uint32_t>(hashed),
           static_cast<std::uint32_t>(seed >> 32)};

@@ -10,6 +10,9 @@
 
 namespace wreath::training {
 
+// FNV-1a, 64 bits.
+std::uint64_t fingerprint(std::string_view text) noexcept;
+
 using PhiloxCounter = std::array<std::uint32_t, 4>;
 using PhiloxKey = std::array<std::uint32_t, 2>;
 

@@ -60,14 +60,12 @@ Parameter* add_bias(ParameterList& parameters, const LinearOptions& options, std
 
 void add_bias_to(std::span<float> y, const Parameter* bias) {
   if (bias == nullptr) return;
-  expect_size(bias->name, "its value", bias->value.size(), bias->local_count());
-  bias_forward(y, bias->value);
+  bias_forward(y, bias->value_here());
 }
 
 void add_bias_gradient(std::span<const float> y_gradient, Parameter* bias) {
   if (bias == nullptr) return;
-  expect_size(bias->name, "its gradient", bias->gradient.size(), bias->local_count());
-  bias_backward_weights(y_gradient, bias->gradient);
+  bias_backward_weights(y_gradient, bias->gradient_here());
 }
 
 // ---- products, whose factors may be rounded ----

@@ -99,14 +99,14 @@ void add_weight_gradient(std::int64_t rows, std::span<const float> left, std::sp
   const auto [height, width] = std::pair(weight.local_shape().front(), weight.local_shape().back());
   expect_size(weight.name, "a factor of its gradient", left.size(), rows * height);
   expect_size(weight.name, "a factor of its gradient", right.size(), rows * width);
-  expect_size(weight.name, "its gradient", weight.gradient.size(), height * width);
   matrix_product(matrix(left.data(), rows, height).transposed(), matrix(right.data(), rows, width),
-                 weight.gradient.data(), width, Accumulate::Yes);
+                 weight.gradient_here().data(), width, Accumulate::Yes);
 }
 
 MatrixView weight_matrix(const Parameter& weight, std::int64_t rows, std::int64_t columns) {
-  expect_size(weight.name, "its value", weight.value.size(), rows * columns);
-  return matrix(weight.value.data(), rows, columns);
+  const std::span<float> value = weight.value_here();
+  expect_size(weight.name, "its value", value.size(), rows * columns);
+  return matrix(value.data(), rows, columns);
 }
 
 }  // namespace wreath::training

@@ -59,9 +59,9 @@ void VocabParallelEmbedding::forward(std::span<const std::int32_t> tokens, std::
 }
 
 void VocabParallelEmbedding::backward_weights(std::span<const std::int32_t> tokens, std::span<const float> y_gradient) {
-  expect_size(table_->name, "its gradient", table_->gradient.size(), rows_here_ * width_);
+  const std::span<float> gradient = table_->gradient_here();
   const WholeRows whole(*region_, {table_->name, static_cast<std::int64_t>(tokens.size()), width_}, y_gradient);
-  embedding_backward(tokens, whole.span(), static_cast<std::int32_t>(first_), width_, table_->gradient);
+  embedding_backward(tokens, whole.span(), static_cast<std::int32_t>(first_), width_, gradient);
 }
 
 void VocabParallelEmbedding::logits(std::int64_t rows, std::span<const float> x, std::span<float> logits) const {

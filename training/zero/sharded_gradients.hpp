@@ -77,7 +77,6 @@ class ShardedGradients final : public GradientReducer {
   std::vector<int> ready_;        // micro-batches of this step
   std::vector<int> in_backward_;  // before_backward less gradients_ready
   std::deque<Move> moves_;
-  int micro_batches_ = 0;
   bool synchronizing_ = true;
   bool adds_up_ = false;
 };

@@ -55,7 +55,7 @@ Embedding::Embedding(training::ParameterList& parameters, int unit, bool tied, c
 void Embedding::forward(const MicroBatch& batch, std::span<float> y) const {
   tokens_.forward(batch.tokens, y);
   const training::Buffer<float> places = context_->activations(context_->held().count, context_->config.width);
-  training::embedding_forward(held_places(*context_), places_->value, 0, context_->config.width, places.span());
+  training::embedding_forward(held_places(*context_), places_->value_here(), 0, context_->config.width, places.span());
   training::add(y, places.span());
   dropout_.apply(batch, y);
   context_->round(y);
@@ -72,7 +72,7 @@ void Embedding::backward_weights(int micro_batch, const MicroBatch& batch) {
   const auto found = gradients_.find(micro_batch);
   tokens_.backward_weights(batch.tokens, found->second.span());
   training::embedding_backward(held_places(*context_), found->second.span(), 0, context_->config.width,
-                               places_->gradient);
+                               places_->gradient_here());
   gradients_.erase(found);
 }
 

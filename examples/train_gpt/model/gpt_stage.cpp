@@ -24,20 +24,25 @@ GptStage::GptStage(training::ParameterList& parameters, const StagePlace& place,
   }
 }
 
+training::DataParallel& GptStage::strategy() const {
+  if (strategy_ != nullptr) return *strategy_;
+  throw Exception({ErrorCode::InvalidUsage, "a stage of a GPT: attach was left out"});
+}
+
 Buffer<float> GptStage::run_blocks(int micro_batch, const MicroBatch& batch, std::span<const float> input) {
   Buffer<float> x = context_->activations(context_->held().count, context_->config.width);
   if (embedding_) {
-    strategy_->before_forward(embedding_->unit());
+    strategy().before_forward(embedding_->unit());
     embedding_->forward(batch, x.span());
-    strategy_->after_forward(embedding_->unit());
+    strategy().after_forward(embedding_->unit());
   } else {
     training::copy(input, x.span());
   }
   Buffer<float> y = context_->activations(context_->held().count, context_->config.width);
   for (const auto& block : blocks_) {
-    strategy_->before_forward(block->unit());
+    strategy().before_forward(block->unit());
     block->forward(micro_batch, batch, x.span(), y.span(), state_->training);
-    strategy_->after_forward(block->unit());
+    strategy().after_forward(block->unit());
     std::swap(x, y);
   }
   return x;
@@ -49,27 +54,27 @@ void GptStage::forward(int micro_batch, std::span<const float> input, std::span<
     training::copy<float>(x.span(), output);
     return;
   }
-  strategy_->before_forward(head_->unit());
+  strategy().before_forward(head_->unit());
   if (state_->scores.empty()) {
     state_->losses[static_cast<std::size_t>(micro_batch)] =
         head_->forward(micro_batch, batch(micro_batch), x.span(), state_->gradient_scale, state_->training);
   } else {
     head_->scores(x.span(), state_->scores);
   }
-  strategy_->after_forward(head_->unit());
+  strategy().after_forward(head_->unit());
 }
 
 template <typename Weights>
 void GptStage::add_weights(int unit, const Weights& weights) {
   weights();
-  strategy_->gradients_ready(unit);
+  strategy().gradients_ready(unit);
 }
 
 template <typename Backward, typename Weights>
 void GptStage::back_through(int unit, bool weights, const Backward& backward, const Weights& weights_of) {
-  strategy_->before_backward(unit);
+  strategy().before_backward(unit);
   backward();
-  strategy_->after_backward(unit);
+  strategy().after_backward(unit);
   if (weights) add_weights(unit, weights_of);
 }
 

@@ -53,6 +53,7 @@ class GptStage final : public training::Stage {
   Head* head() noexcept { return head_.get(); }
 
  private:
+  training::DataParallel& strategy() const;
   const MicroBatch& batch(int micro_batch) const { return state_->batches[static_cast<std::size_t>(micro_batch)]; }
   // The activations that enter the head.
   training::Buffer<float> run_blocks(int micro_batch, const MicroBatch& batch, std::span<const float> input);

@@ -36,19 +36,19 @@ LayerNorm::LayerNorm(training::ParameterList& parameters, const std::string& nam
 LayerNorm::Saved LayerNorm::forward(std::span<const float> x, std::span<float> y) const {
   const std::int64_t rows = context_->held().count;
   Saved saved{context_->activations(rows, 1), context_->activations(rows, 1)};
-  training::layer_norm_forward(x, weight_->value, bias_ != nullptr ? bias_->value : std::span<float>(), y,
+  training::layer_norm_forward(x, weight_->value_here(), bias_ != nullptr ? bias_->value_here() : std::span<float>(), y,
                                spans(saved));
   return saved;
 }
 
 void LayerNorm::backward(std::span<const float> x, const Saved& saved, std::span<const float> y_gradient,
                          std::span<float> x_gradient) const {
-  training::layer_norm_backward(x, weight_->value, spans(saved), y_gradient, x_gradient);
+  training::layer_norm_backward(x, weight_->value_here(), spans(saved), y_gradient, x_gradient);
 }
 
 void LayerNorm::backward_weights(std::span<const float> x, const Saved& saved, std::span<const float> y_gradient) {
-  training::layer_norm_backward_weights(x, spans(saved), y_gradient, weight_->gradient,
-                                        bias_ != nullptr ? bias_->gradient : std::span<float>());
+  training::layer_norm_backward_weights(x, spans(saved), y_gradient, weight_->gradient_here(),
+                                        bias_ != nullptr ? bias_->gradient_here() : std::span<float>());
 }
 
 }  // namespace wreath::gpt

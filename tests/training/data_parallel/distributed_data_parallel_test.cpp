@@ -174,6 +174,7 @@ TEST(DistributedDataParallel, BucketsStartWhileBackwardGoesOn) {
     const auto strategy =
         make_data_parallel(parameters, {mesh.replicas(), mesh.tp(), mesh.embedding()}, outcome.memory, job.options);
     strategy->begin_step(1);
+    forward_all(parameters, *strategy);
     const std::vector<std::size_t> expected = {7, 357, 357, 357, 112};
     for (int unit = 4; unit >= 0; --unit) {
       strategy->before_backward(unit);

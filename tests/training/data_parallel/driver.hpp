@@ -91,6 +91,13 @@ inline void add_gradients(ParameterList& parameters, int unit, const Draw& draw)
   }
 }
 
+inline void forward_all(const ParameterList& parameters, DataParallel& strategy) {
+  for (int unit = 0; unit < parameters.units(); ++unit) {
+    strategy.before_forward(unit);
+    strategy.after_forward(unit);
+  }
+}
+
 inline void backward(const Job& job, ParameterList& parameters, DataParallel& strategy, const Draw& draw) {
   const auto uses = [&](int unit) { return !job.uses || job.uses(unit, draw.rank); };
   for (int unit = 0; unit < parameters.units(); ++unit) {

@@ -25,6 +25,20 @@ TEST(Timeline, IdleShares) {
   EXPECT_THAT(idle_shares({}), ElementsAre());
 }
 
+TEST(Timeline, OfNoStepIsAnError) {
+  test::with_groups(2, {}, [](Group& group, CommunicationAccounting&) {
+    MemoryAccounting memory;
+    test::FakeStage stage(group.rank(), 2, 1, 4);
+    Pipeline pipeline = Pipeline::create(group, make_schedule("1f1b", {2, 1, 2}).value(), {&stage}, memory).value();
+    try {
+      pipeline.gather_timelines();
+      ADD_FAILURE() << "rank " << group.rank() << " was given a timeline";
+    } catch (const Exception& refused) {
+      EXPECT_STREQ(refused.what(), "gather_timelines: run_step was left out");
+    }
+  });
+}
+
 TEST(Timeline, MeanCosts) {
   const Action forward{ActionKind::Forward, 0, 0};
   const Action whole{ActionKind::Backward, 0, 0};

@@ -303,7 +303,10 @@ TEST(Linear, RefusesWhatDoesNotFitNamingItself) {
   const ColumnParallelLinear layer(parameters, {.name = "qkv", .inputs = 4, .outputs = 6}, region);
   std::vector<float> x(8);
   std::vector<float> y(12);
-  refused([&] { layer.forward(2, x, y); }, "qkv.weight: its value has 0 elements, but must have 24");
+  const Error missing = error_of([&] { layer.forward(2, x, y); });
+  EXPECT_EQ(missing.code, ErrorCode::InvalidUsage);
+  EXPECT_EQ(missing.message,
+            "qkv.weight: its value is not here: before_forward or before_backward of unit 0 was left out");
   const Storage storage(parameters);
   refused([&] { layer.forward(3, x, y); }, "qkv.weight: a product has 12 elements, but must have 18");
   std::vector<float> short_x(7);
