@@ -14,8 +14,6 @@ namespace wreath::training {
 
 namespace {
 
-constexpr std::align_val_t kHostAlignment{64};
-
 // "8.5 GiB for activations cannot be had"
 class OutOfMemory final : public std::bad_alloc {
  public:
@@ -43,8 +41,7 @@ void MemoryAccounting::add(MemoryTag tag, std::size_t bytes) noexcept {
 
 void* allocate_counted(MemoryAccounting& accounting, MemoryTag tag, std::size_t bytes) {
   Compute* const on = tag == MemoryTag::Checkpoint ? nullptr : accounting.compute();
-  void* const data = on != nullptr ? on->allocate(bytes)
-                                   : ::operator new(std::max<std::size_t>(bytes, 1), kHostAlignment, std::nothrow);
+  void* const data = on != nullptr ? on->allocate(bytes) : accounting.pool().take(bytes);
   if (data == nullptr) throw OutOfMemory(tag, bytes);
   accounting.add(tag, bytes);
   return data;
@@ -58,7 +55,7 @@ void zero_counted(void* data, std::size_t bytes) {
 void free_counted(MemoryAccounting& accounting, MemoryTag tag, void* data, std::size_t bytes) noexcept {
   accounting.remove(tag, bytes);
   if (Compute* const on = compute_of(data)) return on->free(data);
-  ::operator delete(data, kHostAlignment);
+  accounting.pool().give(data, bytes);
 }
 
 }  // namespace wreath::training

@@ -4,9 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
+
+#include "training/memory/block_pool.hpp"
 
 namespace wreath::training {
 
@@ -26,7 +29,8 @@ std::string_view name(MemoryTag tag) noexcept;
 
 class Compute;  // training/compute/compute.hpp
 
-// Bytes in use and their highest value, by tag. One rank's: of one thread at a time.
+// Bytes in use and their highest value, by tag. One rank's: of one thread at a time. A copy is one of the numbers, over
+// the same pool.
 class MemoryAccounting {
  public:
   // Where buffers lie that are allocated from now on; null, as at first: in host memory. It outlives them. Those of
@@ -37,12 +41,17 @@ class MemoryAccounting {
   std::size_t peak_bytes(MemoryTag tag) const noexcept { return peak_bytes_[index(tag)]; }
   void add(MemoryTag tag, std::size_t bytes) noexcept;
   void remove(MemoryTag tag, std::size_t bytes) noexcept { bytes_[index(tag)] -= bytes; }
+  // What host memory is taken from. Its peak is what the process has held for this rank: no more than was in use at
+  // once.
+  BlockPool& pool() noexcept { return *pool_; }
+  const BlockPool& pool() const noexcept { return *pool_; }
   // The peaks begin anew at what is in use now.
   void reset_peaks() noexcept { peak_bytes_ = bytes_; }
 
  private:
   static std::size_t index(MemoryTag tag) noexcept { return static_cast<std::size_t>(tag); }
   Compute* compute_ = nullptr;
+  std::shared_ptr<BlockPool> pool_ = std::make_shared<BlockPool>();
   std::array<std::size_t, kMemoryTags> bytes_{};
   std::array<std::size_t, kMemoryTags> peak_bytes_{};
 };

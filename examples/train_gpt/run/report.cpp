@@ -59,6 +59,7 @@ std::string own_rows(Trainer& trainer, std::uint64_t steps) {
     memory += fmt::format("<td>{:.2f}</td>",
                           static_cast<double>(trainer.memory().peak_bytes(static_cast<MemoryTag>(tag))) / 1048576.0);
   }
+  memory += fmt::format("<td>{:.2f}</td>", static_cast<double>(trainer.memory().pool().peak_bytes()) / 1048576.0);
   return phases + "</tr>\n" + traffic_rows(trainer, steps) + "\n" + memory + "</tr>";
 }
 
@@ -116,7 +117,7 @@ std::string memory_head() {
   for (std::size_t tag = 0; tag < training::kMemoryTags; ++tag) {
     head += fmt::format("<th>{}</th>", training::name(static_cast<MemoryTag>(tag)));
   }
-  return head;
+  return head + "<th>all at once, in host memory</th>";
 }
 
 // With the loss scale's fate where there is one.
