@@ -11,11 +11,10 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 std::string Lines::add(std::string_view bytes) {
   std::string text;
   for (std::size_t end = bytes.find('\n'); end != std::string_view::npos; end = bytes.find('\n')) {
-    text += prefix_;
-    text += begun_;
-    text += bytes.substr(0, end + 1);
-    begun_.clear();
+    begun_ += bytes.substr(0, end + 1);
     bytes.remove_prefix(end + 1);
+    if (!shows_ || shows_(begun_)) text += prefix_ + begun_;
+    begun_.clear();
   }
   begun_ += bytes;
   if (begun_.size() > kMostBytes) text += this->end();

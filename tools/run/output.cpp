@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "src/base/io.hpp"
 
@@ -36,11 +37,21 @@ Status Output::open() {
 Output::Stream& Output::stream_of(int rank, int stream) {
   const auto [found, added] = streams_.try_emplace({rank, stream});
   if (!added) return found->second;
-  if (prefix_) found->second.lines = Lines(fmt::format("[{}] ", rank));
+  Lines::Filter filter;
+  if (stream == 2) filter = [this, rank](std::string_view line) { return shows(rank, line); };
+  found->second.lines = Lines(prefix_ ? fmt::format("[{}] ", rank) : "", std::move(filter));
   if (folder_.empty()) return found->second;
   found->second.file = Fd(::open(path_of(rank, stream).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!found->second.file) lose_file(rank, stream, errno);
   return found->second;
+}
+
+bool Output::shows(int rank, std::string_view line) {
+  constexpr std::size_t kMostKept = 1000;
+  if (!line.starts_with("wreath: error: ")) return true;
+  if (const auto found = errors_.find(line); found != errors_.end()) return found->second == rank;
+  if (errors_.size() < kMostKept) errors_.emplace(line, rank);
+  return true;
 }
 
 int Output::add(int rank, int stream, std::string_view bytes) {
@@ -60,6 +71,7 @@ void Output::end(int rank) {
 
 void Output::end() {
   for (auto& [key, stream] : streams_) print(key.second, stream.lines.end());
+  errors_.clear();
 }
 
 void Output::lose_file(int rank, int stream, int error) {

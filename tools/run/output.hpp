@@ -24,7 +24,8 @@ class Output {
   Status open();
   // A descriptor that can be read when `wait_on` may have changed its mind.
   void wake_by(int descriptor) { wake_ = descriptor; }
-  // What a rank wrote to stdout (1) or stderr (2). 0, or the errno for which it cannot be printed.
+  // What a rank wrote to stdout (1) or stderr (2). An error of the library's that another rank has told in the same
+  // words is in its file alone. 0, or the errno for which it cannot be printed.
   int add(int rank, int stream, std::string_view bytes);
   // Of a rank that is over, or of all: lines that had no end.
   void end(int rank);
@@ -38,6 +39,7 @@ class Output {
     Fd file;
   };
   Stream& stream_of(int rank, int stream);
+  bool shows(int rank, std::string_view line);
   void lose_file(int rank, int stream, int error);
   std::string path_of(int rank, int stream) const;
   int wait_for(int descriptor);
@@ -48,6 +50,7 @@ class Output {
   int wake_ = -1;
   std::array<int, 2> failures_{};  // errno of stdout, of stderr
   std::map<std::pair<int, int>, Stream> streams_;
+  std::map<std::string, int, std::less<>> errors_;  // of the library's own, and which rank said it first
 };
 
 }  // namespace wreath::launcher

@@ -71,6 +71,12 @@ TEST(Lines, AreWhole) {
   EXPECT_EQ(lines.end(), "");
 }
 
+TEST(Lines, AreLeftOutWhereTheFilterSaysSo) {
+  Lines lines("[3] ", [](std::string_view line) { return line != "no\n"; });
+  EXPECT_EQ(lines.add("yes\nn"), "[3] yes\n");
+  EXPECT_EQ(lines.add("o\nyes\n"), "[3] yes\n");
+}
+
 TEST(Lines, AreBrokenWhenTheyNeverEnd) {
   Lines lines("");
   std::size_t bytes = 0;
