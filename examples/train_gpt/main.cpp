@@ -1,8 +1,4 @@
 // train_gpt: a GPT trained over ranks in any mesh. `train_gpt --help` says how.
-#include <malloc.h>
-
-#include <climits>
-#include <cstdio>
 #include <optional>
 
 #include "examples/train_gpt/run/command_line.hpp"
@@ -16,20 +12,14 @@ namespace wreath::gpt {
 namespace {
 
 int fail(const Error& error) {
-  std::fprintf(stderr, "wreath: error: %s\n", error.message.c_str());
+  command_line::complain(error.message);
   return exit_code(error.code);
 }
 
-// Each step asks for the blocks that the one before freed: they stay in the process, whose pages would else be faulted
-// in again at every step (a sixth of its time).
-#ifdef M_TRIM_THRESHOLD
-void keep_freed_memory() {
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, INT_MAX);
+int end(const Ending& ending) {
+  if (!ending.status && ending.tells) command_line::complain(ending.status.error().message);
+  return ending.code;
 }
-#else  // the C library has no such setting
-void keep_freed_memory() {}
-#endif
 
 constexpr int kNoDevice = 77;
 
@@ -49,10 +39,7 @@ int run_elastic(const ElasticJob& job, const CommandLine& line) {
     return fail({ErrorCode::InvalidArgument, "--device " + line.device + ": not in an elastic job yet"});
   }
   if (const Status fits = check(line.train); !fits) return fail(fits.error());
-  int code = 0;
-  const Status done = train_elastic(job, line, code);
-  if (!done) static_cast<void>(fail(done.error()));
-  return code;
+  return end(train_elastic(job, line));
 }
 
 // A process that joins an elastic job has no place yet: its environment is not asked for one.
@@ -61,16 +48,14 @@ int run(CommandLine line, char** argv) {
   if (!elastic) return fail(elastic.error());
   if (*elastic) return run_elastic(**elastic, line);
   if (const std::optional<int> code = take_device(line)) return *code;
-  Result<std::shared_ptr<Communicator>> world = join_or_start_ranks(line.train, argv);
+  Result<std::shared_ptr<Communicator>> world = join_or_start_ranks(line, argv);
   if (!world) return fail(world.error());
-  const Status done = train(*world, line);
-  return done ? 0 : fail(done.error());
+  return end(train(*world, line));
 }
 
 int parse_and_run(int argc, char** argv) {
   CommandLine line;
   if (const std::optional<int> code = parse(argc, argv, line)) return *code;
-  keep_freed_memory();
   try {
     return run(line, argv);
   } catch (const Exception& failure) {

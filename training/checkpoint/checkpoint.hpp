@@ -95,6 +95,9 @@ class Checkpointer {
 // The folder of the checkpoint of the highest step; nullopt where there is none. What a dead save left does not count.
 Result<std::optional<std::string>> latest_checkpoint(const std::string& folder);
 
+// What a checkpoint keeps beside its tensors. This rank reads it by itself.
+Result<TrainingState> read_state(const std::string& checkpoint);
+
 struct LoadOptions {
   bool weights_only = false;                 // moments and training_state.json may be absent
   std::vector<std::string> ignored_endings;  // of weights that the model need not know: ".attn.bias" of HF's GPT-2

@@ -66,14 +66,20 @@ Status check_set(const std::string& folder, const FileSet& set, const std::vecto
   return {};
 }
 
+std::string state_file(const std::string& checkpoint) { return checkpoint + "/" + kStateFile; }
+
+Result<StoredState> read_stored(const std::string& checkpoint) {
+  constexpr std::uint64_t kMaximumBytes = 64 << 20;
+  const Result<std::string> text = read_text(state_file(checkpoint), kMaximumBytes);
+  if (!text) return text.error();
+  return parse_state(*text, state_file(checkpoint));
+}
+
 Status open_state(Source& source, const ShardLayout& layout) {
-  const std::string file = source.folder + "/" + kStateFile;
+  const std::string file = state_file(source.folder);
   std::error_code ignored;
   if (source.options->weights_only && !std::filesystem::exists(file, ignored)) return {};
-  constexpr std::uint64_t kMaximumBytes = 64 << 20;
-  const Result<std::string> text = read_text(file, kMaximumBytes);
-  if (!text) return text.error();
-  Result<StoredState> stored = parse_state(*text, file);
+  Result<StoredState> stored = read_stored(source.folder);
   if (!stored) return stored.error();
   source.stored = std::move(*stored);
   if (source.options->weights_only || source.stored.moments == layout.moments()) return {};
@@ -130,6 +136,12 @@ Result<std::optional<std::string>> latest_checkpoint(const std::string& folder) 
   if (!found) return found.error();
   if (found->empty()) return std::optional<std::string>();
   return std::optional<std::string>(found->rbegin()->second);
+}
+
+Result<TrainingState> read_state(const std::string& checkpoint) {
+  Result<StoredState> stored = read_stored(checkpoint);
+  if (!stored) return stored.error();
+  return std::move(stored->state);
 }
 
 Result<TrainingState> load_checkpoint(Communicator& world, const std::string& checkpoint, const Shard& shard,

@@ -30,6 +30,7 @@ void append(std::span<const std::int32_t> tokens, std::size_t begin, const Micro
 Result<Text> Text::from(std::string source, std::string_view text, std::int64_t context) {
   Text made;
   made.source_ = std::move(source);
+  made.fingerprint_ = training::fingerprint(text);
   std::array<std::int32_t, 256> numbers{};
   for (const char letter : text) numbers[static_cast<unsigned char>(letter)] = 1;
   for (std::size_t byte = 0; byte < numbers.size(); ++byte) {

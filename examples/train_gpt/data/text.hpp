@@ -21,6 +21,7 @@ class Text {
 
   const std::string& source() const noexcept { return source_; }
   std::int64_t vocabulary() const noexcept { return static_cast<std::int64_t>(letters_.size()); }
+  std::uint64_t fingerprint() const noexcept { return fingerprint_; }  // of all its bytes
   std::span<const std::int32_t> training() const noexcept { return tokens().first(training_count_); }
   std::span<const std::int32_t> validation() const noexcept { return tokens().subspan(training_count_); }
   char letter(std::int32_t token) const noexcept { return letters_[static_cast<std::size_t>(token)]; }
@@ -34,6 +35,7 @@ class Text {
   std::string letters_;
   std::vector<std::int32_t> tokens_;
   std::size_t training_count_ = 0;
+  std::uint64_t fingerprint_ = 0;
 };
 
 // One micro-batch of a training step on one rank. Sequence j of a step's global batch begins at a place that depends on

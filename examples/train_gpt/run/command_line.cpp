@@ -148,7 +148,8 @@ void add_run(const command_line::Command& app, CommandLine& line) {
   app.add_option("--csv", line.csv, "a line a step").group(kGroup);
   app.add_option("--jsonl", line.jsonl, "an object a step").group(kGroup);
   app.add_option("--html", line.html, "a report with plots, in one file").group(kGroup);
-  app.add_option("--checkpoint", line.checkpoint, "a folder for checkpoints (safetensors)").group(kGroup);
+  app.add_option("--checkpoint", line.checkpoint, "a folder for checkpoints (safetensors); SIGTERM saves one, too")
+      .group(kGroup);
   add_number(app, "--checkpoint-writers", line.checkpoint_writers, {1}, "ranks that write at the same time")
       .group(kGroup);
   add_number(app, "--save-every", line.save_every, {0}, "steps between checkpoints (default: only at the end)")

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "examples/train_gpt/run/session.hpp"
 #include "training/checkpoint/agreement.hpp"
 #include "training/elastic/elastic_world.hpp"
 
@@ -97,14 +96,19 @@ class ElasticRun {
       : line_(line), model_ranks_(line.train.mesh.pp * line.train.mesh.cp * line.train.mesh.tp) {}
 
   Status run(const ElasticJob& job);
-  // What the program ends with after this error.
-  int code(const Error& error) const {
-    if (lost_state_ || (world_ && world_->start_again())) return training::kStartAgainCode;
-    return code_ != 0 ? code_ : exit_code(error.code);
+  // Of what run() returned.
+  Ending ending(const Status& status) const {
+    if (status) return {.code = code_};
+    const bool together = session_ && session_->failed_together();
+    Ending ending = failed(status.error(), world_ && first(), together);
+    if (code_ != 0) ending.code = code_;
+    if (lost_state_ || (world_ && world_->start_again())) ending.code = training::kStartAgainCode;
+    return ending;
   }
 
  private:
   Status turn();
+  bool leaves();
   Status meet_again(const Status& ended);
   Contribution contribution(bool unharmed);
   void hold_state();
@@ -131,7 +135,7 @@ class ElasticRun {
   bool began_ = false;
   bool done_ = false;
   bool lost_state_ = false;
-  int code_ = 0;      // what the others ended with
+  int code_ = 0;      // what the others ended with, or this member after SIGTERM
   int failures_ = 0;  // since a step was done
 };
 
@@ -162,14 +166,25 @@ Status ElasticRun::turn() {
     world_->wait_for_change();
     return {};
   }
-  const Result<bool> left = session_->steps([this] { return world_->change_is_due(); });
-  if (!left) return left.error();
-  if (*left) return {};
-  WREATH_TRY(session_->finish());
+  const auto change_is_due = [this] { return world_->change_is_due(); };
+  Result<Progress> progress = session_->steps(change_is_due);
+  // SIGTERM came to others, which leave: a step to come fails for it.
+  while (progress && *progress == Progress::Terminated && !leaves()) progress = session_->steps(change_is_due);
+  if (progress && *progress == Progress::Done) progress = session_->finish();
+  if (!progress) return progress.error();
+  if (*progress == Progress::Left || leaves()) return {};
   if (world_->world()->ranks() > 1) WREATH_TRY(world_->world()->barrier());
   if (first()) WREATH_TRY(world_->announce_over());
   done_ = true;
   return {};
+}
+
+// Whether SIGTERM came to this member while its state was in no checkpoint; by now it is.
+bool ElasticRun::leaves() {
+  if (line_.checkpoint.empty() || !TerminationWatch::terminated()) return false;
+  code_ = kTerminatedCode;
+  done_ = true;
+  return true;
 }
 
 // With an error: after a failure; else a change is due, and all that worked still does.
@@ -310,11 +325,9 @@ void ElasticRun::tell(const std::string& source) const {
 
 }  // namespace
 
-Status train_elastic(const ElasticJob& job, const CommandLine& line, int& code) {
+Ending train_elastic(const ElasticJob& job, const CommandLine& line) {
   ElasticRun run(line);
-  const Status status = run.run(job);
-  if (!status) code = run.code(status.error());
-  return status;
+  return run.ending(run.run(job));
 }
 
 }  // namespace wreath::gpt

@@ -262,13 +262,13 @@ class Formulas {
     add("cp", "recv", times * ((forwards + 1) * (all - places_of(own)) + all));
   }
 
-  // The norm and the loss.
+  // The norm; the loss, and whether a rank wants the end.
   void whole_model() {
     if (options_.mesh.ranks() == 1) return;
     const bool divided = options_.zero_stage > 0 && copies() > 1;
     const bool several = divided || options_.mesh.ranks() > options_.mesh.dp;
     if (several) add(divided ? "world" : "model", "all_reduce", 4 + 16);
-    add("world", "all_reduce", options_.precision == "float16" ? 8 + 4 : 8);  // whether a gradient overflowed
+    add("world", "all_reduce", options_.precision == "float16" ? 16 + 4 : 16);  // whether a gradient overflowed
   }
 
   const TrainOptions& options_;

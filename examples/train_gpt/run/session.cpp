@@ -9,9 +9,12 @@
 #include <utility>
 
 #include "examples/train_gpt/run/host_memory.hpp"
+#include "examples/train_gpt/run/hub_files.hpp"
+#include "examples/train_gpt/run/recipe.hpp"
 #include "examples/train_gpt/run/sources.hpp"
 #include "examples/train_gpt/train/memory_need.hpp"
 #include "training/checkpoint/agreement.hpp"
+#include "training/elastic/elastic_world.hpp"
 #include "training/elastic/state.hpp"
 
 namespace wreath::gpt {
@@ -65,6 +68,7 @@ void Session::leave() {
       std::fprintf(stderr, "wreath: warning: a save in flight was lost: %s\n", saved.error().message.c_str());
     }
   }
+  watch_.reset();
   checkpointer_.reset();
   log_.reset();
   trainer_.reset();
@@ -90,15 +94,16 @@ Status Session::check_memory(const training::MeshShape& mesh) {
 
 // As the first rank finds it: a save that is being published is there for all or for none.
 Result<std::optional<std::string>> Session::latest() {
-  Result<std::optional<std::string>> found = training::latest_checkpoint(line_.checkpoint);
-  std::string path = found && *found ? **found : "";
+  Result<std::optional<std::string>> found = std::optional<std::string>();
+  if (first()) found = training::latest_checkpoint(line_.checkpoint);
+  WREATH_TRY(together(agree(*world_, found ? Status() : Status(found.error()))));
+  std::string path = *found ? **found : "";
   std::uint64_t bytes = path.size();
   if (world_->ranks() > 1) {
     WREATH_TRY(world_->broadcast(std::span(&bytes, 1), 0));
     path.resize(bytes);
     if (bytes > 0) WREATH_TRY(world_->broadcast(path.data(), path.data(), bytes, DataType::Uint8, 0));
   }
-  if (path.empty() && !found) return found.error();
   if (path.empty()) return std::optional<std::string>();
   return std::optional(path);
 }
@@ -107,15 +112,26 @@ Result<bool> Session::load_latest() {
   const Result<std::optional<std::string>> found = latest();
   if (!found) return found.error();
   if (!*found) return false;
+  WREATH_TRY(together(agree(*world_, training::guarded([&] { return check_recipe(**found); }))));
   const Result<training::TrainingState> state = training::load_checkpoint(*world_, **found, shard());
-  if (!state) return state.error();
-  if (state->seed != line_.train.seed) {
-    return Error{ErrorCode::InvalidArgument, **found + ": was trained with --seed " + std::to_string(state->seed)};
-  }
+  if (!state) return together(state.error()).error();
   WREATH_TRY(trainer_->restore_text(state->text));
   trainer_->resume_at(state->step, state->optimizer_steps);
   if (first()) std::printf("resumed from %s\n", (*found)->c_str());
   return true;
+}
+
+Status Session::check_recipe(const std::string& checkpoint) const {
+  const Result<training::TrainingState> state = training::read_state(checkpoint);
+  if (!state) return state.error();
+  Recipe kept = state->text;
+  kept["seed"] = std::to_string(state->seed);
+  const RecipeChanges changes = changes_between(kept, recipe_of(line_.train, *text_));
+  if (!changes.wrong.empty()) return Error{ErrorCode::InvalidArgument, checkpoint + ": " + changes.wrong};
+  for (const std::string& remark : changes.remarks) {
+    if (first()) std::fprintf(stderr, "wreath: warning: %s: %s\n", checkpoint.c_str(), remark.c_str());
+  }
+  return {};
 }
 
 Status Session::load(std::span<const float> values, const training::TrainingState& state) {
@@ -129,8 +145,9 @@ Status Session::open_checkpointer() {
   if (line_.checkpoint.empty()) return {};
   training::CheckpointOptions options;
   options.writers = line_.checkpoint_writers;
+  options.documents = hub_files(trainer_->options().model, *text_);
   auto checkpointer = training::Checkpointer::create(*world_, line_.checkpoint, shard(), trainer_->memory(), options);
-  if (!checkpointer) return checkpointer.error();
+  if (!checkpointer) return together(checkpointer.error()).error();
   checkpointer_ = std::move(*checkpointer);
   return {};
 }
@@ -138,7 +155,8 @@ Status Session::open_checkpointer() {
 Status Session::begin(bool keep, const std::optional<LogLine>& last) {
   WREATH_TRY(open_checkpointer());
   forget_steps_from(trainer_->steps_done());
-  WREATH_TRY(agree(*world_, first() ? open_log(keep) : Status()));
+  WREATH_TRY(together(agree(*world_, first() ? open_log(keep) : Status())));
+  if (checkpointer_) watch_.emplace();
   if (first()) {
     if (last) log_->complete(*last);
     if (!greeted_) greet();
@@ -203,14 +221,26 @@ training::TrainingState Session::state() const {
 Status Session::save() {
   if (!checkpointer_) return {};
   saving_ = true;
-  return together(checkpointer_->save(state(), shard()));
+  training::TrainingState saved = state();
+  saved.text.merge(recipe_of(trainer_->options(), *text_));
+  return together(checkpointer_->save(saved, shard()));
 }
 
 Status Session::save_and_wait() {
   WREATH_TRY(save());
   saving_ = false;
-  return checkpointer_ ? checkpointer_->wait() : Status();
+  return checkpointer_ ? together(checkpointer_->wait()) : Status();
 }
+
+Status Session::save_on_termination() {
+  WREATH_TRY(save_and_wait());
+  if (!first()) return {};
+  std::fprintf(stderr, "wreath: info: SIGTERM: the state after %lld steps is saved in %s\n",
+               static_cast<long long>(trainer_->steps_done()), line_.checkpoint.c_str());
+  return {};
+}
+
+Status Session::close_log() { return log_ ? log_->close() : Status(); }
 
 // A save's end is the same on all ranks, but not its moment: it counts once all have come to it.
 Status Session::check_save() {
@@ -240,29 +270,40 @@ Status Session::check_step(const StepResult& result) {
                            result.learning_rate, line_.train.clip)};
 }
 
-Result<bool> Session::steps(const std::function<bool()>& leave_before) {
+Status Session::one_step() {
+  const std::int64_t step = trainer_->steps_done();
+  std::optional<double> validation;
+  if (line_.validate_every > 0 && step % line_.validate_every == 0) {
+    validation = trainer_->validation_loss(line_.validation_windows);
+  }
+  last_ = LogLine{trainer_->step([this] { return watch_ && TerminationWatch::terminated(); }), validation};
+  const Status sound = together(check_step(last_->result));
+  if (log_) log_->step(*last_, !sound || step + 1 == line_.train.steps);
+  if (!sound) return sound.error();
+  WREATH_TRY(together(check_save()));
+  if (!line_.html.empty()) history_.steps.push_back(last_->result);
+  if (validation) history_.validation.push_back({step, *validation});
+  return {};
+}
+
+Result<Progress> Session::steps(const std::function<bool()>& leave_before) {
   while (trainer_->steps_done() < line_.train.steps) {
-    if (leave_before && leave_before()) return true;
-    const std::int64_t step = trainer_->steps_done();
-    std::optional<double> validation;
-    if (line_.validate_every > 0 && step % line_.validate_every == 0) {
-      validation = trainer_->validation_loss(line_.validation_windows);
+    if (leave_before && leave_before()) return Progress::Left;
+    WREATH_TRY(one_step());
+    if (last_->result.last_wanted) {
+      WREATH_TRY(save_on_termination());
+      return Progress::Terminated;
     }
-    last_ = LogLine{trainer_->step(), validation};
-    const Status sound = together(check_step(last_->result));
-    if (log_) log_->step(*last_, !sound || step + 1 == line_.train.steps);
-    if (!sound) return sound.error();
-    WREATH_TRY(together(check_save()));
-    if (!line_.html.empty()) history_.steps.push_back(last_->result);
-    if (validation) history_.validation.push_back({step, *validation});
     const bool due = line_.save_every > 0 && trainer_->steps_done() % line_.save_every == 0;
     if (due && trainer_->steps_done() < line_.train.steps) WREATH_TRY(save());
   }
-  return false;
+  return Progress::Done;
 }
 
-Status Session::finish() {
-  WREATH_TRY(save());
+Result<Progress> Session::finish() {
+  WREATH_TRY(save_and_wait());
+  watch_.reset();
+  if (checkpointer_ && TerminationWatch::terminated()) return Progress::Terminated;
   if (line_.validate_at_end) {
     const double validation = trainer_->validation_loss();
     if (first()) std::printf("validation loss over the whole text's last tenth: %.4f\n", validation);
@@ -275,36 +316,46 @@ Status Session::finish() {
     const std::string text = trainer_->sample("\n", line_.sample, 0.8f);
     if (first()) std::printf("---%s\n---\n", text.c_str());
   }
-  if (checkpointer_) WREATH_TRY(together(checkpointer_->wait()));
-  return log_ ? log_->close() : Status{};
+  WREATH_TRY(close_log());
+  return Progress::Done;
+}
+
+Ending failed(const Error& error, bool first, bool together) {
+  return {error, exit_code(error.code), first || !together || training::caused_by_a_loss(error)};
 }
 
 namespace {
 
-Result<std::unique_ptr<Session>> set_up(const std::shared_ptr<Communicator>& world, const CommandLine& line) {
-  Result<std::unique_ptr<Session>> session = Session::create(line);
-  WREATH_TRY(agree(*world, session ? Status() : Status(session.error())));
-  WREATH_TRY((*session)->enter(world, line.train.mesh));
+Result<Progress> run(Session& session, const std::shared_ptr<Communicator>& world, const CommandLine& line) {
+  WREATH_TRY(session.enter(world, line.train.mesh));
   if (line.resume) {
-    const Result<bool> loaded = (*session)->load_latest();
+    const Result<bool> loaded = session.load_latest();
     if (!loaded) return loaded.error();
     if (!*loaded) {
-      return Error{ErrorCode::InvalidArgument, line.checkpoint + ": there is no checkpoint to resume from"};
+      const Error none{ErrorCode::InvalidArgument, line.checkpoint + ": there is no checkpoint to resume from"};
+      return session.together(none).error();
     }
   }
-  WREATH_TRY((*session)->begin(line.resume));
-  return session;
+  WREATH_TRY(session.begin(line.resume));
+  Result<Progress> progress = session.steps();
+  if (progress && *progress == Progress::Done) progress = session.finish();
+  if (progress && *progress == Progress::Terminated) WREATH_TRY(session.close_log());
+  return progress;
 }
 
 }  // namespace
 
-Status train(const std::shared_ptr<Communicator>& world, const CommandLine& line) {
-  Result<std::unique_ptr<Session>> session = set_up(world, line);
-  if (!session) return session.error();
-  const Result<bool> left = (*session)->steps();
-  Status done = left ? (*session)->finish() : Status(left.error());
-  if (!done && !(*session)->failed_together()) (*session)->abort();
-  return done;
+Ending train(const std::shared_ptr<Communicator>& world, const CommandLine& line) {
+  const bool first = world->rank() == 0;
+  Result<std::unique_ptr<Session>> session = Session::create(line);
+  const Status made = agree(*world, session ? Status() : Status(session.error()));
+  if (!made) return failed(made.error(), first, true);
+  const Result<Progress> progress = run(**session, world, line);
+  if (!progress) {
+    if (!(*session)->failed_together()) (*session)->abort();
+    return failed(progress.error(), first, (*session)->failed_together());
+  }
+  return {.code = *progress == Progress::Terminated ? kTerminatedCode : 0};
 }
 
 }  // namespace wreath::gpt

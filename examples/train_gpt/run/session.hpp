@@ -1,6 +1,7 @@
 // A run of train_gpt on one rank: data, steps, validation, checkpoints, the sample at the end.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,11 +11,28 @@
 #include "examples/train_gpt/run/command_line.hpp"
 #include "examples/train_gpt/run/log.hpp"
 #include "examples/train_gpt/run/report.hpp"
+#include "examples/train_gpt/run/termination.hpp"
 #include "examples/train_gpt/train/trainer.hpp"
 #include "training/checkpoint/checkpoint.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath::gpt {
+
+// What a part of a run came to.
+enum class Progress : std::uint8_t {
+  Done,
+  Left,       // the caller wanted to leave
+  Terminated  // SIGTERM came to a rank, and a checkpoint of the present step is in its folder
+};
+
+// How a run ended on this rank.
+struct Ending {
+  Status status{};    // why it failed
+  int code = 0;       // what the program ends with
+  bool tells = true;  // this rank is to tell the error: of what all ranks have found together, the first alone
+};
+// Of a rank that fails.
+Ending failed(const Error& error, bool first, bool together);
 
 // The parts of a run, for one world at a time. All ranks of the world make the same calls in the same order. Failures
 // of communication are returned or thrown (Exception).
@@ -31,7 +49,8 @@ class Session {
   // After a failure, before leave(): ends what is in flight, here and on the other ranks.
   void abort();
 
-  // Goes on from the folder's latest checkpoint; false: there is none.
+  // Goes on from the folder's latest checkpoint; false: there is none. InvalidArgument, on all ranks: it is of another
+  // model, vocabulary or optimizer (recipe.hpp); what else has changed is said on standard error.
   Result<bool> load_latest();
   // Goes on from `values` (training/elastic/state.hpp), which belong to `state`.
   Status load(std::span<const float> values, const training::TrainingState& state);
@@ -39,20 +58,25 @@ class Session {
   // `keep`. `last`: the step before this one, for the log where its line is missing.
   Status begin(bool keep, const std::optional<LogLine>& last = {});
 
-  // Steps up to the last; `leave_before` is asked before each. true: it said so. Errors, on all ranks: a step whose
-  // loss or gradients are no finite numbers, a save that has failed meanwhile.
-  Result<bool> steps(const std::function<bool()>& leave_before = {});
+  // Steps up to the last; `leave_before` is asked before each. Errors, on all ranks: a step whose loss or gradients are
+  // no finite numbers, a save that has failed meanwhile.
+  Result<Progress> steps(const std::function<bool()>& leave_before = {});
   // What the folder of checkpoints lacks of the present state.
   Status save();
   Status save_and_wait();
-  // The end: a checkpoint, validation, report and sample.
-  Status finish();
+  // The end: a checkpoint, validation, report and sample. Terminated: SIGTERM came to this rank before the checkpoint
+  // was there.
+  Result<Progress> finish();
+  // Says whether the logs are whole.
+  Status close_log();
 
-  // What of the present state is no tensor.
+  // What of the present state is no tensor, without the recipe.
   training::TrainingState state() const;
   bool ready() const noexcept { return ready_; }
   // The last error is one that all ranks of the world have found together: it would come again.
   bool failed_together() const noexcept { return failed_together_; }
+  // Notes that all ranks of the world have come to this status together.
+  Status together(const Status& status);
   Trainer& trainer() noexcept { return *trainer_; }
   training::Shard shard() { return {trainer_->strategy().pieces(), trainer_->optimizer().moments()}; }
   // The last step that this rank has done.
@@ -68,9 +92,11 @@ class Session {
   Status open_log(bool keep);
   void forget_steps_from(std::int64_t step);
   Status check_memory(const training::MeshShape& mesh);
+  Status check_recipe(const std::string& checkpoint) const;
   Status check_step(const StepResult& result);
   Status check_save();
-  Status together(const Status& status);
+  Status one_step();
+  Status save_on_termination();
 
   CommandLine line_;
   std::unique_ptr<Text> text_;
@@ -80,14 +106,15 @@ class Session {
   std::unique_ptr<Log> log_;
   History history_;
   std::optional<LogLine> last_;
-  int lost_steps_ = 0;   // skipped ones in a row whose loss was no number, either
-  bool saving_ = false;  // on all ranks, or on none
+  std::optional<TerminationWatch> watch_;  // while the state is in no checkpoint and there is a folder for one
+  int lost_steps_ = 0;                     // skipped ones in a row whose loss was no number, either
+  bool saving_ = false;                    // on all ranks, or on none
   bool failed_together_ = false;
   bool ready_ = false;
   bool greeted_ = false;
 };
 
 // A whole run. Every rank of the world calls it. Failures of communication are thrown.
-Status train(const std::shared_ptr<Communicator>& world, const CommandLine& line);
+Ending train(const std::shared_ptr<Communicator>& world, const CommandLine& line);
 
 }  // namespace wreath::gpt

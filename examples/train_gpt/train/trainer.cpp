@@ -174,10 +174,11 @@ void Trainer::load_batches() {
   state_.gradient_scale = static_cast<float>((scaler_ ? scaler_->scale() : 1) * replicas / tokens);
 }
 
-double Trainer::total(double loss_sum) {
-  double value = mesh_->place().tp == 0 ? loss_sum : 0.0;  // tensor ranks know the same rows
-  mesh_->world().all_reduce(std::span<double>(&value, 1));
-  return value;
+Trainer::Totals Trainer::total(double loss_sum, bool wants_end) {
+  const bool counts = mesh_->place().tp == 0;  // tensor ranks know the same rows
+  std::array<double, 2> values{counts ? loss_sum : 0.0, wants_end ? 1.0 : 0.0};
+  mesh_->world().all_reduce(std::span<double>(values));
+  return {values[0], values[1]};
 }
 
 double Trainer::clipped_norm_factor(double norm) const noexcept {
@@ -201,7 +202,7 @@ Status Trainer::restore_text(const std::map<std::string, std::string>& text) {
   return scaler_ && found != text.end() ? scaler_->restore(found->second) : Status{};
 }
 
-void Trainer::measure(StepResult& result) {
+void Trainer::measure(StepResult& result, const std::function<bool()>& wants_end) {
   if (scaler_) {
     result.loss_scale = scaler_->scale();
     timed(phases_.norm, [&] { result.skipped = scaler_->found_infinity(strategy_->pieces(), mesh_->world()); });
@@ -217,12 +218,14 @@ void Trainer::measure(StepResult& result) {
   double loss_sum = 0;
   for (const training::Buffer<double>& losses : state_.losses) loss_sum += training::sum_of(losses);
   state_.losses.clear();
-  result.loss = total(loss_sum) / static_cast<double>(options_.batch * options_.model.context);
+  const Totals totals = total(loss_sum, wants_end && wants_end());
+  result.loss = totals.loss / static_cast<double>(options_.batch * options_.model.context);
+  result.last_wanted = totals.want_end > 0;
 }
 
 void Trainer::optimize(const StepResult& result) {
   if (scaler_) scaler_->update(result.skipped);
-  if (result.skipped) return;
+  if (result.skipped) return strategy_->skip_step();
   timed(phases_.optimizer, [&] {
     optimizer_->step(strategy_->pieces(), result.learning_rate,
                      static_cast<float>(clipped_norm_factor(result.gradient_norm) / result.loss_scale));
@@ -237,7 +240,7 @@ void Trainer::abort() noexcept {
   }
 }
 
-StepResult Trainer::step() {
+StepResult Trainer::step(const std::function<bool()>& wants_end) {
   const Clock::time_point start = Clock::now();
   const double communication_before = communication_.seconds();
   StepResult result;
@@ -251,7 +254,7 @@ StepResult Trainer::step() {
   timed(phases_.gradients, [&] { strategy_->finish_backward(); });
   for (const GradientObserver& observer : observers_) observer(strategy_->pieces());
   // All that the ranks find together comes first: where weights are whole, a step changes nothing until it cannot fail.
-  measure(result);
+  measure(result, wants_end);
   optimize(result);
   ++step_;
   result.seconds = seconds_since(start);
@@ -283,7 +286,7 @@ double Trainer::validation_loss(std::int64_t windows) {
     state_.losses.clear();
   }
   context_.shape = shape;
-  const double loss = total(loss_sum) / static_cast<double>(count * options_.model.context);
+  const double loss = total(loss_sum).loss / static_cast<double>(count * options_.model.context);
   communication_ = of_steps;
   return loss;
 }

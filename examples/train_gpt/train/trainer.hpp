@@ -26,6 +26,7 @@ struct StepResult {
   double gradient_norm = 0;  // infinite where the step was skipped
   double loss_scale = 1;     // float16: that of this step
   bool skipped = false;      // its gradients overflowed: weights and moments stay as they were
+  bool last_wanted = false;  // a rank's `wants_end` said so before the step's end
   float learning_rate = 0;
   double seconds = 0;
   double communication_seconds = 0;  // of this rank, in calls and waiting for them
@@ -49,7 +50,8 @@ class Trainer {
                                                  const Text& text);
   ~Trainer();
 
-  StepResult step();
+  // `wants_end` is asked before the step's last call; what a rank says, all get in last_wanted.
+  StepResult step(const std::function<bool()>& wants_end = {});
   // Called in each step once gradients are whole, times the loss scale, before they are clipped and used;
   // several in the order in which they came.
   using GradientObserver = std::function<void(std::span<const training::Piece>)>;
@@ -94,7 +96,7 @@ class Trainer {
   void make_strategy();
   void load_batches();
   // Loss, norm and overflow of the gradients, over all ranks.
-  void measure(StepResult& result);
+  void measure(StepResult& result, const std::function<bool()>& wants_end);
   // Gradients to weights; skips where they overflowed.
   void optimize(const StepResult& result);
   double clipped_norm_factor(double norm) const noexcept;
@@ -103,8 +105,12 @@ class Trainer {
   void set_batches(std::vector<MicroBatch> batches, bool training);
   // The number of this rank's `micro_batch` among all of a step's.
   std::int64_t part(int micro_batch) const noexcept;
-  // Over all ranks: what the last stages' rows add up to.
-  double total(double loss_sum);
+  // Over all ranks: what the last stages' rows add up to, and how many want the end.
+  struct Totals {
+    double loss = 0;
+    double want_end = 0;
+  };
+  Totals total(double loss_sum, bool wants_end = false);
 
   TrainOptions options_;
   const Text* text_;

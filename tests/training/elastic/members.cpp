@@ -65,10 +65,9 @@ WREATH_ROLE(trains) {
     line.save_every = 10;
   }
   const auto job = elastic_job().value();
-  int code = 0;
-  const Status done = train_elastic(*job, line, code);
-  if (!done) std::fprintf(stderr, "wreath: error: %s\n", done.error().message.c_str());
-  return code;
+  const Ending ended = train_elastic(*job, line);
+  if (!ended.status) std::fprintf(stderr, "wreath: error: %s\n", ended.status.error().message.c_str());
+  return ended.code;
 }
 
 Members::Members(const std::string& role, const JobShape& shape, Arguments arguments)
@@ -155,7 +154,7 @@ const std::vector<double>& undisturbed(std::int64_t steps) {
   CommandLine line = line_of(folder.path(), steps);
   line.train.mesh = {};
   auto alone = Communicator::create_local(1).value();
-  train(std::make_shared<Communicator>(std::move(alone.front())), line).value();
+  train(std::make_shared<Communicator>(std::move(alone.front())), line).status.value();
   losses = losses_of(line.csv);
   return losses;
 }

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "tests/support/processes.hpp"
 #include "tests/support/shell.hpp"
 
 namespace wreath {
@@ -13,19 +14,20 @@ namespace {
 
 using testing::HasSubstr;
 using testing_support::Outcome;
+using testing_support::rounds;
 using testing_support::run_line;
 
-// The script kills the youngest rank, waits until another has come in its place, and does so again.
+// The script kills the youngest rank, waits until another has come in its place, and does so again, KILLS times.
 constexpr const char* kScript = R"(
 cd $(mktemp -d) && log=$PWD/log
-$BIN/wreath run --elastic -n 3 --min 1 --max-restarts 4 --verbose -- $BIN/train_gpt --dp 3 --steps 100000000 \
+$BIN/wreath run --elastic -n 3 --min 1 --max-restarts $((KILLS + 2)) --verbose -- $BIN/train_gpt --dp 3 --steps 100000000 \
   --layers 1 --width 32 --heads 2 --context 16 --batch 6 --log-every 20 --no-final-validation >$log 2>&1 &
 job=$!
 fail() { cat $log; kill $job; wait $job; rm -r $PWD; exit 7; }
 came() { for i in $(seq 300); do [ $(grep -c "$1" $log) -ge $2 ] && return; sleep 0.1; done; fail; }
 youngest() { sed -n 's/^wreath: info: rank [0-9]* (host .*, pid \([0-9]*\)): cores.*/\1/p' $log | tail -n 1; }
 came 'step ' 1
-for turn in 1 2; do
+for turn in $(seq $KILLS); do
   kill -9 $(youngest)
   came 'came; 3 go on, 3 of them as dp3' $turn
 done
@@ -36,9 +38,11 @@ TEST(ElasticProgram, GetsBackTheRanksThatItLost) {
   for (const char* const program : {WREATH_BINARY_DIR "/train_gpt", WREATH_BINARY_DIR "/wreath"}) {
     if (::access(program, X_OK) != 0) GTEST_SKIP() << "this build has no " << program << ": run it in the preset dev";
   }
-  const Outcome outcome = run_line("BIN=" WREATH_BINARY_DIR "; " + std::string(kScript));
+  const int kills = rounds(2, 10);
+  const std::string given = "BIN=" WREATH_BINARY_DIR "; KILLS=" + std::to_string(kills) + "; ";
+  const Outcome outcome = run_line(given + kScript);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
-  EXPECT_THAT(outcome.text, HasSubstr("restart 2 of 4"));
+  EXPECT_THAT(outcome.text, HasSubstr("restart " + std::to_string(kills) + " of " + std::to_string(kills + 2)));
 }
 
 }  // namespace

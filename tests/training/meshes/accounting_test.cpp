@@ -13,6 +13,7 @@ using training::MemoryTag;
 // tensor group divides.
 constexpr std::uint64_t kLayers = 4, kWidth = 128, kContext = 64, kBatch = 12, kVocabulary = 53, kFloat = 4;
 constexpr std::uint64_t kRows = kBatch * kContext;
+constexpr std::uint64_t kLoss = 2 * sizeof(double);  // with it goes whether a rank wants the end
 
 constexpr std::uint64_t parameters_of(std::uint64_t vocabulary) {
   return vocabulary * kWidth + kContext * kWidth + kLayers * (12 * kWidth * kWidth + 2 * kWidth) + kWidth;
@@ -54,7 +55,7 @@ TEST(Accounting, DistributedDataParallelReducesEachGradientOnce) {
   const TrainingRun run = train(options_of({.dp = 2}), 1);
   for (const auto& traffic : run.traffic) {
     expect(traffic, "dp_cp", "all_reduce", traffic.of("dp_cp", "all_reduce").calls, kParameters * kFloat);
-    expect(traffic, "world", "all_reduce", 1, sizeof(double));  // the loss
+    expect(traffic, "world", "all_reduce", 1, kLoss);
     expect_kinds(traffic, 2);
   }
 }
@@ -179,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(Over, Moved, testing::Values("inproc", "shm", "tcp"),
 TEST_P(Moved, GradientsTwiceRanksLessOneTimes) {
   const TrainingRun run = train(options_of({.dp = 3}), 1, {}, pinned(GetParam(), "ring"));
   EXPECT_EQ(moved(run, "dp_cp", "all_reduce"), 2 * (3 - 1) * kParameters * kFloat);
-  EXPECT_EQ(moved(run, "world", "all_reduce"), 2 * (3 - 1) * sizeof(double));
+  EXPECT_EQ(moved(run, "world", "all_reduce"), 2 * (3 - 1) * kLoss);
 }
 
 TEST_P(Moved, GradientsAndWeightsOfZeroRanksLessOneTimes) {
@@ -195,7 +196,7 @@ TEST_P(Moved, ActivationsOfTensorRanks) {
   constexpr std::uint64_t kHere = kRows / 2;  // of one tensor group, of which there are two
   EXPECT_EQ(moved(run, "tp", "all_reduce"), 2 * 2 * ((4 * kLayers + 2) * kHere * kWidth * kFloat + 3 * kHere * kFloat));
   EXPECT_EQ(moved(run, "model", "all_reduce"), 2 * 2 * (4 + 16));
-  EXPECT_EQ(moved(run, "world", "all_reduce"), 2 * 3 * sizeof(double));
+  EXPECT_EQ(moved(run, "world", "all_reduce"), 2 * 3 * kLoss);
 }
 
 TEST_P(Moved, BoundariesOfAPipelineAndTheTiedTable) {

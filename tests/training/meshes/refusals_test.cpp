@@ -86,7 +86,7 @@ std::vector<std::string> errors_of(const CommandLine& line) {
   ranks.run([&](Communicator& of_rank) {
     const auto world = std::make_shared<Communicator>(std::move(of_rank));
     const int rank = world->rank();
-    const Status done = train(world, line);
+    const Status done = train(world, line).status;
     errors[static_cast<std::size_t>(rank)] = done ? "" : done.error().message;
   });
   return errors;

@@ -1,0 +1,17 @@
+// The files beside a checkpoint's weights with which HF's transformers open it as it is.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "examples/train_gpt/data/text.hpp"
+#include "examples/train_gpt/model/config.hpp"
+
+namespace wreath::gpt {
+
+// By name, for training::CheckpointOptions::documents: config.json (of GPT2LMHeadModel), tokenizer.json and
+// tokenizer_config.json (of PreTrainedTokenizerFast). A token is a byte of the text, so the tokenizer is GPT-2's of
+// bytes with no merges; bytes that the text has not are left out of what it encodes.
+std::map<std::string, std::string> hub_files(const GptConfig& model, const Text& text);
+
+}  // namespace wreath::gpt
