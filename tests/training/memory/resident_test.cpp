@@ -34,9 +34,9 @@ TrainOptions wide_options() {
   options.model.layers = 6;
   options.model.width = 512;
   options.model.heads = 8;
-  options.model.context = 64;
+  options.model.context = kContext;
   options.mesh.dp = kRanks;
-  options.batch = 4 * kRanks;
+  options.batch = 2 * kRanks;
   options.micro_batches = 2;
   options.zero_stage = 3;
   return options;
@@ -94,7 +94,7 @@ WREATH_ROLE(trains_wide_layers) {
   const std::int64_t before = resident_peak().value_or(0);
   auto trainer = Trainer::create(std::make_shared<Communicator>(std::move(*world)), options, text);
   if (!trainer) return child.failed(trainer.error());
-  for (int step = 0; step < 4; ++step) (*trainer)->step();
+  for (int step = 0; step < 3; ++step) (*trainer)->step();
   child.report(
       fmt::format("peak {} {}", resident_peak().value_or(0) - before, (*trainer)->memory().pool().peak_bytes()));
   return 0;
