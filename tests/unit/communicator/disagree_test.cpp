@@ -90,7 +90,7 @@ TEST_P(Disagree, OnWhatGoesFromOneToTheOther) {
         const std::vector<std::size_t> received{10, it.rank() == 0 ? std::size_t{11} : std::size_t{10}};
         return it.all_to_all_v(input(it), {sent}, output(it), {received}, DataType::Int32);
       },
-      {"sends another count of elements than this rank expects of it"});
+      {"sends another count of elements than is expected by rank "});
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, Disagree, testing::Values("inproc", "tcp"),
