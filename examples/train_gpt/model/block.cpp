@@ -162,7 +162,7 @@ void Block::run_mlp(const MicroBatch& batch, Kept& kept, std::span<float> y) {
 }
 
 void Block::backward(int micro_batch, const MicroBatch& batch, std::span<float> gradient) {
-  Kept& kept = kept_.at(micro_batch);
+  Kept& kept = kept_by("forward", kept_, micro_batch, [](const Kept& k) { return !k.x.empty(); })->second;
   if (context_->recompute) {
     const Buffer unused = context_->activations(context_->held().count, context_->config.width);
     kept = run(batch, std::move(kept.x), unused.span());
@@ -209,7 +209,7 @@ void Block::backward_attention(const MicroBatch& batch, Kept& kept, std::span<fl
 }
 
 void Block::backward_weights(int micro_batch) {
-  const auto found = kept_.find(micro_batch);
+  const auto found = kept_by("backward", kept_, micro_batch, [](const Kept& k) { return !k.qkv_gradient.empty(); });
   Kept& kept = found->second;
   mlp_output_.backward_weights(rows(), kept.activated.span(), kept.output_gradient.span());
   hidden_.backward_weights(rows(), kept.normed_2.span(), kept.hidden_gradient.span());

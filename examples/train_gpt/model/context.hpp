@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "examples/train_gpt/model/config.hpp"
@@ -37,6 +39,17 @@ struct MicroBatch {
   std::uint32_t step = 0;
   bool drops = true;  // else dropout leaves all values: validation, samples
 };
+
+// What a layer's `pass` left of a micro-batch: where `is_there` does not hold of it, that pass was left out, which is
+// InvalidUsage.
+template <typename Kept, typename IsThere>
+typename std::map<int, Kept>::iterator kept_by(const char* pass, std::map<int, Kept>& kept, int micro_batch,
+                                               const IsThere& is_there) {
+  const auto found = kept.find(micro_batch);
+  if (found != kept.end() && is_there(found->second)) return found;
+  throw Exception(
+      {ErrorCode::InvalidUsage, "micro-batch " + std::to_string(micro_batch) + ": its " + pass + " pass was left out"});
+}
 
 struct ModelContext {
   GptConfig config;

@@ -69,7 +69,8 @@ void Embedding::backward(int micro_batch, const MicroBatch& batch, std::span<flo
 }
 
 void Embedding::backward_weights(int micro_batch, const MicroBatch& batch) {
-  const auto found = gradients_.find(micro_batch);
+  const auto found =
+      kept_by("backward", gradients_, micro_batch, [](const auto& gradient) { return !gradient.empty(); });
   tokens_.backward_weights(batch.tokens, found->second.span());
   training::embedding_backward(held_places(*context_), found->second.span(), 0, context_->config.width,
                                places_->gradient_here());

@@ -49,7 +49,7 @@ void Head::scores(std::span<const float> x, std::span<float> scores) {
 }
 
 void Head::backward(int micro_batch, std::span<float> gradient) {
-  Kept& kept = kept_.at(micro_batch);
+  Kept& kept = kept_by("forward", kept_, micro_batch, [](const Kept& k) { return !k.x.empty(); })->second;
   kept.normed_gradient = context_->activations(context_->held().count, context_->config.width);
   table_.logits_backward(context_->rows(), kept.scores_gradient.span(), kept.normed_gradient.span());
   context_->round(kept.normed_gradient.span());
@@ -59,7 +59,7 @@ void Head::backward(int micro_batch, std::span<float> gradient) {
 }
 
 void Head::backward_weights(int micro_batch) {
-  const auto found = kept_.find(micro_batch);
+  const auto found = kept_by("backward", kept_, micro_batch, [](const Kept& k) { return !k.normed_gradient.empty(); });
   Kept& kept = found->second;
   table_.logits_backward_weights(context_->rows(), kept.normed.span(), kept.scores_gradient.span());
   norm_.backward_weights(kept.x.span(), kept.norm, kept.normed_gradient.span());
