@@ -35,8 +35,8 @@ def text():
 
 
 def run(programs, data, folder, arguments):
-    command = [programs / "train_gpt", "--preset", "tiny", "--context", str(CONTEXT), "--data", data, "--checkpoint", folder]
-    command += ["--sample", "0", "--no-final-validation", *arguments]
+    command = [programs / "train_gpt", "--preset", "tiny", "--context", str(CONTEXT), "--data", data]
+    command += ["--checkpoint", folder, "--sample", "0", "--no-final-validation", *arguments]
     subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
 
 
