@@ -27,7 +27,7 @@ constexpr milliseconds kLongestSleep{50};
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-Error given_up() { return {ErrorCode::Aborted, "the group was aborted before its ranks had met", -1}; }
+Error given_up() { return {ErrorCode::Aborted, "the group was aborted", -1}; }
 
 // The first line of what a store throws; the others are its stack.
 std::string sentence_of(const std::exception& thrown) {
@@ -42,8 +42,8 @@ auto ask(const Meeting& meeting, Question question) -> Result<decltype(question(
     return question(*meeting.store);
   } catch (const std::exception& thrown) {
     return Error{ErrorCode::StartupFailed,
-                 meeting.who + " meet through torch's store, which cannot be asked: " + sentence_of(thrown) +
-                     "; the process that serves it, rank 0 of the job as a rule, must live until they have met",
+                 "torch's store, by which they meet, cannot be asked: " + sentence_of(thrown) +
+                     "; the process that serves it, rank 0 of the job as a rule, must live until then",
                  -1};
   }
 }
@@ -68,9 +68,8 @@ Result<UniqueId> look_for_id(const Meeting& meeting) {
     if (meeting.interrupt->wait(sleep)) return given_up();
     if (steady_clock::now() > end) {
       return Error{ErrorCode::StartupFailed,
-                   meeting.who + " have not met: rank " + std::to_string(meeting.rank) + " waited " +
-                       std::to_string(meeting.timeout.count()) + " ms for rank 0 of " + std::to_string(meeting.ranks) +
-                       ", which has not come",
+                   "rank " + std::to_string(meeting.rank) + " waited " + std::to_string(meeting.timeout.count()) +
+                       " ms for rank 0 of " + std::to_string(meeting.ranks) + ", which has not come",
                    0};
     }
     sleep = std::min(2 * sleep, kLongestSleep);
@@ -80,6 +79,20 @@ Result<UniqueId> look_for_id(const Meeting& meeting) {
   const std::string text(value->begin(), value->end());
   if (text.starts_with("rank 0: ")) return Error{ErrorCode::StartupFailed, text, 0};
   return UniqueId::parse(text);
+}
+
+Result<wreath::Communicator> meet_by_store(const Meeting& meeting) {
+  const auto id = meeting.rank == 0 ? make_id(meeting) : look_for_id(meeting);
+  if (!id) return id.error();
+  auto met =
+      wreath::Communicator::create(*id, meeting.rank, meeting.ranks, meeting.options, meeting.interrupt->descriptor());
+  // Nobody leaves before the key is gone: who comes again at once must not find it.
+  // Nobody reads a store that has ended.
+  if (meeting.rank == 0)
+    static_cast<void>(ask(meeting, [&](c10d::Store& store) { return store.deleteKey(meeting.key); }));
+  if (!met) return met;
+  WREATH_TRY(met->barrier());
+  return met;
 }
 
 }  // namespace
@@ -98,17 +111,10 @@ bool Interrupt::wait(milliseconds time) const noexcept {
 }
 
 Result<wreath::Communicator> meet(const Meeting& meeting) {
-  const auto id = meeting.rank == 0 ? make_id(meeting) : look_for_id(meeting);
-  if (!id) return id.error();
-  auto met =
-      wreath::Communicator::create(*id, meeting.rank, meeting.ranks, meeting.options, meeting.interrupt->descriptor());
-  // Nobody leaves before the key is gone: who comes again at once must not find it.
-  // Nobody reads a store that has ended.
-  if (meeting.rank == 0)
-    static_cast<void>(ask(meeting, [&](c10d::Store& store) { return store.deleteKey(meeting.key); }));
-  if (!met) return met;
-  WREATH_TRY(met->barrier());
-  return met;
+  auto met = meet_by_store(meeting);
+  if (met) return met;
+  const Error& error = met.error();
+  return Error{error.code, meeting.who + " have not met: " + error.message, error.failed_rank};
 }
 
 wreath::Timeouts clocks_of(milliseconds timeout) {
