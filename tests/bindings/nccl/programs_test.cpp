@@ -205,7 +205,7 @@ TEST_F(NcclPrograms, CallsBeforeAnInitIsOverAreRefusedAndAnAbortOfItReturnsAtOnc
   EXPECT_EQ(ncclCommAbort(comms[0]), ncclSuccess);
   EXPECT_LT(Clock::now() - start, 1s);
   // A peer that comes later learns of it at once.
-  EXPECT_EQ(ncclCommInitRank(&comms[1], 2, id, 1), ncclSystemError);
+  EXPECT_EQ(ncclCommInitRank(&comms[1], 2, id, 1), ncclRemoteError);
   EXPECT_EQ(comms[1], nullptr);
   EXPECT_LT(Clock::now() - start, kPatience);
 }

@@ -86,7 +86,7 @@ const std::vector<Row> kKeys{
      .errors = {{{0, 1},
                  kStartupFailed,
                  {0, 1},
-                 {"several hosts", "UNIX socket, for want of a key", "give WREATH_KEY"},
+                 {"several hosts", "UNIX socket of one: this job has no key", "set WREATH_KEY_FILE"},
                  "knows no IP address"}},
      .transports = kAny,
      .starts = false,
