@@ -72,8 +72,11 @@ Scene::~Scene() = default;
 std::string Scene::needs() const {
   if (network_ && !network_->made()) return Network::kNeeds;
   if (wire_ && !wire_->made()) return Wire::kNeeds;
-  const bool others =
-      std::ranges::any_of(row_.scripts, [](const std::string& script) { return script.starts_with("become"); });
+  const auto any = [&](const auto& is_one) { return std::ranges::any_of(row_.scripts, is_one); };
+  if (kSanitized && any([](const std::string& script) { return script.find("limit_memory") != std::string::npos; })) {
+    return "runs out of memory, which a sanitizer's allocator does not survive: run it in the preset dev";
+  }
+  const bool others = any([](const std::string& script) { return script.starts_with("become"); });
   if ((others || row_.act == Act::HoldTheirPlace) && ::geteuid() != 0) return "becomes another user: run it as root";
   return {};
 }
