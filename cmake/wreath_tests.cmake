@@ -1,6 +1,6 @@
 # Tests: programs of whole areas, entries of ctest for their folders, and targets that build what a choice of entries runs.
 # `ctest -L '^LABEL$'` runs what `tests_LABEL` built. Labels are the kind of a test (its folder of tests/), `quick` (short
-# ones, see tests/CMakeLists.txt), and `asan` and `tsan`: what can differ under that sanitizer (`nightly_tsan`: in long runs).
+# ones, see tests/CMakeLists.txt), and `asan` and `tsan`: what can differ under that sanitizer (`nightly_asan`, `nightly_tsan`: in long runs).
 
 # An entry that takes longer is cut in parts, which run side by side.
 set(WREATH_TEST_TIMEOUT 60 CACHE STRING "Seconds that one entry of ctest may take; sanitizers get ten times as many")

@@ -19,9 +19,9 @@ class BlockPool {
   BlockPool& operator=(const BlockPool&) = delete;
   ~BlockPool();
 
-  // At an address divisible by 64; null where it cannot be had.
+  // Returns a block at an address divisible by 64; null where there is no memory for it.
   void* take(std::size_t bytes) noexcept;
-  // Of the same size as it was taken.
+  // Takes a block back; `bytes` is what it was taken with.
   void give(void* data, std::size_t bytes) noexcept;
 
   std::size_t free_bytes() const noexcept { return free_bytes_; }
@@ -34,7 +34,7 @@ class BlockPool {
     std::uint64_t since;  // the number of its giving
   };
   void* reuse(std::size_t bytes) noexcept;
-  // Until so many bytes are free at the most.
+  // Gives blocks back until at most so many bytes are free.
   void shrink_to(std::size_t bytes) noexcept;
 
   std::map<std::size_t, std::deque<FreeBlock>> free_;  // by size; the longest free first
