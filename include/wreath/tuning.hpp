@@ -68,7 +68,7 @@ Status check_origin(const Tuning& tuning, std::string_view source);
 Status write_tuning(const Tuning& tuning, const std::string& path);
 
 // Calls of more ranks are not predicted: to simulate them takes minutes.
-inline constexpr int kMostPredictedRanks = 128;
+inline constexpr int kMostPredictedRanks = 64;
 
 // A call whose plan is asked for.
 struct PlanQuestion {

@@ -377,7 +377,7 @@ std::size_t unacknowledged_bytes(int socket) {
 }
 
 bool lost_for_good(int socket) {
-  constexpr int kTimes = 3;
+  constexpr int kTimes = 5;
   const auto info = info_of(socket);
   return info && info->tcpi_retransmits >= kTimes;
 }

@@ -100,7 +100,7 @@ std::ptrdiff_t try_recv(int socket, std::span<std::byte> bytes);
 // Counts what the peer's kernel has not acknowledged over TCP, the end of the stream as a byte: a socket
 // that is closed sooner may take it back, with a reset for whatever comes after. 0 for other sockets.
 std::size_t unacknowledged_bytes(int socket);
-// The kernel has sent the same bytes three times more, after 0.2 s and then twice as long, in vain.
+// The kernel has sent the same bytes five times more, after 0.2 s and then twice as long (6.2 s in all), in vain.
 bool lost_for_good(int socket);
 // Acknowledges what has been received, instead of 40 ms later.
 void acknowledge_now(int socket);

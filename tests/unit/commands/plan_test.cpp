@@ -87,7 +87,7 @@ TEST(PlanCommand, ExplainsCallsOfAnyNumberOfRanks) {
     EXPECT_EQ(large.exit_code, 0) << large.text;
     const bool all_at_once = std::stoi(ranks) <= 257;
     EXPECT_THAT(large.text, HasSubstr(all_at_once ? "algorithm  two_shot" : "algorithm  rabenseifner"));
-    EXPECT_THAT(large.text, HasSubstr("not simulated beyond 128 ranks"));
+    EXPECT_THAT(large.text, HasSubstr("not simulated beyond 64 ranks"));
   }
 }
 
