@@ -21,7 +21,8 @@ ncclResult_t bad_argument(std::string_view function, std::string_view text) noex
 // This thread's last error, else the process's; empty: there was none.
 std::string last_error();
 
-// Of several codes: an error before what is in progress before success. Whether `next` is the result now.
+// Keeps the first of several codes: an error goes before what is in progress, and that before success. Returns whether
+// `next` is the result now.
 inline bool keep_first(ncclResult_t& result, ncclResult_t next) noexcept {
   const bool counts = next != ncclSuccess && (result == ncclSuccess || (result == ncclInProgress && next != result));
   if (counts) result = next;

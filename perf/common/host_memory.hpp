@@ -1,4 +1,4 @@
-// What the buffers of a run take of its hosts' memory, looked at before they are made.
+// Compares the buffers of a run with its hosts' memory, before they are made.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@ Extent extent_of(const std::vector<Case>& cases);
 // Bytes before the first element of a buffer, by --offset and -u.
 std::size_t offset_of(const Options& options, const Extent& extent);
 
-// What each rank is about to allocate of the host's memory.
+// The host memory that each rank is about to allocate.
 struct BufferNeed {
   std::string asked;  // as the user writes it: "--size 1T"
   double bytes = 0;   // of a buffer
   int buffers = 0;
 };
-// Of a perf tool's rank. Buffers that are a GPU's take none.
+// Returns the need of a perf tool's rank. Buffers of a GPU take no memory of the host.
 BufferNeed need_of(const Options& options, const Extent& extent);
 
 struct HostMemory {

@@ -142,7 +142,7 @@ class Job {
     end(SIGTERM);
   }
 
-  // Who ends with this code says that another is at fault.
+  // A rank that ends with this code says that another is at fault.
   bool blames_another() const { return code_ == exit_code(ErrorCode::PeerLost); }
 
   void fail(int code) {

@@ -88,7 +88,7 @@ class Meeting {
     fail(guest.hello->rank, fmt::format("{} {} during start-up", describe(guest), what), code);
   }
 
-  // What another rank says of its link to a process that has ended follows from that end.
+  // Looks for processes that have ended: complaints of other ranks about their links to them follow from that.
   void look_for_leavers() {
     for (const auto& [rank, guest] : by_rank_) {
       if (wait_for(guest->connection.get(), POLLRDHUP, Deadline::after_ms(0)))

@@ -259,7 +259,7 @@ Result<LinkFacts> Links::agree(ControlPlane& control, Deadline deadline, bool cr
   return facts;
 }
 
-// What has failed elsewhere is nothing that this rank lacks.
+// Returns the failure of another rank, if there is one: this rank lacks nothing then.
 Status Links::others() {
   const std::lock_guard lock(mutex_);
   return failure_ ? Status(*failure_) : Status();

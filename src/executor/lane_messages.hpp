@@ -1,4 +1,4 @@
-// What a lane does with messages, whoever decides which and when: steps (try_step.hpp) and handwritten loops share it.
+// LaneMessages does what a lane does with messages; steps (try_step.hpp) or handwritten loops decide which and when.
 // It looks for messages, says where they lie, makes targets of them, gives their slots back, and tells peers of new
 // ones. The order of looks, fences and tells is here (src/base/memory_order.hpp). Nothing here waits. A Processor
 // (processor.hpp) moves the bytes.

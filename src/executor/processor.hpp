@@ -1,5 +1,5 @@
-// What lanes need of the code that moves their bytes, a CPU or a block of a device, and the list of sources that it
-// keeps. A Processor moves the bytes:
+// The contract of a Processor, which is a CPU or a block of a device, and the list of sources that it keeps.
+// A Processor moves the bytes:
 //   void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k, Operands operands,
 //                std::size_t elements)                                                      see Arithmetic
 //   void copy(std::byte* target, const std::byte* source, std::size_t bytes)

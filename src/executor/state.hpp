@@ -87,7 +87,7 @@ struct OperationState {
   RecvFifo* const* sources = nullptr;            // by Lowered::sources
   HandwrittenLoop loop = HandwrittenLoop::None;  // advances the lanes in place of their steps
   std::uint32_t ranks = 1;                       // of the loop's communicator: two or more
-  std::uint32_t rank = 0;                        // ... and which of them this is
+  std::uint32_t rank = 0;                        // this rank in that communicator
 };
 
 }  // namespace wreath

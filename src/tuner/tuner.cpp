@@ -41,7 +41,7 @@ const Algorithm* row_of(const TunerContext& context, const Query& query, std::st
   return nullptr;
 }
 
-// What a rank tells the others on the small path: its block, or all that it has.
+// Returns how much a rank tells the others on the small path: its block, or all that it has.
 std::size_t small_bytes(const TunerContext& context, const Query& query) {
   const bool one_block = query.collective == Collective::AllGather || query.collective == Collective::Gather;
   return one_block ? query.bytes / static_cast<std::size_t>(context.ranks) : query.bytes;

@@ -24,8 +24,8 @@ class Output {
   Status open();
   // A descriptor that can be read when `wait_on` may have changed its mind.
   void wake_by(int descriptor) { wake_ = descriptor; }
-  // What a rank wrote to stdout (1) or stderr (2). An error of the library's that another rank has told in the same
-  // words is in its file alone. 0, or the errno for which it cannot be printed.
+  // Prints what a rank wrote to stdout (1) or stderr (2). An error of the library's that another rank has told in the
+  // same words is in its file alone. Returns 0, or the errno for which it cannot be printed.
   int add(int rank, int stream, std::string_view bytes);
   // Of a rank that is over, or of all: lines that had no end.
   void end(int rank);

@@ -95,7 +95,7 @@ class Checkpointer {
 // The folder of the checkpoint of the highest step; nullopt where there is none. What a dead save left does not count.
 Result<std::optional<std::string>> latest_checkpoint(const std::string& folder);
 
-// What a checkpoint keeps beside its tensors. This rank reads it by itself.
+// Reads what a checkpoint keeps beside its tensors. This rank reads it by itself.
 Result<TrainingState> read_state(const std::string& checkpoint);
 
 struct LoadOptions {

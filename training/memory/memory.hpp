@@ -41,8 +41,8 @@ class MemoryAccounting {
   std::size_t peak_bytes(MemoryTag tag) const noexcept { return peak_bytes_[index(tag)]; }
   void add(MemoryTag tag, std::size_t bytes) noexcept;
   void remove(MemoryTag tag, std::size_t bytes) noexcept { bytes_[index(tag)] -= bytes; }
-  // What host memory is taken from. Its peak is what the process has held for this rank: no more than was in use at
-  // once.
+  // Host memory is taken from this pool. Its peak is what the process has held for this rank: no more than was in use
+  // at once.
   BlockPool& pool() noexcept { return *pool_; }
   const BlockPool& pool() const noexcept { return *pool_; }
   // The peaks begin anew at what is in use now.

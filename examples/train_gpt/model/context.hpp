@@ -40,8 +40,8 @@ struct MicroBatch {
   bool drops = true;  // else dropout leaves all values: validation, samples
 };
 
-// What a layer's `pass` left of a micro-batch: where `is_there` does not hold of it, that pass was left out, which is
-// InvalidUsage.
+// Finds the data that a layer's `pass` left of a micro-batch. Where `is_there` does not hold of it, that pass was left
+// out, which is InvalidUsage.
 template <typename Kept, typename IsThere>
 typename std::map<int, Kept>::iterator kept_by(const char* pass, std::map<int, Kept>& kept, int micro_batch,
                                                const IsThere& is_there) {

@@ -96,7 +96,7 @@ class ElasticRun {
       : line_(line), model_ranks_(line.train.mesh.pp * line.train.mesh.cp * line.train.mesh.tp) {}
 
   Status run(const ElasticJob& job);
-  // Of what run() returned.
+  // Translates the status that run() returned.
   Ending ending(const Status& status) const {
     if (status) return {.code = code_};
     const bool together = session_ && session_->failed_together();

@@ -17,7 +17,7 @@ struct Entry {
   std::string (*value)(const TrainOptions& options, const Text& text);
 };
 
-// What is no printable ASCII becomes \xNN, as do the letters of `also`: a file's text cannot steer a terminal.
+// Writes bytes that are no printable ASCII, and the letters of `also`, as \xNN: a file's text cannot steer a terminal.
 std::string escaped(std::string_view text, std::string_view also = {}) {
   std::string plain;
   for (const char letter : text) {

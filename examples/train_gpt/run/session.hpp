@@ -18,20 +18,20 @@
 
 namespace wreath::gpt {
 
-// What a part of a run came to.
+// Tells how far a part of a run came.
 enum class Progress : std::uint8_t {
   Done,
   Left,       // the caller wanted to leave
   Terminated  // SIGTERM came to a rank, and a checkpoint of the present step is in its folder
 };
 
-// How a run ended on this rank.
+// Tells how a run ended on this rank.
 struct Ending {
   Status status{};    // why it failed
   int code = 0;       // what the program ends with
   bool tells = true;  // this rank is to tell the error: of what all ranks have found together, the first alone
 };
-// Of a rank that fails.
+// Makes the ending of a rank that fails.
 Ending failed(const Error& error, bool first, bool together);
 
 // The parts of a run, for one world at a time. All ranks of the world make the same calls in the same order. Failures
@@ -70,7 +70,7 @@ class Session {
   // Says whether the logs are whole.
   Status close_log();
 
-  // What of the present state is no tensor, without the recipe.
+  // Returns the part of the present state that is no tensor, without the recipe.
   training::TrainingState state() const;
   bool ready() const noexcept { return ready_; }
   // The last error is one that all ranks of the world have found together: it would come again.

@@ -10,7 +10,7 @@ namespace wreath::testing_support::sentences {
 
 inline constexpr unsigned kNobody = 65'534;  // a user that a rank, or another process, becomes
 
-// What the parent does to a row's ranks; see scene.cpp.
+// The parent does one of these to a row's ranks; see scene.cpp.
 enum class Act { None, ResetALink, CutTheWay, HoldTheirPlace, TakeTheirPorts };
 
 // The hosts of a row: what they are made of, and how many ranks each has.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint16_t kPorts = 16;  // where rank 0 may listen, from MASTER_PORT on
 
-// Of ports that no other row uses.
+// Returns the first of some ports that no other row uses.
 int first_port() {
   static int next = 20'000 + ::getpid() % 500 * 20;
   return next += 20;

@@ -27,7 +27,7 @@ class Scene {
   void begin();
   // Everyone has said what it should, in time, and ended with the exit code for it.
   void check();
-  // Of recordings and logs.
+  // Recordings and logs lie there.
   const Folder& folder() const { return folder_; }
 
  private:

@@ -27,7 +27,7 @@ std::string name_of(const ::testing::TestParamInfo<Row>& row) { return row.param
 INSTANTIATE_TEST_SUITE_P(Calls, Sentences, ::testing::ValuesIn(rows_of_calls()), name_of);
 INSTANTIATE_TEST_SUITE_P(Starts, Sentences, ::testing::ValuesIn(rows_of_starts()), name_of);
 
-// What recordings tell of the same.
+// Recordings tell the same.
 TEST(Recordings, TellWhoDiffers) {
   const Row row{
       .situation = "Recordings",

@@ -14,7 +14,7 @@ const std::string kFirewall = "firewall";
 
 std::string process(int rank) { return "rank " + std::to_string(rank) + R"( \(host [^ ]+, pid \d+\))"; }
 
-// What rank 1 is told by its own environment.
+// The environment of rank 1 alone has this variable.
 Row with_variable(const std::string& situation, const std::string& name, const std::string& value) {
   return Row{.situation = situation,
              .scripts = {"", ""},

@@ -87,12 +87,12 @@ class Resume : public testing::Test {
     return run(line);
   }
 
-  // Of a change that gives the weights or moments another meaning.
+  // A change that gives the weights or moments another meaning is an error.
   void expect_refused(const std::function<void(CommandLine&)>& change, const std::string& what) {
     EXPECT_THAT(resume(change).errors, Each(AllOf(HasSubstr(line_.checkpoint + "/step-000003: "), HasSubstr(what))));
   }
 
-  // Of one that may be meant: in one line, by one rank.
+  // A change that may be meant is said in one line, by one rank.
   void expect_said(const std::function<void(CommandLine&)>& change, const std::string& what) {
     const Told told = resume(change);
     EXPECT_THAT(told.errors, Each(""));
@@ -174,7 +174,7 @@ TEST_F(Resume, AFileCannotSteerTheTerminal) {
   expect_refused([](CommandLine&) {}, R"(--heads is \x1b[2J in the checkpoint, 2 was asked for)");
 }
 
-// What transformers open: open_in_transformers.py asks them.
+// Transformers open these files: open_in_transformers.py asks them.
 TEST_F(Resume, ConfigurationAndVocabularyLieBesideTheWeights) {
   line_.train.model.bias = true;
   line_.train.model.gelu = training::Gelu::Tanh;

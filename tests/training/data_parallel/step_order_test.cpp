@@ -37,7 +37,7 @@ std::vector<NamedCall> whole_step() {
   return calls;
 }
 
-// Of one rank, which is enough for an order.
+// One rank is enough for an order.
 struct Alone {
   explicit Alone(const DataParallelOptions& options) : mesh(Mesh::create(nullptr, {}, traffic).value()) {
     parameters.add(parameter_of("first", {3}, 0));
@@ -51,7 +51,7 @@ struct Alone {
   std::unique_ptr<DataParallel> strategy;
 };
 
-// What two steps say of which `left_out` is none; "" where they say nothing.
+// Returns the error of two steps without the call `left_out`; "" where there is none.
 std::string told(DataParallel& strategy, std::size_t left_out) {
   const std::vector<NamedCall> calls = whole_step();
   try {

@@ -215,7 +215,7 @@ TEST(EveryProgram, ThatMeasuresNamesWhatIsSetForNcclTests) {
   EXPECT_THAT(run_program(line).text, Not(HasSubstr("NCCL_TESTS")));
 }
 
-// What MPI's launchers set in each of their processes, and what is named then.
+// MPI's launchers set these in each of their processes; the error names the second.
 constexpr std::pair<const char*, const char*> kMpi[] = {
     {"OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=1 PMIX_RANK=1 ", "OMPI_COMM_WORLD_SIZE=3, but Wreath does not meet"},
     {"PMI_SIZE=3 PMI_RANK=1 ", "PMI_SIZE=3, but Wreath does not meet"},
