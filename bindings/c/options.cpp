@@ -59,24 +59,27 @@ using Text = std::string_view;
 
 constexpr std::array kOptions{
     OptionRow{"transports", [](Text value, Options& options) { return read_names(value, options.transports); }},
-    OptionRow{"algorithm", [](Text value, Options& options) { return options.algorithm = value, Status(); }},
-    OptionRow{"executor", [](Text value, Options& options) { return options.executor = value, Status(); }},
-    OptionRow{"lanes", [](Text value, Options& options) { return read_integer(value, options.lanes); }},
-    OptionRow{"tile_bytes", [](Text value, Options& options) { return read_bytes(value, options.tile_bytes); }},
+    OptionRow{"algorithm", [](Text value, Options& options) { return options.overrides.algorithm = value, Status(); }},
+    OptionRow{"executor", [](Text value, Options& options) { return options.overrides.executor = value, Status(); }},
+    OptionRow{"lanes", [](Text value, Options& options) { return read_integer(value, options.overrides.lanes); }},
+    OptionRow{"tile_bytes",
+              [](Text value, Options& options) { return read_bytes(value, options.overrides.tile_bytes); }},
     OptionRow{"reproducible", [](Text value, Options& options) { return read_boolean(value, options.reproducible); }},
     OptionRow{"check_wires", [](Text value, Options& options) { return read_boolean(value, options.check_wires); }},
-    OptionRow{"slot_count", [](Text value, Options& options) { return read_integer(value, options.slot_count); }},
-    OptionRow{"buffer_bytes", [](Text value, Options& options) { return read_bytes(value, options.buffer_bytes); }},
+    OptionRow{"slot_count",
+              [](Text value, Options& options) { return read_integer(value, options.overrides.slot_count); }},
+    OptionRow{"buffer_bytes",
+              [](Text value, Options& options) { return read_bytes(value, options.overrides.buffer_bytes); }},
     OptionRow{"single_copy_bytes",
               [](Text value, Options& options) {
-                if (value != "auto") return read_bytes(value, options.single_copy_bytes);
-                options.single_copy_bytes = kAutomaticBytes;
+                if (value != "auto") return read_bytes(value, options.overrides.single_copy_bytes);
+                options.overrides.single_copy_bytes = kAutomaticBytes;
                 return Status();
               }},
     OptionRow{"exchange_rounds",
-              [](Text value, Options& options) { return read_integer(value, options.exchange_rounds); }},
-    OptionRow{"faults", [](Text value, Options& options) { return options.faults = value, Status(); }},
-    OptionRow{"trace", [](Text value, Options& options) { return options.trace = value, Status(); }},
+              [](Text value, Options& options) { return read_integer(value, options.overrides.exchange_rounds); }},
+    OptionRow{"faults", [](Text value, Options& options) { return options.debug.faults = value, Status(); }},
+    OptionRow{"trace", [](Text value, Options& options) { return options.debug.trace = value, Status(); }},
     OptionRow{"tuning", [](Text value, Options& options) { return options.tuning = value, Status(); }},
     OptionRow{"bootstrap_ms",
               [](Text value, Options& options) { return read_integer(value, options.timeouts.bootstrap_ms); }},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "wreath/call.hpp"
+#include "wreath/overrides.hpp"
 #include "wreath/result.hpp"
 #include "wreath/types.hpp"
 #include "wreath/unique_id.hpp"
@@ -25,36 +26,17 @@ struct Timeouts {
   std::int64_t stall_ms = 30'000;         // all entered, no byte moved: fail
 };
 
-// By what the machine is.
-inline constexpr std::size_t kAutomaticBytes = ~std::size_t{0};
-
-// Everything has a working default. Fields that shape schedules (algorithm, executor, lanes, tile_bytes,
-// reproducible, check_wires, tuning, slot_count, buffer_bytes, low_latency_bytes, first_sequence) must be equal on all
-// ranks: rank 0's are broadcast at start and win; of a tuning that is what it chooses, so that no other rank needs the
-// file.
+// Everything has a working default. The fields that shape schedules (reproducible, check_wires, tuning, overrides,
+// debug.first_sequence) must be equal on all ranks: rank 0's are broadcast at start and win. A tuning is broadcast as
+// the choices in it, so that no other rank needs the file.
 struct CommunicatorOptions {
-  std::vector<std::string> transports;              // allowed names; empty: all of this build
-  std::string algorithm;                            // a registry name; empty: the tuner chooses
-  std::string executor;                             // steps; handwritten: the yardstick's loops, for algorithms that
-                                                    // have one. Empty: WREATH_EXECUTOR, else steps
-  int lanes = 0;                                    // data lanes; 0: the tuner chooses
-  std::size_t tile_bytes = 0;                       // 0: the tuner chooses
-  bool reproducible = true;                         // same inputs, same bits, whatever size, transport or lanes
-  bool check_wires = false;                         // messages over wires carry a checksum: what was altered on its
-                                                    // way is PeerLost, and not a result; false: WREATH_CHECK
-  std::uint32_t slot_count = 4;                     // messages in flight per FIFO; a power of two
-  std::size_t buffer_bytes = 0;                     // memory for slots, per process; 0: WREATH_BUFFER_BYTES
-  std::size_t single_copy_bytes = kAutomaticBytes;  // peers of the host read messages of so many bytes out of this
-                                                    // process, copying once, where the kernel lets them; 0: none
-  // All_reduces of up to so many bytes, 1 MiB at most, are kernels of their own in their streams, by the protocol LL,
-  // where all ranks have devices that reach each other's memory; 0: WREATH_LOW_LATENCY_BYTES, which is 0: none. While a
-  // peer waits in one, a rank that is a thread of the same process on the same GPU frees no memory of it: that would
-  // wait for the peer's kernel (docs/gpu.md).
-  std::size_t low_latency_bytes = 0;
-  int exchange_rounds = 0;           // of a group's sends and receives, rounds that run at once; 0: all
-  std::uint32_t first_sequence = 0;  // for tests of the wrap at 2^32
-  std::string faults;  // for tests: what goes wrong on links, "delay=0.1,close=0.001,seed=7"; see WREATH_FAULTS
-  std::string trace;   // a folder: every rank leaves there what its lanes did (`wreath trace`); empty: WREATH_TRACE
+  // The names of the transports that may be used; empty: all of this build.
+  std::vector<std::string> transports;
+  // The same inputs give the same bits, whatever the size, the transport or the lanes.
+  bool reproducible = true;
+  // Messages over wires carry a checksum: bytes that were altered on their way end in PeerLost, and not in a result;
+  // false: WREATH_CHECK.
+  bool check_wires = false;
   // A file of `wreath tune` (tuning.hpp), which rank 0 reads; "none": only the library's own rules. Empty:
   // WREATH_TUNING, else this machine's in the user's cache, where a file that cannot be used is passed over with a
   // warning.
@@ -64,6 +46,8 @@ struct CommunicatorOptions {
   // device that is current in this thread, where the program uses CUDA.
   std::string device;
   Timeouts timeouts;
+  Overrides overrides;
+  DebugOptions debug;
 };
 
 // Bytes of user data that a rank's calls moved between ranks, without headers: what an algorithm costs, whatever was

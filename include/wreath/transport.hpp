@@ -125,7 +125,7 @@ struct TransportContext {
   FifoShape shape;
   // Of this rank, in the memory that the row names; outlives the transport. Null: mapped memory is not available.
   OwnSegment* segment = nullptr;
-  std::string_view faults = {};  // CommunicatorOptions::faults
+  std::string_view faults = {};  // DebugOptions::faults
   bool single_copy = false;      // ranks may read each other's memory through the kernel
 };
 

@@ -272,17 +272,17 @@ void add_our_flags(const command_line::Command& app, const CollectiveRow& row, O
     if (find_algorithm(row.collective, text) == nullptr) {
       refuse("--algorithm", text, fmt::format("unknown; known are {}", fmt::join(algorithms_of(row.collective), ", ")));
     }
-    o.communicator.algorithm = text;
+    o.communicator.overrides.algorithm = text;
   });
   add(app, "--executor", "handwritten: the yardstick's loops, for the algorithms that have one", "steps|handwritten",
       [&o](const std::string& text) {
         if (text != "steps" && text != "handwritten") {
           refuse("--executor", text, "give steps or handwritten");
         }
-        o.communicator.executor = text;
+        o.communicator.overrides.executor = text;
       });
-  add_number(app, "--lanes", o.communicator.lanes, {1, 15}, "data lanes");
-  add_size(app, "--tile", "bytes of a tile", o.communicator.tile_bytes);
+  add_number(app, "--lanes", o.communicator.overrides.lanes, {1, 15}, "data lanes");
+  add_size(app, "--tile", "bytes of a tile", o.communicator.overrides.tile_bytes);
   add_choice(app, "--reproducible", "same inputs, same bits (on)", {"off", "on"}, o.communicator.reproducible);
   add_memory(app, o);
   if (!row.has(kNoData)) add_size_list(app, o.sizes);

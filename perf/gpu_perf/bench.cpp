@@ -70,7 +70,7 @@ Result<std::vector<Communicator>> make_ranks(const GpuSetup& setup, int ranks, C
 
 Result<std::vector<Communicator>> make_low_latency_ranks(const GpuSetup& setup, int ranks) {
   CommunicatorOptions options;
-  options.low_latency_bytes = kLowLatencyCallBytes;
+  options.overrides.low_latency_bytes = kLowLatencyCallBytes;
   auto made = make_ranks(setup, ranks, options);
   if (!made) return made.error();
   if (made->front().plan_for(Collective::AllReduce, 8).find("protocol=LL") != std::string::npos) return made;

@@ -56,9 +56,9 @@ Result<ExecutorPair> make_executors(const GpuSetup& setup, int ranks, std::strin
   ExecutorPair pair;
   for (auto* made : {&pair.steps, &pair.handwritten}) {
     CommunicatorOptions options;
-    options.algorithm = algorithm;
-    options.tile_bytes = kTileBytes;
-    options.executor = made == &pair.steps ? "steps" : "handwritten";
+    options.overrides.algorithm = algorithm;
+    options.overrides.tile_bytes = kTileBytes;
+    options.overrides.executor = made == &pair.steps ? "steps" : "handwritten";
     auto communicators = make_ranks(setup, ranks, options);
     if (!communicators) return communicators.error();
     *made = *std::move(communicators);

@@ -39,7 +39,7 @@ Result<Sides> make_sides(const GpuSetup& setup, const Nccl& nccl, const DriverSt
   Sides sides;
   sides.nccl = &nccl;
   CommunicatorOptions options;
-  options.low_latency_bytes = kLowLatencyCallBytes;
+  options.overrides.low_latency_bytes = kLowLatencyCallBytes;
   auto ours = make_ranks(setup, n, options);
   if (!ours) return ours.error();
   sides.ours = *std::move(ours);

@@ -83,8 +83,8 @@ Result<Communicator> Contest::create(const Entrant& entrant) {
     options.device = device_names(memory_, agreement_.rank());
     if (transport_ == "shm") options.transports = {"inproc", "shm", "cuda_ipc"};
   }
-  options.algorithm = entrant.algorithm;
-  options.tile_bytes = entrant.tile_bytes;
+  options.overrides.algorithm = entrant.algorithm;
+  options.overrides.tile_bytes = entrant.tile_bytes;
   options.tuning = "none";
   return agreement_.create(options);
 }

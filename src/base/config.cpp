@@ -66,7 +66,16 @@ bool known(std::string_view name) {
   return std::any_of(kSettings.begin(), kSettings.end(), [&](const SettingRow& r) { return r.name == name; });
 }
 
-// Names of the environment's variables that start with WREATH_, sorted.
+std::string about_unknown(std::string_view name) {
+  for (const FormerSetting& former : kFormerSettings) {
+    if (former.name == name) return fmt::format("{} is not a setting any more; use {}", name, former.replacement);
+  }
+  const std::optional<std::string_view> nearest = nearest_name(name);
+  if (nearest) return fmt::format("{} is not a setting; did you mean {}?", name, *nearest);
+  return fmt::format("{} is not a setting; docs/formats.md lists them all", name);
+}
+
+// Returns the names of the environment's variables that start with WREATH_, sorted.
 std::vector<std::string> wreath_variables() {
   std::vector<std::string> names;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -159,10 +168,7 @@ std::string home_directory() {
 std::vector<std::string> unknown_settings() {
   std::vector<std::string> sentences;
   for (const std::string& name : wreath_variables()) {
-    if (known(name)) continue;
-    const std::optional<std::string_view> nearest = nearest_name(name);
-    sentences.push_back(nearest ? fmt::format("{} is not a setting; did you mean {}?", name, *nearest)
-                                : fmt::format("{} is not a setting; docs/formats.md lists them all", name));
+    if (!known(name)) sentences.push_back(about_unknown(name));
   }
   return sentences;
 }

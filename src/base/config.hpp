@@ -16,13 +16,11 @@ enum class Setting : std::uint8_t {
   DebugFile,
   TransportNames,
   AlgorithmName,
-  Executor,
   Lanes,
   TileBytes,
   BufferBytes,
   Reproducible,
   Check,
-  Slots,
   StallTimeoutMs,
   ArrivalTimeoutMs,
   LateWarningMs,
@@ -114,8 +112,6 @@ inline constexpr std::array kSettings{
                "allowed transports, comma-separated: shm,tcp; empty: all of this build"},
     SettingRow{Setting::AlgorithmName, "WREATH_ALGORITHM", "",
                "the algorithm, by registry name; empty: the tuner chooses"},
-    SettingRow{Setting::Executor, "WREATH_EXECUTOR", "steps",
-               "steps; handwritten: the yardstick's loops, for the algorithms that have one"},
     SettingRow{Setting::Lanes, "WREATH_LANES", "0", "data lanes of a call; 0: the tuner chooses", 0, 64},
     SettingRow{Setting::TileBytes, "WREATH_TILE_BYTES", "0", "bytes of a tile; 0: the tuner chooses", 0, 1 << 30},
     SettingRow{Setting::BufferBytes, "WREATH_BUFFER_BYTES", "32M",
@@ -124,7 +120,6 @@ inline constexpr std::array kSettings{
                "1: same inputs, same bits, whatever size, algorithm or transport; 0: every algorithm is allowed"},
     SettingRow{Setting::Check, "WREATH_CHECK", "0",
                "1: messages over wires carry a checksum, so that data altered on its way is an error"},
-    SettingRow{Setting::Slots, "WREATH_SLOTS", "4", "messages in flight per FIFO; a power of two", 1, 1024},
     SettingRow{Setting::StallTimeoutMs, "WREATH_STALL_TIMEOUT_MS", "30000",
                "all ranks entered a call and no byte moved for so long: error", 1, kMaximumMs},
     SettingRow{Setting::ArrivalTimeoutMs, "WREATH_ARRIVAL_TIMEOUT_MS", "600000",
@@ -246,6 +241,16 @@ inline constexpr std::array kSettings{
                "the user's folder; .config/wreath/key below it holds a key made by `wreath key`"},
 };
 
+// A variable of an earlier version, and the way to say the same now.
+struct FormerSetting {
+  std::string_view name;
+  std::string_view replacement;
+};
+inline constexpr std::array kFormerSettings{
+    FormerSetting{"WREATH_EXECUTOR", "--executor of the perf tools, or CommunicatorOptions::overrides.executor"},
+    FormerSetting{"WREATH_SLOTS", "CommunicatorOptions::overrides.slot_count"},
+};
+
 constexpr const SettingRow& row(Setting setting) { return kSettings[static_cast<std::size_t>(setting)]; }
 
 // Whether the variable is in the environment and not empty.
@@ -266,8 +271,8 @@ void substitute(Setting setting, std::string value);
 // HOME, or the user's folder as the system knows it; empty: there is none.
 std::string home_directory();
 
-// A sentence for each WREATH_* variable of the environment that is not in the table, with the nearest
-// name of the table where one is near.
+// Returns a sentence for each WREATH_* variable of the environment that is not in the table: what replaced it, or the
+// nearest name of the table where one is near.
 std::vector<std::string> unknown_settings();
 
 // Logs these as warnings, once per process.

@@ -33,12 +33,12 @@ std::uint64_t peers_of(int ranks) { return static_cast<std::uint64_t>(std::max(1
 }  // namespace
 
 std::uint32_t lanes_with_slots(const CommunicatorOptions& options) {
-  return kStrands * static_cast<std::uint32_t>(std::max(1, options.lanes)) + 1;
+  return kStrands * static_cast<std::uint32_t>(std::max(1, options.overrides.lanes)) + 1;
 }
 
 std::uint32_t slot_bytes_of(int ranks, std::uint64_t ranks_in_process, const CommunicatorOptions& options) {
-  const std::uint64_t slots = peers_of(ranks) * lanes_with_slots(options) * options.slot_count;
-  const std::uint64_t share = options.buffer_bytes / std::max<std::uint64_t>(1, ranks_in_process) / slots;
+  const std::uint64_t slots = peers_of(ranks) * lanes_with_slots(options) * options.overrides.slot_count;
+  const std::uint64_t share = options.overrides.buffer_bytes / std::max<std::uint64_t>(1, ranks_in_process) / slots;
   return static_cast<std::uint32_t>(std::clamp(std::bit_floor(share), kMinimumSlotBytes, kMaximumSlotBytes));
 }
 
@@ -53,7 +53,7 @@ Result<MemoryBudget> memory_budget(int ranks, int ranks_in_process, const Commun
   budget.ranks = ranks;
   budget.ranks_in_process = ranks_in_process;
   budget.slot_bytes = slot_bytes_of(ranks, static_cast<std::uint64_t>(ranks_in_process), *complete);
-  budget.slot_count = complete->slot_count;
+  budget.slot_count = complete->overrides.slot_count;
   budget.lanes = lanes_with_slots(*complete);
   const auto peers = static_cast<std::size_t>(ranks - 1);
   const SegmentLayout layout(ranks, {kLanes, budget.slot_count, budget.slot_bytes, 0, 0});

@@ -103,7 +103,7 @@ Result<Launch> Engine::launch_of(Operation& operation) {
 }
 
 HandwrittenLoop Engine::loop_of(const Operation& operation) const {
-  if (options_.executor != kHandwrittenExecutor) return HandwrittenLoop::None;
+  if (options_.overrides.executor != kHandwrittenExecutor) return HandwrittenLoop::None;
   if (operation.own != nullptr) return handwritten_loop(Collective::Exchange, "");
   return handwritten_loop(operation.call.collective, operation.choice.algorithm->name);
 }

@@ -70,9 +70,10 @@ Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const Agre
 
 Status Engine::link(std::uint16_t epoch) {
   const auto slot_bytes = slot_bytes_of(ranks(), most_in_a_process(membership_), options_);
-  shape_ = {kLanes, options_.slot_count, slot_bytes, options_.first_sequence, epoch, options_.check_wires};
+  shape_ = {kLanes, options_.overrides.slot_count, slot_bytes, options_.debug.first_sequence,
+            epoch,  options_.check_wires};
   const int ranks_of_host = count_cores();
-  single_copy_ = single_copy_of(options_.single_copy_bytes, crowded_);
+  single_copy_ = single_copy_of(options_.overrides.single_copy_bytes, crowded_);
   control_ = std::make_unique<ControlPlane>(std::move(membership_.control), *this);
   if (const Status own = prepare_own(ranks_of_host); !own) {
     ControlMessage message;
@@ -81,8 +82,8 @@ Status Engine::link(std::uint16_t epoch) {
     control_->broadcast(message);  // they would learn no reason from the end of the connection
     return own;
   }
-  if (!options_.trace.empty()) {
-    trace_ = std::make_unique<Trace>(options_.trace, membership_.communicator, rank(), identity_);
+  if (!options_.debug.trace.empty()) {
+    trace_ = std::make_unique<Trace>(options_.debug.trace, membership_.communicator, rank(), identity_);
     lanes_.set_trace(&trace_->steps());
   }
   watch_ = std::make_unique<Watch>(*this, rank(), ranks(), options_.timeouts);
@@ -103,9 +104,16 @@ Status Engine::link(std::uint16_t epoch) {
     links_->segment().let_sleepers_fence();
     progress_->want_fences();
   }
-  tuning_ = {ranks(),        facts->all_mapped,        options_.reproducible, options_.algorithm,
-             options_.lanes, options_.tile_bytes,      shape_.slot_bytes,     options_.measured,
-             facts->crowded, all_use_gpus(membership_)};
+  tuning_ = {ranks(),
+             facts->all_mapped,
+             options_.reproducible,
+             options_.overrides.algorithm,
+             options_.overrides.lanes,
+             options_.overrides.tile_bytes,
+             shape_.slot_bytes,
+             options_.measured,
+             facts->crowded,
+             all_use_gpus(membership_)};
   WREATH_TRY(check_tuning(tuning_));
   prepare_small();
   WREATH_TRY(prepare_low_latency());
@@ -155,7 +163,7 @@ void Engine::prepare_small() {
   for (int peer = 0; peer < ranks(); ++peer) {
     areas[static_cast<std::size_t>(peer)] = peer == rank() ? own : links_->link(peer)->mapped()->small_area;
   }
-  small_ = SmallExchange(rank(), std::move(areas), own, options_.first_sequence);
+  small_ = SmallExchange(rank(), std::move(areas), own, options_.debug.first_sequence);
 }
 
 void Engine::prepare_placement() {

@@ -125,7 +125,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void name_memory(OperationState& state, Buffer buffer, std::span<const std::byte> memory, bool by_blocks);
   // Whether an output of so many bytes is written past the caches.
   bool streams(std::size_t output_bytes) const;
-  int exchange_rounds() const { return options_.exchange_rounds; }
+  int exchange_rounds() const { return options_.overrides.exchange_rounds; }
   ExchangeLog& exchange_log() { return exchange_log_; }
   const CallHistory& history() const { return history_; }
   // Says how far this rank came, for `peer` to compare.

@@ -56,8 +56,8 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
   }
   for (const TransportRow& row : transports()) {
     if (!is_allowed(row.name)) continue;
-    const TransportContext context{links->self_,          membership.ranks, shape,
-                                   links->segment_.get(), options.faults,   single_copy};
+    const TransportContext context{links->self_,          membership.ranks,     shape,
+                                   links->segment_.get(), options.debug.faults, single_copy};
     auto transport = row.make(context);
     for (const DecoratorRow& decorator : transport_decorators()) {
       if (transport && !(context.*decorator.setting).empty()) {

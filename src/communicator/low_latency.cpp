@@ -77,8 +77,8 @@ Result<std::unique_ptr<LowLatencyCalls>> Engine::make_low_latency() {
     }
     WREATH_TRY(device->reaches(member.endpoint.device));
   }
-  return LowLatencyCalls::create(
-      *device, {rank(), ranks(), options_.low_latency_bytes, options_.timeouts.arrival_ms, options_.algorithm});
+  return LowLatencyCalls::create(*device, {rank(), ranks(), options_.overrides.low_latency_bytes,
+                                           options_.timeouts.arrival_ms, options_.overrides.algorithm});
 }
 
 Status Engine::link_low_latency(LowLatencyCalls& calls, std::vector<Offer> offers) {
@@ -90,9 +90,10 @@ Status Engine::link_low_latency(LowLatencyCalls& calls, std::vector<Offer> offer
 
 // All ranks have them, or none has. An error is the communicator's: a peer does not answer.
 Status Engine::prepare_low_latency() {
-  const bool fits = options_.algorithm.empty() || options_.algorithm == "one_shot" || options_.algorithm == "two_shot";
-  if (options_.low_latency_bytes == 0 || ranks() == 1 || ranks() > kMaximumFanIn || !fits || trace_ != nullptr)
-    return {};
+  const std::string& algorithm = options_.overrides.algorithm;
+  const bool fits = algorithm.empty() || algorithm == "one_shot" || algorithm == "two_shot";
+  if (options_.overrides.low_latency_bytes == 0 || ranks() == 1 || ranks() > kMaximumFanIn) return {};
+  if (!fits || trace_ != nullptr) return {};
   const Deadline deadline = Deadline::after_ms(options_.timeouts.bootstrap_ms);
   std::vector<Offer> own(static_cast<std::size_t>(ranks()));
   auto calls = make_low_latency();
@@ -111,11 +112,11 @@ Status Engine::prepare_low_latency() {
   (*told)[static_cast<std::size_t>(rank())] = refusal(usable);
   const auto refused = std::find_if(told->begin(), told->end(), [](const std::string& text) { return !text.empty(); });
   if (refused != told->end()) {
-    log_warning("low_latency_bytes = {}: not here, rank {} says: {}", options_.low_latency_bytes,
+    log_warning("low_latency_bytes = {}: not here, rank {} says: {}", options_.overrides.low_latency_bytes,
                 refused - told->begin(), *refused);
     return {};
   }
-  log_info("all_reduces of up to {} are kernels of their own", format_bytes(options_.low_latency_bytes));
+  log_info("all_reduces of up to {} are kernels of their own", format_bytes(options_.overrides.low_latency_bytes));
   const std::lock_guard lock(mutex_);
   low_latency_ = *std::move(calls);
   if (failure_) low_latency_->stop();

@@ -85,21 +85,20 @@ Status fill_from_environment(Timeouts& timeouts) {
 }
 
 Status fill_from_environment(CommunicatorOptions& options) {
-  const CommunicatorOptions untouched;
+  const Overrides untouched;
+  Overrides& overrides = options.overrides;
   if (options.transports.empty()) options.transports = split(setting_text(Setting::TransportNames));
-  fill_text(options.algorithm, Setting::AlgorithmName);
-  fill_text(options.executor, Setting::Executor);
-  fill_text(options.faults, Setting::Faults);
-  fill_text(options.trace, Setting::Trace);
+  fill_text(overrides.algorithm, Setting::AlgorithmName);
+  fill_text(options.debug.faults, Setting::Faults);
+  fill_text(options.debug.trace, Setting::Trace);
   fill_text(options.tuning, Setting::Tuning);
   fill_text(options.device, Setting::DeviceName);
-  WREATH_TRY(fill_integer(options.lanes, untouched.lanes, Setting::Lanes));
-  WREATH_TRY(fill_integer(options.slot_count, untouched.slot_count, Setting::Slots));
+  WREATH_TRY(fill_integer(overrides.lanes, untouched.lanes, Setting::Lanes));
   WREATH_TRY(fill_from_environment(options.timeouts));
-  WREATH_TRY(fill_bytes(options.tile_bytes, Setting::TileBytes));
-  WREATH_TRY(fill_bytes(options.buffer_bytes, Setting::BufferBytes));
-  WREATH_TRY(fill_single_copy(options.single_copy_bytes));
-  WREATH_TRY(fill_bytes(options.low_latency_bytes, Setting::LowLatencyBytes));
+  WREATH_TRY(fill_bytes(overrides.tile_bytes, Setting::TileBytes));
+  WREATH_TRY(fill_bytes(overrides.buffer_bytes, Setting::BufferBytes));
+  WREATH_TRY(fill_single_copy(overrides.single_copy_bytes));
+  WREATH_TRY(fill_bytes(overrides.low_latency_bytes, Setting::LowLatencyBytes));
   for (const Setting own : {Setting::SpinUs, Setting::HostCores}) {  // each rank's, read where it counts
     if (const auto value = setting_integer(own); !value) return value.error();
   }
@@ -121,22 +120,22 @@ Status check_algorithm(const std::string& wanted) {
 }
 
 // Handwritten, with an algorithm that is named, is for one that has a loop.
-Status check_executor(const CommunicatorOptions& options) {
-  if (options.executor.empty() || options.executor == kStepsExecutor) return {};
-  if (options.executor != kHandwrittenExecutor) {
-    const bool gone = options.executor == "straight" || options.executor == "auto";
-    const std::string hint = fmt::format(" ('{}' is '{}' now)", options.executor,
-                                         options.executor == "auto" ? kStepsExecutor : kHandwrittenExecutor);
-    return invalid_argument(fmt::format("executor '{}' does not exist; these do: {} {}{}", options.executor,
+Status check_executor(const Overrides& overrides) {
+  if (overrides.executor.empty() || overrides.executor == kStepsExecutor) return {};
+  if (overrides.executor != kHandwrittenExecutor) {
+    const bool gone = overrides.executor == "straight" || overrides.executor == "auto";
+    const std::string hint = fmt::format(" ('{}' is '{}' now)", overrides.executor,
+                                         overrides.executor == "auto" ? kStepsExecutor : kHandwrittenExecutor);
+    return invalid_argument(fmt::format("executor '{}' does not exist; these do: {} {}{}", overrides.executor,
                                         kStepsExecutor, kHandwrittenExecutor, gone ? hint : ""));
   }
   std::set<std::string_view> known;
   for (const Algorithm& row : algorithms()) {
     if (handwritten_loop(row.collective, row.name) != HandwrittenLoop::None) known.insert(row.name);
   }
-  if (options.algorithm.empty() || known.contains(options.algorithm)) return {};
+  if (overrides.algorithm.empty() || known.contains(overrides.algorithm)) return {};
   return invalid_argument(fmt::format("executor = {}: the algorithm '{}' has no handwritten loop; these have one: {}",
-                                      options.executor, options.algorithm, fmt::join(known, " ")));
+                                      overrides.executor, overrides.algorithm, fmt::join(known, " ")));
 }
 
 // Rank 0 tells its options to the others in JSON.
@@ -151,31 +150,36 @@ Status check_text(std::string_view option, const std::string& value) {
   return {};
 }
 
+Status check(const Overrides& overrides) {
+  WREATH_TRY(check_algorithm(overrides.algorithm));
+  WREATH_TRY(check_executor(overrides));
+  if (!std::has_single_bit(overrides.slot_count) || overrides.slot_count > kMaximumSlotCount) {
+    return invalid_argument(fmt::format("overrides.slot_count = {}: must be a power of two, at most {}",
+                                        overrides.slot_count, kMaximumSlotCount));
+  }
+  if (overrides.lanes < 0 || overrides.lanes > kMaximumDataLanes) {
+    return invalid_argument(fmt::format("lanes = {}: must be between 0 and {}", overrides.lanes, kMaximumDataLanes));
+  }
+  if (overrides.low_latency_bytes > kLowLatencyBytes) {
+    return invalid_argument(fmt::format("low_latency_bytes (WREATH_LOW_LATENCY_BYTES) = {}: must be {} at most",
+                                        overrides.low_latency_bytes, kLowLatencyBytes));
+  }
+  if (overrides.exchange_rounds < 0) {
+    return invalid_argument(fmt::format("exchange_rounds = {}: must be 0 or more", overrides.exchange_rounds));
+  }
+  return {};
+}
+
 Status check(const CommunicatorOptions& options) {
   const std::vector<std::string_view> known = transport_names();
   for (const std::string& name : options.transports) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     return invalid_argument(fmt::format("transport '{}' does not exist; these do: {}", name, fmt::join(known, " ")));
   }
-  WREATH_TRY(check_algorithm(options.algorithm));
-  WREATH_TRY(check_executor(options));
   WREATH_TRY(check_device_names(options.device));
-  WREATH_TRY(check_text("trace", options.trace));
-  WREATH_TRY(check_text("faults", options.faults));
-  if (!std::has_single_bit(options.slot_count) || options.slot_count > kMaximumSlotCount) {
-    return invalid_argument(fmt::format("slot_count (WREATH_SLOTS) = {}: must be a power of two, at most {}",
-                                        options.slot_count, kMaximumSlotCount));
-  }
-  if (options.lanes < 0 || options.lanes > kMaximumDataLanes) {
-    return invalid_argument(fmt::format("lanes = {}: must be between 0 and {}", options.lanes, kMaximumDataLanes));
-  }
-  if (options.low_latency_bytes > kLowLatencyBytes) {
-    return invalid_argument(fmt::format("low_latency_bytes (WREATH_LOW_LATENCY_BYTES) = {}: must be {} at most",
-                                        options.low_latency_bytes, kLowLatencyBytes));
-  }
-  if (options.exchange_rounds < 0) {
-    return invalid_argument(fmt::format("exchange_rounds = {}: must be 0 or more", options.exchange_rounds));
-  }
+  WREATH_TRY(check_text("trace", options.debug.trace));
+  WREATH_TRY(check_text("faults", options.debug.faults));
+  WREATH_TRY(check(options.overrides));
   for (const auto timeout : kTimeouts) {
     const std::int64_t value = options.timeouts.*timeout;
     if (value <= 0) return invalid_argument(fmt::format("a timeout of {} ms: must be positive", value));
@@ -234,21 +238,22 @@ Status read_rules(AgreedOptions& options) {
 }
 
 std::string encode_options(const AgreedOptions& options) {
+  const Overrides& overrides = options.overrides;
   const Json text{{"transports", options.transports},
-                  {"algorithm", options.algorithm},
-                  {"executor", options.executor},
-                  {"lanes", options.lanes},
-                  {"tile_bytes", options.tile_bytes},
+                  {"algorithm", overrides.algorithm},
+                  {"executor", overrides.executor},
+                  {"lanes", overrides.lanes},
+                  {"tile_bytes", overrides.tile_bytes},
                   {"reproducible", options.reproducible},
                   {"check_wires", options.check_wires},
-                  {"slot_count", options.slot_count},
-                  {"buffer_bytes", options.buffer_bytes},
-                  {"single_copy_bytes", options.single_copy_bytes},
-                  {"low_latency_bytes", options.low_latency_bytes},
-                  {"first_sequence", options.first_sequence},
-                  {"exchange_rounds", options.exchange_rounds},
-                  {"faults", options.faults},
-                  {"trace", options.trace},
+                  {"slot_count", overrides.slot_count},
+                  {"buffer_bytes", overrides.buffer_bytes},
+                  {"single_copy_bytes", overrides.single_copy_bytes},
+                  {"low_latency_bytes", overrides.low_latency_bytes},
+                  {"first_sequence", options.debug.first_sequence},
+                  {"exchange_rounds", overrides.exchange_rounds},
+                  {"faults", options.debug.faults},
+                  {"trace", options.debug.trace},
                   {"measured", options.measured.to_text()},
                   {"bootstrap_ms", options.timeouts.bootstrap_ms},
                   {"late_warning_ms", options.timeouts.late_warning_ms},
@@ -262,21 +267,22 @@ Result<AgreedOptions> decode_options(const std::string& text) {
   std::string measured;
   try {
     const Json json = Json::parse(text);
+    Overrides& overrides = options.overrides;
     options.transports = json.at("transports").get<std::vector<std::string>>();
-    options.algorithm = json.at("algorithm").get<std::string>();
-    options.executor = json.at("executor").get<std::string>();
-    options.lanes = json.at("lanes").get<int>();
-    options.tile_bytes = json.at("tile_bytes").get<std::size_t>();
+    overrides.algorithm = json.at("algorithm").get<std::string>();
+    overrides.executor = json.at("executor").get<std::string>();
+    overrides.lanes = json.at("lanes").get<int>();
+    overrides.tile_bytes = json.at("tile_bytes").get<std::size_t>();
     options.reproducible = json.at("reproducible").get<bool>();
     options.check_wires = json.at("check_wires").get<bool>();
-    options.slot_count = json.at("slot_count").get<std::uint32_t>();
-    options.buffer_bytes = json.at("buffer_bytes").get<std::size_t>();
-    options.single_copy_bytes = json.at("single_copy_bytes").get<std::size_t>();
-    options.low_latency_bytes = json.at("low_latency_bytes").get<std::size_t>();
-    options.first_sequence = json.at("first_sequence").get<std::uint32_t>();
-    options.exchange_rounds = json.at("exchange_rounds").get<int>();
-    options.faults = json.at("faults").get<std::string>();
-    options.trace = json.at("trace").get<std::string>();
+    overrides.slot_count = json.at("slot_count").get<std::uint32_t>();
+    overrides.buffer_bytes = json.at("buffer_bytes").get<std::size_t>();
+    overrides.single_copy_bytes = json.at("single_copy_bytes").get<std::size_t>();
+    overrides.low_latency_bytes = json.at("low_latency_bytes").get<std::size_t>();
+    options.debug.first_sequence = json.at("first_sequence").get<std::uint32_t>();
+    overrides.exchange_rounds = json.at("exchange_rounds").get<int>();
+    options.debug.faults = json.at("faults").get<std::string>();
+    options.debug.trace = json.at("trace").get<std::string>();
     measured = json.at("measured").get<std::string>();
     options.timeouts.bootstrap_ms = json.at("bootstrap_ms").get<std::int64_t>();
     options.timeouts.late_warning_ms = json.at("late_warning_ms").get<std::int64_t>();

@@ -19,7 +19,7 @@ void Engine::tell_start(int ranks_of_host) const {
   }
   log_info("waits spin {} us, then sleep: {} ranks on this host, {} cores for them", spin_ns_ / 1000, ranks_of_host,
            cores_of_ranks());
-  if (options_.executor == kHandwrittenExecutor) {
+  if (options_.overrides.executor == kHandwrittenExecutor) {
     log_info("algorithms that have a handwritten loop run by it, the others by their steps");
   }
   log_info("slots: {} x {} to each peer and lane", shape_.slot_count, format_bytes(shape_.slot_bytes));
@@ -30,7 +30,8 @@ std::string Engine::plan_text(const Query& query, const Choice& choice) const {
     std::string own = low_latency_->plan_text(query.bytes);
     if (!own.empty()) return own;
   }
-  const bool by_hand = options_.executor == kHandwrittenExecutor && choice.algorithm != nullptr && !choice.small &&
+  const bool by_hand = options_.overrides.executor == kHandwrittenExecutor && choice.algorithm != nullptr &&
+                       !choice.small &&
                        handwritten_loop(query.collective, choice.algorithm->name) != HandwrittenLoop::None;
   return describe(choice) + (by_hand ? " executor=handwritten" : "");
 }

@@ -8,7 +8,7 @@ namespace wreath {
 namespace {
 
 constexpr std::uint64_t kSimulatedTiles = 16;  // of each part, that are simulated
-constexpr std::uint32_t kSlots = 4;            // CommunicatorOptions::slot_count
+constexpr std::uint32_t kSlots = 4;            // Overrides::slot_count
 
 // Speeds of calls that stay in the caches, and of those that leave them.
 struct LinkConstants {

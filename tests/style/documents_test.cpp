@@ -1,8 +1,9 @@
-// What the documents say of the tree: docs/algorithms.md is the registry's table, and the paths they name are there.
+// The documents agree with the tree: docs/algorithms.md is the registry's table, and the paths they name are there.
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,24 @@ TEST(Documents, NamePathsThatExist) {
     }
   }
   EXPECT_GT(named, 50u);
+}
+
+// An entry of ctest is AREA_FOLDER, for the folder tests/AREA/FOLDER.
+TEST(PlantedFaults, AreGivenToTestsThatExist) {
+  static const std::regex kFault(R"(^ *\d+ \|.*\| ([^|]*)$)");
+  std::size_t checks = 0;
+  for (const std::string& line : source_file("tests/planted_faults/faults.txt").lines) {
+    std::smatch row;
+    if (!std::regex_match(line, row, kFault)) continue;
+    std::istringstream words(row[1].str());
+    for (std::string check; words >> check; ++checks) {
+      std::string folder = check.substr(0, check.find(':'));
+      if (const std::size_t area = folder.find('_'); area != std::string::npos) folder[area] = '/';
+      EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(WREATH_SOURCE_DIR) / "tests" / folder))
+          << "no tests/" << folder << ": " << line;
+    }
+  }
+  EXPECT_GE(checks, 20u);
 }
 
 }  // namespace

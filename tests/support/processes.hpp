@@ -135,14 +135,15 @@ class Child {
     }
     return UniqueId::parse(command().substr(3)).value();
   }
-  // Options from the arguments transport, devices, device_RANK, algorithm, stall_ms, arrival_ms, late_ms and
-  // bootstrap_ms.
+  // Options from the arguments transport, devices, device_RANK, algorithm, handwritten, stall_ms, arrival_ms, late_ms
+  // and bootstrap_ms.
   CommunicatorOptions options() const {
     CommunicatorOptions options;
     std::istringstream names(text("transport"));
     for (std::string name; std::getline(names, name, ',');) options.transports.push_back(name);
     options.device = text("device_" + std::to_string(rank()), text("devices"));
-    options.algorithm = text("algorithm");
+    options.overrides.algorithm = text("algorithm");
+    options.overrides.executor = number("handwritten", 0) != 0 ? "handwritten" : "steps";
     options.timeouts.stall_ms = number("stall_ms", 2'000);
     options.timeouts.arrival_ms = number("arrival_ms", 2'000);
     options.timeouts.late_warning_ms = number("late_ms", 500);

@@ -27,11 +27,11 @@ struct Shape {
   }
   CommunicatorOptions options(const Way& way) const {
     CommunicatorOptions options = options_of(way);
-    options.tile_bytes = tile_bytes;
-    options.lanes = lanes;
-    if (slots > 0) options.slot_count = slots;
-    options.first_sequence = first_sequence;
-    if (options.single_copy_bytes == 0) options.single_copy_bytes = single_copy_bytes;
+    options.overrides.tile_bytes = tile_bytes;
+    options.overrides.lanes = lanes;
+    if (slots > 0) options.overrides.slot_count = slots;
+    options.debug.first_sequence = first_sequence;
+    if (options.overrides.single_copy_bytes == 0) options.overrides.single_copy_bytes = single_copy_bytes;
     return options;
   }
 };

@@ -71,9 +71,9 @@ inline std::string test_name(const testing::TestParamInfo<Way>& info) {
 inline CommunicatorOptions options_of(const Way& way) {
   CommunicatorOptions options;
   options.transports = {way.transport};
-  options.algorithm = way.algorithm;
-  options.single_copy_bytes = way.single_copy_bytes;
-  options.executor = way.handwritten ? "handwritten" : "steps";
+  options.overrides.algorithm = way.algorithm;
+  options.overrides.single_copy_bytes = way.single_copy_bytes;
+  options.overrides.executor = way.handwritten ? "handwritten" : "steps";
   return options;
 }
 

@@ -67,7 +67,6 @@ constexpr SettingForm kForms[] = {
     {Setting::TileBytes, &bytes_complaint},
     {Setting::BufferBytes, &bytes_complaint},
     {Setting::Reproducible, &boolean_complaint},
-    {Setting::Slots, &integer_complaint},
     {Setting::StallTimeoutMs, &integer_complaint},
     {Setting::ArrivalTimeoutMs, &integer_complaint},
     {Setting::LateWarningMs, &integer_complaint},

@@ -39,7 +39,7 @@ CommunicatorOptions options(const std::string& algorithm) {
   CommunicatorOptions options;
   options.transports = {"inproc"};
   options.device = "cuda:0,cuda:1";
-  options.algorithm = algorithm;
+  options.overrides.algorithm = algorithm;
   return options;
 }
 
@@ -107,7 +107,7 @@ TEST_P(TwoDevices, GetCopiesWhereTheyDoNotReachEachOther) {
 // What the error of memory that cannot be read advises.
 TEST_P(TwoDevices, NameNothingWhereTheProgramWantsNoSingleCopies) {
   CommunicatorOptions staged = options("direct");
-  staged.single_copy_bytes = 0;
+  staged.overrides.single_copy_bytes = 0;
   LocalRanks ranks(2, staged);
   expect_gathered(ranks, GetParam(), 2);
   const LanesSeen seen = take_lanes_seen();

@@ -93,7 +93,7 @@ TEST(SmallSumsOnCuda, AreGridsOfTheirOwn) {
   take_seen();
   CommunicatorOptions options;
   options.device = "cuda:0";
-  options.low_latency_bytes = kMost;
+  options.overrides.low_latency_bytes = kMost;
   for (const int n : {2, 4}) {
     LocalRanks ranks(n, options);
     ranks.run([](Communicator& communicator) { EXPECT_EQ(sums(communicator), ""); });

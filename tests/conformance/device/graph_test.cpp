@@ -110,8 +110,9 @@ class Graphs : public testing::TestWithParam<Case> {
   static LocalRanks make_ranks() {
     CommunicatorOptions options;
     options.transports = {std::get<1>(GetParam())};
-    options.low_latency_bytes = place().low_latency_bytes;
-    if (options.low_latency_bytes > 0) options.device = place().name == std::string("kernels") ? "host" : "cuda:0";
+    options.overrides.low_latency_bytes = place().low_latency_bytes;
+    if (options.overrides.low_latency_bytes > 0)
+      options.device = place().name == std::string("kernels") ? "host" : "cuda:0";
     return {std::get<2>(GetParam()), options};
   }
 };

@@ -26,7 +26,7 @@ constexpr std::size_t kMost = 64 * 1024;
 CommunicatorOptions options_with(std::size_t low_latency_bytes = kMost) {
   CommunicatorOptions options;
   options.device = "host";
-  options.low_latency_bytes = low_latency_bytes;
+  options.overrides.low_latency_bytes = low_latency_bytes;
   return options;
 }
 
@@ -58,10 +58,10 @@ TEST(LowLatencyCalls, SayHowTheyAreMade) {
   EXPECT_EQ(first.plan_for(Collective::AllReduce, kMost + 1).find("LL"), std::string::npos);
   EXPECT_EQ(first.plan_for(Collective::Broadcast, 8).find("LL"), std::string::npos);
   CommunicatorOptions named = options_with();
-  named.algorithm = "one_shot";
+  named.overrides.algorithm = "one_shot";
   EXPECT_EQ(LocalRanks(4, named).communicators().front().plan_for(Collective::AllReduce, kMost),
             "one_shot protocol=LL");
-  named.algorithm = "ring";
+  named.overrides.algorithm = "ring";
   EXPECT_EQ(LocalRanks(4, named).communicators().front().plan_for(Collective::AllReduce, 8).find("LL"),
             std::string::npos);
 }

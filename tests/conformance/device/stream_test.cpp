@@ -220,8 +220,8 @@ std::vector<nlohmann::json> events_of(const Folder& folder, const char* category
 // Runs `call` on `ranks` ranks that leave traces in `folder`.
 void run_traced(const Folder& folder, int ranks, const std::function<void(Communicator&)>& call) {
   CommunicatorOptions options;
-  options.trace = folder.path();
-  options.algorithm = "ring";
+  options.debug.trace = folder.path();
+  options.overrides.algorithm = "ring";
   LocalRanks(ranks, options).run(call);
 }
 

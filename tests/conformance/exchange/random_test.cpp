@@ -65,11 +65,11 @@ CommunicatorOptions options_of(const Point& point, std::mt19937_64& random) {
   CommunicatorOptions options;
   const bool single_copy = std::get<0>(point) == "single_copy";
   options.transports = {single_copy ? "shm" : std::get<0>(point)};
-  options.single_copy_bytes = single_copy ? kTileBytes / 2 : 0;  // of a message some tiles are, some are not
-  options.exchange_rounds = std::get<1>(point);
-  options.executor = std::get<2>(point);
-  options.slot_count = 1U << (random() % 3);
-  options.buffer_bytes = std::size_t{1} << 20;  // small slots: messages have several tiles
+  options.overrides.single_copy_bytes = single_copy ? kTileBytes / 2 : 0;  // of a message some tiles are, some are not
+  options.overrides.exchange_rounds = std::get<1>(point);
+  options.overrides.executor = std::get<2>(point);
+  options.overrides.slot_count = 1U << (random() % 3);
+  options.overrides.buffer_bytes = std::size_t{1} << 20;  // small slots: messages have several tiles
   return options;
 }
 

@@ -41,8 +41,8 @@ std::vector<Point> points() {
 CommunicatorOptions options_of(const Point& point, int seed) {
   CommunicatorOptions options;
   options.transports = {point.transport};
-  options.faults = fmt::format("{},seed={}", point.fault.rates, seed);
-  options.tile_bytes = 4096;
+  options.debug.faults = fmt::format("{},seed={}", point.fault.rates, seed);
+  options.overrides.tile_bytes = 4096;
   options.timeouts.stall_ms = 2'000 * testing_support::kSlower;
   options.timeouts.arrival_ms = 4'000 * testing_support::kSlower;
   return options;

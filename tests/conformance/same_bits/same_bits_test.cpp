@@ -89,8 +89,8 @@ TEST_P(SameBits, WhateverTheWay) {
     const std::vector<MatrixCase> cases = all.cases(ranks, static_cast<int>(way));
     if (cases.empty()) continue;
     CommunicatorOptions options = options_of(each.way);
-    options.lanes = each.lanes;
-    options.tile_bytes = each.tile_bytes;
+    options.overrides.lanes = each.lanes;
+    options.overrides.tile_bytes = each.tile_bytes;
     LocalRanks group(GetParam(), options);
     expect_right(group, cases, store, {each.way, fmt::format(", lanes {} tile {}", each.lanes, each.tile_bytes)});
   }

@@ -154,7 +154,7 @@ TEST(Usage, TimesWithoutAnEndAreTaken) {
 
 TEST(Usage, OptionsThatOtherRanksCouldNotReadAreRefused) {
   CommunicatorOptions options = quick();
-  options.trace = "/tmp/\xff";
+  options.debug.trace = "/tmp/\xff";
   const auto ranks = Communicator::create_local(2, options);
   ASSERT_FALSE(ranks);
   EXPECT_EQ(ranks.error().code, ErrorCode::InvalidArgument);
@@ -163,7 +163,7 @@ TEST(Usage, OptionsThatOtherRanksCouldNotReadAreRefused) {
 
 TEST(Usage, MoreLanesThanThereAreAreRefusedAtOnce) {
   CommunicatorOptions options = quick();
-  options.lanes = 16;
+  options.overrides.lanes = 16;
   const auto ranks = Communicator::create_local(2, options);
   ASSERT_FALSE(ranks);
   EXPECT_EQ(ranks.error().code, ErrorCode::InvalidArgument);
@@ -173,7 +173,7 @@ TEST(Usage, MoreLanesThanThereAreAreRefusedAtOnce) {
 
 TEST(Usage, MoreTilesThanALaneCountsAreRefused) {
   CommunicatorOptions options = quick();
-  options.tile_bytes = 1;
+  options.overrides.tile_bytes = 1;
   auto ranks = Communicator::create_local(2, options).value();
   constexpr std::size_t kBytes = std::size_t{1} << 34;
   void* const buffer = ::mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

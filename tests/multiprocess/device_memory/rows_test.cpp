@@ -94,8 +94,7 @@ TEST_P(RowsOfProcesses, GiveRightResults) {
   arguments["handwritten"] = way.handwritten ? "1" : "0";
   arguments["transport"] = "shm,cuda_ipc";
   arguments.emplace("devices", "host");
-  Job job("rows", ranks.count, arguments,
-          {{"WREATH_TILE_BYTES", "65536"}, {"WREATH_EXECUTOR", way.handwritten ? "handwritten" : "steps"}});
+  Job job("rows", ranks.count, arguments, {{"WREATH_TILE_BYTES", "65536"}});
   ASSERT_TRUE(job.share_id());
   for (int rank = 0; rank < ranks.count; ++rank) ASSERT_EQ(job[rank].join(60'000 * kSlower), 0) << job.logs();
   const bool without = arguments.contains("device_1");

@@ -169,7 +169,7 @@ std::uint64_t moved(const TrainingRun& run, const char* group, const char* opera
 CommunicatorOptions pinned(const char* transport, const char* algorithm) {
   CommunicatorOptions options;
   options.transports = {transport};
-  options.algorithm = algorithm;
+  options.overrides.algorithm = algorithm;
   return options;
 }
 

@@ -41,12 +41,12 @@ TEST(Settings, HaveDefaultsThatTheirTypesAccept) {
 TEST(Settings, TakeTheEnvironmentsValueAndIgnoreAnEmptyOne) {
   const Variable lanes("WREATH_LANES", "4");
   const Variable bytes("WREATH_BUFFER_BYTES", "1.5G");
-  const Variable empty("WREATH_SLOTS", "");
+  const Variable empty("WREATH_STALL_TIMEOUT_MS", "");
   EXPECT_EQ(setting_integer(Setting::Lanes).value(), 4);
   EXPECT_EQ(setting_bytes(Setting::BufferBytes).value(), 3ull << 29);
-  EXPECT_EQ(setting_integer(Setting::Slots).value(), 4);
+  EXPECT_EQ(setting_integer(Setting::StallTimeoutMs).value(), 30'000);
   EXPECT_TRUE(is_set(Setting::Lanes));
-  EXPECT_FALSE(is_set(Setting::Slots));
+  EXPECT_FALSE(is_set(Setting::StallTimeoutMs));
 }
 
 TEST(Settings, RefuseWithTheNameTheValueAndTheRange) {
@@ -95,6 +95,12 @@ TEST(Settings, NameTheNearestSettingOfAnUnknownOne) {
   EXPECT_THAT(unknown_settings(),
               ElementsAre("WREATH_BUFER_BYTES is not a setting; did you mean WREATH_BUFFER_BYTES?",
                           "WREATH_SOMETHING_ELSE is not a setting; docs/formats.md lists them all"));
+}
+
+TEST(Settings, SayWhatReplacedAFormerOne) {
+  const Variable slots("WREATH_SLOTS", "8");
+  EXPECT_THAT(unknown_settings(), ElementsAre("WREATH_SLOTS is not a setting any more; use "
+                                              "CommunicatorOptions::overrides.slot_count"));
 }
 
 TEST(Settings, TakeASubstituteWhereTheVariableIsNotSet) {

@@ -44,11 +44,11 @@ TEST(DoctorCommand, RanksHoldNoMoreMemoryThanTheBudget) {
 
 // Of what is wrong with this machine itself the test knows nothing.
 TEST(DoctorCommand, LooksAtThisMachineAndItsVariables) {
-  const test::Environment environment{{{"WREATH_SLOT", "8"}}};
+  const test::Environment environment{{{"WREATH_LANE", "8"}}};
   const Outcome outcome = run_command("doctor");
   EXPECT_EQ(outcome.exit_code, 1) << outcome.text;
-  EXPECT_THAT(outcome.text, HasSubstr("WREATH_SLOT is not a setting; did you mean WREATH_SLOTS?"));
-  EXPECT_THAT(outcome.text, HasSubstr("fix: unset WREATH_SLOT; export WREATH_SLOTS=..."));
+  EXPECT_THAT(outcome.text, HasSubstr("WREATH_LANE is not a setting; did you mean WREATH_LANES?"));
+  EXPECT_THAT(outcome.text, HasSubstr("fix: unset WREATH_LANE; export WREATH_LANES=..."));
   EXPECT_EQ(outcome.text.find('\x1b'), std::string::npos) << "colours are for terminals";
 }
 

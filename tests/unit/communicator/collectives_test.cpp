@@ -56,8 +56,8 @@ class Collectives : public testing::TestWithParam<Way> {
   LocalRanks make(std::size_t tile_bytes = 1024) const {
     CommunicatorOptions options;
     options.transports = {GetParam().transport};
-    options.algorithm = GetParam().algorithm;
-    options.tile_bytes = tile_bytes;
+    options.overrides.algorithm = GetParam().algorithm;
+    options.overrides.tile_bytes = tile_bytes;
     options.timeouts.stall_ms = 10'000;
     return {GetParam().ranks, options};
   }

@@ -71,7 +71,7 @@ TEST(LonelyStart, OfARankWithoutDescriptorsIsToldToTheOthers) {
 
 TEST(LonelyStart, NamesEveryVariableThatCannotBeRead) {
   for (const auto& [name, value] : {std::pair("WREATH_SPIN_US", "-5"), std::pair("WREATH_HOST_CORES", "-3"),
-                                    std::pair("WREATH_SLOTS", "3"), std::pair("WREATH_STALL_TIMEOUT_MS", "x")}) {
+                                    std::pair("WREATH_LANES", "99"), std::pair("WREATH_STALL_TIMEOUT_MS", "x")}) {
     const test::Environment environment{{{name, value}}};
     const auto made = Communicator::create_local(1);
     ASSERT_FALSE(made) << name;

@@ -47,9 +47,9 @@ WireBytes operator+(const WireBytes& a, const WireBytes& b) { return {a.sent + b
 WireBytes moved(const Pinned& pinned, const std::vector<std::size_t>& counts, const char* executor) {
   CommunicatorOptions options;
   if (*pinned.transport != '\0') options.transports = {pinned.transport};
-  options.algorithm = pinned.algorithm;
-  options.executor = executor;
-  options.tile_bytes = 16384;
+  options.overrides.algorithm = pinned.algorithm;
+  options.overrides.executor = executor;
+  options.overrides.tile_bytes = 16384;
   LocalRanks ranks(pinned.ranks, options);
   std::mutex mutex;
   WireBytes sum;

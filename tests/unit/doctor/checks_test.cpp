@@ -304,9 +304,9 @@ TEST_F(Probed, AMisspeltVariableComesWithTheRealOne) {
 
 TEST_F(Probed, MalformedVariablesAreAllNamed) {
   const test::Environment environment{
-      {{"WREATH_SLOTS", "many"}, {"WREATH_BUFFER_BYTES", "1Q"}, {"WREATH_REPRODUCIBLE", "perhaps"}}};
+      {{"WREATH_LANES", "many"}, {"WREATH_BUFFER_BYTES", "1Q"}, {"WREATH_REPRODUCIBLE", "perhaps"}}};
   const std::vector<CheckResult> findings = examined();
-  for (const char* variable : {"WREATH_SLOTS", "WREATH_BUFFER_BYTES", "WREATH_REPRODUCIBLE"}) {
+  for (const char* variable : {"WREATH_LANES", "WREATH_BUFFER_BYTES", "WREATH_REPRODUCIBLE"}) {
     EXPECT_EQ(of(findings, variable).verdict, Verdict::Problem) << variable;
   }
 }
@@ -352,7 +352,7 @@ TEST_F(Probed, WhatOnlyTheLibraryCanJudgeIsJudgedByIt) {
 }
 
 TEST_F(Probed, WellFormedVariablesAreFine) {
-  const test::Environment environment{{{"WREATH_SLOTS", "8"}, {"WREATH_SINGLE_COPY_BYTES", "auto"}}};
+  const test::Environment environment{{{"WREATH_LANES", "8"}, {"WREATH_SINGLE_COPY_BYTES", "auto"}}};
   EXPECT_EQ(of(examined(), "variables").verdict, Verdict::Ok);
 }
 

@@ -102,7 +102,7 @@ TEST(CommandLine, TakesShortAndLongNames) {
                 "-T", "1.5", "--reproducible", "off",        "--tile",  "64K", "--lanes", "3",   "--memory", "shared",
                 "-g", "1",   "--executor",     "handwritten"});
   EXPECT_EQ(o.sizes.minimum, 8U);
-  EXPECT_EQ(o.communicator.executor, "handwritten");
+  EXPECT_EQ(o.communicator.overrides.executor, "handwritten");
   EXPECT_EQ(o.sizes.maximum, 1024U);
   EXPECT_EQ(o.sizes.factor, 2U);
   EXPECT_EQ(o.iterations, 7);
@@ -111,8 +111,8 @@ TEST(CommandLine, TakesShortAndLongNames) {
   EXPECT_EQ(o.communicator.timeouts.stall_ms, 1500);
   EXPECT_EQ(o.communicator.timeouts.arrival_ms, 1500);
   EXPECT_FALSE(o.communicator.reproducible);
-  EXPECT_EQ(o.communicator.tile_bytes, 65536U);
-  EXPECT_EQ(o.communicator.lanes, 3);
+  EXPECT_EQ(o.communicator.overrides.tile_bytes, 65536U);
+  EXPECT_EQ(o.communicator.overrides.lanes, 3);
   EXPECT_EQ(o.memory, MemoryPlace::Shared);
 }
 

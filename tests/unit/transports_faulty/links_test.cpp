@@ -22,7 +22,7 @@ class FaultyLinks : public ::testing::TestWithParam<std::string> {
   std::vector<Status> sums(const std::string& faults, std::int64_t stall_ms) const {
     CommunicatorOptions options;
     options.transports = {GetParam()};
-    options.faults = faults;
+    options.debug.faults = faults;
     options.timeouts.stall_ms = stall_ms;
     options.timeouts.arrival_ms = 5'000;
     LocalRanks ranks(2, options);
