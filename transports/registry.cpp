@@ -20,18 +20,4 @@ std::span<const TransportRow> transports() noexcept { return kRows; }
 
 std::span<const DecoratorRow> transport_decorators() noexcept { return kDecorators; }
 
-const TransportRow* find_transport(std::string_view name) noexcept {
-  for (const TransportRow& row : kRows) {
-    if (row.name == name) return &row;
-  }
-  return nullptr;
-}
-
-std::vector<std::string_view> transport_names() {
-  std::vector<std::string_view> names;
-  for (const TransportRow& row : kRows) names.push_back(row.name);
-  names.push_back(kDeviceReach);
-  return names;
-}
-
 }  // namespace wreath

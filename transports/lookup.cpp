@@ -1,0 +1,20 @@
+// Finding rows of the table of transports.
+#include "wreath/transport.hpp"
+
+namespace wreath {
+
+const TransportRow* find_transport(std::string_view name) noexcept {
+  for (const TransportRow& row : transports()) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+std::vector<std::string_view> transport_names() {
+  std::vector<std::string_view> names;
+  for (const TransportRow& row : transports()) names.push_back(row.name);
+  names.push_back(kDeviceReach);
+  return names;
+}
+
+}  // namespace wreath
