@@ -10,6 +10,14 @@ const TransportRow* find_transport(std::string_view name) noexcept {
   return nullptr;
 }
 
+std::vector<std::string> transports_between_processes() {
+  std::vector<std::string> names;
+  for (const TransportRow& row : transports()) {
+    if (row.links_processes() && row.usable()) names.emplace_back(row.name);
+  }
+  return names;
+}
+
 std::vector<std::string_view> transport_names() {
   std::vector<std::string_view> names;
   for (const TransportRow& row : transports()) names.push_back(row.name);

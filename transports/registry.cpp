@@ -1,13 +1,22 @@
 // The table of transports, in order of preference: a pair of ranks takes the first that both ends reach.
-#include "transports/transports.hpp"
+#include "wreath/transport.hpp"
 
 namespace wreath {
+
+// What the folders here define.
+Result<std::unique_ptr<Transport>> make_inproc(const TransportContext& context);
+Result<std::unique_ptr<Transport>> make_shm(const TransportContext& context);
+Result<std::unique_ptr<Transport>> make_tcp(const TransportContext& context);
+
+Result<std::unique_ptr<Transport>> make_faulty(std::unique_ptr<Transport> inner, const TransportContext& context);
+Status check_faults(std::string_view faults);
+
 namespace {
 
 constexpr TransportRow kRows[] = {
-    {"inproc", &make_inproc},
-    {"shm", &make_shm},
-    {"tcp", &make_tcp},
+    {"inproc", SharedMemory::Process, false, &make_inproc},
+    {"shm", SharedMemory::Host, false, &make_shm},
+    {"tcp", SharedMemory::None, true, &make_tcp},
 };
 
 constexpr DecoratorRow kDecorators[] = {

@@ -12,9 +12,9 @@
 #include "src/base/clock.hpp"
 #include "src/base/fd.hpp"
 #include "src/bootstrap/seal.hpp"
+#include "wreath/endpoint.hpp"
 #include "wreath/environment.hpp"
 #include "wreath/result.hpp"
-#include "wreath/transport.hpp"
 #include "wreath/types.hpp"
 #include "wreath/unique_id.hpp"
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "src/bootstrap/key.hpp"
+#include "wreath/endpoint.hpp"
 #include "wreath/result.hpp"
-#include "wreath/transport.hpp"
 #include "wreath/types.hpp"
 
 namespace wreath {

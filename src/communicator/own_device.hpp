@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "wreath/device.hpp"
+#include "wreath/endpoint.hpp"
 #include "wreath/result.hpp"
-#include "wreath/transport.hpp"
 
 namespace wreath {
 

@@ -10,8 +10,8 @@
 
 #include "src/base/fd.hpp"
 #include "wreath/device.hpp"
+#include "wreath/endpoint.hpp"
 #include "wreath/kernel.hpp"
-#include "wreath/transport.hpp"
 
 namespace wreath {
 

@@ -46,13 +46,15 @@ class LinkedRanks {
     }
   }
 
-  Link& link(Rank rank, Rank peer) { return *links_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(peer)]; }
+  MappedLink& link(Rank rank, Rank peer) {
+    return *links_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(peer)];
+  }
 
  private:
   OwnSegment& segment(Rank rank) { return *segments_[static_cast<std::size_t>(rank)]; }
 
   std::vector<std::unique_ptr<OwnSegment>> segments_;
-  std::vector<std::vector<std::unique_ptr<Link>>> links_;  // by rank, then by peer
+  std::vector<std::vector<std::unique_ptr<MappedLink>>> links_;  // by rank, then by peer
 };
 
 }  // namespace wreath

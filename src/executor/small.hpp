@@ -17,7 +17,7 @@
 #include "kernels/kernels.hpp"
 #include "src/executor/slot_fill.hpp"
 #include "src/executor/try_step.hpp"
-#include "wreath/transport.hpp"
+#include "wreath/link.hpp"
 
 namespace wreath {
 

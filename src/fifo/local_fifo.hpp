@@ -8,8 +8,8 @@
 
 #include "src/base/region.hpp"
 #include "wreath/fifo.hpp"
+#include "wreath/link.hpp"
 #include "wreath/result.hpp"
-#include "wreath/transport.hpp"
 
 namespace wreath {
 

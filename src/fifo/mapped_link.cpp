@@ -53,14 +53,15 @@ Status check_announced(Rank peer, std::uint32_t index, bool known) {
 
 }  // namespace
 
-Result<std::unique_ptr<Link>> MappedLink::connect(OwnSegment& own, Rank peer, Offer theirs, const PeerReach& reach) {
+Result<std::unique_ptr<MappedLink>> MappedLink::connect(OwnSegment& own, Rank peer, Offer theirs,
+                                                        const PeerReach& reach) {
   Result<PeerSegment> segment = PeerSegment::open(own, peer, std::move(theirs));
   if (!segment) return segment.error();
   std::unique_ptr<MappedLink> link(new MappedLink(own, peer, *std::move(segment)));
   if (reach.single_copy) link->try_to_read();
   for (SendFifo& send : link->send_) send.same_process = reach.same_process;
   for (RecvFifo& recv : link->recv_) recv.same_process = reach.same_process;
-  return std::unique_ptr<Link>(std::move(link));
+  return link;
 }
 
 MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs)
@@ -77,7 +78,7 @@ MappedLink::MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs)
   }
 }
 
-// Whether this process may, cannot be known but by doing it.
+// Only trying it tells whether this process may read the peer's memory.
 void MappedLink::try_to_read() {
   std::uint64_t seen = 0;
   // NOLINTNEXTLINE(performance-no-int-to-ptr)

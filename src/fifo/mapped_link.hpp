@@ -1,16 +1,25 @@
-// A link between two ranks that map each other's segments: no pump, the FIFOs are the whole of it.
+// A link between two ranks that map each other's segments. It has no pump: the FIFOs are the whole of it.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "src/fifo/segment.hpp"
-#include "wreath/transport.hpp"
+#include "wreath/link.hpp"
 
 namespace wreath {
+
+// A peer's memory as this rank sees it, read only. The small-message protocols and the driver use it.
+struct MappedPeer {
+  const std::byte* small_area = nullptr;  // kSmallAreaBytes
+  const Counter* sleeping = nullptr;      // non-zero: the peer's driver sleeps and wants MappedLink::wake()
+  const Counter* aborted = nullptr;       // non-zero: data of the peer's slots may have been changed
+  const Counter* core = nullptr;          // 1 + the core that the peer's driver waits on; 0: none was told
+};
 
 // How the peer's memory is reached beside what it maps.
 struct PeerReach {
@@ -21,16 +30,24 @@ struct PeerReach {
 class MappedLink final : public Link {
  public:
   // Links `own` to `peer`, whose segment `theirs` offers. `own` outlives the link.
-  static Result<std::unique_ptr<Link>> connect(OwnSegment& own, Rank peer, Offer theirs, const PeerReach& reach = {});
+  static Result<std::unique_ptr<MappedLink>> connect(OwnSegment& own, Rank peer, Offer theirs,
+                                                     const PeerReach& reach = {});
 
   SendFifo& send_fifo(std::uint16_t lane) override { return send_[lane]; }
   RecvFifo& recv_fifo(std::uint16_t lane) override { return recv_[lane]; }
   Status prepare(std::uint16_t lane) override;
   bool closing_loses_data() const override;
-  void wake() override { theirs_.wake(); }
-  Status accept_region(std::uint32_t index, Offer offer) override;
-  std::optional<Status> single_copy() const override;
-  const MappedPeer* mapped() const override { return &mapped_; }
+  MappedLink* mapped() override { return this; }
+
+  // What the two ends share beside FIFOs.
+  const MappedPeer& peer() const { return mapped_; }
+  // Wakes the peer's driver if it sleeps, after messages were published or consumed.
+  void wake() { theirs_.wake(); }
+  // Learns of memory that the peer's slots will name as region `index` (see Region announcements in
+  // docs/adding-a-transport.md). The progress thread calls it while the driver runs.
+  Status accept_region(std::uint32_t index, Offer offer);
+  // Whether the peer reads this process's memory through the kernel (kPeerAddress), or why not; nullopt: nobody tried.
+  std::optional<Status> single_copy() const;
 
  private:
   MappedLink(OwnSegment& own, Rank peer, PeerSegment theirs);

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "wreath/transport.hpp"
+#include "wreath/link.hpp"
 
 namespace wreath {
 

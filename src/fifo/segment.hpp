@@ -72,7 +72,7 @@ struct RegionName {
   std::uint64_t offset;
 };
 
-// A region that a peer must learn of: sent over the control connection, given to Link::accept_region.
+// A region that a peer must learn of: sent over the control connection, given to MappedLink::accept_region.
 struct Announcement {
   std::uint32_t index;
   Offer offer;
@@ -108,7 +108,7 @@ class OwnSegment {
   // Where the driver tells its core: see SegmentPrologue::core.
   Counter& core() const { return prologue().core; }
 
-  // The sleeper's half of Link::wake(): begin_sleep(), look at all FIFOs once more, poll doorbell() for
+  // The sleeper's half of MappedLink::wake(): begin_sleep(), look at all FIFOs once more, poll doorbell() for
   // input, end_sleep(). A message published after that look writes the doorbell. Calls may overlap: what
   // begin_sleep() takes from the doorbell was rung for messages that its caller's look will see.
   void begin_sleep();

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "src/tuner/rules.hpp"
-#include "wreath/transport.hpp"
+#include "wreath/link.hpp"
 #include "wreath/units.hpp"
 
 namespace wreath {

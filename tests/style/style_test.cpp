@@ -25,8 +25,7 @@ const std::vector<Layer>& layers() {
   static const std::vector<Layer> table = {
       {"include/", {"wreath/"}},
       {"algorithms/", {"wreath/", "algorithms/"}},
-      {"transports/", {"wreath/", "transports/transports.hpp", "src/base/", "src/fifo/"}},
-      {"transports/registry.cpp", {"wreath/", "transports/"}},
+      {"transports/", {"wreath/", "src/base/", "src/fifo/"}},
       {"kernels/", {"wreath/", "kernels/", "src/base/"}},
       {"src/base/", {"wreath/"}},
       {"src/json/", {"wreath/"}},

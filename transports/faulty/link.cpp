@@ -9,11 +9,14 @@
 #include "src/base/clock.hpp"
 #include "src/base/memory_order.hpp"
 #include "src/fifo/access.hpp"
+#include "src/fifo/mapped_link.hpp"
 
 namespace wreath {
+
 FaultyLink::FaultyLink(std::unique_ptr<Link> inner, const FifoShape& shape, Rank self, Rank peer,
                        const FaultRates& rates)
     : inner_(std::move(inner)),
+      wire_(inner_->wire()),
       shape_(shape),
       self_(self),
       peer_(peer),
@@ -41,7 +44,7 @@ Status FaultyLink::prepare(std::uint16_t number) {
 
 Result<std::size_t> FaultyLink::progress(bool expecting) {
   if (broken_) return *broken_;
-  auto moved = inner_->progress(expecting);
+  const Result<std::size_t> moved = wire_ == nullptr ? 0 : wire_->progress(expecting);
   if (!moved) return moved;
   std::size_t bytes = *moved;
   bool published = false;
@@ -53,9 +56,9 @@ Result<std::size_t> FaultyLink::progress(bool expecting) {
     published = published || *sent > 0 || *received > 0;
     bytes += *sent + *received;
   }
-  if (published) {
+  if (MappedLink* const memory = mapped(); published && memory != nullptr) {
     full_fence();  // before the look at the peer's `sleeping`
-    inner_->wake();
+    memory->wake();
   }
   return bytes;
 }
@@ -127,7 +130,7 @@ Result<std::size_t> FaultyLink::deliver(Lane& lane) {
 }
 
 std::size_t FaultyLink::in_flight() const {
-  std::size_t bytes = inner_->in_flight();
+  std::size_t bytes = wire_ == nullptr ? 0 : wire_->in_flight();
   for (const std::uint16_t number : used_) {
     const Lane& lane = lanes_[number];
     bytes += lane.send.next - lane.shared.send_consumed->value;

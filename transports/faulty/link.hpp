@@ -8,11 +8,11 @@
 
 #include "src/fifo/local_fifo.hpp"
 #include "transports/faulty/faults.hpp"
-#include "wreath/transport.hpp"
+#include "wreath/link.hpp"
 
 namespace wreath {
 
-class FaultyLink final : public Link {
+class FaultyLink final : public Wire {
  public:
   FaultyLink(std::unique_ptr<Link> inner, const FifoShape& shape, Rank self, Rank peer, const FaultRates& rates);
 
@@ -21,15 +21,12 @@ class FaultyLink final : public Link {
   Status prepare(std::uint16_t lane) override;
   // Once a message drew `close` the link is gone: PeerLost, for good.
   Result<std::size_t> progress(bool expecting) override;
-  int descriptor() const override { return inner_->descriptor(); }
-  bool send_blocked() const override { return inner_->send_blocked(); }
+  int descriptor() const override { return wire_ == nullptr ? -1 : wire_->descriptor(); }
+  bool send_blocked() const override { return wire_ != nullptr && wire_->send_blocked(); }
   std::size_t in_flight() const override;
   bool closing_loses_data() const override { return inner_->closing_loses_data(); }
-  void wake() override { inner_->wake(); }
-  Status accept_region(std::uint32_t index, Offer offer) override {
-    return inner_->accept_region(index, std::move(offer));
-  }
-  bool names_regions() const override { return inner_->names_regions(); }
+  // Slots of the link within may name regions of the peer.
+  MappedLink* mapped() override { return inner_->mapped(); }
 
  private:
   struct Lane {
@@ -49,6 +46,7 @@ class FaultyLink final : public Link {
   bool held(Lane& lane);
 
   std::unique_ptr<Link> inner_;
+  Wire* wire_;  // of inner_; null: it maps memory
   FifoShape shape_;
   Rank self_;
   Rank peer_;

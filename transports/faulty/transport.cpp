@@ -1,6 +1,7 @@
 // The decorator: every link that another transport makes gets faults.
+#include "wreath/transport.hpp"
+
 #include "transports/faulty/link.hpp"
-#include "transports/transports.hpp"
 
 namespace wreath {
 namespace {
@@ -10,9 +11,7 @@ class FaultyTransport final : public Transport {
   FaultyTransport(std::unique_ptr<Transport> inner, const TransportContext& context, const FaultRates& rates)
       : inner_(std::move(inner)), self_(context.self.rank), shape_(context.shape), rates_(rates) {}
 
-  std::string_view name() const override { return inner_->name(); }
   Status reachable(const Endpoint& self, const Endpoint& peer) const override { return inner_->reachable(self, peer); }
-  bool needs_stream() const override { return inner_->needs_stream(); }
   Result<Offer> offer(const Endpoint& peer) override { return inner_->offer(peer); }
   Result<std::unique_ptr<Link>> connect(const Endpoint& peer, Offer theirs) override {
     auto link = inner_->connect(peer, std::move(theirs));

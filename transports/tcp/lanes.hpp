@@ -10,7 +10,7 @@
 #include "src/fifo/local_fifo.hpp"
 #include "transports/tcp/window.hpp"
 #include "wreath/fifo.hpp"
-#include "wreath/transport.hpp"
+#include "wreath/link.hpp"
 
 namespace wreath {
 

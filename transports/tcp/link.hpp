@@ -14,11 +14,11 @@
 #include "transports/tcp/lanes.hpp"
 #include "transports/tcp/receiver.hpp"
 #include "transports/tcp/sender.hpp"
-#include "wreath/transport.hpp"
+#include "wreath/link.hpp"
 
 namespace wreath {
 
-class TcpLink : public Link {
+class TcpLink : public Wire {
  public:
   // `socket`: connected, authenticated, a stream; nothing of another protocol may be unread on it.
   TcpLink(Rank peer, Fd socket, const FifoShape& shape);

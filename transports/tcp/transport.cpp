@@ -1,4 +1,6 @@
 // Messages over one stream per peer, driven by whoever drives the link: no thread of its own.
+#include "wreath/transport.hpp"
+
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,7 +15,6 @@
 #include "src/base/socket.hpp"
 #include "transports/tcp/link.hpp"
 #include "transports/tcp/stream_error.hpp"
-#include "transports/transports.hpp"
 
 namespace wreath {
 namespace {
@@ -39,9 +40,7 @@ class TcpTransport : public Transport {
  public:
   explicit TcpTransport(const TransportContext& context) : self_(context.self), shape_(context.shape) {}
 
-  std::string_view name() const override { return "tcp"; }
   Status reachable(const Endpoint&, const Endpoint&) const override { return {}; }
-  bool needs_stream() const override { return true; }
   Result<Offer> offer(const Endpoint&) override { return Offer{}; }
 
   Result<std::unique_ptr<Link>> connect(const Endpoint& peer, Offer theirs) override {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "wreath/transport.hpp"
+#include "wreath/link.hpp"
 
 namespace wreath {
 

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <span>
 
+#include "wreath/link.hpp"
 #include "wreath/result.hpp"
-#include "wreath/transport.hpp"
 
 namespace wreath {
 

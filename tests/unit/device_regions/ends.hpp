@@ -16,7 +16,7 @@ inline constexpr FifoShape kShape{.lanes = 2, .slot_count = 4, .slot_bytes = 409
 
 struct End {
   std::unique_ptr<OwnSegment> segment;
-  std::unique_ptr<Link> link;
+  std::unique_ptr<MappedLink> link;
 
   End(LibraryDevice& device, Rank rank) : segment(std::move(OwnSegment::create(rank, 3, kShape, true)).value()) {
     segment->add_device(device_segment_memory(device));

@@ -105,7 +105,7 @@ class World {
  private:
   struct OneRank {
     std::unique_ptr<OwnSegment> segment;
-    std::vector<std::unique_ptr<Link>> links;
+    std::vector<std::unique_ptr<MappedLink>> links;
     Plan plan;
     LaneScheduler lanes;
   };

@@ -21,7 +21,7 @@ inline FifoShape shape_of(std::uint32_t slot_count, std::uint32_t first_sequence
 
 struct Pair {
   std::unique_ptr<OwnSegment> segments[2];
-  std::unique_ptr<Link> links[2];  // links[r] is held by rank r
+  std::unique_ptr<MappedLink> links[2];  // links[r] is held by rank r
 
   Pair(const FifoShape& shape, bool shareable) {
     for (Rank rank : {0, 1}) segments[rank] = std::move(OwnSegment::create(rank, 2, shape, shareable)).value();

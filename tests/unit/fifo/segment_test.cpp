@@ -183,7 +183,7 @@ TEST(OwnSegment, IsWokenWhereItsSleepersFence) {
   Pair pair(shape_of(2), true);
   OwnSegment& sleeper = *pair.segments[0];
   sleeper.let_sleepers_fence();
-  const Counter& sleeping = *pair.links[1]->mapped()->sleeping;
+  const Counter& sleeping = *pair.links[1]->peer().sleeping;
   bool fenced = false;
   EXPECT_FALSE(is_asleep(sleeping, fenced));
   sleeper.begin_sleep();
@@ -206,7 +206,7 @@ TEST_P(Sleepers, MissNoMessageBetweenLookAndSleep) {
     register_for_fences();
     pair.segments[1]->let_sleepers_fence();
     bool fenced = false;
-    EXPECT_FALSE(is_asleep(*pair.links[0]->mapped()->sleeping, fenced));
+    EXPECT_FALSE(is_asleep(*pair.links[0]->peer().sleeping, fenced));
     EXPECT_FALSE(fenced) << "who publishes needs none";
   }
   pair.links[0]->prepare(0).value();
@@ -239,7 +239,7 @@ TEST_P(Sleepers, MissNoMessageBetweenLookAndSleep) {
 
 TEST(MappedLink, SharesItsPeersCounterAndSmallArea) {
   Pair pair(shape_of(2), true);
-  const MappedPeer* peer = pair.links[1]->mapped();
+  const MappedPeer* peer = &pair.links[1]->peer();
   ASSERT_NE(peer, nullptr);
   EXPECT_EQ(peer->small_area, pair.segments[0]->small_area());  // one process, one mapping
   std::memset(pair.segments[0]->small_area(), 0xab, kSmallAreaBytes);
@@ -255,7 +255,7 @@ TEST(MappedLink, RefusesRegionsOutOfRangeKnownOrBroken) {
   const auto announcements = pair.segments[0]->take_announcements(1).value();
   const Offer& offer = announcements.at(0).offer;
   const std::size_t regions = region_count();
-  Link& link = *pair.links[1];
+  MappedLink& link = *pair.links[1];
   EXPECT_EQ(link.accept_region(0, copy_of(offer)).error().code, ErrorCode::Mismatch);
   EXPECT_EQ(link.accept_region(kMaximumRegions, copy_of(offer)).error().code, ErrorCode::Mismatch);
   EXPECT_EQ(link.accept_region(~0U, copy_of(offer)).error().code, ErrorCode::Mismatch);
@@ -296,7 +296,7 @@ TEST(MappedLink, StaysReadableAfterItsPeersOwnerIsGone) {
   const SlotHeader* slot = peek(pair.recv(1));
   ASSERT_NE(slot, nullptr);
   EXPECT_EQ(value_at(locate(pair.recv(1), *slot).data), 99U);
-  EXPECT_TRUE(read_is_valid(*pair.links[1]->mapped()->aborted));
+  EXPECT_TRUE(read_is_valid(*pair.links[1]->peer().aborted));
   pair.links[1]->wake();
 }
 

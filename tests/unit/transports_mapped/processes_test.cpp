@@ -39,7 +39,7 @@ struct End {
     const std::vector<Announcement> news = segment->take_announcements(peer).value();
     for (const Announcement& announcement : news) send_offer(control, announcement.offer);
   }
-  void accept(std::uint32_t index) { link->accept_region(index, receive_offer(control)).value(); }
+  void accept(std::uint32_t index) { link->mapped()->accept_region(index, receive_offer(control)).value(); }
   SendFifo& send() { return link->send_fifo(0); }
   RecvFifo& recv() { return link->recv_fifo(0); }
 };
@@ -101,9 +101,9 @@ TEST(ShmProcesses, StayReadableWhenThePeerIsKilled) {
   ASSERT_TRUE(WIFSIGNALED(status));
   for (std::uint32_t i = 0; i < kShape.slot_count; ++i) expect_words(end.recv(), i);
   EXPECT_EQ(peek(end.recv()), nullptr);
-  EXPECT_EQ(end.link->mapped()->small_area[kSmallAreaBytes - 1], std::byte{0x5a});
-  EXPECT_TRUE(read_is_valid(*end.link->mapped()->aborted));
-  end.link->wake();
+  EXPECT_EQ(end.link->mapped()->peer().small_area[kSmallAreaBytes - 1], std::byte{0x5a});
+  EXPECT_TRUE(read_is_valid(*end.link->mapped()->peer().aborted));
+  end.link->mapped()->wake();
 }
 
 TEST(ShmProcesses, MapAPeersMemoryReadOnly) {
@@ -179,7 +179,7 @@ TEST(ShmProcesses, WakeASleepingPeer) {
   end.announce();
   receive_offer(end.control);
   send_words(end.send(), 12);
-  end.link->wake();
+  end.link->mapped()->wake();
   expect_success(child);
 }
 

@@ -54,7 +54,7 @@ TEST(ReadPeer, OfFreedMemoryIsAnErrorAndNoFault) {
 // What each end says of what the other one reads; `single_copy` of both ends.
 std::array<std::optional<Status>, 2> linked(std::array<bool, 2> single_copy) {
   std::unique_ptr<OwnSegment> segments[2];
-  std::unique_ptr<Link> links[2];
+  std::unique_ptr<MappedLink> links[2];
   Offer offers[2];
   for (Rank rank : {0, 1}) segments[rank] = std::move(OwnSegment::create(rank, 2, kShape, false)).value();
   for (Rank rank : {0, 1}) offers[rank] = std::move(segments[rank]->offer(1 - rank, false)).value();

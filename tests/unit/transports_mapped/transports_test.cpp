@@ -38,16 +38,14 @@ TEST_P(Mapped, LinksTwoRanksOfOneProcessBothWays) {
   for (int i : {0, 1}) {
     links[i] = std::move(sides[i].transport->connect(sides[1 - i].endpoint, std::move(offers[1 - i]))).value();
   }
-  EXPECT_EQ(sides[0].transport->name(), GetParam());
-  EXPECT_FALSE(sides[0].transport->needs_stream());
   for (int i : {0, 1}) {
     SendFifo& send = links[i]->send_fifo(1);
     EXPECT_EQ(send.next, 5U);
     EXPECT_FALSE(send.by_reference);
     next_slot(send).signature = 40U + static_cast<std::uint32_t>(i);
     publish(send);
-    EXPECT_EQ(links[i]->descriptor(), -1);
-    EXPECT_EQ(links[i]->progress(true).value(), 0U);
+    EXPECT_EQ(links[i]->wire(), nullptr);
+    EXPECT_NE(links[i]->mapped(), nullptr);
   }
   for (int i : {0, 1}) {
     const SlotHeader* slot = peek(links[1 - i]->recv_fifo(1));
@@ -100,7 +98,7 @@ TEST_P(Mapped, RefusesBytesThatAreNoOffer) {
 
 INSTANTIATE_TEST_SUITE_P(Transports, Mapped, testing::Values("inproc", "shm"));
 
-TEST(MappedReach, IsTheProcessForInprocAndTheHostForShm) {
+TEST(MappedTransport, IsTheProcessForInprocAndTheHostForShm) {
   const Endpoint self{0, 7, 9};
   const Endpoint thread{1, 7, 9};
   const Endpoint process{2, 8, 9};
@@ -115,7 +113,7 @@ TEST(MappedReach, IsTheProcessForInprocAndTheHostForShm) {
   EXPECT_THAT(shm.transport->reachable(self, far).error().message, testing::HasSubstr("rank 3 is on another host"));
 }
 
-TEST(MappedReach, NeedsASegmentAndToOtherProcessesOneTheyCanMap) {
+TEST(MappedTransport, NeedsASegmentAndToOtherProcessesOneTheyCanMap) {
   const Endpoint self{0, 7, 9};
   for (const char* name : {"inproc", "shm"}) {
     EXPECT_EQ(find_transport(name)->make({self, 2, kShape, nullptr}).error().code, ErrorCode::Unavailable);
@@ -136,6 +134,18 @@ TEST(Registry, PrefersMemoryOverWires) {
   EXPECT_THAT(names, testing::ElementsAre("inproc", "shm", "tcp"));
   EXPECT_EQ(find_transport("shm"), &transports()[1]);
   EXPECT_EQ(find_transport("sh"), nullptr);
+}
+
+TEST(Registry, SaysWhatATransportIs) {
+  const TransportRow& inproc = *find_transport("inproc");
+  const TransportRow& shm = *find_transport("shm");
+  const TransportRow& tcp = *find_transport("tcp");
+  EXPECT_EQ(inproc.shares, SharedMemory::Process);
+  EXPECT_EQ(shm.shares, SharedMemory::Host);
+  EXPECT_TRUE(tcp.is_wire());
+  EXPECT_FALSE(inproc.needs_stream || shm.needs_stream);
+  EXPECT_TRUE(tcp.needs_stream);
+  EXPECT_THAT(transports_between_processes(), testing::ElementsAre("shm", "tcp"));
 }
 
 TEST(Registry, NamesHowDevicesReachEachOther) {

@@ -18,8 +18,8 @@ FifoShape usual_shape() { return shape_of(2, 2, kSlotBytes); }
 
 // A link whose peer is the test itself.
 struct Victim {
-  explicit Victim(Wire wire = Wire::Unix, bool checked = false) {
-    auto [mine, theirs] = connected(wire);
+  explicit Victim(SocketKind kind = SocketKind::Unix, bool checked = false) {
+    auto [mine, theirs] = connected(kind);
     raw = std::move(mine);
     FifoShape shape = usual_shape();
     shape.checked = checked;
@@ -192,7 +192,7 @@ TEST(TcpFault, GarbageIsAnErrorNeverMore) {
 std::vector<std::byte> sent_frame(std::uint32_t bytes, bool checked) {
   FifoShape shape = usual_shape();
   shape.checked = checked;
-  auto [mine, theirs] = connected(Wire::Unix);
+  auto [mine, theirs] = connected(SocketKind::Unix);
   const auto link = link_over(std::move(theirs), shape, 0);
   const std::vector<std::byte> data = filled(0, 0, bytes);
   EXPECT_TRUE(try_send(link->send_fifo(0), data.data(), bytes));
@@ -207,7 +207,7 @@ TEST(TcpFault, DataThatIsAlteredIsNoticedWithChecksums) {
   for (const std::uint32_t bytes : {1u, 8u, 100u, 4096u, 4097u, kSlotBytes}) {
     const auto good = sent_frame(bytes, true);
     {
-      Victim victim(Wire::Unix, true);
+      Victim victim(SocketKind::Unix, true);
       victim.write(good);
       EXPECT_EQ(victim.outcome().message, "");
       EXPECT_EQ(victim.messages, 1);
@@ -218,7 +218,7 @@ TEST(TcpFault, DataThatIsAlteredIsNoticedWithChecksums) {
     const FrameExtent parts = extent(header);
     const std::size_t step = bytes / 40 + 1;
     for (std::size_t at = parts.prefix; at < parts.prefix + bytes; at += step) {
-      Victim victim(Wire::Unix, true);
+      Victim victim(SocketKind::Unix, true);
       auto bad = good;
       bad[at] ^= std::byte{16};
       victim.write(bad);
@@ -243,7 +243,7 @@ TEST(TcpFault, DataIsNotCheckedWithoutChecksums) {
   EXPECT_EQ(victim.messages, 1);
 }
 
-class TcpLoss : public testing::TestWithParam<Wire> {};
+class TcpLoss : public testing::TestWithParam<SocketKind> {};
 
 TEST_P(TcpLoss, APeerThatLeavesIsNamed) {
   Victim victim(GetParam());
@@ -284,11 +284,11 @@ TEST_P(TcpLoss, SendingToAPeerThatLeftRaisesNoSignal) {
   EXPECT_EQ(victim.outcome().code, ErrorCode::PeerLost);
 }
 
-INSTANTIATE_TEST_SUITE_P(Wires, TcpLoss, testing::Values(Wire::Unix, Wire::Tcp),
-                         [](const auto& row) { return row.param == Wire::Unix ? "Unix" : "Tcp"; });
+INSTANTIATE_TEST_SUITE_P(Wires, TcpLoss, testing::Values(SocketKind::Unix, SocketKind::Tcp),
+                         [](const auto& row) { return row.param == SocketKind::Unix ? "Unix" : "Tcp"; });
 
 TEST(TcpFault, AResetIsNamed) {
-  Victim victim(Wire::Tcp);
+  Victim victim(SocketKind::Tcp);
   const linger now{.l_onoff = 1, .l_linger = 0};
   ASSERT_EQ(::setsockopt(victim.raw.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
   victim.raw = Fd();

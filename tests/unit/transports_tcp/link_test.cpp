@@ -16,7 +16,6 @@
 #include "src/base/clock.hpp"
 #include "src/fifo/access.hpp"
 #include "tests/unit/transports_tcp/pair.hpp"
-#include "transports/transports.hpp"
 
 namespace wreath::tcp_link {
 namespace {
@@ -68,7 +67,7 @@ Stream make_stream(TcpLink& from, TcpLink& to, std::uint16_t lane, int rounds, s
 }
 
 struct Case {
-  Wire wire;
+  SocketKind kind;
   std::uint32_t slot_count;
   bool checked = false;
 };
@@ -76,7 +75,7 @@ struct Case {
 LinkPair pair_of(const Case& with, std::uint16_t lanes, std::uint32_t first = 0) {
   FifoShape shape = shape_of(lanes, with.slot_count, kSlotBytes, first);
   shape.checked = with.checked;
-  return LinkPair(shape, with.wire);
+  return LinkPair(shape, with.kind);
 }
 
 class TcpLinks : public testing::TestWithParam<Case> {};
@@ -140,11 +139,12 @@ TEST_P(TcpLinks, MayBeDrivenByTwoThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Wires, TcpLinks,
-                         testing::Values(Case{Wire::Unix, 1}, Case{Wire::Unix, 2}, Case{Wire::Unix, 8},
-                                         Case{Wire::Tcp, 1}, Case{Wire::Tcp, 2}, Case{Wire::Tcp, 4}, Case{Wire::Tcp, 8},
-                                         Case{Wire::Unix, 2, true}, Case{Wire::Tcp, 4, true}),
+                         testing::Values(Case{SocketKind::Unix, 1}, Case{SocketKind::Unix, 2},
+                                         Case{SocketKind::Unix, 8}, Case{SocketKind::Tcp, 1}, Case{SocketKind::Tcp, 2},
+                                         Case{SocketKind::Tcp, 4}, Case{SocketKind::Tcp, 8},
+                                         Case{SocketKind::Unix, 2, true}, Case{SocketKind::Tcp, 4, true}),
                          [](const auto& row) {
-                           return std::string(row.param.wire == Wire::Unix ? "Unix" : "Tcp") +
+                           return std::string(row.param.kind == SocketKind::Unix ? "Unix" : "Tcp") +
                                   std::to_string(row.param.slot_count) + (row.param.checked ? "Checked" : "");
                          });
 
@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, TcpLanding, testing::Values(1, 64, 4096, 4097, k
 
 TEST(TcpLanding, PostedTooLateChangesNothing) {
   LinkPair pair(shape_of(1, 1, kSlotBytes));
-  auto [raw, socket] = connected(Wire::Unix);
+  auto [raw, socket] = connected(SocketKind::Unix);
   auto link = link_over(std::move(socket), shape_of(1, 1, kSlotBytes), 0);
   WireHeader header;
   header.epoch = kTestEpoch;
@@ -226,7 +226,7 @@ TEST(TcpLanding, OfTheNextMessageMayBePostedAfterTheFirstOne) {
 // The other end of a link's stream, which sees every frame that comes back.
 struct FrameWatcher {
   explicit FrameWatcher(const FifoShape& its_shape) : shape(its_shape) {
-    auto [mine, socket] = connected(Wire::Unix);
+    auto [mine, socket] = connected(SocketKind::Unix);
     raw = std::move(mine);
     link = link_over(std::move(socket), shape, 0);
   }
@@ -455,7 +455,7 @@ TEST(TcpLink, ReceivesSeldomWhenNothingIsExpected) {
 }
 
 TEST(TcpLink, SetsNoDelay) {
-  LinkPair pair(shape_of(1, 2, kSlotBytes), Wire::Tcp);
+  LinkPair pair(shape_of(1, 2, kSlotBytes), SocketKind::Tcp);
   int value = 0;
   socklen_t bytes = sizeof value;
   ASSERT_EQ(::getsockopt(pair.a->descriptor(), IPPROTO_TCP, TCP_NODELAY, &value, &bytes), 0);
@@ -467,7 +467,7 @@ TEST(TcpLink, EndsAtOnceWhenThePeerHasEverything) {
   const std::byte data[8] = {};
   std::int64_t fastest_ns = std::numeric_limits<std::int64_t>::max();
   for (int turn = 0; turn < 10; ++turn) {
-    LinkPair pair(shape_of(1, 2, kSlotBytes), Wire::Tcp);
+    LinkPair pair(shape_of(1, 2, kSlotBytes), SocketKind::Tcp);
     Received got;
     ASSERT_TRUE(try_send(pair.a->send_fifo(0), data, 8));
     ASSERT_TRUE(drive(pair, [&] { return try_recv(pair.b->recv_fifo(0), got); }));
@@ -483,15 +483,13 @@ TEST(TcpLink, EndsAtOnceWhenThePeerHasEverything) {
 TEST(TcpTransport, RefusesWhatItCannotUse) {
   TransportContext context{};
   context.shape = shape_of(1, 2, kSlotBytes);
-  auto transport = make_tcp(context).value();
-  EXPECT_EQ(transport->name(), "tcp");
-  EXPECT_TRUE(transport->needs_stream());
+  auto transport = find_transport("tcp")->make(context).value();
   EXPECT_EQ(transport->connect({.rank = 3, .process = 0, .host = 0}, Offer{}).error().code, ErrorCode::InvalidArgument);
   for (auto change : {+[](FifoShape& s) { s.lanes = 0; }, +[](FifoShape& s) { s.slot_count = 3; },
                       +[](FifoShape& s) { s.slot_bytes = 0; }}) {
     TransportContext bad = context;
     change(bad.shape);
-    EXPECT_EQ(make_tcp(bad).error().code, ErrorCode::InvalidArgument);
+    EXPECT_EQ(find_transport("tcp")->make(bad).error().code, ErrorCode::InvalidArgument);
   }
 }
 

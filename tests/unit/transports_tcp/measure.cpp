@@ -85,7 +85,7 @@ void linked(int socket, const Load& load, bool first) {
 
 // Nanoseconds of `side` on both ends of a fresh connection.
 double time_of(const Side& side, const Load& first, const Load& second) {
-  auto [a, b] = connected(Wire::Tcp);
+  auto [a, b] = connected(SocketKind::Tcp);
   for (const int socket : {a.get(), b.get()}) {
     const int one = 1;
     ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);

@@ -9,7 +9,6 @@
 #include <stdexcept>
 
 #include "src/fifo/access.hpp"
-#include "transports/transports.hpp"
 
 namespace wreath {
 namespace {
@@ -42,22 +41,22 @@ std::pair<Fd, Fd> tcp_pair() {
 
 }  // namespace
 
-std::pair<Fd, Fd> connected(Wire wire) { return wire == Wire::Unix ? unix_pair() : tcp_pair(); }
+std::pair<Fd, Fd> connected(SocketKind kind) { return kind == SocketKind::Unix ? unix_pair() : tcp_pair(); }
 
 std::unique_ptr<TcpLink> link_over(Fd socket, const FifoShape& shape, Rank peer) {
   TransportContext context{};
   context.self = {.rank = 1 - peer, .process = 1, .host = 1};
   context.ranks = 2;
   context.shape = shape;
-  auto transport = make_tcp(context).value();
+  auto transport = find_transport("tcp")->make(context).value();
   Offer theirs;
   theirs.descriptors.push_back(socket.release());
   auto link = transport->connect({.rank = peer, .process = 1, .host = 1}, std::move(theirs)).value();
   return std::unique_ptr<TcpLink>(static_cast<TcpLink*>(link.release()));
 }
 
-LinkPair::LinkPair(const FifoShape& shape, Wire wire) {
-  auto [first, second] = connected(wire);
+LinkPair::LinkPair(const FifoShape& shape, SocketKind kind) {
+  auto [first, second] = connected(kind);
   a = link_over(std::move(first), shape, 1);
   b = link_over(std::move(second), shape, 0);
 }

@@ -15,16 +15,16 @@
 
 namespace wreath {
 
-enum class Wire { Unix, Tcp };
+enum class SocketKind { Unix, Tcp };
 
 // Both ends of a connected stream.
-std::pair<Fd, Fd> connected(Wire wire);
+std::pair<Fd, Fd> connected(SocketKind kind);
 
-// A link for `socket`, made by make_tcp() and connect().
+// A link for `socket`, made by the transport and connect().
 std::unique_ptr<TcpLink> link_over(Fd socket, const FifoShape& shape, Rank peer);
 
 struct LinkPair {
-  explicit LinkPair(const FifoShape& shape, Wire wire = Wire::Unix);
+  explicit LinkPair(const FifoShape& shape, SocketKind kind = SocketKind::Unix);
   std::unique_ptr<TcpLink> a;  // of rank 0
   std::unique_ptr<TcpLink> b;  // of rank 1
 };

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/schedule/lower.hpp"
-#include "wreath/transport.hpp"
+#include "wreath/link.hpp"
 
 namespace wreath {
 namespace {
