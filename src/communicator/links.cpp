@@ -8,6 +8,7 @@
 #include "src/base/log.hpp"
 #include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/mesh.hpp"
+#include "src/communicator/options.hpp"
 #include "src/device/library_device.hpp"
 #include "src/fifo/device_segment_memory.hpp"
 
@@ -21,59 +22,75 @@ constexpr std::string_view kCrowded = "crowded ";
 constexpr std::uint32_t kCandidates = 0xFFFFFFFE;
 
 // " over eth0" of a wire that an interface carries.
-std::string way(const Link& link, const std::vector<Interface>& all) {
-  if (link.descriptor() < 0) return {};
-  const std::string interface = interface_of(all, local_address(link.descriptor()));
+std::string way(const Wire* wire, const std::vector<Interface>& all) {
+  if (wire == nullptr || wire->descriptor() < 0) return {};
+  const std::string interface = interface_of(all, local_address(wire->descriptor()));
   return interface.empty() ? std::string() : " over " + interface;
+}
+
+// A link that maps nothing has no use for a region of its peer.
+Status accept_region(Link& link, std::uint32_t index, Offer offer) {
+  return link.mapped() == nullptr ? Status() : link.mapped()->accept_region(index, std::move(offer));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const FifoShape& shape,
                                              const CommunicatorOptions& options, bool single_copy) {
-  const std::vector<std::string>& allowed = options.transports;
   auto links = std::make_unique<Links>();
   links->members_ = membership.members;
   links->self_ = membership.members[static_cast<std::size_t>(membership.rank)].endpoint;
   const bool other_processes =
       std::any_of(membership.members.begin(), membership.members.end(),
                   [&](const Member& member) { return member.endpoint.process != links->self_.process; });
-  const auto is_allowed = [&](std::string_view name) {
-    return allowed.empty() || std::find(allowed.begin(), allowed.end(), name) != allowed.end();
+  const auto allows_one = [&](SharedMemory shares) {
+    return std::ranges::any_of(
+        transports(), [&](const TransportRow& row) { return row.shares == shares && allows(options, row.name); });
   };
-  const bool shareable = is_allowed("shm") && (other_processes || !is_allowed("inproc"));
+  const bool shareable = allows_one(SharedMemory::Host) && (other_processes || !allows_one(SharedMemory::Process));
   auto segment = OwnSegment::create(membership.rank, membership.ranks, shape, shareable);
-  if (!segment && shareable && is_allowed("tcp")) {
-    // Peers of other processes then find shm refused, and the wire serves.
+  if (!segment && shareable && allows_one(SharedMemory::None)) {
+    // Peers of other processes then find shared memory refused, and a wire serves.
     log_info("no shared memory: {}", segment.error().message);
     segment = OwnSegment::create(membership.rank, membership.ranks, shape, false);
   }
   if (!segment) return segment.error();
   links->segment_ = std::move(*segment);
-  if (membership.device != nullptr && is_allowed(kDeviceReach)) {
+  if (membership.device != nullptr && allows(options, kDeviceReach)) {
     links->device_ = static_cast<LibraryDevice*>(membership.device);
     links->segment_->add_device(device_segment_memory(*links->device_));
   }
+  const TransportContext context{links->self_,          membership.ranks, shape,
+                                 links->segment_.get(), options.debug.faults, single_copy};
+  WREATH_TRY(links->make_transports(context, options));
+  links->links_.resize(static_cast<std::size_t>(membership.ranks));
+  links->wires_.resize(static_cast<std::size_t>(membership.ranks));
+  links->names_.assign(static_cast<std::size_t>(membership.ranks), "self");
+  links->incoming_ = std::vector<Incoming>(static_cast<std::size_t>(membership.ranks));
+  return links;
+}
+
+// Those that are allowed, each in the decorators that the options ask for.
+Status Links::make_transports(const TransportContext& context, const CommunicatorOptions& options) {
   for (const TransportRow& row : transports()) {
-    if (!is_allowed(row.name)) continue;
-    const TransportContext context{links->self_,          membership.ranks,     shape,
-                                   links->segment_.get(), options.debug.faults, single_copy};
-    auto transport = row.make(context);
+    if (!allows(options, row.name)) continue;
+    const Status usable = row.usable();
+    auto transport = usable ? row.make(context) : Result<std::unique_ptr<Transport>>(usable.error());
     for (const DecoratorRow& decorator : transport_decorators()) {
       if (transport && !(context.*decorator.setting).empty()) {
         transport = decorator.make(std::move(*transport), context);
       }
     }
     if (transport) {
-      links->transports_.push_back(std::move(*transport));
-    } else if (transport.error().code != ErrorCode::Unavailable) {
+      candidates_.push_back({row.name, row.needs_stream, std::move(*transport)});
+    } else if (transport.error().code == ErrorCode::Unavailable) {
+      log_info("{} cannot be used here: {}", row.name, transport.error().message);
+      add_reason(unusable_, row.name, transport.error().message);
+    } else {
       return transport.error();
     }
   }
-  links->links_.resize(static_cast<std::size_t>(membership.ranks));
-  links->names_.assign(static_cast<std::size_t>(membership.ranks), "self");
-  links->incoming_ = std::vector<Incoming>(static_cast<std::size_t>(membership.ranks));
-  return links;
+  return {};
 }
 
 void Links::on_offer(Rank from, std::uint32_t candidate, Offer offer) {
@@ -90,8 +107,7 @@ void Links::on_verdict(Rank from, std::uint32_t candidate, std::string reason) {
 
 Status Links::on_region(Rank from, std::uint32_t index, Offer offer) {
   const std::lock_guard lock(mutex_);
-  Link* linked = link(from);
-  if (linked != nullptr) return linked->accept_region(index, std::move(offer));
+  if (Link* const linked = link(from)) return accept_region(*linked, index, std::move(offer));
   incoming_[static_cast<std::size_t>(from)].regions.emplace_back(index, std::move(offer));
   return {};
 }
@@ -145,13 +161,13 @@ Status Links::find_candidates(ControlPlane& control, Deadline deadline, std::vec
     ControlMessage message;
     message.kind = MessageKind::Verdict;
     message.index = kCandidates;
-    for (std::size_t i = 0; i < transports_.size(); ++i) {
-      const Status reachable = transports_[i]->reachable(self_, members_[peer].endpoint);
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      const Status reachable = candidates_[i].transport->reachable(self_, members_[peer].endpoint);
       if (reachable) {
         attempt.candidates.push_back(i);
-        message.text += fmt::format("{},", transports_[i]->name());
+        message.text += fmt::format("{},", candidates_[i].name);
       } else {
-        attempt.refuse(transports_[i]->name(), reachable.error().message);
+        attempt.refuse(candidates_[i].name, reachable.error().message);
       }
     }
     control.send(static_cast<Rank>(peer), std::move(message));
@@ -162,8 +178,8 @@ Status Links::find_candidates(ControlPlane& control, Deadline deadline, std::vec
     if (!theirs) return theirs.error();
     Attempt& attempt = attempts[peer];
     std::erase_if(attempt.candidates, [&](std::size_t i) {
-      const bool missing = theirs->find(fmt::format("{},", transports_[i]->name())) == std::string::npos;
-      if (missing) attempt.refuse(transports_[i]->name(), fmt::format("rank {} cannot", peer));
+      const bool missing = theirs->find(fmt::format("{},", candidates_[i].name)) == std::string::npos;
+      if (missing) attempt.refuse(candidates_[i].name, fmt::format("rank {} cannot", peer));
       return missing;
     });
   }
@@ -173,22 +189,25 @@ Status Links::find_candidates(ControlPlane& control, Deadline deadline, std::vec
 Status Links::take_links(std::vector<Attempt>& attempts) {
   const std::lock_guard lock(mutex_);
   const bool wires = std::any_of(attempts.begin(), attempts.end(), [](const Attempt& attempt) {
-    return attempt.link != nullptr && attempt.link->descriptor() >= 0;
+    return attempt.link != nullptr && attempt.link->wire() != nullptr;
   });
   const std::vector<Interface> all = wires ? interfaces() : std::vector<Interface>();
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
     links_[peer] = std::move(attempts[peer].link);
-    const std::string_view name = transports_[attempts[peer].candidates[attempts[peer].at]]->name();
-    const std::optional<Status> single_copy = links_[peer]->single_copy();
+    wires_[peer] = links_[peer]->wire();
+    const MappedLink* const memory = mapped(static_cast<Rank>(peer));
+    const std::string_view name = candidate(attempts[peer]).name;
+    const std::optional<Status> single_copy = memory == nullptr ? std::nullopt : memory->single_copy();
     if (single_copy && !*single_copy) attempts[peer].refuse("single copy", single_copy->error().message);
     names_[peer] =
-        fmt::format("{}{}{}", name, way(*links_[peer], all), single_copy && *single_copy ? ", single copy" : "");
+        fmt::format("{}{}{}", name, way(wires_[peer], all), single_copy && *single_copy ? ", single copy" : "");
     share_device(static_cast<Rank>(peer), attempts[peer]);
     if (!attempts[peer].refused.empty()) names_[peer] += fmt::format(" ({})", attempts[peer].refused);
-    (links_[peer]->mapped() != nullptr ? mapped_ : wired_).push_back(static_cast<Rank>(peer));
-    for (auto& [index, offer] : incoming_[peer].regions)
-      WREATH_TRY(links_[peer]->accept_region(index, std::move(offer)));
+    (memory != nullptr ? mapped_ : wired_).push_back(static_cast<Rank>(peer));
+    for (auto& [index, offer] : incoming_[peer].regions) {
+      WREATH_TRY(accept_region(*links_[peer], index, std::move(offer)));
+    }
     incoming_[peer].regions.clear();
   }
   return {};
@@ -196,7 +215,7 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
 
 // Where the devices of both ends reach each other's memory, peers of other processes are told of this rank's.
 void Links::share_device(Rank peer, Attempt& attempt) {
-  const bool maps = links_[static_cast<std::size_t>(peer)]->mapped() != nullptr && segment_->offered_descriptors(peer);
+  const bool maps = mapped(peer) != nullptr && segment_->offered_descriptors(peer);
   if (device_ == nullptr || !maps) return;
   const EndpointDevice& theirs = members_[static_cast<std::size_t>(peer)].endpoint.device;
   if (theirs.kind == EndpointDevice::Kind::None) {
@@ -282,15 +301,14 @@ Status Links::run_round(Membership& membership, ControlPlane& control, Deadline 
     if (static_cast<Rank>(peer) == self_.rank || attempt.link != nullptr) continue;
     if (attempt.at == attempt.candidates.size()) {
       return Error{ErrorCode::StartupFailed,
-                   fmt::format("no transport links ranks {} and {}: {}", self_.rank, peer,
-                               attempt.refused.empty() ? "none is allowed" : attempt.refused)};
+                   fmt::format("no transport links ranks {} and {}: {}", self_.rank, peer, reasons(attempt))};
     }
     open.push_back(static_cast<Rank>(peer));
   }
   std::vector<std::string> verdicts(attempts.size());
   const auto transport_of = [&](Rank peer) -> Transport& {
     const Attempt& attempt = attempts[static_cast<std::size_t>(peer)];
-    return *transports_[attempt.candidates[attempt.at]];
+    return *candidate(attempt).transport;
   };
   for (const Rank peer : open) {
     ControlMessage message;
@@ -331,10 +349,9 @@ Status Links::run_round(Membership& membership, ControlPlane& control, Deadline 
 
 Result<std::unique_ptr<Link>> Links::try_candidate(Membership& membership, Rank peer, const Attempt& attempt,
                                                    Deadline deadline) {
-  Transport& transport = *transports_[attempt.candidates[attempt.at]];
   auto offer = take(peer, static_cast<std::uint32_t>(attempt.at), &Incoming::offers, deadline);
   if (!offer) return offer.error();
-  if (transport.needs_stream()) {
+  if (candidate(attempt).needs_stream) {
     auto stream = membership.open_stream(peer, deadline, failed_.descriptor());
     if (!stream) {
       const std::lock_guard lock(mutex_);
@@ -342,24 +359,28 @@ Result<std::unique_ptr<Link>> Links::try_candidate(Membership& membership, Rank 
     }
     offer->descriptors.push_back(stream->release());
   }
-  return transport.connect(members_[static_cast<std::size_t>(peer)].endpoint, std::move(*offer));
+  return candidate(attempt).transport->connect(members_[static_cast<std::size_t>(peer)].endpoint, std::move(*offer));
 }
 
 // Both ends succeeded: linked. Else both drop this candidate and note why.
 void Links::settle(Attempt& attempt, const std::string& own, const std::string& theirs) {
   if (own.empty() && theirs.empty()) return;
-  const std::string_view name = transports_[attempt.candidates[attempt.at]]->name();
-  attempt.refuse(name, own.empty() ? theirs : own);
+  attempt.refuse(candidate(attempt).name, own.empty() ? theirs : own);
   attempt.link.reset();
   ++attempt.at;
+}
+
+std::string Links::reasons(const Attempt& attempt) const {
+  if (attempt.refused.empty()) return unusable_.empty() ? "none is allowed" : unusable_;
+  return unusable_.empty() ? attempt.refused : fmt::format("{}; {}", attempt.refused, unusable_);
 }
 
 std::string Links::describe(Rank peer) const { return names_[static_cast<std::size_t>(peer)]; }
 
 Status Links::announce(ControlPlane& control) {
   for (Rank peer = 0; peer < static_cast<Rank>(links_.size()); ++peer) {
-    const Link* linked = link(peer);
-    if (linked == nullptr || !linked->names_regions() || !segment_->has_announcements(peer)) continue;
+    Link* const linked = link(peer);
+    if (linked == nullptr || linked->mapped() == nullptr || !segment_->has_announcements(peer)) continue;
     auto announcements = segment_->take_announcements(peer);
     if (!announcements) return announcements.error();
     for (Announcement& announcement : *announcements) {

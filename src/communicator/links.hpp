@@ -13,6 +13,7 @@
 #include "src/base/interrupt.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/control.hpp"
+#include "src/fifo/mapped_link.hpp"
 #include "src/fifo/segment.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/transport.hpp"
@@ -54,9 +55,12 @@ class Links {
   void fail(Error error);
 
   Link* link(Rank peer) const { return links_[static_cast<std::size_t>(peer)].get(); }
-  // The peers whose link has a pump.
+  // The peers whose link has a pump, and that link; null for another peer.
   const std::vector<Rank>& wired() const { return wired_; }
+  Wire* wire(Rank peer) const { return wires_[static_cast<std::size_t>(peer)]; }
+  // The other peers, and their link; null for one with a pump.
   const std::vector<Rank>& mapped() const { return mapped_; }
+  MappedLink* mapped(Rank peer) const { return wire(peer) == nullptr ? link(peer)->mapped() : nullptr; }
   OwnSegment& segment() const { return *segment_; }
   // "shm", "shm, single copy", "tcp over eth0 (shm: memfd refused: ...)".
   std::string describe(Rank peer) const;
@@ -69,23 +73,34 @@ class Links {
     std::deque<std::pair<std::uint32_t, std::string>> verdicts;
     std::deque<std::pair<std::uint32_t, Offer>> regions;
   };
+  static void add_reason(std::string& reasons, std::string_view transport, std::string_view reason) {
+    reasons.append(reasons.empty() ? "" : "; ").append(transport).append(": ").append(reason);
+  }
+  struct Candidate {
+    std::string_view name;
+    bool needs_stream;
+    std::unique_ptr<Transport> transport;
+  };
   struct Attempt {
-    std::vector<std::size_t> candidates;  // into transports_
+    std::vector<std::size_t> candidates;  // into candidates_
     std::size_t at = 0;
     std::unique_ptr<Link> link;
     std::string refused;  // why others were not taken
 
-    void refuse(std::string_view transport, std::string_view reason) {
-      refused.append(refused.empty() ? "" : "; ").append(transport).append(": ").append(reason);
-    }
+    void refuse(std::string_view transport, std::string_view reason) { add_reason(refused, transport, reason); }
   };
 
+  Status make_transports(const TransportContext& context, const CommunicatorOptions& options);
   Status find_candidates(ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts);
   Status run_round(Membership& membership, ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts);
   Result<std::unique_ptr<Link>> try_candidate(Membership& membership, Rank peer, const Attempt& attempt,
                                               Deadline deadline);
   Status others();
   Error own_lack(const Error& error) const;
+  // The one that is tried, or that was taken.
+  const Candidate& candidate(const Attempt& attempt) const { return candidates_[attempt.candidates[attempt.at]]; }
+  // Why no transport serves.
+  std::string reasons(const Attempt& attempt) const;
   Status take_links(std::vector<Attempt>& attempts);
   void share_device(Rank peer, Attempt& attempt);
   Result<LinkFacts> agree(ControlPlane& control, Deadline deadline, bool crowded);
@@ -98,8 +113,10 @@ class Links {
   std::vector<Member> members_;
   LibraryDevice* device_ = nullptr;  // this rank's, where peers may read its memory
   std::unique_ptr<OwnSegment> segment_;
-  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<Candidate> candidates_;  // what is allowed and can be used here
+  std::string unusable_;               // why other transports cannot be used here
   std::vector<std::unique_ptr<Link>> links_;
+  std::vector<Wire*> wires_;  // by rank, null for links without a pump
   std::vector<std::string> names_;
   std::vector<Rank> wired_;
   std::vector<Rank> mapped_;

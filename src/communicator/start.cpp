@@ -7,6 +7,7 @@
 
 #include "src/communicator/options.hpp"
 #include "src/communicator/own_device.hpp"
+#include "wreath/transport.hpp"
 
 namespace wreath {
 
@@ -17,8 +18,8 @@ BootstrapRequest request_of(int rank, int ranks, const AgreedOptions& options, c
   request.settings = encode_options(options);
   request.timeout_ms = options.timeouts.bootstrap_ms;
   request.device = identity_of(device);
-  request.need_streams = options.transports.empty() || std::find(options.transports.begin(), options.transports.end(),
-                                                                 "tcp") != options.transports.end();
+  request.need_streams = std::ranges::any_of(
+      transports(), [&](const TransportRow& row) { return row.needs_stream && allows(options, row.name); });
   return request;
 }
 
