@@ -165,7 +165,7 @@ Advance Engine::advance(Operation& operation) {
 bool Engine::pump(Operation& operation, bool expecting) {
   bool moved = false;
   for (const Rank peer : links_->wired()) {
-    const auto bytes = links_->link(peer)->progress(expecting);
+    const auto bytes = links_->wire(peer)->progress(expecting);
     if (!bytes) {
       on_broken_wire(operation, peer, bytes.error());
     } else {
@@ -184,7 +184,7 @@ void Engine::on_broken_wire(const Operation& operation, Rank peer, const Error& 
 
 bool Engine::wires_idle() const {
   return std::none_of(links_->wired().begin(), links_->wired().end(), [&](Rank peer) {
-    return links_->link(peer)->send_blocked() || links_->link(peer)->in_flight() > 0;
+    return links_->wire(peer)->send_blocked() || links_->wire(peer)->in_flight() > 0;
   });
 }
 
@@ -192,7 +192,7 @@ bool Engine::wires_idle() const {
 void Engine::wake_peers() {
   bool fenced = false;
   for (const Rank peer : links_->mapped()) {
-    if (is_asleep(*sleeping_[static_cast<std::size_t>(peer)], fenced)) links_->link(peer)->wake();
+    if (is_asleep(*sleeping_[static_cast<std::size_t>(peer)], fenced)) links_->mapped(peer)->wake();
   }
 }
 
@@ -305,7 +305,7 @@ std::optional<Rank> Engine::waiting_for(const Operation& operation) const {
   if (flying_ != nullptr) return flying_->waiting_for();
   if (const FifoEnd* end = lanes_.waiting_for(); end != nullptr) return end->peer;
   for (const Rank peer : links_->wired()) {  // all is done but for what a wire has not taken
-    if (links_->link(peer)->send_blocked() || links_->link(peer)->in_flight() > 0) return peer;
+    if (links_->wire(peer)->send_blocked() || links_->wire(peer)->in_flight() > 0) return peer;
   }
   return std::nullopt;
 }
@@ -379,8 +379,8 @@ void Engine::sleep() {
   if (drive_round() == Round::Blocked) {
     polled_.assign(1, {segment.doorbell(), POLLIN, 0});
     for (const Rank peer : links_->wired()) {
-      const Link& link = *links_->link(peer);
-      polled_.push_back({link.descriptor(), static_cast<short>(link.send_blocked() ? POLLIN | POLLOUT : POLLIN), 0});
+      const Wire& wire = *links_->wire(peer);
+      polled_.push_back({wire.descriptor(), static_cast<short>(wire.send_blocked() ? POLLIN | POLLOUT : POLLIN), 0});
     }
     const bool carries = flying_ != nullptr && !links_->wired().empty();
     const std::int64_t ns = flying_ == nullptr ? kSleepNs : carries ? kSleepToCarryNs : kSleepBesideBlocksNs;
@@ -416,7 +416,7 @@ void Engine::begin_wait(std::vector<int>& descriptors) {
   links_->segment().begin_sleep();
   release_token();
   descriptors.push_back(links_->segment().doorbell());
-  for (const Rank peer : links_->wired()) descriptors.push_back(links_->link(peer)->descriptor());
+  for (const Rank peer : links_->wired()) descriptors.push_back(links_->wire(peer)->descriptor());
 }
 
 void Engine::end_wait() {

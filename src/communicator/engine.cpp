@@ -120,7 +120,7 @@ Status Engine::link(std::uint16_t epoch) {
   prepare_grid();
   sleeping_.resize(static_cast<std::size_t>(ranks()));
   for (const Rank peer : links_->mapped()) {
-    sleeping_[static_cast<std::size_t>(peer)] = links_->link(peer)->mapped()->sleeping;
+    sleeping_[static_cast<std::size_t>(peer)] = links_->mapped(peer)->peer().sleeping;
   }
   prepare_placement();
   linked_ = true;
@@ -161,7 +161,7 @@ void Engine::prepare_small() {
   std::vector<const std::byte*> areas(static_cast<std::size_t>(ranks()));
   std::byte* own = links_->segment().small_area();
   for (int peer = 0; peer < ranks(); ++peer) {
-    areas[static_cast<std::size_t>(peer)] = peer == rank() ? own : links_->link(peer)->mapped()->small_area;
+    areas[static_cast<std::size_t>(peer)] = peer == rank() ? own : links_->mapped(peer)->peer().small_area;
   }
   small_ = SmallExchange(rank(), std::move(areas), own, options_.debug.first_sequence);
 }
@@ -171,7 +171,7 @@ void Engine::prepare_placement() {
   std::vector<const Counter*> told(static_cast<std::size_t>(ranks()));
   Counter& own = links_->segment().core();
   told[static_cast<std::size_t>(rank())] = &own;
-  for (const Rank peer : links_->mapped()) told[static_cast<std::size_t>(peer)] = links_->link(peer)->mapped()->core;
+  for (const Rank peer : links_->mapped()) told[static_cast<std::size_t>(peer)] = links_->mapped(peer)->peer().core;
   placement_ = Placement(rank(), &own, std::move(told));
 }
 

@@ -146,7 +146,7 @@ Exchange::Pair Exchange::pair() {
     if (device_of(only.data) != nullptr) return false;
     const std::uint64_t most = std::min<std::uint64_t>(kSmallMessageBytes, engine_.shape().slot_bytes);
     return messages.size() == 1 && only.count > 0 && only.bytes() <= most && only.peer != engine_.rank() &&
-           engine_.links().link(only.peer)->mapped() != nullptr;
+           engine_.links().wire(only.peer) == nullptr;
   };
   if (!fits(messages_.sends) || !fits(messages_.receives)) return {};
   Pair pair;

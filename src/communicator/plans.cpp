@@ -19,7 +19,7 @@ Status bind_fifos(Links& links, Plan& plan) {
     plan.targets.push_back(&links.link(end.peer)->send_fifo(end.lane));
   }
   for (const FifoEnd& end : plan.lowered.sources) {
-    if (links.link(end.peer)->mapped() == nullptr) WREATH_TRY(links.link(end.peer)->prepare(end.lane));
+    if (links.wire(end.peer) != nullptr) WREATH_TRY(links.link(end.peer)->prepare(end.lane));
     plan.sources.push_back(&links.link(end.peer)->recv_fifo(end.lane));
   }
   return {};
