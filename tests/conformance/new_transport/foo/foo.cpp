@@ -1,0 +1,205 @@
+// A transport that only these tests have: frames over one stream for each peer, without a copy spared.
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "src/base/fd.hpp"
+#include "src/base/socket.hpp"
+#include "src/fifo/access.hpp"
+#include "src/fifo/local_fifo.hpp"
+#include "wreath/transport.hpp"
+
+namespace wreath {
+namespace {
+
+// A frame begins with it. Both ends are the same build on machines of one byte order.
+struct Frame {
+  std::uint32_t bytes = 0;  // of the message behind it
+  std::uint32_t signature = 0;
+  std::uint32_t consumed = 0;  // the sender of the frame is done with the messages of `lane` before this one
+  std::uint16_t epoch = 0;
+  std::uint16_t lane = 0;
+  std::uint16_t messages = 0;  // 1: a message follows; 0: the frame only says what was consumed
+};
+
+// One lane seen from the pump's side.
+struct FooLane {
+  LocalMemory send_staging;
+  LocalMemory recv_staging;
+  SendFifo send;  // the executor's ends
+  RecvFifo recv;
+  RecvFifo outgoing;  // the pump's ends
+  SendFifo incoming;
+  const Counter* consumed = nullptr;  // by this rank's executor
+  std::uint32_t told = 0;             // what the peer knows of that
+  std::uint32_t acknowledged = 0;     // what the peer's executor has consumed
+};
+
+class FooLink final : public Wire {
+ public:
+  FooLink(Rank peer, Fd socket, const FifoShape& shape)
+      : peer_(peer), socket_(std::move(socket)), shape_(shape), fifos_(shape, shape), lanes_(shape.lanes) {
+    for (std::uint16_t i = 0; i < shape.lanes; ++i) {
+      const LocalFifos::Lane shared = fifos_.lane(i);
+      FooLane& lane = lanes_[i];
+      lane.send = local_send_fifo(shape, i, shared.send_slots, *shared.send_consumed);
+      lane.outgoing = local_recv_fifo(shape, i, shared.send_slots, *shared.send_consumed);
+      lane.recv = local_recv_fifo(shape, i, shared.recv_slots, *shared.recv_consumed);
+      lane.incoming = local_send_fifo(shape, i, shared.recv_slots, *shared.recv_consumed);
+      lane.consumed = shared.recv_consumed;
+      lane.told = lane.acknowledged = shape.first_sequence;
+    }
+  }
+
+  SendFifo& send_fifo(std::uint16_t lane) override { return lanes_[lane].send; }
+  RecvFifo& recv_fifo(std::uint16_t lane) override { return lanes_[lane].recv; }
+  Status prepare(std::uint16_t lane) override {
+    WREATH_TRY(lanes_[lane].send_staging.allocate(staging_bytes(shape_)));
+    set_staging(lanes_[lane].send, lanes_[lane].send_staging);
+    return {};
+  }
+
+  Result<std::size_t> progress(bool) override {
+    if (broken_) return *broken_;
+    const auto read = receive();
+    const auto sent = read ? send() : read;
+    if (!sent) return broken_.emplace(sent.error());
+    return *read + *sent;
+  }
+  int descriptor() const override { return socket_.get(); }
+  bool send_blocked() const override { return sent_ < out_.size(); }
+  std::size_t in_flight() const override {
+    std::size_t bytes = out_.size() - sent_;
+    for (const FooLane& lane : lanes_) bytes += lane.send.next - lane.outgoing.next + (consumed(lane) - lane.told);
+    return bytes;
+  }
+  bool closing_loses_data() const override { return send_blocked() || unacknowledged_bytes(socket_.get()) > 0; }
+
+ private:
+  static std::uint32_t consumed(const FooLane& lane) { return load_acquire(lane.consumed->value); }
+
+  // Puts what is to be said next behind each other, if all before is sent.
+  void fill() {
+    for (FooLane& lane : lanes_) {
+      Frame frame{.consumed = consumed(lane), .epoch = shape_.epoch, .lane = lane.send.lane};
+      const bool has_room = lane.outgoing.next - lane.acknowledged < shape_.slot_count;
+      const SlotHeader* const slot = has_room ? peek(lane.outgoing) : nullptr;
+      if (slot == nullptr && frame.consumed == lane.told) continue;
+      if (slot != nullptr) {
+        frame.bytes = slot->bytes;
+        frame.signature = slot->signature;
+        frame.epoch = slot->epoch;
+        frame.messages = 1;
+      }
+      append({reinterpret_cast<const std::byte*>(&frame), sizeof frame});
+      if (slot != nullptr) {
+        append({address_of(*slot), frame.bytes});
+        consume(lane.outgoing);
+      }
+      lane.told = frame.consumed;
+    }
+  }
+  void append(std::span<const std::byte> bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
+
+  Result<std::size_t> send() {
+    std::size_t moved = 0;
+    for (;;) {
+      if (sent_ == out_.size()) {
+        out_.clear();
+        sent_ = 0;
+        fill();
+      }
+      if (out_.empty()) return moved;
+      const ssize_t sent = ::send(socket_.get(), out_.data() + sent_, out_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return moved;
+      if (sent < 0) return lost(std::strerror(errno));
+      sent_ += static_cast<std::size_t>(sent);
+      moved += static_cast<std::size_t>(sent);
+    }
+  }
+
+  // Reads a frame's head, then its message straight to where the executor looks for it.
+  Result<std::size_t> receive() {
+    std::size_t moved = 0;
+    for (;;) {
+      if (wanted_.empty()) wanted_ = {reinterpret_cast<std::byte*>(&frame_), sizeof frame_};
+      const ssize_t got = ::recv(socket_.get(), wanted_.data(), wanted_.size(), MSG_DONTWAIT);
+      if (got == 0) return lost("connection closed");
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) return moved;
+      if (got < 0) return lost(std::strerror(errno));
+      moved += static_cast<std::size_t>(got);
+      wanted_ = wanted_.subspan(static_cast<std::size_t>(got));
+      if (wanted_.empty() && target_ == nullptr) WREATH_TRY(take_head());
+      if (wanted_.empty() && target_ != nullptr) WREATH_TRY(end_message());
+    }
+  }
+
+  Status take_head() {
+    if (frame_.lane >= shape_.lanes || frame_.bytes > shape_.slot_bytes) return lost("a frame that cannot be");
+    FooLane& lane = lanes_[frame_.lane];
+    lane.acknowledged = frame_.consumed;
+    if (frame_.messages == 0) return {};
+    if (!has_credit(lane.incoming)) return lost("more messages than slots");
+    WREATH_TRY(lane.recv_staging.allocate(staging_bytes(shape_)));
+    set_staging(lane.incoming, lane.recv_staging);
+    target_ = stage(lane.incoming);
+    wanted_ = {target_, frame_.bytes};
+    return {};
+  }
+
+  Status end_message() {
+    FooLane& lane = lanes_[frame_.lane];
+    SlotHeader& slot = next_slot(lane.incoming);
+    slot.epoch = frame_.epoch;
+    slot.signature = frame_.signature;
+    slot.bytes = frame_.bytes;
+    publish(lane.incoming);
+    target_ = nullptr;
+    return {};
+  }
+
+  Error lost(std::string_view why) const {
+    return {ErrorCode::PeerLost, fmt::format("foo link to rank {}: {}", peer_, why), peer_};
+  }
+
+  Rank peer_;
+  Fd socket_;
+  FifoShape shape_;
+  LocalFifos fifos_;
+  std::vector<FooLane> lanes_;
+  std::vector<std::byte> out_;
+  std::size_t sent_ = 0;  // of out_
+  Frame frame_;
+  std::span<std::byte> wanted_;  // what is to be read next
+  std::byte* target_ = nullptr;  // of the message that is being read; null while its head is
+  std::optional<Error> broken_;
+};
+
+class FooTransport final : public Transport {
+ public:
+  explicit FooTransport(const FifoShape& shape) : shape_(shape) {}
+  Status reachable(const Endpoint&, const Endpoint&) const override { return {}; }
+  Result<Offer> offer(const Endpoint&) override { return Offer(); }
+  Result<std::unique_ptr<Link>> connect(const Endpoint& peer, Offer theirs) override {
+    Fd socket = Fd::of_process(std::exchange(theirs.descriptors.at(0), -1));
+    return std::unique_ptr<Link>(std::make_unique<FooLink>(peer.rank, std::move(socket), shape_));
+  }
+
+ private:
+  FifoShape shape_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> make_foo(const TransportContext& context) {
+  return std::unique_ptr<Transport>(std::make_unique<FooTransport>(context.shape));
+}
+
+}  // namespace wreath

@@ -1,0 +1,23 @@
+// The tables of this program, linked in place of transports/registry.cpp: none of the library's transports is here.
+#include "wreath/transport.hpp"
+
+namespace wreath {
+
+Result<std::unique_ptr<Transport>> make_foo(const TransportContext& context);
+
+namespace {
+
+Status refuse() { return Error{ErrorCode::Unavailable, "no adapter is here"}; }
+
+constexpr TransportRow kTestRows[] = {
+    {"unusable", SharedMemory::None, true, &make_foo, &refuse},
+    {"foo", SharedMemory::None, true, &make_foo},
+};
+
+}  // namespace
+
+std::span<const TransportRow> transports() noexcept { return kTestRows; }
+
+std::span<const DecoratorRow> transport_decorators() noexcept { return {}; }
+
+}  // namespace wreath
