@@ -13,6 +13,7 @@
 #include "src/base/available_memory.hpp"
 #include "tools/command_line/numbers.hpp"
 #include "tools/command_line/program.hpp"
+#include "wreath/transport.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -21,7 +22,7 @@ constexpr int kWrong = 1;
 constexpr std::string_view kLine = "{:<16} {:<9} {:>5} {:>8} {:>8} {:>8}  {}\n";
 
 struct Arguments {
-  std::vector<std::string> transports{"shm", "tcp"};
+  std::vector<std::string> transports = transports_between_processes();
   std::vector<int> ranks{1, 2, 3, 5, 7, 16};
   std::string only;  // a collective's title; empty: all
   std::string pass;  // of a started process: its place in kPasses

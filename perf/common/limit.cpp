@@ -9,13 +9,18 @@
 #include "perf/limits/machine.hpp"
 #include "perf/limits/shm.hpp"
 #include "perf/limits/tcp.hpp"
+#include "wreath/transport.hpp"
 
 namespace wreath::perf {
 namespace {
 
+// Whether wires alone are allowed.
 bool by_wire(const Options& options) {
   const auto& allowed = options.communicator.transports;
-  return allowed.size() == 1 && allowed[0] == "tcp";
+  return !allowed.empty() && std::all_of(allowed.begin(), allowed.end(), [](const std::string& name) {
+    const TransportRow* const row = find_transport(name);
+    return row != nullptr && row->is_wire();
+  });
 }
 
 // Of the run's rows.

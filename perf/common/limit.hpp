@@ -22,7 +22,7 @@ std::string_view why_no_limit(const CollectiveRow& row, const Options& options);
 
 // For --limits, each size of the run between `ranks` cores of this host. In shared memory: the fastest hand-written
 // all_reduce; for the others a flag and a copy of what the rank which gets most has to get, which is what the bus
-// bandwidth counts. Where tcp is the only transport allowed: two ranks that swap as much over loopback. The flag's
+// bandwidth counts. Where wires alone are allowed: two ranks that swap as much over loopback. The flag's
 // flight is always measured. Sizes that cannot be measured here (fewer cores than ranks) are left out.
 Limits measure_limits(const CollectiveRow& row, const Options& options, int ranks);
 

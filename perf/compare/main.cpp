@@ -1,5 +1,6 @@
 // compare: this library beside Open MPI, MPICH and Gloo, each at its best setting, in turns.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -23,7 +24,7 @@ namespace {
 
 struct Arguments {
   RunOptions run;
-  std::vector<std::string> transports{"shm", "tcp"};
+  std::vector<std::string> transports = compared_transports();
   std::vector<std::string> operations{"all_reduce", "reduce_scatter", "all_gather",
                                       "broadcast",  "alltoall",       "sendrecv"};
   std::vector<std::string> sizes{"8", "32K", "256K", "2M", "64M"};
@@ -63,7 +64,7 @@ std::vector<Contestants> contestants_of(const Arguments& arguments, std::set<std
       Contestants each{transport, operation, {}};
       for (const Setting& setting : settings()) {
         const std::string code(setting.code);
-        if (setting.transport != transport) continue;
+        if (setting.transport() != transport) continue;
         if (setting.starter != Starter::Wreath && !kept.empty() && !kept.contains(code)) continue;
         const std::string lack = missing(setting, {arguments.run.folder, ""});
         lack.empty() ? each.settings.push_back(&setting) : void(lacking.insert(lack));
@@ -137,7 +138,8 @@ int compare(Arguments& arguments, const std::string& command) {
 
 void add_flags(const command_line::Command& app, Arguments& arguments) {
   command_line::add_number(app, "--ranks", arguments.run.ranks, {2, 256}, "ranks (2)");
-  app.add_option("--transport", arguments.transports, "transports (shm,tcp)").one_of({"shm", "tcp"}).delimiter(',');
+  const std::string transports = fmt::format("transports ({})", fmt::join(compared_transports(), ","));
+  app.add_option("--transport", arguments.transports, transports).one_of(compared_transports()).delimiter(',');
   const char* const meaning = "operations, by the perf tools' names without _perf (six)";
   app.add_option("--operation", arguments.operations, meaning)
       .one_of(arguments.operations)

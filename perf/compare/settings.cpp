@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "perf/common/machine.hpp"
+#include "wreath/transport.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -19,27 +20,28 @@ constexpr std::string_view kReleaseGather =
     "MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM=release_gather MPIR_CVAR_BARRIER_POSIX_INTRA_ALGORITHM=release_gather";
 
 constexpr std::array kSettings{
-    Setting{"wreath", "Wreath", Starter::Wreath, "shm", "", ""},
-    Setting{"wreath", "Wreath", Starter::Wreath, "tcp", "", ""},
-    Setting{"O", "Open MPI", Starter::OpenMpi, "shm", "--mca pml ob1 --mca btl self,vader", ""},
-    Setting{"On", "Open MPI without CMA", Starter::OpenMpi, "shm",
+    Setting{"wreath", "Wreath", Starter::Wreath, Carrier::Memory, "", ""},
+    Setting{"wreath", "Wreath", Starter::Wreath, Carrier::Sockets, "", ""},
+    Setting{"O", "Open MPI", Starter::OpenMpi, Carrier::Memory, "--mca pml ob1 --mca btl self,vader", ""},
+    Setting{"On", "Open MPI without CMA", Starter::OpenMpi, Carrier::Memory,
             "--mca pml ob1 --mca btl self,vader --mca btl_vader_single_copy_mechanism none", ""},
-    Setting{"Oc", "Open MPI coll/sm", Starter::OpenMpi, "shm",
+    Setting{"Oc", "Open MPI coll/sm", Starter::OpenMpi, Carrier::Memory,
             "--mca pml ob1 --mca btl self,vader --mca btl_vader_single_copy_mechanism none --mca coll_sm_priority 90",
             ""},
-    Setting{"Ou", "Open MPI over UCX", Starter::OpenMpi, "shm",
+    Setting{"Ou", "Open MPI over UCX", Starter::OpenMpi, Carrier::Memory,
             "--mca pml ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any",
             "UCX_TLS=self,posix,sysv,cma"},
-    Setting{"M", "MPICH", Starter::Mpich, "shm", "", ""},
-    Setting{"Mr", "MPICH release_gather", Starter::Mpich, "shm", "", kReleaseGather},
-    Setting{"Mu", "MPICH through UCX", Starter::Mpich, "shm", "", "MPIR_CVAR_NOLOCAL=1 UCX_TLS=self,posix,sysv,cma"},
-    Setting{"O", "Open MPI", Starter::OpenMpi, "tcp", "--mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo",
-            ""},
-    Setting{"Ou", "Open MPI over UCX", Starter::OpenMpi, "tcp",
+    Setting{"M", "MPICH", Starter::Mpich, Carrier::Memory, "", ""},
+    Setting{"Mr", "MPICH release_gather", Starter::Mpich, Carrier::Memory, "", kReleaseGather},
+    Setting{"Mu", "MPICH through UCX", Starter::Mpich, Carrier::Memory, "",
+            "MPIR_CVAR_NOLOCAL=1 UCX_TLS=self,posix,sysv,cma"},
+    Setting{"O", "Open MPI", Starter::OpenMpi, Carrier::Sockets,
+            "--mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo", ""},
+    Setting{"Ou", "Open MPI over UCX", Starter::OpenMpi, Carrier::Sockets,
             "--mca pml ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any",
             "UCX_TLS=tcp,self UCX_NET_DEVICES=lo"},
-    Setting{"M", "MPICH", Starter::Mpich, "tcp", "", kMpichTcp},
-    Setting{"G", "Gloo", Starter::Gloo, "tcp", "", ""},
+    Setting{"M", "MPICH", Starter::Mpich, Carrier::Sockets, "", kMpichTcp},
+    Setting{"G", "Gloo", Starter::Gloo, Carrier::Sockets, "", ""},
 };
 
 std::vector<std::string> words(std::string_view text) {
@@ -81,11 +83,24 @@ std::string_view name(Starter starter) noexcept {
   return kNames[static_cast<std::size_t>(starter)];
 }
 
+std::string_view transport_of(Carrier carrier) noexcept {
+  const auto rows = transports();
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const TransportRow& row) {
+    return carrier == Carrier::Memory ? row.shares == SharedMemory::Host : row.needs_stream;
+  });
+  return found == rows.end() ? std::string_view() : found->name;
+}
+
+std::vector<std::string> compared_transports() {
+  return {std::string(transport_of(Carrier::Memory)), std::string(transport_of(Carrier::Sockets))};
+}
+
 std::span<const Setting> settings() noexcept { return kSettings; }
 
 const Setting* find_setting(std::string_view transport, std::string_view code) noexcept {
-  const auto* found = std::find_if(kSettings.begin(), kSettings.end(),
-                                   [&](const Setting& row) { return row.transport == transport && row.code == code; });
+  const auto* found = std::find_if(kSettings.begin(), kSettings.end(), [&](const Setting& row) {
+    return row.transport() == transport && row.code == code;
+  });
   return found == kSettings.end() ? nullptr : found;
 }
 
@@ -100,7 +115,8 @@ Start start_of(const Setting& setting, int ranks, const Places& places, const st
   Start start;
   switch (setting.starter) {
     case Starter::Wreath:
-      start.commands = {joined(own, words(fmt::format("--ranks {} --transport {}", count, setting.transport)), flags)};
+      start.commands = {
+          joined(own, words(fmt::format("--ranks {} --transport {}", count, setting.transport())), flags)};
       break;
     case Starter::OpenMpi: {
       const auto options = words(fmt::format("--allow-run-as-root {} -n {}",

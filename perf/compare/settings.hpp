@@ -13,13 +13,22 @@ enum class Starter { Wreath, OpenMpi, Mpich, Gloo };
 // "Open MPI".
 std::string_view name(Starter starter) noexcept;
 
+// What carries the data of a library's ranks, which are all on this host.
+enum class Carrier { Memory, Sockets };
+// What this library and the results call it: its own transport that does.
+std::string_view transport_of(Carrier carrier) noexcept;
+// The names of both.
+std::vector<std::string> compared_transports();
+
 struct Setting {
   std::string_view code;   // "On"; "wreath" for this library
   std::string_view shown;  // "Open MPI without CMA"
   Starter starter;
-  std::string_view transport;  // "shm" or "tcp"
+  Carrier carrier;
   std::string_view arguments;  // of the starter, separated by spaces
   std::string_view variables;  // NAME=VALUE, separated by spaces
+
+  std::string_view transport() const noexcept { return transport_of(carrier); }
 };
 
 // This library's rows come first.

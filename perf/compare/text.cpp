@@ -69,7 +69,7 @@ std::string means_of(const Means& means, const std::string& by_library) {
 }
 
 std::string table_of(const Comparison& comparison, const std::string& transport) {
-  const bool known = transport == "tcp" && !comparison.congestion_control.empty();
+  const bool known = transport == transport_of(Carrier::Sockets) && !comparison.congestion_control.empty();
   const std::string under = known ? " under " + comparison.congestion_control : "";
   std::string text = fmt::format(
       "\n{}{}, {} ranks: median time of a call in us, ratio = best peer / Wreath, and its 90 % "

@@ -72,7 +72,7 @@ Json print_all_reduce(const Options& options) {
   fmt::print("#\n# all_reduce float32 sum, 2 ranks: limits, us{}\n",
              options.rewrite ? "; shm inputs rewritten before each call"
                              : "; constant inputs, so caches may hold both ranks' (see --rewrite)");
-  fmt::print("{:>10} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "size", "shm", "shm GB/s", "flag ns", "tcp", "tcp GB/s");
+  fmt::print("      size          shm     shm GB/s      flag ns          tcp     tcp GB/s\n");
   Json rows = Json::array();
   constexpr std::size_t kLargest = std::size_t{64} << 20;
   const std::size_t factor = options.quick ? 8 : 2;

@@ -10,6 +10,7 @@
 
 #include "perf/common/member.hpp"
 #include "perf/limits/machine.hpp"
+#include "perf/tune/tune.hpp"
 #include "wreath/units.hpp"
 
 namespace wreath::perf {
@@ -50,6 +51,15 @@ std::pair<std::string, std::string> parse_plan(const std::string& plan) {
   return {plan.substr(0, plan.find(' ')), plan.substr(first, plan.find(' ', first) - first)};
 }
 
+// Ranks are threads or processes, and read each other's device memory beside the host's.
+std::vector<std::string> all_that_map_memory() {
+  std::vector<std::string> names{std::string(kDeviceReach)};
+  for (const TransportRow& row : transports()) {
+    if (!row.is_wire()) names.emplace_back(row.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 Result<double> Agreement::largest(double mine) {
@@ -81,7 +91,7 @@ Result<Communicator> Contest::create(const Entrant& entrant) {
   options.transports = {transport_};
   if (streams(memory_)) {
     options.device = device_names(memory_, agreement_.rank());
-    if (transport_ == "shm") options.transports = {"inproc", "shm", "cuda_ipc"};
+    if (maps_memory(transport_)) options.transports = all_that_map_memory();
   }
   options.overrides.algorithm = entrant.algorithm;
   options.overrides.tile_bytes = entrant.tile_bytes;

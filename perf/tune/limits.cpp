@@ -31,11 +31,13 @@ double exchanged_us(Collective collective, int ranks, std::size_t bytes) {
 
 }  // namespace
 
+bool maps_memory(std::string_view transport) { return !find_transport(transport)->is_wire(); }
+
 std::vector<TuningLimit> tuning_limits(const TuneRequest& request, int ranks, double flag_ns) {
   std::vector<TuningLimit> limits;
   CopyLimit copies(flag_ns);
   for (const std::string& transport : request.transports) {
-    const bool mapped = transport == "shm";
+    const bool mapped = maps_memory(transport);
     for (const std::size_t bytes : tuned_sizes(request)) {
       // Those that receive alike have one limit.
       double blocks_us = std::nan("");

@@ -8,13 +8,14 @@
 
 #include "perf/common/streamed.hpp"
 #include "wreath/result.hpp"
+#include "wreath/transport.hpp"
 #include "wreath/tuning.hpp"
 
 namespace wreath::perf {
 
 struct TuneRequest {
   std::vector<int> ranks{2};
-  std::vector<std::string> transports{"shm", "tcp"};
+  std::vector<std::string> transports = transports_between_processes();
   std::vector<Collective> collectives;     // empty: all that have a choice
   MemoryPlace memory = MemoryPlace::Host;  // of the buffers; of a device: rows' loops are measured, too
   std::size_t smallest = 8;
@@ -25,6 +26,9 @@ struct TuneRequest {
   int start_descriptor = -1;         // in a started process: where its place is told
   std::string part_file;             // ... and where rank 0 leaves its times
 };
+
+// Whether ranks map each other's memory over that transport of the table.
+bool maps_memory(std::string_view transport);
 
 // Steps of four, and the largest.
 std::vector<std::size_t> tuned_sizes(const TuneRequest& request);

@@ -98,7 +98,7 @@ TEST(OwnNetwork, IsUnderTheCongestionControlAsked) {
 }
 
 TEST(Settings, HaveCodesOfTheirOwn) {
-  for (const Setting& row : settings()) EXPECT_EQ(find_setting(row.transport, row.code), &row) << row.shown;
+  for (const Setting& row : settings()) EXPECT_EQ(find_setting(row.transport(), row.code), &row) << row.shown;
   EXPECT_EQ(find_setting("shm", "nobody"), nullptr);
 }
 
