@@ -226,14 +226,26 @@ void add_simulate(const command_line::Command& plan, PlanArguments& arguments) {
       "  wreath plan simulate broadcast 64M --latency 20 --bandwidth 3 --json");
 }
 
+// "shm: ranks map each other's memory; tcp: a wire between hosts".
+std::string transports_text() {
+  std::string text;
+  for (const std::string& name : transports_between_processes()) {
+    const bool wire = find_transport(name)->is_wire();
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", name,
+                        wire ? "a wire between hosts" : "ranks map each other's memory");
+  }
+  return text;
+}
+
 void add_explain(const command_line::Command& plan, PlanArguments& arguments) {
   const command_line::Command explain =
       plan.add_subcommand("explain", "say which plan a call gets, and why not another");
   explain.add_option("COLLECTIVE", arguments.collective, "all_reduce, broadcast, ...").required();
   explain.add_option("SIZE", arguments.size, kSizeHelp).required();
   explain.add_option("--ranks", arguments.ranks, "N (default 2)").type_name("N");
-  const char* const transport = "shm: ranks map each other's memory; tcp: a wire between hosts";
-  explain.add_option("--transport", arguments.transport, transport).one_of({"shm", "tcp"}).capture_default_str();
+  explain.add_option("--transport", arguments.transport, transports_text())
+      .one_of(transports_between_processes())
+      .capture_default_str();
   explain.add_option("--tuning", arguments.tuning, "a file of `wreath tune`, or none (default: this machine's)")
       .envname("WREATH_TUNING")
       .type_name("FILE");

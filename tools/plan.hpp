@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "wreath/plan.hpp"
+#include "wreath/transport.hpp"
 
 namespace wreath {
 
@@ -22,7 +23,7 @@ struct PlanArguments {
   bool all = false;
   bool json = false;
   bool markdown = false;
-  std::string transport = "shm";
+  std::string transport = transports_between_processes().front();
   std::string memory = "host";
   std::string tuning;      // a file, none, or empty: this machine's
   bool any_order = false;  // not only canonical sums

@@ -137,7 +137,7 @@ Result<PlanQuestion> question_of(const PlanArguments& arguments) {
   return PlanQuestion{.collective = *collective,
                       .bytes = *bytes,
                       .ranks = ranks->first,
-                      .mapped = arguments.transport != "tcp",
+                      .mapped = !find_transport(arguments.transport)->is_wire(),
                       .reproducible = !arguments.any_order,
                       .device = arguments.memory == "device"};
 }

@@ -69,7 +69,8 @@ std::function<int()> add_tune(const command_line::Command& command) {
   const auto arguments = std::make_shared<TuneArguments>();
   command_line::add_numbers(command, "--ranks", arguments->more_ranks, {2, 64},
                             "tune N ranks of this host, too (2 are always tuned)");
-  command.add_option("--transport", arguments->transports, "between ranks (default: both)").one_of({"shm", "tcp"});
+  command.add_option("--transport", arguments->transports, "between ranks (default: all of these)")
+      .one_of(transports_between_processes());
   command.add_option("--collective", arguments->collectives, "all_reduce, broadcast, ... (default: all)")
       .type_name("NAME");
   command

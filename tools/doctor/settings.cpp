@@ -147,6 +147,18 @@ bool check_interface_choice(Findings& findings) {
 
 std::string sanitizer_text() { return WREATH_SANITIZERS[0] == 0 ? "" : ", sanitizers " WREATH_SANITIZERS; }
 
+// One that lacks something is no problem: another one serves.
+void check_transports(Findings& findings) {
+  std::vector<std::string> lacking;
+  for (const TransportRow& row : transports()) {
+    if (const Status usable = row.usable(); !usable) {
+      lacking.push_back(fmt::format("{} cannot be used here: {}", row.name, usable.error().message));
+    }
+  }
+  const std::string names = fmt::format("{}", fmt::join(transport_names(), " "));
+  findings.ok("transports", lacking.empty() ? names : fmt::format("{} ({})", names, fmt::join(lacking, "; ")));
+}
+
 }  // namespace
 
 void check_build(const Surroundings&, Findings& findings) {
@@ -159,7 +171,7 @@ void check_build(const Surroundings&, Findings& findings) {
   } else {
     findings.ok("wreath", text);
   }
-  findings.ok("transports", fmt::format("{}", fmt::join(transport_names(), " ")));
+  check_transports(findings);
   for (const Feature& feature : kFeatures) findings.ok(feature.name, std::string(feature.state));
 }
 

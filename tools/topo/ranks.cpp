@@ -25,7 +25,9 @@ void for_runs(const Values& values, Print print) {
 
 std::string preference() {
   std::string text;
-  for (const TransportRow& row : transports()) text += fmt::format("{}{}", text.empty() ? "" : ", ", row.name);
+  for (const TransportRow& row : transports()) {
+    if (row.usable()) text += fmt::format("{}{}", text.empty() ? "" : ", ", row.name);
+  }
   return text;
 }
 
