@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "perf/micro/memory_share.hpp"
-#include "training/math/attention.hpp"
-#include "training/math/layers.hpp"
-#include "training/math/matrix_product.hpp"
+#include "training/compute/attention.hpp"
+#include "training/compute/layers.hpp"
+#include "training/compute/matrix_product.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath::perf {

@@ -21,8 +21,38 @@ struct Layer {
   std::vector<std::string_view> allowed;
 };
 
-const std::vector<Layer>& layers() {
-  static const std::vector<Layer> table = {
+// What training/compute shows to others: functions that compute where their buffers lie, in host memory or on a device.
+// Its other headers and its kernels are its own.
+constexpr std::string_view kComputeSeam[] = {
+    "training/compute/attention.hpp",      "training/compute/compute.hpp", "training/compute/convert.hpp",
+    "training/compute/cross_entropy.hpp",  "training/compute/layers.hpp",  "training/compute/magnitudes.hpp",
+    "training/compute/matrix_product.hpp", "training/compute/memory.hpp",  "training/compute/optimizer_steps.hpp",
+    "training/compute/threads.hpp",
+};
+
+// A row for a folder that includes the seam of training/compute, and the folders `beside` it.
+Layer over_compute(std::string_view folder, std::vector<std::string_view> beside) {
+  beside.insert(beside.end(), std::begin(kComputeSeam), std::end(kComputeSeam));
+  return {folder, std::move(beside)};
+}
+
+// The same for one of training's parallelisms: none knows another.
+Layer parallelism(std::string_view folder) {
+  return over_compute(folder, {"wreath/", "src/base/planted_fault.hpp", "training/mesh/", "training/parameters/"});
+}
+
+// The same for a program that trains: of compute it sees the seam alone, of the rest all.
+Layer over_training(std::string_view folder, std::vector<std::string_view> beside) {
+  beside.insert(beside.end(),
+                {"training/strategies.hpp", "training/checkpoint/", "training/context_parallel/", "training/elastic/",
+                 "training/mesh/", "training/optimizer/", "training/parameters/", "training/pipeline/",
+                 "training/precision/", "training/random/", "training/tensor_parallel/"});
+  return over_compute(folder, std::move(beside));
+}
+
+// The library, what stands around it, and its tests.
+std::vector<Layer> library_layers() {
+  return {
       {"include/", {"wreath/"}},
       {"algorithms/", {"wreath/", "algorithms/"}},
       {"transports/", {"wreath/", "src/base/", "src/fifo/"}},
@@ -54,7 +84,7 @@ const std::vector<Layer>& layers() {
       {"perf/check/", {"wreath/", "perf/", "tools/command_line/", "src/base/available_memory.hpp"}},
       // They measure what the machine allows, with the clocks and kernels that the engine itself uses.
       {"perf/limits/", {"wreath/", "perf/", "tools/command_line/", "src/base/", "src/json/", "kernels/kernels.hpp"}},
-      {"perf/micro/", {"wreath/", "perf/", "src/", "kernels/", "transports/", "training/"}},
+      over_compute("perf/micro/", {"wreath/", "perf/", "src/", "kernels/", "transports/"}),
       {"tools/", {"wreath/", "tools/", "src/json/", "src/base/printable.hpp", "src/base/text_file.hpp"}},
       {"tools/process/", {"wreath/", "src/base/"}},
       {"tools/topo/", {"wreath/", "tools/", "src/json/", "src/base/markup.hpp"}},
@@ -65,17 +95,48 @@ const std::vector<Layer>& layers() {
       {"tools/doctor.cpp", {"wreath/", "tools/", "src/base/config.hpp"}},
       {"tools/doctor/", {"wreath/", "tools/", "src/base/", "src/bootstrap/", "src/json/", "src/topology/"}},
       {"tools/tune.cpp", {"wreath/", "tools/", "perf/tune/"}},
-      {"training/", {"wreath/", "training/", "src/base/planted_fault.hpp"}},
-      {"examples/", {"wreath/"}},
-      {"examples/train_gpt/", {"wreath/", "training/", "examples/train_gpt/"}},
-      {"examples/train_gpt/main.cpp", {"wreath/", "examples/train_gpt/", "tools/command_line/"}},
-      {"examples/train_gpt/run/",
-       {"wreath/", "training/", "examples/train_gpt/", "tools/command_line/", "tools/process/",
-        "src/base/available_memory.hpp", "src/base/text_file.hpp"}},
       {"tests/",
        {"wreath/", "src/", "kernels/", "transports/", "algorithms/", "tests/", "perf/", "tools/", "training/",
         "examples/train_gpt/"}},
   };
+}
+
+// Training, and the programs that train or show the library.
+std::vector<Layer> training_layers() {
+  return {
+      {"training/random/", {"wreath/"}},
+      {"training/compute/kernels/", {"wreath/", "training/random/"}},
+      {"training/compute/", {"wreath/", "training/random/", "training/compute/kernels/"}},
+      over_compute("training/mesh/", {"wreath/"}),
+      over_compute("training/parameters/", {"wreath/", "training/random/", "training/mesh/"}),
+      parallelism("training/data_parallel/"),
+      parallelism("training/zero/"),
+      parallelism("training/tensor_parallel/"),
+      parallelism("training/context_parallel/"),
+      parallelism("training/pipeline/"),
+      over_compute("training/precision/", {"wreath/", "training/mesh/", "training/parameters/"}),
+      over_compute("training/optimizer/", {"wreath/", "training/mesh/", "training/parameters/"}),
+      over_compute("training/checkpoint/", {"wreath/", "src/base/planted_fault.hpp", "training/mesh/",
+                                            "training/parameters/", "training/optimizer/"}),
+      {"training/elastic/", {"wreath/", "training/checkpoint/"}},
+      // It makes the strategy that a program names: the one place that knows all of them.
+      over_compute("training/strategies.", {"wreath/", "training/strategies.hpp", "training/mesh/",
+                                            "training/parameters/", "training/data_parallel/", "training/zero/"}),
+      {"examples/", {"wreath/"}},
+      over_training("examples/train_gpt/", {"wreath/", "examples/train_gpt/"}),
+      {"examples/train_gpt/main.cpp", {"wreath/", "examples/train_gpt/", "tools/command_line/"}},
+      over_training("examples/train_gpt/run/",
+                    {"wreath/", "examples/train_gpt/", "tools/command_line/", "tools/process/",
+                     "src/base/available_memory.hpp", "src/base/text_file.hpp"}),
+  };
+}
+
+const std::vector<Layer>& layers() {
+  static const std::vector<Layer> table = [] {
+    std::vector<Layer> all = library_layers();
+    for (const Layer& layer : training_layers()) all.push_back(layer);
+    return all;
+  }();
   return table;
 }
 
@@ -130,6 +191,10 @@ TEST(Style, TheTableTellsWrongIncludesFromRightOnes) {
   EXPECT_FALSE(ask("src/base/log.cpp", "src/recorder/recorder.hpp"));
   EXPECT_FALSE(ask("perf/all_reduce_perf.cpp", "src/communicator/engine.hpp"));
   EXPECT_FALSE(ask("examples/01_hello_all_reduce/main.cpp", "src/base/fd.hpp"));
+  EXPECT_TRUE(ask("training/zero/fully_sharded.cpp", "training/parameters/layout.hpp"));
+  EXPECT_FALSE(ask("training/zero/fully_sharded.cpp", "training/data_parallel/bucket_reducer.hpp"));
+  EXPECT_TRUE(ask("training/tensor_parallel/linear.cpp", "training/compute/layers.hpp"));
+  EXPECT_FALSE(ask("training/tensor_parallel/linear.cpp", "training/compute/kernels/kernels.hpp"));
   EXPECT_EQ(layer_of("somewhere/else.cpp"), nullptr);
   EXPECT_EQ(included("#include \"a/b.hpp\"  // why"), "a/b.hpp");
   EXPECT_EQ(included("#include <vector>"), std::nullopt);

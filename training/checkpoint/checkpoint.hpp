@@ -22,9 +22,9 @@
 #include <string>
 #include <vector>
 
-#include "training/data_parallel/strategy.hpp"
-#include "training/memory/memory.hpp"
+#include "training/compute/memory.hpp"
 #include "training/optimizer/optimizer.hpp"
+#include "training/parameters/strategy.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath::training {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "training/checkpoint/agreement.hpp"
-#include "training/data_parallel/strategy.hpp"
+#include "training/parameters/strategy.hpp"
 
 namespace wreath::training {
 

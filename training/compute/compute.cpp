@@ -10,13 +10,13 @@
 #include <string>
 
 #include "training/compute/cublaslt.hpp"
-#include "training/kernels/kernels.hpp"
+#include "training/compute/kernels/kernels.hpp"
 
 namespace wreath::training {
 
 namespace {
 
-constexpr std::size_t kAlignment = 512;
+constexpr std::size_t kDeviceAlignment = 512;
 constexpr std::size_t kSmall = std::size_t{1} << 20;  // blocks up to it share regions
 constexpr std::size_t kRegionBytes = std::size_t{8} << 20;
 constexpr std::size_t kSegmentBytes = std::size_t{4} << 20;
@@ -41,7 +41,7 @@ constinit std::atomic<int> computes{0};
 
 // Eighths of a power of two: at most an eighth is lost.
 std::size_t block_size(std::size_t bytes) {
-  const std::size_t step = std::max(kAlignment, std::bit_floor(std::max<std::size_t>(bytes, 1)) / 8);
+  const std::size_t step = std::max(kDeviceAlignment, std::bit_floor(std::max<std::size_t>(bytes, 1)) / 8);
   return (std::max<std::size_t>(bytes, 1) + step - 1) / step * step;
 }
 
@@ -263,42 +263,6 @@ void copy_rows(StridedRows<const float> source, StridedRows<float> target, std::
   for (std::int64_t row = 0; row < rows; ++row) {
     std::copy_n(source.data + row * source.stride, width, target.data + row * target.stride);
   }
-}
-
-std::vector<__int128> gradient_sums(std::span<const std::span<const float>> gradients, double scale) {
-  std::vector<__int128> sums(gradients.size());
-  Compute* on = nullptr;
-  for (const std::span<const float> values : gradients) on = on != nullptr ? on : compute_of(values);
-  if (on == nullptr) return sums;
-  constexpr std::uint64_t kElements = 16'384;  // of a block
-  std::vector<std::uint32_t> blocks;
-  std::size_t all = 0;
-  for (const std::span<const float> values : gradients) {
-    blocks.push_back(values.empty() ? 0 : on->blocks_for(values.size() / kElements + 1));
-    if (values.size() > blocks.back() * kMostOfBlock) {
-      throw Exception({ErrorCode::InvalidArgument, "a gradient of " + std::to_string(values.size()) +
-                                                       " elements is too large for a sum of squares on a device"});
-    }
-    all += blocks.back();
-  }
-  if (all == 0) return sums;
-  std::vector<std::int64_t> results(all);
-  const OnCompute<std::int64_t> there(*on, results);
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (blocks[i] == 0) continue;
-    const GradientSumRun run{on->at(gradients[i]), gradients[i].size(), there.at() + begin, scale};
-    on->launch(run, blocks[i]);
-    begin += blocks[i];
-  }
-  on->copy(results.data(), there.data(), results.size() * sizeof(std::int64_t));
-  begin = 0;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    for (std::uint32_t block = 0; block < blocks[i]; ++block, ++begin) {
-      sums[i] = scale == 0 ? std::max<__int128>(sums[i], results[begin]) : sums[i] + results[begin];
-    }
-  }
-  return sums;
 }
 
 }  // namespace wreath::training

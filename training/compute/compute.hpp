@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "training/kernels/block.hpp"
-#include "training/precision/formats.hpp"
+#include "training/compute/kernels/block.hpp"
+#include "training/compute/kernels/formats.hpp"
 #include "wreath/device.hpp"
 #include "wreath/kernel.hpp"
 
@@ -24,7 +24,7 @@ namespace wreath::training {
 class Compute;
 class Cublaslt;
 
-// training/kernels/kernels.hpp, which whoever launches includes.
+// training/compute/kernels/kernels.hpp declares the kernels of each Run.
 template <typename Run>
 const Kernel& kernel_of() noexcept;
 
@@ -34,7 +34,7 @@ struct ComputeOptions {
   int host_threads = 1;  // of a block, up to kKernelThreads
   // On a CUDA device: products by cuBLASLt where it is found; else by the own kernel, whose bits are the CPU's.
   bool cublaslt = true;
-  // Of a 16-bit format: what factors of products have the values of, so that cuBLASLt is given 2 bytes each.
+  // A 16-bit format whose values the factors of products have: cuBLASLt is then given 2 bytes each.
   std::optional<FloatFormat> factors = {};
 };
 
@@ -160,10 +160,6 @@ struct StridedRows {
 };
 // Both in one place.
 void copy_rows(StridedRows<const float> source, StridedRows<float> target, std::int64_t rows, std::int64_t width);
-
-// Of each gradient, all in memory of one Compute: without a scale the bits of its highest magnitude, else the sum of
-// the squares of scale * value, each rounded to an integer (docs/decisions/0011). Waits for them.
-std::vector<__int128> gradient_sums(std::span<const std::span<const float>> gradients, double scale);
 
 // Values of the host in memory of a Compute, for what is put into its stream while this lives.
 template <typename T>

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "training/kernels/kernels.hpp"
+#include "training/compute/kernels/kernels.hpp"
 
 namespace wreath::training {
 

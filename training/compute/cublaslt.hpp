@@ -9,8 +9,8 @@
 #include <string>
 
 #include "training/compute/cublaslt_abi.hpp"
+#include "training/compute/kernels/formats.hpp"
 #include "training/compute/products.hpp"
-#include "training/precision/formats.hpp"
 
 namespace wreath::training {
 

@@ -2,7 +2,7 @@
 #include "training/compute/products.hpp"
 
 #include "training/compute/cublaslt.hpp"
-#include "training/kernels/kernels.hpp"
+#include "training/compute/kernels/kernels.hpp"
 
 namespace wreath::training {
 

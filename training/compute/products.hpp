@@ -2,7 +2,7 @@
 #pragma once
 
 #include "training/compute/compute.hpp"
-#include "training/math/matrix_product.hpp"
+#include "training/compute/matrix_product.hpp"
 
 namespace wreath::training {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "training/math/attention.hpp"
-#include "training/memory/memory.hpp"
+#include "training/compute/attention.hpp"
+#include "training/compute/memory.hpp"
 #include "training/mesh/group.hpp"
 #include "training/parameters/parameter.hpp"
 

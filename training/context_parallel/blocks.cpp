@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "training/compute/compute.hpp"
-#include "training/tensor_parallel/arguments.hpp"
+#include "training/parameters/arguments.hpp"
 
 namespace wreath::training {
 

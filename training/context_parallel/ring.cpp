@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "training/compute/compute.hpp"
+#include "training/compute/layers.hpp"
 #include "training/context_parallel/blocks.hpp"
-#include "training/math/layers.hpp"
 #include "wreath/group.hpp"
 
 namespace wreath::training {

@@ -7,8 +7,7 @@
 
 #include "training/compute/compute.hpp"
 #include "training/context_parallel/blocks.hpp"
-#include "training/tensor_parallel/arguments.hpp"
-#include "training/tensor_parallel/layers.hpp"
+#include "training/parameters/arguments.hpp"
 
 namespace wreath::training {
 

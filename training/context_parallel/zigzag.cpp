@@ -1,6 +1,5 @@
-// Which places of a sequence a rank holds.
+// The division of a sequence decides which places a rank holds.
 #include "training/context_parallel/blocks.hpp"
-#include "training/tensor_parallel/layers.hpp"
 
 namespace wreath::training {
 

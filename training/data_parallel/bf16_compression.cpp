@@ -1,8 +1,9 @@
 // Gradients that travel as bfloat16.
+#include "training/data_parallel/bf16_compression.hpp"
+
 #include <memory>
 
-#include "training/data_parallel/data_parallel.hpp"
-#include "training/data_parallel/half_reduction.hpp"
+#include "training/parameters/half_reduction.hpp"
 
 namespace wreath::training {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "src/base/planted_fault.hpp"
-#include "training/data_parallel/half_reduction.hpp"
-#include "training/data_parallel/wait_all.hpp"
+#include "training/mesh/wait_all.hpp"
+#include "training/parameters/half_reduction.hpp"
 
 namespace wreath::training {
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "training/data_parallel/half_reduction.hpp"
 #include "training/data_parallel/replicated_weights.hpp"
+#include "training/parameters/half_reduction.hpp"
 
 namespace wreath::training {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "training/data_parallel/wait_all.hpp"
+#include "training/mesh/wait_all.hpp"
 
 namespace wreath::training {
 

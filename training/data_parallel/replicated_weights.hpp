@@ -4,7 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "training/data_parallel/gradient_reducer.hpp"
+#include "training/compute/memory.hpp"
+#include "training/parameters/gradient_reducer.hpp"
 
 namespace wreath::training {
 

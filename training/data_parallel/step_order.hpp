@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "training/data_parallel/strategy.hpp"
+#include "training/parameters/strategy.hpp"
 
 namespace wreath::training {
 

@@ -19,7 +19,7 @@ namespace wreath::training {
 // buffers of a Compute nobody waits on the host: wait() makes the Compute's stream wait for the call.
 class Pending {
  public:
-  // Whose call it is, and as what it counts.
+  // Says whose call it is, and as what it counts.
   struct Origin {
     CommunicationAccounting* accounting = nullptr;
     std::shared_ptr<WireMeter> meter;
@@ -32,7 +32,7 @@ class Pending {
   Pending(Work work, Origin origin) : work_(std::move(work)), origin_(std::move(origin)) {}
   // In `stream` beside that of `compute`; `over` is used for the point behind it.
   Pending(Compute& compute, Stream& stream, std::unique_ptr<Event> over);
-  // Of a call made within a wreath::Group, after its launch().
+  // A call that was made within a wreath::Group calls this after the launch() of that group.
   void launched();
   // Throws Exception where the call failed.
   void wait();

@@ -1,4 +1,4 @@
-// AdamW: one pass over weights, gradients and both moments, compiled per instruction set.
+// AdamW: moments, in memory or in files, and the factors of a step.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -6,57 +6,13 @@
 #include <vector>
 
 #include "training/compute/compute.hpp"
-#include "training/kernels/kernels.hpp"
+#include "training/compute/optimizer_steps.hpp"
 #include "training/optimizer/optimizer.hpp"
+#include "training/parameters/offload.hpp"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "training/optimizer/adamw.cpp"
-#include <hwy/foreach_target.h>  // IWYU pragma: keep
-#include <hwy/highway.h>
-
-#include "training/optimizer/adamw_factors.hpp"
-#include "training/zero/offload.hpp"
-
-HWY_BEFORE_NAMESPACE();
 namespace wreath::training {
-namespace HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-// One vector, or with a tag of one lane one element: every operation rounds alone, so that both give the same bits.
-template <class D>
-void adamw_at(D d, const AdamWFactors& f, const AdamWRows& rows, std::size_t i) {
-  const auto set = [&](float value) { return hn::Set(d, value); };
-  const auto gradient = hn::Mul(hn::LoadU(d, rows.gradient + i), set(f.gradient));
-  const auto first = hn::LoadU(d, rows.first + i);
-  const auto new_first = hn::Add(hn::Mul(first, set(f.beta1)), hn::Mul(gradient, set(f.one_less_beta1)));
-  const auto second = hn::LoadU(d, rows.second + i);
-  const auto squared = hn::Mul(hn::Mul(gradient, gradient), set(f.one_less_beta2));
-  const auto new_second = hn::Add(hn::Mul(second, set(f.beta2)), squared);
-  hn::StoreU(new_first, d, rows.first + i);
-  hn::StoreU(new_second, d, rows.second + i);
-  const auto denominator = hn::Add(hn::Div(hn::Sqrt(new_second), set(f.second_correction_root)), set(f.epsilon));
-  const auto decayed = hn::Mul(hn::LoadU(d, rows.value + i), set(f.decay));
-  const auto update = hn::Mul(hn::Div(new_first, denominator), set(f.step_size));
-  hn::StoreU(hn::Sub(decayed, update), d, rows.value + i);
-}
-
-void adamw_rows(const AdamWFactors& factors, const AdamWRows& rows) {
-  const hn::ScalableTag<float> d;
-  std::size_t i = 0;
-  for (; i + hn::Lanes(d) <= rows.count; i += hn::Lanes(d)) adamw_at(d, factors, rows, i);
-  for (; i < rows.count; ++i) adamw_at(hn::CappedTag<float, 1>(), factors, rows, i);
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace wreath::training
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace wreath::training {
 namespace {
-
-HWY_EXPORT(adamw_rows);
 
 // Elements between one look ahead in files and the next: 4 MiB of each moment.
 constexpr std::size_t kRowsAtOnce = std::size_t{1} << 20;
@@ -97,21 +53,16 @@ class AdamW final : public Optimizer {
  private:
   // Moments of the piece begin at `begin`. Those of the next rows are read ahead, and those of the last ones let go.
   void step_piece(const AdamWFactors& factors, const Piece& piece, std::size_t begin) {
-    if (Compute* const on = compute_of(piece.value)) {
-      const AdamWRows rows{on->at(piece.value), on->at(piece.gradient), on->at(first_.data() + begin),
-                           on->at(second_.data() + begin), piece.value.size()};
-      return on->launch_elements(AdamWRun{factors, rows}, rows.count);
-    }
-    for (std::size_t at = 0; at < piece.value.size(); at += kRowsAtOnce) {
-      const std::size_t count = std::min(kRowsAtOnce, piece.value.size() - at);
+    const std::size_t at_once = compute_of(piece.value) == nullptr ? kRowsAtOnce : piece.value.size();
+    for (std::size_t at = 0; at < piece.value.size(); at += at_once) {
+      const std::size_t count = std::min(at_once, piece.value.size() - at);
       const std::span<float> first = first_.span().subspan(begin + at, count);
       const std::span<float> second = second_.span().subspan(begin + at, count);
       const std::size_t next = begin + at + count;
       const std::size_t ahead = std::min(kRowsAtOnce, first_.size() - next);
       first_.read_ahead(first_.span().subspan(next, ahead));
       second_.read_ahead(second_.span().subspan(next, ahead));
-      HWY_DYNAMIC_DISPATCH(adamw_rows)
-      (factors, {piece.value.data() + at, piece.gradient.data() + at, first.data(), second.data(), count});
+      adamw_step(factors, {piece.value.data() + at, piece.gradient.data() + at, first.data(), second.data(), count});
       first_.let_go(first);
       second_.let_go(second);
     }
@@ -147,4 +98,3 @@ std::unique_ptr<Optimizer> make_adamw(std::span<const Piece> pieces, const AdamW
 }
 
 }  // namespace wreath::training
-#endif  // HWY_ONCE

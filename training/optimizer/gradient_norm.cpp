@@ -7,76 +7,12 @@
 #include <limits>
 #include <vector>
 
-#include "training/compute/compute.hpp"
+#include "training/compute/magnitudes.hpp"
 #include "training/optimizer/optimizer.hpp"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "training/optimizer/gradient_norm.cpp"
-#include <hwy/foreach_target.h>  // IWYU pragma: keep
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
 namespace wreath::training {
-namespace HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-constexpr std::size_t kBlock = 4096;
-
-// Bits of the highest magnitude: as integers, magnitudes are in the order of their values, infinity and NaN last.
-std::uint32_t highest_bits(const float* values, std::size_t count) {
-  const hn::ScalableTag<std::uint32_t> d;
-  const auto* bits = reinterpret_cast<const std::uint32_t*>(values);
-  const auto magnitude = hn::Set(d, 0x7fffffffu);
-  auto highest = hn::Zero(d);
-  std::size_t i = 0;
-  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
-    highest = hn::Max(highest, hn::And(hn::LoadU(d, bits + i), magnitude));
-  }
-  std::uint32_t result = hn::GetLane(hn::MaxOfLanes(d, highest));
-  for (; i < count; ++i) result = std::max(result, bits[i] & 0x7fffffffu);
-  return result;
-}
-
-// One vector of squares, as integers up to 2^40. `scale` makes magnitudes below 2^20.
-template <class D>
-auto squares(D d, const float* values, double scale) {
-  const hn::Rebind<float, D> narrow;
-  const auto scaled = hn::Mul(hn::PromoteTo(d, hn::LoadU(narrow, values)), hn::Set(d, scale));
-  const auto rounder = hn::Set(d, 0x1.8p52);
-  return hn::Sub(hn::Add(hn::Mul(scaled, scaled), rounder), rounder);
-}
-
-// The integers of at most kBlock elements: at most 2^52, so float64 holds every sum exactly, in whatever order.
-std::int64_t block_sum(const float* values, std::size_t count, double scale) {
-  const hn::ScalableTag<double> d;
-  auto sum = hn::Zero(d);
-  std::size_t i = 0;
-  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) sum = hn::Add(sum, squares(d, values + i, scale));
-  const hn::CappedTag<double, 1> one;
-  double rest = 0;
-  for (; i < count; ++i) rest += hn::GetLane(squares(one, values + i, scale));
-  return static_cast<std::int64_t>(hn::GetLane(hn::SumOfLanes(d, sum)) + rest);
-}
-
-__int128 sum_of_squares(const float* values, std::size_t count, double scale) {
-  __int128 sum = 0;
-  for (std::size_t begin = 0; begin < count; begin += kBlock) {
-    sum += block_sum(values + begin, std::min(kBlock, count - begin), scale);
-  }
-  return sum;
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace wreath::training
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace wreath::training {
 namespace {
-
-HWY_EXPORT(highest_bits);
-HWY_EXPORT(sum_of_squares);
 
 // Whether this rank is the one that counts the parameter's elements, among the ranks that hold them.
 bool counts(const Parameter& parameter, bool divided, Mesh& mesh) {
@@ -95,33 +31,13 @@ std::vector<std::span<const float>> counted(std::span<const Piece> pieces, bool 
   return gradients;
 }
 
-bool on_device(std::span<const std::span<const float>> gradients) {
-  return !gradients.empty() && compute_of(gradients.front()) != nullptr;
-}
-
+// The bits of the highest magnitude: as integers they are in the order of values, infinity and NaN last.
 std::uint32_t highest_bits(std::span<const std::span<const float>> gradients) {
   std::uint32_t highest = 0;
-  if (on_device(gradients)) {
-    for (const __int128 bits : gradient_sums(gradients, 0))
-      highest = std::max(highest, static_cast<std::uint32_t>(bits));
-    return highest;
-  }
-  for (const std::span<const float> values : gradients) {
-    highest = std::max(highest, HWY_DYNAMIC_DISPATCH(highest_bits)(values.data(), values.size()));
+  for (const float magnitude : highest_magnitudes(gradients)) {
+    highest = std::max(highest, std::bit_cast<std::uint32_t>(magnitude));
   }
   return highest;
-}
-
-__int128 sum_of_squares(std::span<const std::span<const float>> gradients, double scale) {
-  __int128 sum = 0;
-  if (on_device(gradients)) {
-    for (const __int128 squares : gradient_sums(gradients, scale)) sum += squares;
-    return sum;
-  }
-  for (const std::span<const float> values : gradients) {
-    sum += HWY_DYNAMIC_DISPATCH(sum_of_squares)(values.data(), values.size(), scale);
-  }
-  return sum;
 }
 
 }  // namespace
@@ -143,4 +59,3 @@ double gradient_norm(std::span<const Piece> pieces, bool divided, Mesh& mesh) {
 }
 
 }  // namespace wreath::training
-#endif  // HWY_ONCE

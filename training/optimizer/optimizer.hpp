@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "training/data_parallel/strategy.hpp"
-#include "training/memory/memory.hpp"
+#include "training/compute/memory.hpp"
 #include "training/mesh/mesh.hpp"
+#include "training/parameters/strategy.hpp"
 
 namespace wreath::training {
 

@@ -1,6 +1,5 @@
 // Plain gradient descent.
-#include "training/compute/compute.hpp"
-#include "training/kernels/kernels.hpp"
+#include "training/compute/optimizer_steps.hpp"
 #include "training/optimizer/optimizer.hpp"
 
 namespace wreath::training {
@@ -11,17 +10,7 @@ class Sgd final : public Optimizer {
  public:
   void step(std::span<const Piece> pieces, float learning_rate, float gradient_factor) override {
     ++steps_;
-    for (const Piece& piece : pieces) {
-      if (Compute* const on = compute_of(piece.value)) {
-        on->launch_elements(
-            SgdRun{on->at(piece.value), on->at(piece.gradient), piece.value.size(), learning_rate, gradient_factor},
-            piece.value.size());
-        continue;
-      }
-      for (std::size_t i = 0; i < piece.value.size(); ++i) {
-        piece.value[i] -= learning_rate * (gradient_factor * piece.gradient[i]);
-      }
-    }
+    for (const Piece& piece : pieces) sgd_step(piece.value, piece.gradient, learning_rate, gradient_factor);
   }
   std::vector<Moment> moments() override { return {}; }
   std::int64_t steps() const override { return steps_; }

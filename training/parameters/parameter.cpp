@@ -18,6 +18,12 @@ std::int64_t product(std::span<const std::int64_t> sizes) {
 
 }  // namespace
 
+Range part_of(std::int64_t count, int parts, int index) noexcept {
+  const std::int64_t length = count / parts;
+  const std::int64_t longer = count % parts;
+  return {index * length + std::min<std::int64_t>(index, longer), length + (index < longer ? 1 : 0)};
+}
+
 std::vector<std::int64_t> Parameter::local_shape() const {
   std::vector<std::int64_t> local = shape;
   if (sharded_axis >= 0) {

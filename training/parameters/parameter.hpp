@@ -16,6 +16,9 @@ struct Range {
   std::int64_t count = 0;
 };
 
+// Near-equal contiguous parts of 0 .. count - 1; the first ones are longer.
+Range part_of(std::int64_t count, int parts, int index) noexcept;
+
 // A weight of the whole model and this tensor-parallel rank's part of it. Layers add them, in the order of the forward
 // pass; a DataParallel (strategy.hpp) gives them memory. Elements are float32, row-major.
 struct Parameter {

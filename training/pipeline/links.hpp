@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "training/memory/memory.hpp"
+#include "training/compute/memory.hpp"
 #include "training/mesh/group.hpp"
 
 namespace wreath::training {

@@ -11,7 +11,6 @@
 
 #include "training/pipeline/verify.hpp"
 #include "training/pipeline/walk.hpp"
-#include "training/random/philox.hpp"
 
 namespace wreath::training {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "training/memory/memory.hpp"
+#include "training/compute/memory.hpp"
 #include "training/mesh/group.hpp"
 #include "training/pipeline/links.hpp"
 #include "training/pipeline/schedule.hpp"

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "training/precision/convert.hpp"
+#include "training/compute/magnitudes.hpp"
 
 namespace wreath::training {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "training/data_parallel/strategy.hpp"
 #include "training/mesh/group.hpp"
+#include "training/parameters/strategy.hpp"
 
 namespace wreath::training {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "training/precision/convert.hpp"
+#include "training/compute/convert.hpp"
 
 namespace wreath::training {
 
@@ -20,7 +20,7 @@ enum class Precision : std::uint8_t { Float32, BFloat16, Float16, Fp8 };
 // "float32", "bfloat16", "float16", "fp8".
 std::string_view name(Precision precision) noexcept;
 std::optional<Precision> parse_precision(std::string_view text) noexcept;
-// Of the weights, of activations, and of what travels between replicas; nullopt: float32.
+// The format of the weights, of activations, and of what travels between replicas; nullopt: float32.
 std::optional<FloatFormat> half_format(Precision precision) noexcept;
 
 }  // namespace wreath::training

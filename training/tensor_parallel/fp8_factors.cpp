@@ -5,6 +5,8 @@
 #include <bit>
 #include <cmath>
 
+#include "training/compute/magnitudes.hpp"
+
 namespace wreath::training {
 
 float scale_for(FloatFormat format, float highest) noexcept {

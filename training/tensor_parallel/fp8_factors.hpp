@@ -4,8 +4,8 @@
 #include <array>
 #include <span>
 
-#include "training/memory/memory.hpp"
-#include "training/precision/convert.hpp"
+#include "training/compute/convert.hpp"
+#include "training/compute/memory.hpp"
 #include "training/tensor_parallel/layers.hpp"
 
 namespace wreath::training {

@@ -11,14 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "training/memory/memory.hpp"
+#include "training/compute/memory.hpp"
 #include "training/mesh/group.hpp"
 #include "training/parameters/parameter.hpp"
 
 namespace wreath::training {
-
-// Near-equal contiguous parts of 0 .. count - 1; the first ones are longer.
-Range part_of(std::int64_t count, int parts, int index) noexcept;
 
 // The group, and how activations lie outside of divided layers.
 class TensorRegion {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "training/tensor_parallel/arguments.hpp"
+#include "training/parameters/arguments.hpp"
 
 namespace wreath::training {
 
@@ -42,12 +42,6 @@ void expect_held(const TensorRegion& region, const RegionRows& activation, std::
 }
 
 }  // namespace
-
-Range part_of(std::int64_t count, int parts, int index) noexcept {
-  const std::int64_t length = count / parts;
-  const std::int64_t longer = count % parts;
-  return {index * length + std::min<std::int64_t>(index, longer), length + (index < longer ? 1 : 0)};
-}
 
 TensorRegion::TensorRegion(Group& group, bool sequence_parallel, MemoryAccounting& memory, bool fp8)
     : group_(&group), sequence_parallel_(sequence_parallel), memory_(&memory), fp8_(fp8) {}

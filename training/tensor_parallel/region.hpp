@@ -6,8 +6,8 @@
 #include <span>
 #include <string_view>
 
-#include "training/math/matrix_product.hpp"
-#include "training/memory/memory.hpp"
+#include "training/compute/matrix_product.hpp"
+#include "training/compute/memory.hpp"
 #include "training/tensor_parallel/layers.hpp"
 
 namespace wreath::training {

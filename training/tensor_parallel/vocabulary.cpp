@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "training/math/layers.hpp"
-#include "training/tensor_parallel/arguments.hpp"
+#include "training/compute/layers.hpp"
+#include "training/parameters/arguments.hpp"
 #include "training/tensor_parallel/layers.hpp"
 #include "training/tensor_parallel/region.hpp"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "training/data_parallel/wait_all.hpp"
+#include "training/mesh/wait_all.hpp"
 
 namespace wreath::training {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "training/zero/offload.hpp"
+#include "training/parameters/offload.hpp"
 #include "training/zero/sharded_gradients.hpp"
 
 namespace wreath::training {

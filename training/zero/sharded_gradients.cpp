@@ -6,7 +6,7 @@
 
 #include "src/base/planted_fault.hpp"
 #include "training/compute/compute.hpp"
-#include "training/math/layers.hpp"
+#include "training/compute/layers.hpp"
 
 namespace wreath::training {
 

@@ -5,8 +5,8 @@
 #include <deque>
 #include <vector>
 
-#include "training/data_parallel/gradient_reducer.hpp"
-#include "training/data_parallel/half_reduction.hpp"
+#include "training/parameters/gradient_reducer.hpp"
+#include "training/parameters/half_reduction.hpp"
 
 namespace wreath::training {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "training/math/layers.hpp"
+#include "training/compute/layers.hpp"
 
 namespace wreath::gpt {
 

@@ -10,11 +10,11 @@
 
 #include "examples/train_gpt/model/config.hpp"
 #include "training/compute/compute.hpp"
+#include "training/compute/convert.hpp"
+#include "training/compute/memory.hpp"
 #include "training/context_parallel/attention.hpp"
-#include "training/memory/memory.hpp"
 #include "training/mesh/mesh.hpp"
 #include "training/parameters/parameter.hpp"
-#include "training/precision/convert.hpp"
 #include "training/tensor_parallel/layers.hpp"
 
 namespace wreath::gpt {

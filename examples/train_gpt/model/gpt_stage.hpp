@@ -8,7 +8,7 @@
 #include "examples/train_gpt/model/block.hpp"
 #include "examples/train_gpt/model/embedding.hpp"
 #include "examples/train_gpt/model/head.hpp"
-#include "training/data_parallel/strategy.hpp"
+#include "training/parameters/strategy.hpp"
 #include "training/pipeline/stage.hpp"
 
 namespace wreath::gpt {

@@ -1,7 +1,7 @@
 // Layer norm over the rows that this rank holds.
 #include "examples/train_gpt/model/layer_norm.hpp"
 
-#include "training/math/layers.hpp"
+#include "training/compute/layers.hpp"
 
 namespace wreath::gpt {
 

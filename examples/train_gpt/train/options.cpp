@@ -5,7 +5,6 @@
 #include <limits>
 #include <numbers>
 
-#include "training/kernels/attention.hpp"
 #include "training/pipeline/schedule.hpp"
 #include "training/precision/precision.hpp"
 

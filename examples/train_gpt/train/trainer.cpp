@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "training/math/threads.hpp"
+#include "training/compute/threads.hpp"
 #include "training/precision/precision.hpp"
 
 namespace wreath::gpt {

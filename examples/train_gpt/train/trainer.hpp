@@ -13,10 +13,10 @@
 #include "examples/train_gpt/model/gpt_stage.hpp"
 #include "examples/train_gpt/train/options.hpp"
 #include "examples/train_gpt/train/sleeping_stage.hpp"
-#include "training/data_parallel/data_parallel.hpp"
 #include "training/optimizer/optimizer.hpp"
 #include "training/pipeline/pipeline.hpp"
 #include "training/precision/grad_scaler.hpp"
+#include "training/strategies.hpp"
 
 namespace wreath::gpt {
 

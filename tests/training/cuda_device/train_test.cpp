@@ -9,7 +9,7 @@
 #include "tests/support/fake_cuda.hpp"
 #include "tests/training/meshes/runs.hpp"
 #include "training/compute/cublaslt.hpp"
-#include "training/kernels/kernels.hpp"
+#include "training/compute/kernels/kernels.hpp"
 
 namespace wreath::gpt::test {
 namespace {

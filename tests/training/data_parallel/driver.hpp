@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "tests/support/local_ranks.hpp"
-#include "training/data_parallel/data_parallel.hpp"
+#include "training/data_parallel/bf16_compression.hpp"
 #include "training/mesh/mesh.hpp"
 #include "training/optimizer/optimizer.hpp"
 #include "training/random/philox.hpp"
+#include "training/strategies.hpp"
 
 namespace wreath::training::test {
 

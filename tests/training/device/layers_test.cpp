@@ -1,13 +1,14 @@
 // The layers on the host device, whose memory the host's own code cannot touch, or on a GPU where there is one, against
 // the CPU's.
-#include "training/math/layers.hpp"
+#include "training/compute/layers.hpp"
 
 #include <limits>
 
 #include "tests/training/device/on_device.hpp"
-#include "training/math/matrix_product.hpp"
+#include "training/compute/convert.hpp"
+#include "training/compute/magnitudes.hpp"
+#include "training/compute/matrix_product.hpp"
 #include "training/optimizer/optimizer.hpp"
-#include "training/precision/convert.hpp"
 #include "training/tensor_parallel/layers.hpp"
 
 namespace wreath::training::test {

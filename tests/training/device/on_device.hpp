@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "training/compute/compute.hpp"
-#include "training/memory/memory.hpp"
+#include "training/compute/memory.hpp"
 
 namespace wreath::training::test {
 

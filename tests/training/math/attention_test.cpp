@@ -1,5 +1,5 @@
 // Attention against a float64 reference, its gradients against differences of that, in one block and in several.
-#include "training/math/attention.hpp"
+#include "training/compute/attention.hpp"
 
 #include <gtest/gtest.h>
 

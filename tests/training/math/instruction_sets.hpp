@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
-#include "training/math/matrix_product.hpp"
+#include "training/compute/matrix_product.hpp"
 
 namespace wreath::training {
 

@@ -1,5 +1,5 @@
 // The layers against float64 references, their gradients against differences of those.
-#include "training/math/layers.hpp"
+#include "training/compute/layers.hpp"
 
 #include <gtest/gtest.h>
 

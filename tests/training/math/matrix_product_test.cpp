@@ -1,5 +1,5 @@
 // The matrix product: every element is one chain of multiply-adds, whatever the shape, the strides and the threads.
-#include "training/math/matrix_product.hpp"
+#include "training/compute/matrix_product.hpp"
 
 #include <gtest/gtest.h>
 

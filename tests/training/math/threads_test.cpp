@@ -1,5 +1,5 @@
 // Loops divided among threads: every part once, and the same bits whatever the number.
-#include "training/math/threads.hpp"
+#include "training/compute/threads.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "tests/training/math/values.hpp"
-#include "training/math/attention.hpp"
-#include "training/math/layers.hpp"
-#include "training/math/matrix_product.hpp"
+#include "training/compute/attention.hpp"
+#include "training/compute/layers.hpp"
+#include "training/compute/matrix_product.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath::training {

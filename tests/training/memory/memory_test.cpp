@@ -1,5 +1,5 @@
 // Memory that cannot be had: the error says how much and what for. Blocks that come back are kept, within bounds.
-#include "training/memory/memory.hpp"
+#include "training/compute/memory.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

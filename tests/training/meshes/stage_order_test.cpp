@@ -6,7 +6,7 @@
 
 #include "examples/train_gpt/model/gpt_stage.hpp"
 #include "training/context_parallel/attention.hpp"
-#include "training/data_parallel/data_parallel.hpp"
+#include "training/strategies.hpp"
 
 namespace wreath::gpt {
 namespace {

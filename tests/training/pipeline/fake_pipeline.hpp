@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "training/memory/memory.hpp"
+#include "training/compute/memory.hpp"
 #include "training/pipeline/pipeline.hpp"
 
 namespace wreath::training::test {

@@ -1,5 +1,5 @@
 // Conversions against an exact reference: every code's value by its definition, and the nearest by searching them.
-#include "training/precision/convert.hpp"
+#include "training/compute/convert.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/training/math/instruction_sets.hpp"
+#include "training/compute/magnitudes.hpp"
 #include "training/random/philox.hpp"
 #include "wreath/result.hpp"
 

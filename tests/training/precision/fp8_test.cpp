@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "tests/training/tensor_parallel/ranks.hpp"
-#include "training/math/matrix_product.hpp"
+#include "training/compute/matrix_product.hpp"
 #include "training/tensor_parallel/fp8_factors.hpp"
 
 namespace wreath::training::test::fp8 {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "tests/support/local_ranks.hpp"
-#include "training/memory/memory.hpp"
+#include "training/compute/memory.hpp"
 #include "training/mesh/group.hpp"
 #include "training/parameters/parameter.hpp"
 #include "training/random/philox.hpp"

@@ -1,5 +1,5 @@
 // Training state in files: the same bits, no memory, nothing left behind.
-#include "training/zero/offload.hpp"
+#include "training/parameters/offload.hpp"
 
 #include <gtest/gtest.h>
 

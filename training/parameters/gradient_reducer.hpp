@@ -1,0 +1,31 @@
+// GradientReducer: keeps a model's gradients from the first share added to them until they are the replicas' mean.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "training/parameters/layout.hpp"
+
+namespace wreath::training {
+
+// The part of DataParallel (strategy.hpp) that is about gradients.
+class GradientReducer {
+ public:
+  virtual ~GradientReducer() = default;
+  virtual void begin_step(int micro_batches) = 0;
+  virtual void before_backward(int unit) = 0;
+  virtual void gradients_ready(int unit) = 0;
+  virtual void finish_backward() = 0;
+  virtual void set_synchronizing(bool on) = 0;
+  // The reduced gradients of the bucket that this rank's optimizer steps, after finish_backward. Stays where it is.
+  virtual std::span<const float> own(const Bucket& bucket) const = 0;
+};
+
+// Sums partial gradients over the tensor ranks and tied ones over the embedding's: one all_reduce each, where there are
+// any. `flat` is the layout's flat memory from `begin` on, which holds them all.
+void sum_earlier(const Layout& layout, std::size_t begin, std::span<float> flat, const DataParallelGroups& groups);
+
+// Lets the bucket's parameters have their gradients in `memory`; none where it is empty.
+void set_gradients(const Bucket& bucket, std::span<float> memory);
+
+}  // namespace wreath::training
