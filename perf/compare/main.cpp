@@ -12,6 +12,7 @@
 #include "perf/common/launch.hpp"
 #include "perf/common/machine.hpp"
 #include "perf/common/sizes.hpp"
+#include "perf/compare/builds.hpp"
 #include "perf/compare/network.hpp"
 #include "perf/compare/run.hpp"
 #include "src/base/text_file.hpp"
@@ -24,6 +25,7 @@ namespace {
 
 struct Arguments {
   RunOptions run;
+  std::vector<int> ranks;
   std::vector<std::string> transports = compared_transports();
   std::vector<std::string> operations{"all_reduce", "reduce_scatter", "all_gather",
                                       "broadcast",  "alltoall",       "sendrecv"};
@@ -35,6 +37,8 @@ struct Arguments {
   std::string resume_file;
   std::string json_file;
   std::string html_file;
+  std::string peer_build;
+  int near_pairs = 40;
 };
 
 int fail(int code, const std::string& message) {
@@ -64,9 +68,9 @@ std::vector<Contestants> contestants_of(const Arguments& arguments, std::set<std
       Contestants each{transport, operation, {}};
       for (const Setting& setting : settings()) {
         const std::string code(setting.code);
-        if (setting.transport() != transport) continue;
+        if (setting.transport() != transport || setting.starter == Starter::OtherBuild) continue;
         if (setting.starter != Starter::Wreath && !kept.empty() && !kept.contains(code)) continue;
-        const std::string lack = missing(setting, {arguments.run.folder, ""});
+        const std::string lack = missing(setting, {arguments.run.folder, "", ""});
         lack.empty() ? each.settings.push_back(&setting) : void(lacking.insert(lack));
       }
       list.push_back(std::move(each));
@@ -95,9 +99,43 @@ std::string settings_json(const Comparison& comparison) {
   return json.dump({.indent = 1}) + "\n";
 }
 
+// Shows what is being done: in place on a terminal, else a line now and then.
+void show_step(int done, int all, const std::string& what) {
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  if (terminal) fmt::print(stderr, "\r\033[K{} of {}: {}", done, all, what);
+  if (!terminal && done % 20 == 1) fmt::print(stderr, "{} of {}: {}\n", done, all, what);
+  std::fflush(stderr);
+}
+
+void end_steps() {
+  if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
+}
+
+Comparison blank(const Arguments& arguments, const std::string& command) {
+  return {command, WREATH_COMMIT, cpu_name(), now_text(), arguments.run.ranks, congestion_control(), {}, {}, {}};
+}
+
+int compare_builds(Arguments& arguments, const std::string& command) {
+  arguments.run.other_build = arguments.peer_build + "/bin";
+  for (const std::string& operation : arguments.operations) {
+    for (const std::string& folder : {arguments.run.folder, arguments.run.other_build}) {
+      const std::string program = fmt::format("{}/{}_perf", folder, operation);
+      if (::access(program.c_str(), X_OK) != 0) return fail(2, "--peer-build: there is no program " + program);
+    }
+  }
+  const BuildsOptions options{arguments.run, arguments.ranks, arguments.transports, arguments.operations,
+                              arguments.near_pairs};
+  const auto report = run_builds(options, blank(arguments, command), show_step);
+  end_steps();
+  if (!report) return fail(1, report.error().message);
+  fmt::print("{}", to_text(*report, arguments.near_pairs));
+  const Status json = write_text(arguments.json_file, to_json(*report, arguments.near_pairs));
+  if (!json) return fail(exit_code(json.error().code), json.error().message);
+  return exit_code(*report);
+}
+
 int compare(Arguments& arguments, const std::string& command) {
-  Comparison comparison{
-      command, WREATH_COMMIT, cpu_name(), now_text(), arguments.run.ranks, congestion_control(), {}, {}, {}};
+  Comparison comparison = blank(arguments, command);
   if (!arguments.resume_file.empty() && std::filesystem::exists(arguments.resume_file)) {
     auto read = read_comparison(arguments.resume_file);
     if (!read) return fail(2, "--resume " + read.error().message);
@@ -113,16 +151,13 @@ int compare(Arguments& arguments, const std::string& command) {
   std::set<std::string> lacking;
   const auto contestants = contestants_of(arguments, lacking);
   for (const std::string& each : lacking) fmt::print(stderr, "wreath: warning: left out: {} is not here\n", each);
-  const bool terminal = ::isatty(STDERR_FILENO) != 0;
   const auto step = [&](int done, int all, const std::string& what) {
     const Status kept = write_text(arguments.resume_file, to_json(comparison));
     if (!kept) fmt::print(stderr, "wreath: warning: --resume: {}\n", kept.error().message);
-    if (terminal) fmt::print(stderr, "\r\033[K{} of {}: {}", done, all, what);
-    if (!terminal && done % 20 == 1) fmt::print(stderr, "{} of {}: {}\n", done, all, what);
-    std::fflush(stderr);
+    show_step(done, all, what);
   };
   const Status status = run_contest(arguments.run, contestants, comparison, step);
-  if (terminal) fmt::print(stderr, "\r\033[K");
+  end_steps();
   const Status kept = write_text(arguments.resume_file, to_json(comparison));
   if (!status) return fail(1, status.error().message);
   fmt::print("{}", to_text(comparison));
@@ -137,7 +172,8 @@ int compare(Arguments& arguments, const std::string& command) {
 }
 
 void add_flags(const command_line::Command& app, Arguments& arguments) {
-  command_line::add_number(app, "--ranks", arguments.run.ranks, {2, 256}, "ranks (2)");
+  command_line::add_numbers(app, "--ranks", arguments.ranks, {2, 256}, "ranks (2; with --peer-build 2,4)")
+      .delimiter(',');
   const std::string transports = fmt::format("transports ({})", fmt::join(compared_transports(), ","));
   app.add_option("--transport", arguments.transports, transports).one_of(compared_transports()).delimiter(',');
   const char* const meaning = "operations, by the perf tools' names without _perf (six)";
@@ -158,6 +194,11 @@ void add_flags(const command_line::Command& app, Arguments& arguments) {
   app.add_option("--resume", arguments.resume_file, "saved after each start; one that exists is gone on with");
   app.add_option("--json", arguments.json_file, "all times and ratios").check(check_output_file);
   app.add_option("--html", arguments.html_file, "a page with plots").check(check_output_file);
+  app.add_option("--peer-build", arguments.peer_build,
+                 "another build folder of this library, in place of the other libraries; exit code 1: slower than it")
+      .type_name("DIR");
+  command_line::add_number(app, "--near-pairs", arguments.near_pairs, {0, 10000},
+                           "with --peer-build: pairs of starts whose difference at 8 bytes is shown (40)");
   app.footer(
       "Every library runs the same loop of the perf tools on the same data, out of place, checked as\n"
       "there; a time is the slowest rank's. In each round each setting is started once for each operation; a ratio\n"
@@ -177,6 +218,14 @@ int parse_and_run(int argc, char** argv) {
     if (!size) return fail(2, "--sizes: '" + text + "' is not a size");
     arguments.run.sizes.push_back(*size);
   }
+  const bool builds = !arguments.peer_build.empty();
+  if (builds &&
+      (arguments.full || arguments.find_settings || !arguments.resume_file.empty() || !arguments.html_file.empty())) {
+    return fail(2, "--peer-build: not together with --full, --find-settings, --resume or --html");
+  }
+  if (arguments.ranks.empty()) arguments.ranks = builds ? std::vector{2, 4} : std::vector{2};
+  if (!builds && arguments.ranks.size() > 1) return fail(2, "--ranks: several numbers need --peer-build");
+  arguments.run.ranks = arguments.ranks.front();
   if (arguments.find_settings && arguments.settings_file.empty()) return fail(2, "--find-settings needs --settings");
   if (!arguments.congestion_control.empty()) {
     const auto entered = enter_own_network(arguments.congestion_control);
@@ -185,7 +234,7 @@ int parse_and_run(int argc, char** argv) {
   arguments.run.folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
   std::string command;
   for (int i = 0; i < argc; ++i) command += (i == 0 ? "" : " ") + std::string(argv[i]);
-  return compare(arguments, command);
+  return builds ? compare_builds(arguments, command) : compare(arguments, command);
 }
 
 }  // namespace

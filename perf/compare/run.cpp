@@ -91,7 +91,7 @@ Status measure(const RunOptions& options, const Contestants& contestants, const 
   const Scratch scratch;
   if (scratch.path().empty()) return Error{ErrorCode::System, "no temporary folder can be made"};
   const std::string json = scratch.path() + "/result.json";
-  const Start start = start_of(setting, options.ranks, {options.folder, scratch.path()},
+  const Start start = start_of(setting, options.ranks, {options.folder, scratch.path(), options.other_build},
                                contestants.operation + "_perf", flags_of(options, sizes, json));
   const Status ended = run_to_end(start, scratch.path() + "/log", options.timeout_ms);
   const Status kept = keep(json, contestants, setting, round, comparison);
@@ -110,7 +110,8 @@ Status run_contest(const RunOptions& options, const std::vector<Contestants>& co
     const double before_ns = flag_flight_ns();
     bool measured = false;
     for (const Contestants& each : contestants) {
-      for (const Setting* setting : each.settings) {
+      for (std::size_t i = 0; i < each.settings.size(); ++i) {
+        const Setting* setting = each.settings[round % 2 == 0 ? i : each.settings.size() - 1 - i];
         const std::string what =
             fmt::format("round {}: {} {} {}", round + 1, each.transport, each.operation, setting->shown);
         const std::string key = fmt::format("{} {} {}", each.transport, each.operation, setting->code);

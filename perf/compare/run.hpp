@@ -1,4 +1,5 @@
-// An interleaved run: in each round every setting is started once for each operation.
+// An interleaved run: in each round every setting is started once for each operation, in the other order in every
+// second round.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@ struct RunOptions {
   bool rewrite = false;
   std::int64_t timeout_ms = 90'000;  // of one start
   std::string folder;                // of the programs
+  std::string other_build;           // the folder of another build's programs; empty: there is none
 };
 
 // After each start: how many are done of how many, and what was.

@@ -22,6 +22,8 @@ constexpr std::string_view kReleaseGather =
 constexpr std::array kSettings{
     Setting{"wreath", "Wreath", Starter::Wreath, Carrier::Memory, "", ""},
     Setting{"wreath", "Wreath", Starter::Wreath, Carrier::Sockets, "", ""},
+    Setting{"build", "the other build", Starter::OtherBuild, Carrier::Memory, "", ""},
+    Setting{"build", "the other build", Starter::OtherBuild, Carrier::Sockets, "", ""},
     Setting{"O", "Open MPI", Starter::OpenMpi, Carrier::Memory, "--mca pml ob1 --mca btl self,vader", ""},
     Setting{"On", "Open MPI without CMA", Starter::OpenMpi, Carrier::Memory,
             "--mca pml ob1 --mca btl self,vader --mca btl_vader_single_copy_mechanism none", ""},
@@ -61,6 +63,7 @@ std::vector<std::string> joined(const Lists&... lists) {
 std::string program_of(const Setting& setting, const Places& places, const std::string& program) {
   switch (setting.starter) {
     case Starter::Wreath: return places.folder + "/" + program;
+    case Starter::OtherBuild: return places.other_build + "/" + program;
     case Starter::OpenMpi: return places.folder + "/peer_openmpi";
     case Starter::Mpich: return places.folder + "/peer_mpich";
     case Starter::Gloo: return places.folder + "/peer_gloo";
@@ -79,7 +82,7 @@ std::string_view starter_program(Starter starter) {
 }  // namespace
 
 std::string_view name(Starter starter) noexcept {
-  constexpr std::string_view kNames[] = {"Wreath", "Open MPI", "MPICH", "Gloo"};
+  constexpr std::string_view kNames[] = {"Wreath", "the other build", "Open MPI", "MPICH", "Gloo"};
   return kNames[static_cast<std::size_t>(starter)];
 }
 
@@ -115,6 +118,7 @@ Start start_of(const Setting& setting, int ranks, const Places& places, const st
   Start start;
   switch (setting.starter) {
     case Starter::Wreath:
+    case Starter::OtherBuild:
       start.commands = {
           joined(own, words(fmt::format("--ranks {} --transport {}", count, setting.transport())), flags)};
       break;

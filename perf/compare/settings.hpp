@@ -8,9 +8,9 @@
 
 namespace wreath::perf {
 
-// What starts the ranks of a library.
-enum class Starter { Wreath, OpenMpi, Mpich, Gloo };
-// "Open MPI".
+// What starts the ranks of a library. OtherBuild: this library's programs, from another build folder.
+enum class Starter { Wreath, OtherBuild, OpenMpi, Mpich, Gloo };
+// Returns the library's name, such as "Open MPI".
 std::string_view name(Starter starter) noexcept;
 
 // What carries the data of a library's ranks, which are all on this host.
@@ -42,10 +42,12 @@ struct Start {
   std::vector<std::string> variables;              // NAME=VALUE beyond this process's
 };
 
-// `folder` holds the programs, `scratch` is an empty folder for the run's files.
+// `folder` holds the programs, `scratch` is an empty folder for the run's files, `other_build` holds the programs of
+// another build of this library (empty: there is none).
 struct Places {
   std::string folder;
   std::string scratch;
+  std::string other_build;
 };
 
 // How `ranks` ranks run perf tool `program` with `flags`.

@@ -103,13 +103,16 @@ TEST(Settings, HaveCodesOfTheirOwn) {
 }
 
 TEST(Settings, StartOneProcessOfAStarterOrOneARank) {
-  const Places places{"/bin", "/scratch"};
+  const Places places{"/bin", "/scratch", "/before/bin"};
   const auto mpi = start_of(*find_setting("shm", "On"), 2, places, "all_reduce_perf", {"--sizes", "8"});
   ASSERT_EQ(mpi.commands.size(), 1u);
   EXPECT_THAT(mpi.commands[0], IsSupersetOf({"-n", "2", "btl_vader_single_copy_mechanism", "none"}));
   const auto ours = start_of(*find_setting("tcp", "wreath"), 4, places, "barrier_perf", {"-a", "3"});
   EXPECT_THAT(ours.commands,
               ElementsAre(ElementsAre("/bin/barrier_perf", "--ranks", "4", "--transport", "tcp", "-a", "3")));
+  const auto before = start_of(*find_setting("shm", "build"), 2, places, "barrier_perf", {});
+  EXPECT_THAT(before.commands,
+              ElementsAre(ElementsAre("/before/bin/barrier_perf", "--ranks", "2", "--transport", "shm")));
   const auto gloo = start_of(*find_setting("tcp", "G"), 2, places, "all_reduce_perf", {});
   ASSERT_EQ(gloo.commands.size(), 2u);
   EXPECT_THAT(gloo.commands[1], ElementsAre("/bin/peer_gloo", "1", "2", "/scratch", "all_reduce_perf", "--no-pin"));
@@ -118,7 +121,7 @@ TEST(Settings, StartOneProcessOfAStarterOrOneARank) {
 }
 
 TEST(Settings, NameTheProgramThatIsMissing) {
-  EXPECT_EQ(missing(*find_setting("tcp", "G"), {"/nowhere", ""}), "/nowhere/peer_gloo");
+  EXPECT_EQ(missing(*find_setting("tcp", "G"), {"/nowhere", "", ""}), "/nowhere/peer_gloo");
 }
 
 class Runs : public testing::Test {
