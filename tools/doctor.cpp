@@ -79,11 +79,11 @@ std::function<int()> add_doctor(const command_line::Command& command) {
       .needs("--memory")
       .capture_default_str();
   command
-      .add_option(
-          "--nccl", arguments->nccl,
-          "instead: which libnccl.so.2 a program, a Python interpreter's packages or a running process load, and "
-          "by which rule of the loader")
-      .type_name("PROGRAM|PYTHON|PID")
+      .add_option("--nccl", arguments->nccl,
+                  "instead: which libnccl.so.2 a program, a shared library, a Python interpreter's packages or a "
+                  "running process "
+                  "load, and by which rule of the loader; none of their code runs, but the interpreter's own")
+      .type_name("PROGRAM|LIBRARY|PYTHON|PID")
       .check(not_empty);
   command.add_flag("--json", arguments->json, "as JSON (docs/formats.md has the keys)");
   command.add_option("--root", arguments->root, "read /sys and /proc below this folder: a copy of another machine's")

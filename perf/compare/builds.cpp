@@ -23,7 +23,7 @@ std::vector<const Setting*> both_builds(const std::string& transport) {
   std::vector<const Setting*> both;
   for (const Setting& setting : settings()) {
     const bool build = setting.starter == Starter::Wreath || setting.starter == Starter::OtherBuild;
-    if (build && setting.transport == transport) both.push_back(&setting);
+    if (build && setting.transport() == transport) both.push_back(&setting);
   }
   return both;
 }

@@ -3,22 +3,29 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
+
+#include "src/base/clock.hpp"
 
 namespace wreath::process {
 namespace {
 
+constexpr std::size_t kMostOutput = 64 << 20;
+
 // The child tells what went wrong through the pipe that exec closes.
 struct Refusal {
-  enum class Step : int { Folder, Program } step = Step::Program;
+  enum class Step : int { Root, Folder, Program } step = Step::Program;
   int error = 0;
 };
 
@@ -60,6 +67,13 @@ void set_streams(const ChildProgram& child) {
   if (child.passed >= 0) (void)::fcntl(child.passed, F_SETFD, 0);
 }
 
+// In a user namespace of its own a process may change its root without being root's.
+bool enter_root(int folder) {
+  if (::fchdir(folder) != 0) return false;
+  const bool entered = ::chroot(".") == 0 || (::unshare(CLONE_NEWUSER) == 0 && ::chroot(".") == 0);
+  return entered && ::chdir("/") == 0;
+}
+
 [[noreturn]] void become(const ChildProgram& child, pid_t parent, int refusal, const Words& words,
                          const Words& environment) {
   if (child.group) (void)::setpgid(0, *child.group);
@@ -69,14 +83,21 @@ void set_streams(const ChildProgram& child) {
   }
   set_streams(child);
   bind(child.processors);
+  if (child.root >= 0 && !enter_root(child.root)) refuse(refusal, Refusal::Step::Root);
   if (!child.folder.empty() && ::chdir(child.folder.c_str()) != 0) refuse(refusal, Refusal::Step::Folder);
   reset_signals();
-  ::execvpe(child.file.empty() ? words.pointers[0] : child.file.c_str(), words.pointers.data(),
-            child.environment.empty() ? environ : environment.pointers.data());
+  char* const* const variables = child.environment.empty() ? environ : environment.pointers.data();
+  if (child.program >= 0) {
+    (void)::syscall(SYS_execveat, child.program, "", words.pointers.data(), variables, AT_EMPTY_PATH);
+  } else {
+    ::execvpe(child.file.empty() ? words.pointers[0] : child.file.c_str(), words.pointers.data(), variables);
+  }
   refuse(refusal, Refusal::Step::Program);
 }
 
 Error refused(const ChildProgram& child, const Refusal& refusal) {
+  if (refusal.step == Refusal::Step::Root)
+    return {ErrorCode::StartupFailed, fmt::format("cannot enter another root: {}", std::strerror(refusal.error))};
   const bool folder = refusal.step == Refusal::Step::Folder;
   return {ErrorCode::StartupFailed, fmt::format("cannot {} '{}': {}", folder ? "go to folder" : "run",
                                                 folder               ? child.folder
@@ -117,6 +138,33 @@ Result<pid_t> start_child(const ChildProgram& child) {
   if (got != static_cast<ssize_t>(sizeof refusal)) return pid;
   (void)::waitpid(pid, nullptr, 0);
   return refused(child, refusal);
+}
+
+Result<Output> output_of(ChildProgram child, int timeout_ms) {
+  auto pipe = make_pipe();
+  if (!pipe) return pipe.error();
+  child.output = child.errors = pipe->write.get();
+  const auto pid = start_child(child);
+  if (!pid) return pid.error();
+  pipe->write = Fd();
+  const Deadline end = Deadline::after_ms(timeout_ms);
+  Output output;
+  bool late = false;
+  std::array<char, 16384> piece{};
+  while (!late) {
+    pollfd ready{pipe->read.get(), POLLIN, 0};
+    const int polled = ::poll(&ready, 1, end.left_ms());
+    if (polled < 0 && errno == EINTR) continue;
+    late = polled <= 0 || output.text.size() > kMostOutput;
+    const ssize_t got = late ? 0 : ::read(pipe->read.get(), piece.data(), piece.size());
+    if (got <= 0) break;
+    output.text.append(piece.data(), static_cast<std::size_t>(got));
+  }
+  if (late) (void)::kill(*pid, SIGKILL);
+  while (::waitpid(*pid, &output.status, 0) < 0 && errno == EINTR) {
+  }
+  if (late) return Error{ErrorCode::Timeout, "does not answer"};
+  return output;
 }
 
 std::string own_program() {

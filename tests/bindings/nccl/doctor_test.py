@@ -3,9 +3,11 @@
 Programs are made for each rule of the loader. What the command says they load is what they then do load.
 """
 
+import ctypes
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,25 @@ VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "WREATH_NCCL_LIBRARY",
 def environment(**variables):
     kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     return {**kept, **variables}
+
+
+def enter_container(root):
+    """Makes `root` this process's root, in a mount namespace of its own, as runtimes of containers do."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    new_namespace, private, recursive, bind, detach = 0x20000, 1 << 18, 1 << 14, 1 << 12, 2
+    pivot_root = {"x86_64": 155, "aarch64": 41}[os.uname().machine]
+
+    def done(result):
+        if result != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+    done(libc.unshare(new_namespace))
+    done(libc.mount(b"none", b"/", None, recursive | private, None))
+    done(libc.mount(root, root, None, bind, None))
+    os.chdir(root)
+    done(libc.syscall(pivot_root, b".", b"."))
+    done(libc.umount2(b".", detach))
+    os.chdir("/")
 
 
 class Doctor(unittest.TestCase):
@@ -200,6 +221,82 @@ class Doctor(unittest.TestCase):
         self.refused("no-such-program-anywhere", "no such program")
         self.refused("2147483647", "there is none")
         self.refused("99999999999", "is no process id")
+
+    def test_a_library_alone(self):
+        needs = ["-DBY_NAME", "-Wl,--no-as-needed", self.decoy, "-Wl,-rpath,$ORIGIN/other"]
+        library = self.library("libneeds.so", *needs)
+        report = self.ask(library)
+        self.assertEqual(report["kind"], "library")
+        use = report["uses"][0]
+        self.assertEqual((use["rule"], use["file"], use["request"]), ("DT_RUNPATH", self.decoy, "needed"))
+
+    def test_programs_that_the_loader_has_no_part_in(self):
+        source = self.folder / "empty.c"
+        source.write_text("int main(void) { return 0; }")
+        for kind in ("-static", "-static-pie"):
+            report = self.ask(self.compile("alone", kind, source))
+            self.assertEqual((report["uses"], report["kind"]), ([], "program"))
+            self.assertIn("linked statically", report["notes"][0])
+        for loader, words in (("/nowhere/" + self.loader_name(), "No such file"), ("/lib/ld-other.so.1", "of its own")):
+            self.refused(self.compile("elsewhere", source, f"-Wl,--dynamic-linker={loader}"), words)
+        foreign = bytearray((self.folder / "alone").read_bytes())
+        foreign[18:20] = (8).to_bytes(2, "little")  # e_machine: MIPS
+        (self.folder / "foreign").write_bytes(foreign)
+        (self.folder / "foreign").chmod(0o755)
+        self.refused(str(self.folder / "foreign"), "another kind of machine")
+
+    def loader_name(self):
+        listed = subprocess.run(["/bin/sh", "-c", "exec cat /proc/self/maps"], capture_output=True, text=True, check=True)
+        return next(word for word in listed.stdout.replace("/", " ").split() if word.startswith("ld-linux"))
+
+    def test_no_code_of_what_is_looked_at_runs(self):
+        """Neither constructors nor resolvers of functions; of needed and of opened libraries."""
+        touched = self.folder / "touched"
+        source = self.folder / "tells.c"
+        source.write_text(f"""
+            #include <fcntl.h>
+            __attribute__((constructor)) static void construct(void) {{ open("{touched}", O_CREAT | O_WRONLY, 0600); }}
+            #ifdef RESOLVER
+            static int (*resolve(void))(void) {{ __builtin_trap(); }}
+            int chosen(void) __attribute__((ifunc("resolve")));
+            int (*pointer)(void) = chosen;
+            #endif
+        """)
+        main = self.folder / "main.c"
+        main.write_text("int main(void) { return 0; }")
+        words = ["-shared", "-fPIC", source, "-Wl,--no-as-needed", self.decoy, f"-Wl,-rpath,{self.folder}/other,-z,now"]
+        for kind in ("CONSTRUCTOR", "RESOLVER"):
+            library = self.compile("site/torch/lib/libtorch_cuda.so", f"-D{kind}", *words)
+            program = self.compile("program", main, "-Wl,--no-as-needed", library)
+            self.assertEqual(self.ask(program, LD_BIND_NOW="1")["uses"][0]["file"], self.decoy)
+            self.assertEqual(self.ask(library)["uses"][0]["file"], self.decoy)
+            report = self.ask(sys.executable, PYTHONPATH=str(self.folder / "site"))
+            self.assertEqual([use["file"] for use in report["uses"] if use["by"] == "torch"], [self.decoy])
+            self.assertFalse(touched.exists())
+            ran = subprocess.run([program])
+            self.assertEqual((touched.exists(), ran.returncode != 0), (kind == "CONSTRUCTOR", kind == "RESOLVER"))
+            touched.unlink(missing_ok=True)
+
+    def test_a_process_of_a_container(self):
+        if os.geteuid() != 0:
+            self.skipTest("makes a mount namespace with another root: run it as root")
+        root = self.folder / "root"
+        program = self.program("root/program", "/libraries", "disable")
+        needed = subprocess.run(["/bin/sh", "-c", f"LD_TRACE_LOADED_OBJECTS=1 {program}"], capture_output=True, text=True)
+        for file in [word for word in needed.stdout.split() if word.startswith("/")]:
+            (root / file[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(os.path.realpath(file), root / file[1:])
+        (root / "libraries").mkdir()
+        shutil.copy(self.decoy, root / "libraries" / "libnccl.so.2")
+        running = subprocess.Popen(["/program", "libnccl.so.2", "wait"], env={}, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, preexec_fn=lambda: enter_container(os.fsencode(root)))
+        try:
+            self.assertNotEqual(running.stdout.readline(), b"")
+            report = self.ask(running.pid)
+            self.assertEqual([(use["rule"], use["of"], use["file"]) for use in report["uses"]],
+                             [("DT_RPATH", "/program", "/libraries/libnccl.so.2")], report)
+        finally:
+            running.communicate()
 
     def test_text(self):
         program = self.program("program", self.folder / "other", "disable")

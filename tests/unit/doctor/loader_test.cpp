@@ -1,6 +1,4 @@
 // The loader's rules that only another machine's files can show, damaged files, and the loader itself beside ours.
-#include "tools/doctor/nccl/loader.hpp"
-
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -14,12 +12,13 @@
 #include <sstream>
 
 #include "tests/support/surroundings.hpp"
+#include "tools/doctor/nccl/report.hpp"
+#include "tools/doctor/nccl/trace_reader.hpp"
 
 namespace wreath {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::IsEmpty;
 
 std::string bytes_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -55,7 +54,9 @@ constexpr std::int32_t kNative = 0x0303;
 constexpr std::int32_t kForeign = 0x0a03;
 #endif
 
-// The format "glibc-ld.so.cache1.1".
+constexpr std::uint64_t kNoProcessor = std::uint64_t{1} << 40;  // no processor has this ability
+
+// The format "glibc-ld.so.cache1.1"; names come in descending order.
 std::string cache_of(const std::vector<CacheEntry>& entries) {
   std::string table;
   std::string texts;
@@ -77,22 +78,21 @@ std::string cache_of(const std::vector<CacheEntry>& entries) {
 class OtherMachine : public testing::Test {
  protected:
   OtherMachine() {
-    Loader here({"", "/", {}, {}, {}, ""});
-    here.start("/proc/self/exe").value();
-    const auto libc = here.open("libc.so.6", 0);
-    library_ = bytes_of(here.object(libc.value()).file.path);
+    const LoaderTrace here = trace_loader({"", "/", "", "", {}, ""}, "/proc/self/exe").value();
+    for (const AskedObject& each : here.asked) {
+      if (each.name == "libc.so.6") library_ = bytes_of(each.file);
+    }
     write(root() + "/program", bytes_of("/bin/sh"));
+    const std::string loader = read_elf("", "/bin/sh").value().interpreter;
+    write(root() + loader, bytes_of(loader));
   }
   std::string root() const { return folder_.path(); }
   void add(const std::string& path) const { write(root() + path, library_); }
   // Of libnccl.so.2, opened by name: "rule: file".
-  std::string found(std::vector<std::string> library_path = {}) const {
-    Loader loader({root(), "/", std::move(library_path), {}, {}, ""});
-    loader.start("/program").value();
-    const auto preloaded = loader.nccl();
-    const auto number = preloaded ? preloaded : loader.open("libnccl.so.2", 0);
-    if (!number) return "none";
-    return loader.object(*number).place.rule + ": " + loader.object(*number).file.path;
+  std::string found(const std::string& library_path = "") const {
+    const NcclUse use =
+        use_of({root(), "/", library_path, "", {}, ""}, {.by = "program", .program = "/program"}).value();
+    return use.file.empty() ? "none" : use.place.rule + ": " + use.file;
   }
 
   test::Folder folder_;
@@ -104,13 +104,13 @@ TEST_F(OtherMachine, HasTheCacheBeforeTheDefaultFolders) {
   add("/usr/lib/libnccl.so.2");
   EXPECT_EQ(found(), "default folder: /usr/lib/libnccl.so.2");
   add("/opt/nccl/libnccl.so.2");
-  write(root() + "/etc/ld.so.cache", cache_of({{"libnccl.so.1", "/opt/one", kNative, 0},
-                                               {"libnccl.so.2", "/opt/foreign", kForeign, 0},
-                                               {"libnccl.so.2", "/opt/newer", kNative, 2},
-                                               {"libnccl.so.2", "/opt/nccl/libnccl.so.2", kNative, 0}}));
+  write(root() + "/etc/ld.so.cache", cache_of({{"libnccl.so.2", "/opt/foreign", kForeign, 0},
+                                               {"libnccl.so.2", "/opt/newer", kNative, kNoProcessor},
+                                               {"libnccl.so.2", "/opt/nccl/libnccl.so.2", kNative, 0},
+                                               {"libnccl.so.1", "/opt/one", kNative, 0}}));
   EXPECT_EQ(found(), "/etc/ld.so.cache: /opt/nccl/libnccl.so.2");
   add("/mine/libnccl.so.2");
-  EXPECT_EQ(found({"/nowhere", "/mine"}), "LD_LIBRARY_PATH: /mine/libnccl.so.2");
+  EXPECT_EQ(found("/nowhere:/mine"), "LD_LIBRARY_PATH: /mine/libnccl.so.2");
 }
 
 TEST_F(OtherMachine, MayHaveACacheOfTwoFormats) {
@@ -164,22 +164,29 @@ std::set<std::string> listed_by_loader(const std::string& program) {
 
 TEST(Loader, FindsWhatTheSystemsOwnDoes) {
   for (const std::string& program : {std::string("/bin/sh"), fs::read_symlink("/proc/self/exe").string()}) {
-    Loader loader({"", "/", {}, {}, {}, ""});
-    loader.start(program).value();
+    const LoaderTrace trace = trace_loader({"", "/", "", "", {}, ""}, program).value();
     std::set<std::string> files;
-    for (std::size_t i = 1; i < loader.objects().size(); ++i)
-      files.insert(fs::canonical(loader.object(i).file.path).string());
-    files.insert(fs::canonical(loader.object(0).file.interpreter).string());
+    for (const AskedObject& each : trace.asked) {
+      EXPECT_NE(each.file, "") << each.name;
+      if (!each.file.empty()) files.insert(fs::canonical(each.file).string());
+    }
+    files.insert(fs::canonical(read_elf("", program).value().interpreter).string());
     EXPECT_EQ(files, listed_by_loader(program)) << program;
-    EXPECT_THAT(loader.missing(), IsEmpty());
   }
+}
+
+TEST(Loader, IsNotAskedForNamesThatItsListWouldCut) {
+  const auto trace = trace_loader({"", "/", "", "", {}, ""}, "/bin/sh", {"/folder with blanks/libnccl.so.2"});
+  ASSERT_FALSE(trace);
+  EXPECT_EQ(trace.error().code, ErrorCode::InvalidArgument);
+  EXPECT_NE(trace.error().message.find("a blank or a colon"), std::string::npos) << trace.error().message;
 }
 
 TEST(Loader, ReadsItsVariables) {
   const LoaderEnvironment environment = loader_environment(
       {"LD_LIBRARY_PATH=/a::/b;/c", "LD_PRELOAD=x.so  y.so:z.so", "LD_AUDIT=/d/one.so:two.so", "LD_AUDITOR=no"});
-  EXPECT_THAT(environment.library_path, testing::ElementsAre("/a", "", "/b", "/c"));
-  EXPECT_THAT(environment.preload, testing::ElementsAre("x.so", "y.so", "z.so"));
+  EXPECT_EQ(environment.library_path, "/a::/b;/c");
+  EXPECT_THAT(preload_words(environment.preload), testing::ElementsAre("x.so", "y.so", "z.so"));
   EXPECT_THAT(environment.audit, testing::ElementsAre("/d/one.so", "two.so"));
 }
 

@@ -1,7 +1,5 @@
-// What the system's loader reads of a program or a shared library before it loads it.
+// What stands in the headers of a program or a shared library, and which NCCL a library is.
 #pragma once
-
-#include <sys/types.h>
 
 #include <string>
 #include <string_view>
@@ -12,21 +10,12 @@
 namespace wreath {
 
 struct ElfFile {
-  std::string path;         // as it was found
   std::string interpreter;  // of programs: the loader that they name; empty: a library, or linked statically
-  std::string soname;
-  std::vector<std::string> needed;
-  std::vector<std::string> rpath;  // folders as written; empty where there is a DT_RUNPATH, which then counts alone
-  std::vector<std::string> runpath;
-  bool has_runpath = false;
-  bool dynamic = false;
-  bool default_folders = true;  // false: linked with -z nodefaultlib
-  dev_t device = 0;             // with `inode`: which file it is, whatever its path
-  ino_t inode = 0;
+  bool dynamic = false;     // it has what the loader reads; programs that are linked statically have not
 };
 
-// Reads PATH, which is named in the result without `root`, a folder that is put before it. InvalidArgument, with the
-// reason alone as message, where it is no program or library for this machine; System where it cannot be read.
+// Reads PATH below `root`, a folder that is put before it. InvalidArgument, with the reason alone as message, where it
+// is no program or library for this machine; System where it cannot be read.
 Result<ElfFile> read_elf(const std::string& root, const std::string& path);
 
 // Texts between colons; an empty one is the present folder.

@@ -1,45 +1,68 @@
-// The order is that of glibc: what is loaded already, the auditor, a path, DT_RPATH of who asks and of those who asked
-// for that (unless it has a DT_RUNPATH), LD_LIBRARY_PATH, DT_RUNPATH, the cache, the default folders.
+// This program's own loader is run with --list, which maps the program and what it needs, tells of it and ends.
 #include "tools/doctor/nccl/loader.hpp"
 
+#include <fcntl.h>
+#include <link.h>
+#include <sys/wait.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 
 #include "src/base/text_file.hpp"
+#include "tools/doctor/nccl/trace_reader.hpp"
+#include "tools/process/child_process.hpp"
 
 namespace wreath {
 namespace {
 
 constexpr const char* kAuditor = "libwreath_nccl_audit.so";
-constexpr std::size_t kMostObjects = 4096;
 constexpr std::size_t kMostPreloadBytes = 64 << 10;
-
-#if defined(__aarch64__)
-constexpr std::string_view kMultiarch = "aarch64-linux-gnu";
-#else
-constexpr std::string_view kMultiarch = "x86_64-linux-gnu";
-#endif
-
-std::vector<std::string> default_folders() {
-  const std::string multiarch(kMultiarch);
-  return {"/lib/" + multiarch, "/usr/lib/" + multiarch, "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
-}
+constexpr int kPatienceMs = 60'000;
 
 std::string folder_of(const std::string& path) { return path.substr(0, std::max<std::size_t>(path.rfind('/'), 1)); }
 std::string file_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// Entries of LD_PRELOAD, which may be separated by blanks, too.
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words = split_path(text, ": \t\n");
-  std::erase_if(words, [](const std::string& word) { return word.empty(); });
-  return words;
+// The loader that this program names; empty: it is linked statically.
+std::string own_loader() {
+  std::string path;
+  const auto look = [](dl_phdr_info* program, std::size_t, void* to) {
+    for (int i = 0; i < program->dlpi_phnum; ++i) {
+      const ElfW(Phdr)& header = program->dlpi_phdr[i];
+      if (header.p_type != PT_INTERP) continue;
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): the C library gives addresses as numbers
+      *static_cast<std::string*>(to) = reinterpret_cast<const char*>(program->dlpi_addr + header.p_vaddr);
+    }
+    return 1;  // the first is the program
+  };
+  ::dl_iterate_phdr(look, &path);
+  return path;
 }
 
-void replace_all(std::string& text, std::string_view what, const std::string& by) {
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
-    text.replace(at, what.size(), by);
+// Other C libraries' loaders have other rules.
+Status check_loader(const LoaderEnvironment& environment, const ElfFile& file, const std::string& ours) {
+  if (ours.empty()) return Error{ErrorCode::Unavailable, "this program has no loader that could be asked"};
+  if (file.interpreter.empty()) return {};
+  if (file_of(file.interpreter) != file_of(ours))
+    return Error{ErrorCode::InvalidArgument, "its loader is " + file.interpreter + ", which goes by rules of its own"};
+  const auto interpreter = read_elf(environment.root, file.interpreter);
+  if (interpreter) return {};
+  return Error{ErrorCode::InvalidArgument, "its loader " + file.interpreter + ": " + interpreter.error().message};
+}
+
+// Blanks and colons end a name in LD_PRELOAD.
+Result<std::string> preload_list(const LoaderEnvironment& environment, const std::vector<std::string>& opened) {
+  std::string list = environment.preload;
+  for (const std::string& name : opened) {
+    if (name.find_first_of(": \t\n") != std::string::npos)
+      return Error{ErrorCode::InvalidArgument,
+                   name + ": the loader cannot be asked for a name with a blank or a colon"};
+    list += (list.empty() ? "" : ":") + name;
+  }
+  return list;
 }
 
 }  // namespace
@@ -57,188 +80,82 @@ LoaderEnvironment loader_environment(const std::vector<std::string>& variables) 
     }
     return std::string();
   };
-  environment.library_path = split_path(value("LD_LIBRARY_PATH"), ":;");
-  environment.preload = words_of(value("LD_PRELOAD"));
+  environment.library_path = value("LD_LIBRARY_PATH");
+  environment.preload = value("LD_PRELOAD");
   environment.audit = split_path(value("LD_AUDIT"), ":");
   environment.nccl_library = value("WREATH_NCCL_LIBRARY");
   return environment;
 }
 
-// ---- loading ----
-
-Status Loader::start(const std::string& program) {
-  std::string path = absolute(program);
-  std::error_code gone;
-  const std::filesystem::path real = std::filesystem::canonical(path, gone);
-  if (environment_.root.empty() && !gone) path = real.string();
-  auto file = read_elf(environment_.root, path);
-  if (!file) return file.error();
-  objects_.push_back({*std::move(file), {"path", "", path, ""}, {}, 0, {program}});
-  if (objects_[0].file.interpreter.empty()) return {};  // linked statically
-  cache_ = read_loader_cache(environment_.root);
-  read_audit();
-  preload(environment_.preload, "LD_PRELOAD");
-  const auto listed = read_file(environment_.root + "/etc/ld.so.preload", kMostPreloadBytes);
-  if (listed) preload(words_of(*listed), "/etc/ld.so.preload");
-  load_needed(0);
-  return {};
-}
-
-std::optional<std::size_t> Loader::open(const std::string& name, std::size_t by) {
-  const std::size_t first = objects_.size();
-  const auto opened = load(name, by, "");
-  load_needed(first);
-  return opened;
-}
-
-std::optional<std::size_t> Loader::nccl() const {
-  for (std::size_t i = 0; i < objects_.size(); ++i) {
-    const LoadedObject& object = objects_[i];
-    if (is_nccl_name(object.file.soname) || std::any_of(object.names.begin(), object.names.end(), &is_nccl_name))
-      return i;
-  }
-  return std::nullopt;
+std::string absolute_path(const LoaderEnvironment& environment, const std::string& path) {
+  return path.starts_with("/") ? path : path.empty() ? environment.folder : environment.folder + "/" + path;
 }
 
 // As the auditor itself does it.
-void Loader::read_audit() {
-  for (const std::string& auditor : environment_.audit) {
+Auditor auditor_of(const LoaderEnvironment& environment) {
+  Auditor result;
+  for (const std::string& auditor : environment.audit) {
     if (file_of(auditor) != kAuditor) continue;
-    const bool given = !environment_.nccl_library.empty();
+    const std::string file = absolute_path(environment, auditor);
+    const bool given = !environment.nccl_library.empty();
     const std::string path =
-        absolute(given ? environment_.nccl_library : folder_of(absolute(auditor)) + "/libnccl.so.2");
-    const auto there = read_elf("", environment_.root + absolute(auditor));
-    const auto target = read_elf(environment_.root, path);
+        absolute_path(environment, given ? environment.nccl_library : folder_of(file) + "/libnccl.so.2");
+    const auto there = read_elf(environment.root, file);
+    const auto target = read_elf(environment.root, path);
     if (there && target) {
-      redirected_ = path;
+      result.answer = path;
     } else {
-      audit_trouble_ = there ? path + ": " + target.error().message : auditor + ": " + there.error().message;
+      result.trouble = there ? path + ": " + target.error().message : auditor + ": " + there.error().message;
     }
   }
+  return result;
 }
 
-void Loader::preload(const std::vector<std::string>& names, const std::string& rule) {
-  for (const std::string& name : names) static_cast<void>(load(name, 0, rule));
+const AskedObject* LoaderTrace::nccl() const {
+  const auto is_it = [&](const AskedObject& each) {
+    const bool preloaded = each.place.rule == "LD_PRELOAD" || each.place.rule == "/etc/ld.so.preload";
+    return is_nccl_name(each.name) ||
+           (preloaded && !each.file.empty() && identify_nccl(root + each.file).library != "unknown");
+  };
+  const auto found = std::find_if(asked.begin(), asked.end(), is_it);
+  return found == asked.end() ? nullptr : &*found;
 }
 
-// Breadth first, as the loader does it.
-void Loader::load_needed(std::size_t first) {
-  for (std::size_t i = first; i < objects_.size() && objects_.size() < kMostObjects; ++i) {
-    const std::vector<std::string> needed = objects_[i].file.needed;
-    for (const std::string& name : needed) static_cast<void>(load(name, i, ""));
-  }
-}
-
-std::optional<std::size_t> Loader::loaded(const std::string& name) {
-  for (std::size_t i = 0; i < objects_.size(); ++i) {
-    std::vector<std::string>& names = objects_[i].names;
-    if (objects_[i].file.soname == name || std::find(names.begin(), names.end(), name) != names.end()) return i;
-  }
-  return std::nullopt;
-}
-
-std::optional<std::size_t> Loader::load(const std::string& name, std::size_t by, const std::string& rule) {
-  if (name.empty()) return std::nullopt;
-  if (const auto already = loaded(name)) return already;
-  Request request{name, by, {}};
-  auto found = find(request, rule);
-  if (!found) {
-    missing_.push_back({name, by, std::move(request.passed)});
-    return std::nullopt;
-  }
-  for (std::size_t i = 0; i < objects_.size(); ++i) {
-    if (objects_[i].file.device != found->first.device || objects_[i].file.inode != found->first.inode) continue;
-    objects_[i].names.push_back(name);
-    return i;
-  }
-  objects_.push_back({std::move(found->first), std::move(found->second), std::move(request.passed), by, {name}});
-  return objects_.size() - 1;
-}
-
-// ---- finding ----
-
-std::optional<std::pair<ElfFile, Place>> Loader::find(Request& request, const std::string& rule) const {
-  const bool redirected = !redirected_.empty() && is_nccl_name(request.name);
-  if (!redirected && request.name.find('/') == std::string::npos) {
-    auto found = search(request);
-    if (found && !rule.empty()) found->second = {rule, "", request.name, ""};
-    return found;
-  }
-  const std::string path = redirected ? redirected_ : absolute(expanded(request.name, request.by));
-  const Place place{redirected ? "LD_AUDIT" : rule.empty() ? "path" : rule, "", path, ""};
-  auto file = attempt(path, place, request);
-  if (!file) return std::nullopt;
-  return std::pair(*std::move(file), place);
-}
-
-std::optional<std::pair<ElfFile, Place>> Loader::search(Request& request) const {
-  const ElfFile& asks = objects_[request.by].file;
-  if (!asks.has_runpath) {
-    if (auto found = in_rpaths(request)) return found;
-  }
-  if (auto found = in_folders(environment_.library_path, {"LD_LIBRARY_PATH", "", "", ""}, request)) return found;
-  if (auto found = in_folders(asks.runpath, {"DT_RUNPATH", asks.path, "", ""}, request)) return found;
-  if (auto found = in_cache(request)) return found;
-  if (!asks.default_folders) return std::nullopt;
-  return in_folders(default_folders(), {"default folder", "", "", ""}, request);
-}
-
-std::optional<std::pair<ElfFile, Place>> Loader::in_rpaths(Request& request) const {
-  for (std::size_t i = request.by;; i = objects_[i].loader) {
-    const ElfFile& file = objects_[i].file;
-    Request own{request.name, i, {}};  // $ORIGIN is that of whose path it is
-    auto found = in_folders(file.rpath, {"DT_RPATH", file.path, "", ""}, own);
-    request.passed.insert(request.passed.end(), own.passed.begin(), own.passed.end());
-    if (found || i == 0) return found;
-  }
-}
-
-std::optional<std::pair<ElfFile, Place>> Loader::in_folders(const std::vector<std::string>& folders, const Place& rule,
-                                                            Request& request) const {
-  for (const std::string& folder : folders) {
-    Place place = rule;
-    place.folder = absolute(expanded(folder, request.by));
-    if (auto file = attempt(place.folder + "/" + request.name, place, request))
-      return std::pair(*std::move(file), place);
-  }
-  return std::nullopt;
-}
-
-std::optional<std::pair<ElfFile, Place>> Loader::in_cache(Request& request) const {
-  const auto [first, last] = cache_.equal_range(request.name);
-  const bool any_folder = objects_[request.by].file.default_folders;
-  const std::vector<std::string> defaults = default_folders();
-  Place place{"/etc/ld.so.cache", "", "/etc/ld.so.cache", ""};
-  for (auto entry = first; entry != last; ++entry) {
-    if (!any_folder && std::find(defaults.begin(), defaults.end(), folder_of(entry->second)) != defaults.end())
-      continue;
-    if (auto file = attempt(entry->second, place, request)) return std::pair(*std::move(file), place);
-  }
-  if (first == last) {
-    place.why = "does not list it";
-    request.passed.push_back(place);
-  }
-  return std::nullopt;
-}
-
-std::optional<ElfFile> Loader::attempt(const std::string& path, Place place, Request& request) const {
-  auto file = read_elf(environment_.root, path);
-  if (file && file->dynamic) return *std::move(file);
-  place.why = file ? "is no library" : file.error().message;
-  request.passed.push_back(std::move(place));
-  return std::nullopt;
-}
-
-std::string Loader::absolute(const std::string& path) const {
-  return path.starts_with("/") ? path : path.empty() ? environment_.folder : environment_.folder + "/" + path;
-}
-
-std::string Loader::expanded(const std::string& path, std::size_t by) const {
-  std::string text = path;
-  const std::string origin = folder_of(absolute(objects_[by].file.path));
-  replace_all(text, "${ORIGIN}", origin);
-  replace_all(text, "$ORIGIN", origin);
-  return text;
+Result<LoaderTrace> trace_loader(const LoaderEnvironment& environment, const std::string& program,
+                                 const std::vector<std::string>& opened) {
+  std::string path = absolute_path(environment, program);
+  std::error_code gone;
+  const std::filesystem::path real = std::filesystem::canonical(path, gone);
+  if (environment.root.empty() && !gone) path = real.string();
+  const auto file = read_elf(environment.root, path);
+  if (!file) return file.error();
+  LoaderTrace trace;
+  trace.program = path;
+  trace.linked_statically = !file->dynamic;
+  if (trace.linked_statically) return trace;
+  const std::string ours = own_loader();
+  WREATH_TRY(check_loader(environment, *file, ours));
+  const auto preload = preload_list(environment, opened);
+  if (!preload) return preload.error();
+  const Fd loader(::open(ours.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd root(environment.root.empty() ? -1 : ::open(environment.root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!loader || (!environment.root.empty() && !root)) return Error{ErrorCode::System, std::strerror(errno)};
+  const auto output = process::output_of(
+      {.command = {ours, "--list", path},
+       .environment = {"LD_DEBUG=libs,files", "LD_PRELOAD=" + *preload, "LD_LIBRARY_PATH=" + environment.library_path},
+       .folder = environment.folder,
+       .program = loader.get(),
+       .root = root.get()},
+      kPatienceMs);
+  if (!output) return Error{output.error().code, ours + ": " + output.error().message};
+  const auto listed = read_file(environment.root + "/etc/ld.so.preload", kMostPreloadBytes);
+  TraceReader reader(environment, listed ? preload_words(*listed) : std::vector<std::string>());
+  reader.read(output->text);
+  if (WIFSIGNALED(output->status)) reader.crashed(WTERMSIG(output->status));
+  trace = reader.take();
+  trace.root = environment.root;
+  trace.program = path;
+  return trace;
 }
 
 }  // namespace wreath

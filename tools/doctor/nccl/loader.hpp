@@ -1,14 +1,11 @@
-// Which files the system's loader (glibc's ld.so) would load for a program, by its own rules and in its own order.
+// Which files the system's loader (glibc's ld.so) would load for a program. The loader itself is asked, in its tracing
+// mode, and what it tells of its search is read: it maps files, and runs no code of theirs.
 //
-// Nothing is loaded and nothing runs: files are read. Left out are sub-folders for newer processors
-// (glibc-hwcaps), set-user-ID programs, auditors other than Wreath's, and $LIB in paths.
+// Left out are set-user-ID programs, auditors other than Wreath's, and programs of another C library. Names that are to
+// be opened may hold no blank and no colon, since the loader gets them as a list.
 #pragma once
 
-#include <cstddef>
-#include <map>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tools/doctor/nccl/elf_file.hpp"
@@ -22,8 +19,8 @@ bool is_nccl_name(const std::string& file);
 struct LoaderEnvironment {
   std::string root;    // a folder that stands before every path; empty: this machine
   std::string folder;  // the process's own, for paths without one
-  std::vector<std::string> library_path;
-  std::vector<std::string> preload;
+  std::string library_path;
+  std::string preload;
   std::vector<std::string> audit;
   std::string nccl_library;  // WREATH_NCCL_LIBRARY
 };
@@ -40,68 +37,39 @@ struct Place {
   std::string why;     // of a place that was passed
 };
 
-struct LoadedObject {
-  ElfFile file;
-  Place place;
-  std::vector<Place> passed;       // before it was found; of NCCL alone
-  std::size_t loader = 0;          // who asked first; itself of the program
-  std::vector<std::string> names;  // by which it was asked for
-};
-
-struct MissingObject {
+// A library that something asked for.
+struct AskedObject {
   std::string name;
-  std::size_t loader = 0;
-  std::vector<Place> passed;
+  std::string by;    // the path of who asked first
+  std::string file;  // empty: it is not found
+  Place place;
+  std::vector<Place> passed;  // before it was found
 };
 
-class Loader {
- public:
-  explicit Loader(LoaderEnvironment environment) : environment_(std::move(environment)) {}
+struct LoaderTrace {
+  std::string root;                // of the environment
+  std::string program;             // its path
+  std::vector<AskedObject> asked;  // in the loader's order; what is loaded already is not asked for again
+  std::string trouble;             // why the loader gives up; empty: it does not
+  bool linked_statically = false;  // the loader has no part in it
 
-  // Loads a program with what it needs. InvalidArgument or System where it is none.
-  Status start(const std::string& program);
-  // As dlopen(name) by the object `by`, once started: its number, or nullopt, and missing() has grown.
-  std::optional<std::size_t> open(const std::string& name, std::size_t by);
-
-  const LoadedObject& object(std::size_t number) const { return objects_[number]; }
-  const std::vector<LoadedObject>& objects() const { return objects_; }  // 0: the program
-  const std::vector<MissingObject>& missing() const { return missing_; }
-  // The first that was asked for as an NCCL; nullopt: none.
-  std::optional<std::size_t> nccl() const;
-  // Why Wreath's auditor, where LD_AUDIT names it, has no effect; empty: it has, or is not there.
-  const std::string& audit_trouble() const { return audit_trouble_; }
-
- private:
-  struct Request {
-    const std::string& name;
-    std::size_t by;
-    std::vector<Place> passed;
-  };
-
-  void read_audit();
-  void preload(const std::vector<std::string>& names, const std::string& rule);
-  void load_needed(std::size_t first);
-  std::optional<std::size_t> load(const std::string& name, std::size_t by, const std::string& rule);
-  std::optional<std::size_t> loaded(const std::string& name);
-  std::optional<std::pair<ElfFile, Place>> find(Request& request, const std::string& rule) const;
-  std::optional<std::pair<ElfFile, Place>> search(Request& request) const;
-  std::optional<std::pair<ElfFile, Place>> in_rpaths(Request& request) const;
-  std::optional<std::pair<ElfFile, Place>> in_folders(const std::vector<std::string>& folders, const Place& rule,
-                                                      Request& request) const;
-  std::optional<std::pair<ElfFile, Place>> in_cache(Request& request) const;
-  std::optional<ElfFile> attempt(const std::string& path, Place place, Request& request) const;
-  std::string absolute(const std::string& path) const;
-  std::string expanded(const std::string& path, std::size_t by) const;
-
-  LoaderEnvironment environment_;
-  std::string redirected_;  // of Wreath's auditor; empty: there is none
-  std::string audit_trouble_;
-  std::multimap<std::string, std::string> cache_;
-  std::vector<LoadedObject> objects_;
-  std::vector<MissingObject> missing_;
+  // The first that was asked for as an NCCL, or that is preloaded and is one; null: there is none.
+  const AskedObject* nccl() const;
 };
 
-// /etc/ld.so.cache below `root`: names and paths, in its order. Empty where it cannot be read.
-std::multimap<std::string, std::string> read_loader_cache(const std::string& root);
+// What the loader does for PROGRAM, or for a shared library as if it were one, when it also opens `opened`, as
+// dlopen(name) by the program does. InvalidArgument or System where it cannot be looked at.
+Result<LoaderTrace> trace_loader(const LoaderEnvironment& environment, const std::string& program,
+                                 const std::vector<std::string>& opened = {});
+
+// What Wreath's auditor, where LD_AUDIT names it, answers with (empty: it is not there), and why it has no effect.
+struct Auditor {
+  std::string answer;
+  std::string trouble;
+};
+Auditor auditor_of(const LoaderEnvironment& environment);
+
+// `path` as the process of the environment means it.
+std::string absolute_path(const LoaderEnvironment& environment, const std::string& path);
 
 }  // namespace wreath

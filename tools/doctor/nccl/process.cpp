@@ -39,9 +39,16 @@ std::vector<std::string> mapped_files(const std::string& maps) {
   return files;
 }
 
-bool needs_nccl(const std::string& root, const std::string& file) {
-  const auto elf = read_elf(root, file);
-  return elf && std::any_of(elf->needed.begin(), elf->needed.end(), &is_nccl_name);
+// What the loader can be asked to open: libraries other than NCCLs, by names without blanks and colons.
+std::vector<std::string> libraries_of(const std::vector<std::string>& files, const std::string& program,
+                                      const std::string& root) {
+  std::vector<std::string> libraries;
+  for (const std::string& file : files) {
+    if (file == program || is_nccl_name(file) || file.find_first_of(" :") != std::string::npos) continue;
+    const auto read = read_elf(root, file);
+    if (read && read->dynamic) libraries.push_back(file);
+  }
+  return libraries;
 }
 
 class Retracing {
@@ -58,11 +65,8 @@ class Retracing {
 
   // How the process came to this mapped file: at its start, through another mapped library, by name, else by path.
   NcclUse use_of_file(const std::string& file) const {
-    if (auto use = reached(file, "")) return *use;
-    for (const std::string& library : files_) {
-      if (library == program_ || !needs_nccl(environment_.root, library)) continue;
-      if (auto use = reached(file, library)) return *use;
-    }
+    if (auto use = reached(file, {})) return *use;
+    if (auto use = reached(file, libraries_of(files_, program_, environment_.root))) return *use;
     NcclUse use;
     use.by = program_;
     use.request = NcclUse::Request::Mapped;
@@ -74,16 +78,13 @@ class Retracing {
   }
 
  private:
-  // What opening `library` (empty: nothing) and then NCCL by its name leads to, where that is `file`.
-  std::optional<NcclUse> reached(const std::string& file, const std::string& library) const {
-    Loader loader(environment_);
-    if (!loader.start(program_)) return std::nullopt;
-    const auto opened = library.empty() ? std::optional<std::size_t>(0) : loader.open(library, 0);
-    if (!opened) return std::nullopt;
-    NcclUse use = use_of(loader, environment_, program_, *opened, "libnccl.so.2");
-    if (!same_file(use.file, file)) return std::nullopt;
-    use.file = file;
-    return use;
+  // What opening these libraries, and then NCCL by its name where none of them needs it, leads to, where that is
+  // `file`.
+  std::optional<NcclUse> reached(const std::string& file, const std::vector<std::string>& libraries) const {
+    auto use = use_of(environment_, {.by = program_, .program = program_, .opened = libraries});
+    if (!use || !same_file(use->file, file)) return std::nullopt;
+    use->file = file;
+    return *std::move(use);
   }
 
   bool same_file(const std::string& one, const std::string& other) const {

@@ -5,7 +5,6 @@
 #include <cctype>
 #include <charconv>
 #include <filesystem>
-#include <optional>
 #include <system_error>
 
 #include "src/base/text_file.hpp"
@@ -62,50 +61,56 @@ std::string value_of_variable(const std::vector<std::string>& variables, const s
   return {};
 }
 
-NcclUse use_of(Loader& loader, const LoaderEnvironment& environment, const std::string& by, std::size_t asks,
-               const std::string& name) {
+Result<NcclUse> use_of(const LoaderEnvironment& environment, const NcclQuestion& question) {
+  auto trace = trace_loader(environment, question.program, question.opened);
+  if (!trace) return trace.error();
   NcclUse use;
-  use.by = by;
-  std::optional<std::size_t> found = loader.nccl();
-  const auto& missing = loader.missing();
-  const auto lacks =
-      std::find_if(missing.begin(), missing.end(), [](const auto& each) { return is_nccl_name(each.name); });
-  if (!found && lacks == missing.end()) {
+  use.by = question.by;
+  if (trace->nccl() == nullptr) {
     use.request = NcclUse::Request::Opened;
-    found = loader.open(name, asks);
+    std::vector<std::string> opened = question.opener.empty() ? question.opened : std::vector<std::string>();
+    opened.push_back(question.name);
+    trace = trace_loader(environment, question.opener.empty() ? question.program : question.opener, opened);
+    if (!trace) return trace.error();
   }
-  if (!found) {
-    const MissingObject& none = use.request == NcclUse::Request::Needed ? *lacks : loader.missing().back();
-    use.asks = loader.object(none.loader).file.path;
-    use.passed = none.passed;
-    return use;
+  const AskedObject* object = trace->nccl();
+  const auto named = std::find_if(trace->asked.begin(), trace->asked.end(),
+                                  [&](const auto& each) { return each.name == question.name; });
+  if (object == nullptr && named != trace->asked.end()) object = &*named;  // a library of another name
+  use.asks = object == nullptr ? trace->program : object->by;
+  const std::string answer = auditor_of(environment).answer;
+  if (!answer.empty()) {
+    use.file = answer;
+    use.place = {"LD_AUDIT", "", answer, ""};
+  } else if (object != nullptr) {
+    use.file = object->file;
+    use.place = object->file.empty() ? Place() : object->place;
+    use.passed = object->passed;
   }
-  const LoadedObject& object = loader.object(*found);
-  use.asks = loader.object(object.loader).file.path;
-  use.file = object.file.path;
-  use.identity = identify_nccl(environment.root + use.file);
-  use.place = object.place;
-  use.passed = object.passed;
+  if (!use.file.empty()) use.identity = identify_nccl(environment.root + use.file);
   return use;
 }
 
 Result<NcclReport> nccl_of_program(const std::string& path, const LoaderEnvironment& environment) {
-  Loader loader(environment);
-  if (const Status started = loader.start(path); !started)
-    return Error{started.error().code, path + ": " + started.error().message};
-  const std::string program = loader.object(0).file.path;
-  NcclReport report{program, "program", {}, {}};
-  if (loader.object(0).file.interpreter.empty()) {
-    report.notes.push_back("it is linked statically: the loader has no part in it");
+  const auto trace = trace_loader(environment, path);
+  if (!trace) return Error{trace.error().code, path + ": " + trace.error().message};
+  const auto file = read_elf(environment.root, trace->program);
+  const bool library = file && file->interpreter.empty() && !trace->linked_statically;
+  NcclReport report{trace->program, library ? "library" : "program", {}, {}};
+  if (trace->linked_statically) {
+    report.notes.emplace_back("it is linked statically: the loader has no part in it");
     return report;
   }
-  report.uses.push_back(use_of(loader, environment, program, 0, "libnccl.so.2"));
-  if (!loader.audit_trouble().empty()) report.notes.push_back("LD_AUDIT has no effect: " + loader.audit_trouble());
-  for (const MissingObject& missing : loader.missing()) {
-    if (!is_nccl_name(missing.name) && missing.name.find(".so") != std::string::npos)
-      report.notes.push_back(missing.name + ", which " + loader.object(missing.loader).file.path +
-                             " asks for, is not found");
+  auto use = use_of(environment, {.by = trace->program, .program = path});
+  if (!use) return Error{use.error().code, path + ": " + use.error().message};
+  report.uses.push_back(*std::move(use));
+  if (const std::string trouble = auditor_of(environment).trouble; !trouble.empty())
+    report.notes.push_back("LD_AUDIT has no effect: " + trouble);
+  for (const AskedObject& asked : trace->asked) {
+    if (asked.file.empty() && !is_nccl_name(asked.name) && asked.name.find(".so") != std::string::npos)
+      report.notes.push_back(asked.name + ", which " + asked.by + " asks for, is not found");
   }
+  if (!trace->trouble.empty()) report.notes.push_back("the loader gives up: " + trace->trouble);
   return report;
 }
 

@@ -1,29 +1,18 @@
 // Python: what its packages ship, and how each of them comes to its NCCL.
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <optional>
 #include <set>
 #include <system_error>
 
-#include "src/base/clock.hpp"
-#include "src/base/fd.hpp"
 #include "tools/doctor/nccl/report.hpp"
+#include "tools/process/child_process.hpp"
 
 namespace wreath {
 namespace {
 
 constexpr int kPatienceMs = 30'000;
-constexpr std::size_t kMostOutput = 1 << 20;
 constexpr const char* kQuestion = "import sys; print(sys.executable); print('\\n'.join(sys.path))";
 
 // What a package loads. Those that need NCCL get it as the loader finds it; others open it by its name later.
@@ -43,44 +32,11 @@ constexpr PackageRow kPackages[] = {
 };
 constexpr const char* kOwnFile = "nvidia/nccl/lib/libnccl.so.2";  // of the packages nvidia-nccl-cu12 and -cu13
 
-// The child's output, read until it ends or the time is over.
-Result<std::string> read_all(const Fd& from, Deadline end) {
-  std::string text;
-  std::array<char, 4096> piece{};
-  while (text.size() < kMostOutput) {
-    pollfd ready{from.get(), POLLIN, 0};
-    const int polled = ::poll(&ready, 1, end.left_ms());
-    if (polled < 0 && errno == EINTR) continue;
-    if (polled <= 0) return Error{ErrorCode::Timeout, "does not answer"};
-    const ssize_t got = ::read(from.get(), piece.data(), piece.size());
-    if (got <= 0) break;
-    text.append(piece.data(), static_cast<std::size_t>(got));
-  }
-  return text;
-}
-
 Result<std::string> answer_of(const std::string& interpreter) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Error{ErrorCode::System, std::strerror(errno)};
-  const Fd reads(ends[0]);
-  Fd writes(ends[1]);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, writes.get(), STDOUT_FILENO);
-  std::array<std::string, 3> words = {interpreter, "-c", kQuestion};
-  std::array<char*, 4> arguments = {words[0].data(), words[1].data(), words[2].data(), nullptr};
-  pid_t child = 0;
-  const int failed = ::posix_spawn(&child, interpreter.c_str(), &actions, nullptr, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) return Error{ErrorCode::InvalidArgument, std::strerror(failed)};
-  writes = Fd();
-  Result<std::string> text = read_all(reads, Deadline::after_ms(kPatienceMs));
-  if (!text) ::kill(child, SIGKILL);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (text && status != 0) return Error{ErrorCode::InvalidArgument, "is no Python interpreter: it failed"};
-  return text;
+  auto output = process::output_of({.command = {interpreter, "-c", kQuestion}}, kPatienceMs);
+  if (!output) return output.error();
+  if (output->status != 0) return Error{ErrorCode::InvalidArgument, "is no Python interpreter: it failed"};
+  return std::move(output->text);
 }
 
 // The file of a package in one of the folders of sys.path; empty: it is not installed, or has no such file.
@@ -111,17 +67,14 @@ std::string wheel_of(const std::vector<std::string>& folders) {
   return {};
 }
 
-std::optional<NcclUse> use_of_package(const Python& python, const PackageRow& row, const std::string& file) {
-  Loader loader(python.environment);
-  if (!loader.start(python.executable)) return std::nullopt;
+Result<NcclUse> use_of_package(const Python& python, const PackageRow& row, const std::string& file) {
   const std::string wheel = row.pathfinder ? wheel_of(python.folders) : std::string();
-  if (!wheel.empty()) static_cast<void>(loader.open(wheel, 0));
-  const auto opened = loader.open(file, 0);
-  if (!opened) return std::nullopt;
-  NcclUse use = use_of(loader, python.environment, row.name, *opened, "libnccl.so.2");
-  if (!wheel.empty() && use.place.rule == "path") {
-    use.place.of = "cuda-pathfinder";
-    use.asks = file;
+  NcclQuestion question{.by = row.name, .program = python.executable, .opened = {file}, .opener = file};
+  if (!wheel.empty()) question.opened.insert(question.opened.begin(), wheel);
+  auto use = use_of(python.environment, question);
+  if (use && !wheel.empty() && use->place.rule == "path") {
+    use->place.of = "cuda-pathfinder";
+    use->asks = file;
   }
   return use;
 }
@@ -134,14 +87,14 @@ void add_vllm(const Python& python, NcclReport& report) {
   };
   if (std::none_of(python.folders.begin(), python.folders.end(), has)) return;
   const std::string named = value_of_variable(python.variables, "VLLM_NCCL_SO_PATH");
-  Loader loader(python.environment);
-  if (!loader.start(python.executable)) return;
-  if (named.empty()) {
-    const std::string torch = file_of(kPackages[0], python.folders);
-    if (!torch.empty()) static_cast<void>(loader.open(torch, 0));
-  }
-  report.uses.push_back(use_of(loader, python.environment, "vllm", 0, named.empty() ? "libnccl.so.2" : named));
-  if (!named.empty()) report.uses.back().place.of = "VLLM_NCCL_SO_PATH";
+  NcclQuestion question{.by = "vllm", .program = python.executable};
+  if (!named.empty()) question.name = named;
+  const std::string torch = named.empty() ? file_of(kPackages[0], python.folders) : std::string();
+  if (!torch.empty()) question.opened = {torch};
+  auto use = use_of(python.environment, question);
+  if (!use) return;
+  if (!named.empty()) use->place.of = "VLLM_NCCL_SO_PATH";
+  report.uses.push_back(*std::move(use));
 }
 
 }  // namespace
@@ -164,7 +117,11 @@ Result<NcclReport> nccl_of_python(const std::string& interpreter, const std::vec
   for (const PackageRow& row : kPackages) {
     const std::string file = file_of(row, python.folders);
     if (file.empty()) continue;
-    if (auto use = use_of_package(python, row, file)) report->uses.push_back(std::move(*use));
+    auto use = use_of_package(python, row, file);
+    if (use)
+      report->uses.push_back(*std::move(use));
+    else
+      report->notes.push_back(file + ": " + use.error().message);
   }
   add_vllm(python, *report);
   const std::string wheel = wheel_of(python.folders);

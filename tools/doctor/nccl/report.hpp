@@ -25,13 +25,14 @@ struct NcclUse {
 
 struct NcclReport {
   std::string subject;
-  std::string kind;  // program, python or process
+  std::string kind;  // program, library, python or process
   std::vector<NcclUse> uses;
   std::vector<std::string> notes;
 };
 
-// `what`: a process id, a program (a path, or found in PATH), a Python interpreter or a script of one. An interpreter
-// is run, to ask where its packages are. Programs are looked at with this process's variables. Errors name `what`.
+// `what`: a process id, a program (a path, or found in PATH), a shared library, a Python interpreter or a script of
+// one. An interpreter is run, to ask where its packages are. Programs are looked at with this process's variables.
+// Errors name `what`.
 Result<NcclReport> examine_nccl(const std::string& what);
 
 std::string nccl_text(const NcclReport& report);
@@ -47,9 +48,17 @@ Result<NcclReport> nccl_of_python(const std::string& interpreter, const std::vec
 // What it has mapped, and the rule that leads there with the variables it was started with.
 Result<NcclReport> nccl_of_process(int pid);
 
-// What the NCCL in `loader`, or that `name` opened by `asks` gives where there is none, is to `by`.
-NcclUse use_of(Loader& loader, const LoaderEnvironment& environment, const std::string& by, std::size_t asks,
-               const std::string& name);
+// Who gets an NCCL, and how: a program, or what it opens.
+struct NcclQuestion {
+  std::string by{};                   // as in NcclUse
+  std::string program{};              // a path
+  std::vector<std::string> opened{};  // what the program opens before
+  std::string opener{};               // which of these opens NCCL by name where nothing needs it; empty: the program
+  std::string name = "libnccl.so.2";
+};
+
+// What the loader does for the question. Where nothing asks for an NCCL, it is what opening `name` leads to.
+Result<NcclUse> use_of(const LoaderEnvironment& environment, const NcclQuestion& question);
 // NAME=value of a file as /proc/PID/environ; empty where it cannot be read.
 std::vector<std::string> variables_of(const std::string& environment_file);
 std::string value_of_variable(const std::vector<std::string>& variables, const std::string& name);
