@@ -1,4 +1,4 @@
-// Finding rows of the table of transports.
+// These functions look rows up in the table of transports.
 #include "wreath/transport.hpp"
 
 namespace wreath {

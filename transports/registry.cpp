@@ -1,9 +1,9 @@
-// The table of transports, in order of preference: a pair of ranks takes the first that both ends reach.
+// The table of transports is in order of preference: a pair of ranks takes the first that both ends reach.
 #include "wreath/transport.hpp"
 
 namespace wreath {
 
-// What the folders here define.
+// Each folder here defines one of these.
 Result<std::unique_ptr<Transport>> make_inproc(const TransportContext& context);
 Result<std::unique_ptr<Transport>> make_shm(const TransportContext& context);
 Result<std::unique_ptr<Transport>> make_tcp(const TransportContext& context);

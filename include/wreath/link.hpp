@@ -1,4 +1,4 @@
-// A link to one peer: for each lane a FIFO in both directions (fifo.hpp), and the pump where a wire carries them.
+// A link to one peer has a FIFO in both directions for each lane (fifo.hpp), and a pump where a wire carries them.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace wreath {
 
-// The shape of every FIFO of a communicator; equal on all ranks.
+// Every FIFO of a communicator has this shape, which is equal on all ranks.
 struct FifoShape {
   std::uint16_t lanes;
   std::uint32_t slot_count;      // a power of two
@@ -24,8 +24,8 @@ struct FifoShape {
 inline constexpr std::size_t kSmallMessageBytes = 16 * 1024;  // largest message of the small protocols
 inline constexpr std::size_t kSmallAreaBytes = 33 * (kSmallMessageBytes + 2048);
 
-// What one rank tells a peer so that it can be reached: bytes and descriptors, sent over the authenticated control
-// connection. Owns its descriptors.
+// One rank tells a peer in these bytes and descriptors how it can be reached. They are sent over the authenticated
+// control connection. An offer owns its descriptors.
 struct Offer {
   std::vector<std::byte> bytes;
   std::vector<int> descriptors;
@@ -38,7 +38,7 @@ struct Offer {
 class Wire;
 class MappedLink;  // src/fifo/mapped_link.hpp
 
-// What every link has. One thread at a time drives it: the holder of the communicator's token.
+// Every link has this. One thread at a time drives it: the holder of the communicator's token.
 class Link {
  public:
   virtual ~Link() = default;
@@ -46,28 +46,28 @@ class Link {
   virtual RecvFifo& recv_fifo(std::uint16_t lane) = 0;
   // Makes sure staging memory exists for `lane`; may allocate. Called before a lane's first message.
   virtual Status prepare(std::uint16_t lane) = 0;
-  // Whether messages published to the peer would be lost if this end closed now. Any thread, while no driver is at
-  // work.
+  // Says whether messages published to the peer would be lost if this end closed now. Any thread may ask while no
+  // driver is at work.
   virtual bool closing_loses_data() const = 0;
-  // The pump that carries the messages; null where both ends map the FIFOs.
+  // Returns the pump that carries the messages; null where both ends map the FIFOs.
   virtual Wire* wire() { return nullptr; }
-  // The memory of the peer that this process maps, and that its slots may name; null for none.
+  // Returns the memory of the peer that this process maps and that slots may name; null for none.
   virtual MappedLink* mapped() { return nullptr; }
 };
 
-// A link whose messages leave the memory domain. Its FIFOs are in memory of this process.
+// The messages of a wire leave the memory domain. Its FIFOs are in memory of this process.
 class Wire : public Link {
  public:
   Wire* wire() final { return this; }
   // Moves what can be moved without waiting and returns the count of bytes. An error is final: the wire is gone.
   // `expecting`: a lane waits for a message of this peer; without it receiving may be tried less often.
   virtual Result<std::size_t> progress(bool expecting) = 0;
-  // Becomes readable when progress() may receive; -1: none.
+  // Returns what becomes readable when progress() may receive; -1: nothing does.
   virtual int descriptor() const = 0;
-  // Whether progress() has something to send that the wire would not take yet.
+  // Says whether progress() has something to send that the wire would not take yet.
   virtual bool send_blocked() const = 0;
-  // Bytes, headers included, of published messages that the wire has not taken, be it full or the peer short of
-  // slots. Until it is 0 progress() must go on being called, or the peer waits in vain.
+  // Counts the bytes, headers included, of published messages that the wire has not taken: it is full, or the peer
+  // is short of slots. progress() must go on being called until this is 0, or the peer waits in vain.
   virtual std::size_t in_flight() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// How bytes move between two ranks. Each transport is one folder under transports/ and one row in the table there.
+// Transports move bytes between two ranks. Each is one folder under transports/ and one row of the table there.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace wreath {
 
-// All links of one communicator that use this transport. It knows no algorithm and no other transport.
+// Makes the links of one communicator that use this transport. It knows no algorithm and no other transport.
 class Transport {
  public:
   virtual ~Transport() = default;
-  // Whether the two ends could be linked at all; symmetric. A reason when not.
+  // Says why the two ends could not be linked at all. Both ends get the same answer.
   virtual Status reachable(const Endpoint& self, const Endpoint& peer) const = 0;
   virtual Result<Offer> offer(const Endpoint& peer) = 0;
   virtual Result<std::unique_ptr<Link>> connect(const Endpoint& peer, Offer theirs) = 0;
@@ -26,7 +26,7 @@ class Transport {
 
 class OwnSegment;  // src/fifo/segment.hpp
 
-// What a transport may know of its communicator.
+// A transport knows this of its communicator, and no more.
 struct TransportContext {
   Endpoint self;
   int ranks;
@@ -37,10 +37,10 @@ struct TransportContext {
   bool single_copy = false;      // ranks may read each other's memory through the kernel
 };
 
-// Whose memory both ends of a link map: that of one process or of one host. None: a wire carries the bytes.
+// Both ends of a link map memory of one process or of one host. With None a wire carries the bytes.
 enum class SharedMemory : std::uint8_t { None, Process, Host };
 
-// What the rest of the library and its tools know of a transport; they compare no names.
+// The rest of the library and the tools know a transport by its row; they compare no names.
 struct TransportRow {
   std::string_view name;  // what users call it
   SharedMemory shares;
@@ -48,33 +48,33 @@ struct TransportRow {
   Result<std::unique_ptr<Transport>> (*make)(const TransportContext&);
   Status (*probe)() = nullptr;  // null: it can be used everywhere
 
-  // Whether this machine has what the transport needs; else the reason.
+  // Says what this machine lacks of the things that the transport needs.
   Status usable() const { return probe == nullptr ? Status() : probe(); }
   bool is_wire() const { return shares == SharedMemory::None; }
   bool links_processes() const { return shares != SharedMemory::Process; }
 };
 
-// The table (transports/registry.cpp), in order of preference.
+// Returns the table (transports/registry.cpp), in order of preference.
 std::span<const TransportRow> transports() noexcept;
-// The row of that name; null when there is none.
+// Returns the row of that name; null when there is none.
 const TransportRow* find_transport(std::string_view name) noexcept;
-// The names of the rows that link processes and can be used here.
+// Returns the names of the rows that link processes and can be used here.
 std::vector<std::string> transports_between_processes();
 
 // Ranks of several processes read each other's device memory beside a transport that maps the host's. It is allowed
 // and named as if it were a transport.
 inline constexpr std::string_view kDeviceReach = "cuda_ipc";
-// The names that CommunicatorOptions::transports may have.
+// Returns the names that CommunicatorOptions::transports may have.
 std::vector<std::string_view> transport_names();
 
-// A transport around another one, which it serves under the other's name.
+// Makes a transport around another one, which then serves under the other's name.
 struct DecoratorRow {
   std::string_view name;
   std::string_view TransportContext::*setting;  // it is used where this is not empty
   Status (*check)(std::string_view setting);    // InvalidArgument names what is wrong
   Result<std::unique_ptr<Transport>> (*make)(std::unique_ptr<Transport> inner, const TransportContext&);
 };
-// The table (transports/registry.cpp), innermost first.
+// Returns the table (transports/registry.cpp), innermost first.
 std::span<const DecoratorRow> transport_decorators() noexcept;
 
 }  // namespace wreath

@@ -14,7 +14,7 @@
 namespace wreath::perf {
 namespace {
 
-// Whether wires alone are allowed.
+// Says whether wires alone are allowed.
 bool by_wire(const Options& options) {
   const auto& allowed = options.communicator.transports;
   return !allowed.empty() && std::all_of(allowed.begin(), allowed.end(), [](const std::string& name) {

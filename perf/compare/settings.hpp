@@ -13,11 +13,11 @@ enum class Starter { Wreath, OtherBuild, OpenMpi, Mpich, Gloo };
 // Returns the library's name, such as "Open MPI".
 std::string_view name(Starter starter) noexcept;
 
-// What carries the data of a library's ranks, which are all on this host.
+// Ranks of a library, which are all on this host, move their data through it.
 enum class Carrier { Memory, Sockets };
-// What this library and the results call it: its own transport that does.
+// Returns the name of this library's transport that does so; results have it, too.
 std::string_view transport_of(Carrier carrier) noexcept;
-// The names of both.
+// Returns the names of both.
 std::vector<std::string> compared_transports();
 
 struct Setting {

@@ -51,7 +51,7 @@ std::pair<std::string, std::string> parse_plan(const std::string& plan) {
   return {plan.substr(0, plan.find(' ')), plan.substr(first, plan.find(' ', first) - first)};
 }
 
-// Ranks are threads or processes, and read each other's device memory beside the host's.
+// Ranks are threads or processes. They may read each other's device memory beside the host's.
 std::vector<std::string> all_that_map_memory() {
   std::vector<std::string> names{std::string(kDeviceReach)};
   for (const TransportRow& row : transports()) {

@@ -27,7 +27,7 @@ struct TuneRequest {
   std::string part_file;             // ... and where rank 0 leaves its times
 };
 
-// Whether ranks map each other's memory over that transport of the table.
+// Says whether ranks map each other's memory over that transport of the table.
 bool maps_memory(std::string_view transport);
 
 // Steps of four, and the largest.

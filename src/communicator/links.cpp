@@ -8,7 +8,6 @@
 #include "src/base/log.hpp"
 #include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/mesh.hpp"
-#include "src/communicator/options.hpp"
 #include "src/device/library_device.hpp"
 #include "src/fifo/device_segment_memory.hpp"
 
@@ -34,6 +33,11 @@ Status accept_region(Link& link, std::uint32_t index, Offer offer) {
 }
 
 }  // namespace
+
+bool allows(const CommunicatorOptions& options, std::string_view transport) {
+  const std::vector<std::string>& names = options.transports;
+  return names.empty() || std::find(names.begin(), names.end(), transport) != names.end();
+}
 
 Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const FifoShape& shape,
                                              const CommunicatorOptions& options, bool single_copy) {
@@ -70,7 +74,7 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
   return links;
 }
 
-// Those that are allowed, each in the decorators that the options ask for.
+// Makes those that are allowed, each in the decorators that the options ask for.
 Status Links::make_transports(const TransportContext& context, const CommunicatorOptions& options) {
   for (const TransportRow& row : transports()) {
     if (!allows(options, row.name)) continue;

@@ -28,6 +28,9 @@ struct LinkFacts {
 
 class LibraryDevice;
 
+// Says whether a transport of that name may be used; an empty list allows all.
+bool allows(const CommunicatorOptions& options, std::string_view transport);
+
 class Links {
  public:
   // Makes the own segment and the transports that `options` allow. `single_copy`: ranks may read each other's memory.
@@ -55,10 +58,10 @@ class Links {
   void fail(Error error);
 
   Link* link(Rank peer) const { return links_[static_cast<std::size_t>(peer)].get(); }
-  // The peers whose link has a pump, and that link; null for another peer.
+  // These peers have a link with a pump. wire() is null for another peer.
   const std::vector<Rank>& wired() const { return wired_; }
   Wire* wire(Rank peer) const { return wires_[static_cast<std::size_t>(peer)]; }
-  // The other peers, and their link; null for one with a pump.
+  // These are the other peers. mapped() is null for one whose link has a pump.
   const std::vector<Rank>& mapped() const { return mapped_; }
   MappedLink* mapped(Rank peer) const { return wire(peer) == nullptr ? link(peer)->mapped() : nullptr; }
   OwnSegment& segment() const { return *segment_; }
@@ -97,9 +100,9 @@ class Links {
                                               Deadline deadline);
   Status others();
   Error own_lack(const Error& error) const;
-  // The one that is tried, or that was taken.
+  // Returns the one that is tried or was taken.
   const Candidate& candidate(const Attempt& attempt) const { return candidates_[attempt.candidates[attempt.at]]; }
-  // Why no transport serves.
+  // Says why no transport serves.
   std::string reasons(const Attempt& attempt) const;
   Status take_links(std::vector<Attempt>& attempts);
   void share_device(Rank peer, Attempt& attempt);

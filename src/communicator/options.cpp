@@ -221,11 +221,6 @@ Result<AgreedOptions> complete_options(const CommunicatorOptions& options) {
   return complete;
 }
 
-bool allows(const CommunicatorOptions& options, std::string_view transport) {
-  const std::vector<std::string>& names = options.transports;
-  return names.empty() || std::find(names.begin(), names.end(), transport) != names.end();
-}
-
 Status read_rules(AgreedOptions& options) {
   if (options.tuning == kNoTuning) return {};
   const bool named = !options.tuning.empty();

@@ -22,9 +22,6 @@ struct AgreedOptions : CommunicatorOptions {
 // Fills fields that the program left at their defaults from WREATH_* variables and checks all of them.
 Result<AgreedOptions> complete_options(const CommunicatorOptions& options);
 
-// Whether a transport of that name may be used; an empty list allows all.
-bool allows(const CommunicatorOptions& options, std::string_view transport);
-
 // Rank 0: reads the tuning that complete options name. A file that was named and cannot be used is an error; this
 // machine's own in the user's cache is passed over then, with one warning.
 Status read_rules(AgreedOptions& options);

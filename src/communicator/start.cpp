@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "src/communicator/links.hpp"
 #include "src/communicator/options.hpp"
 #include "src/communicator/own_device.hpp"
 #include "wreath/transport.hpp"

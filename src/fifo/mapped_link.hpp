@@ -21,7 +21,7 @@ struct MappedPeer {
   const Counter* core = nullptr;          // 1 + the core that the peer's driver waits on; 0: none was told
 };
 
-// How the peer's memory is reached beside what it maps.
+// The peer's memory may be reached in other ways, too.
 struct PeerReach {
   bool single_copy = false;   // try whether this process reads the peer's memory, and tell the peer
   bool same_process = false;  // the peer's is this one
@@ -39,14 +39,14 @@ class MappedLink final : public Link {
   bool closing_loses_data() const override;
   MappedLink* mapped() override { return this; }
 
-  // What the two ends share beside FIFOs.
+  // Returns what the two ends share beside FIFOs.
   const MappedPeer& peer() const { return mapped_; }
   // Wakes the peer's driver if it sleeps, after messages were published or consumed.
   void wake() { theirs_.wake(); }
   // Learns of memory that the peer's slots will name as region `index` (see Region announcements in
   // docs/adding-a-transport.md). The progress thread calls it while the driver runs.
   Status accept_region(std::uint32_t index, Offer offer);
-  // Whether the peer reads this process's memory through the kernel (kPeerAddress), or why not; nullopt: nobody tried.
+  // Says why the peer does not read this process's memory through the kernel (kPeerAddress); nullopt: nobody tried.
   std::optional<Status> single_copy() const;
 
  private:

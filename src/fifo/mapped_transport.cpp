@@ -1,4 +1,4 @@
-// Offers the own segment, maps the peer's.
+// The transport offers the own segment and maps the peer's.
 #include "src/fifo/mapped_transport.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What the transports over mapped memory have in common: all but how far that memory reaches.
+// Transports over mapped memory have all in common but how far that memory reaches.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace wreath {
 
-// A transport over the segment of `context` for ranks of one process or of one host. Unavailable when there is no
+// Makes a transport over the segment of `context` for ranks of one process or of one host. Unavailable when there is no
 // segment. Where the reach is the host its offers are Unavailable while other processes cannot map the segment.
 Result<std::unique_ptr<Transport>> make_mapped_transport(const TransportContext& context, SharedMemory reach);
 

@@ -7,7 +7,7 @@
 namespace wreath {
 namespace {
 
-// The transport whose whole name is a string in the code of that line; empty: none.
+// Returns the transport whose whole name is a string in the code of that line; empty: none is.
 std::string_view transport_named_in(std::string line) {
   for (const std::string_view comment : {"//", "# "}) line = line.substr(0, line.find(comment));
   for (const TransportRow& row : transports()) {

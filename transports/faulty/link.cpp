@@ -63,7 +63,7 @@ Result<std::size_t> FaultyLink::progress(bool expecting) {
   return bytes;
 }
 
-// Whether the message at hand is still delayed. Its fault is drawn once.
+// Says whether the message at hand is still delayed. Its fault is drawn once.
 bool FaultyLink::held(Lane& lane) {
   if (!lane.drawn) {
     lane.drawn = true;

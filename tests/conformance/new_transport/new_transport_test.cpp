@@ -1,4 +1,4 @@
-// A stream transport that is one folder (foo/) and one row (registry.cpp), alone: everything runs over it.
+// A stream transport is one folder (foo/) and one row (registry.cpp). Everything runs over it alone.
 #include <gmock/gmock.h>
 
 #include <numeric>
@@ -23,7 +23,7 @@ Status sums_right(Communicator& communicator) {
   return Error{ErrorCode::Mismatch, fmt::format("{} of {} sums are right", right, values.size())};
 }
 
-// Ranks of several processes.
+// A rank that is a process of its own.
 WREATH_ROLE(sums_over_foo) {
   auto communicator = child.create();
   if (!communicator) return child.failed(communicator.error());

@@ -1,4 +1,4 @@
-// The tables of this program, linked in place of transports/registry.cpp: none of the library's transports is here.
+// These tables are linked in place of transports/registry.cpp. None of the library's transports is in them.
 #include "wreath/transport.hpp"
 
 namespace wreath {

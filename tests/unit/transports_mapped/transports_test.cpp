@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -129,10 +130,11 @@ TEST(MappedTransport, NeedsASegmentAndToOtherProcessesOneTheyCanMap) {
 }
 
 TEST(Registry, PrefersMemoryOverWires) {
-  std::vector<std::string> names;
-  for (const TransportRow& row : transports()) names.emplace_back(row.name);
-  EXPECT_THAT(names, testing::ElementsAre("inproc", "shm", "tcp"));
-  EXPECT_EQ(find_transport("shm"), &transports()[1]);
+  const auto order = [](const TransportRow& row) {
+    return row.is_wire() ? 2 : row.shares == SharedMemory::Host ? 1 : 0;
+  };
+  EXPECT_TRUE(std::ranges::is_sorted(transports(), {}, order));
+  for (const TransportRow& row : transports()) EXPECT_EQ(find_transport(row.name), &row);
   EXPECT_EQ(find_transport("sh"), nullptr);
 }
 
@@ -145,11 +147,14 @@ TEST(Registry, SaysWhatATransportIs) {
   EXPECT_TRUE(tcp.is_wire());
   EXPECT_FALSE(inproc.needs_stream || shm.needs_stream);
   EXPECT_TRUE(tcp.needs_stream);
-  EXPECT_THAT(transports_between_processes(), testing::ElementsAre("shm", "tcp"));
+  EXPECT_THAT(transports_between_processes(), testing::IsSupersetOf({"shm", "tcp"}));
+  EXPECT_THAT(transports_between_processes(), testing::Not(testing::Contains("inproc")));
 }
 
 TEST(Registry, NamesHowDevicesReachEachOther) {
-  EXPECT_THAT(transport_names(), testing::ElementsAre("inproc", "shm", "tcp", "cuda_ipc"));
+  EXPECT_EQ(transport_names().size(), transports().size() + 1);
+  EXPECT_EQ(transport_names().front(), transports().front().name);
+  EXPECT_EQ(transport_names().back(), "cuda_ipc");
   EXPECT_EQ(find_transport("cuda_ipc"), nullptr);
 }
 

@@ -1,4 +1,4 @@
-// A transport that only these tests have: frames over one stream for each peer, without a copy spared.
+// Only these tests have this transport. It sends frames over one stream for each peer and spares no copy.
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -29,7 +29,7 @@ struct Frame {
   std::uint16_t messages = 0;  // 1: a message follows; 0: the frame only says what was consumed
 };
 
-// One lane seen from the pump's side.
+// A lane has the executor's ends of its FIFOs, and those of the pump.
 struct FooLane {
   LocalMemory send_staging;
   LocalMemory recv_staging;
