@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "src/communicator/control.hpp"
 #include "src/communicator/exchange.hpp"
 #include "src/communicator/options.hpp"
+#include "src/communicator/pairwise_members.hpp"
 #include "src/fifo/segment.hpp"
 #include "src/recorder/layout.hpp"
 #include "src/tuner/tuner.hpp"

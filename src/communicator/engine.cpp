@@ -13,6 +13,7 @@
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/buffers.hpp"
+#include "src/communicator/pairwise_members.hpp"
 #include "src/communicator/shrink.hpp"
 #include "src/communicator/split.hpp"
 
@@ -73,7 +74,7 @@ Status Engine::link(std::uint16_t epoch) {
   shape_ = {kLanes, options_.slot_count, slot_bytes, options_.first_sequence, epoch, options_.check_wires};
   const int ranks_of_host = count_cores();
   single_copy_ = single_copy_of(options_.single_copy_bytes, crowded_);
-  control_ = std::make_unique<ControlPlane>(std::move(membership_.control), *this);
+  control_ = std::make_unique<PairwiseMembers>(rank(), membership_.members, std::move(membership_.control));
   if (const Status own = prepare_own(ranks_of_host); !own) {
     ControlMessage message;
     message.kind = MessageKind::Failed;
@@ -85,10 +86,12 @@ Status Engine::link(std::uint16_t epoch) {
     trace_ = std::make_unique<Trace>(options_.trace, membership_.communicator, rank(), identity_);
     lanes_.set_trace(&trace_->steps());
   }
-  watch_ = std::make_unique<Watch>(*this, rank(), ranks(), options_.timeouts);
+  watch_ = std::make_unique<Watch>(*this, *control_, options_.timeouts);
   shrink_ = std::make_unique<Shrink>(*this);
   split_ = std::make_unique<Split>(*this);
-  start_control();
+  handle_messages();
+  progress_->add(*this);
+  WREATH_TRY(control_->start(*progress_));
   load_kernels();
   const auto facts =
       links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms), crowded_);
@@ -168,6 +171,7 @@ void Engine::prepare_placement() {
 }
 
 Engine::~Engine() {
+  if (control_) control_->stop();
   if (progress_) progress_->remove(*this);
   grids_.clear();  // while they may ring
 }
@@ -220,11 +224,6 @@ Status Engine::error() const {
   if (!failed_.load(std::memory_order_acquire)) return {};
   const std::lock_guard lock(mutex_);
   return *failure_;
-}
-
-std::string Engine::member(Rank rank) const {
-  const Member& member = membership_.members[static_cast<std::size_t>(rank)];
-  return fmt::format("rank {} (host {}, pid {})", rank, member.host_name, member.pid);
 }
 
 Progressed Engine::progressed(Rank peer) const {
@@ -310,7 +309,8 @@ Status Engine::end_work(std::string_view call) {
 
 // A root may be done long before a peer enters the call: what that peer has not read must not go with this rank.
 bool Engine::may_close(Rank peer) const {
-  return peer == rank() || watch_->has_left(peer) || !control_->open(peer) || !links_->link(peer)->closing_loses_data();
+  return peer == rank() || control_->has_left(peer) || !control_->reaches(peer) ||
+         !links_->link(peer)->closing_loses_data();
 }
 
 void Engine::await_readers(const Deadline& deadline) {
@@ -338,8 +338,8 @@ void Engine::leave() {
     control_->send(peer, std::move(message));
   }
   const Deadline flushing = Deadline::after_ms(kFarewellMs);
-  while ((control_->flush() || control_->under_way()) && !flushing.passed())
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (control_->under_way() && !flushing.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  control_->stop();
   progress_->remove(*this);
   if (trace_ == nullptr) return;
   const auto written = trace_->write(now_ns());

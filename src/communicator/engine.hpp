@@ -23,11 +23,11 @@
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/call_gate.hpp"
 #include "src/communicator/call_history.hpp"
-#include "src/communicator/control.hpp"
 #include "src/communicator/exchange_log.hpp"
 #include "src/communicator/lane_grid.hpp"
 #include "src/communicator/links.hpp"
 #include "src/communicator/low_latency_calls.hpp"
+#include "src/communicator/members.hpp"
 #include "src/communicator/operation.hpp"
 #include "src/communicator/options.hpp"
 #include "src/communicator/placement.hpp"
@@ -53,7 +53,7 @@ class LibraryStream;
 class Shrink;
 class Split;
 
-class Engine final : public std::enable_shared_from_this<Engine>, public Progress::Client, public ControlHandler {
+class Engine final : public std::enable_shared_from_this<Engine>, public Progress::Client {
  public:
   // Links the members of `membership`. `options`: as agreed by all ranks.
   static Result<std::shared_ptr<Engine>> create(Membership membership, const AgreedOptions& options,
@@ -109,12 +109,11 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Shrink& shrink() { return *shrink_; }
   Split& split() { return *split_; }
   const AgreedOptions& options() const { return options_; }
-  const std::vector<Member>& members() const { return membership_.members; }
+  Members& members() const { return *control_; }
   // Of this rank's calls on device memory; null: there is none.
   Device* device() const { return membership_.device; }
-  ControlPlane& control() const { return *control_; }
   // Whether `peer` has destroyed its communicator.
-  bool has_left(Rank peer) const { return watch_->has_left(peer); }
+  bool has_left(Rank peer) const { return control_->has_left(peer); }
 
   // For own plans.
   Links& links() const { return *links_; }
@@ -132,8 +131,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Progressed progressed(Rank peer) const;
   // A peer made other calls than this rank: this communicator fails as soon as it is known which.
   bool differs() const { return watch_->differs(); }
-  // "rank 3 (host h1, pid 4711)".
-  std::string member(Rank rank) const;
+  std::string member(Rank rank) const { return control_->name(rank); }
 
  private:
   Status end_work(std::string_view call);
@@ -232,18 +230,14 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::optional<CallRecord> recorded(const Question& question) const;
 
   // Progress thread.
-  void on_event(std::uint64_t token, std::uint32_t events) override;
+  void on_event(std::uint64_t, std::uint32_t) override {}
   Driven drive() override;
   void begin_wait(std::vector<int>& descriptors) override;
   void end_wait() override;
-  void on_message(Rank from, ControlMessage message) override;
-  void on_lost(Rank from, const std::string& reason, bool closed) override;
-  void on_unable(const Error& error) override;
+  void handle_messages();
+  void on_region(Rank from, std::uint32_t index, Offer offer);
+  void on_lost(const Loss& loss);
   void answer(const Question& question, bool earlier);
-  void on_ended(Rank from, std::uint32_t index);
-  void start_control();
-  void tell_of_end(Rank gone);
-  bool of_one_host(Rank a, Rank b) const;
 
   std::string call_text() const;
 
@@ -273,7 +267,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   FlightRecorder recorder_;
   ExchangeLog exchange_log_;
   std::shared_ptr<Progress> progress_;
-  std::unique_ptr<ControlPlane> control_;
+  std::unique_ptr<Members> control_;
   std::unique_ptr<Watch> watch_;
   std::unique_ptr<Shrink> shrink_;
   std::unique_ptr<Split> split_;

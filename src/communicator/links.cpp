@@ -14,12 +14,6 @@
 namespace wreath {
 namespace {
 
-// Verdicts that are about no candidate.
-constexpr std::uint32_t kLinked = 0xFFFFFFFF;
-constexpr std::string_view kWired = "wired ";  // words of the last verdict
-constexpr std::string_view kCrowded = "crowded ";
-constexpr std::uint32_t kCandidates = 0xFFFFFFFE;
-
 // " over eth0" of a wire that an interface carries.
 std::string way(const Link& link, const std::vector<Interface>& all) {
   if (link.descriptor() < 0) return {};
@@ -76,16 +70,15 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
   return links;
 }
 
-void Links::on_offer(Rank from, std::uint32_t candidate, Offer offer) {
-  const std::lock_guard lock(mutex_);
-  incoming_[static_cast<std::size_t>(from)].offers.emplace_back(candidate, std::move(offer));
-  arrived_.notify_all();
-}
-
-void Links::on_verdict(Rank from, std::uint32_t candidate, std::string reason) {
-  const std::lock_guard lock(mutex_);
-  incoming_[static_cast<std::size_t>(from)].verdicts.emplace_back(candidate, std::move(reason));
-  arrived_.notify_all();
+void Links::handle(ControlHandlers& handlers) {
+  for (const MessageKind kind :
+       {MessageKind::Candidates, MessageKind::Offer, MessageKind::Verdict, MessageKind::Linked}) {
+    handlers.add(kind, [this](Rank from, ControlMessage& message) {
+      const std::lock_guard lock(mutex_);
+      incoming_[static_cast<std::size_t>(from)].messages.push_back(std::move(message));
+      arrived_.notify_all();
+    });
+  }
 }
 
 Status Links::on_region(Rank from, std::uint32_t index, Offer offer) {
@@ -103,11 +96,9 @@ void Links::fail(Error error) {
   arrived_.notify_all();
 }
 
-template <typename Queue>
-Result<typename Queue::value_type::second_type> Links::take(Rank from, std::uint32_t candidate, Queue Incoming::*queue,
-                                                            Deadline deadline) {
+Result<ControlMessage> Links::take(Rank from, MessageKind kind, std::uint32_t index, Deadline deadline) {
   std::unique_lock lock(mutex_);
-  Queue& messages = incoming_[static_cast<std::size_t>(from)].*queue;
+  std::deque<ControlMessage>& messages = incoming_[static_cast<std::size_t>(from)].messages;
   while (messages.empty()) {
     if (failure_) return *failure_;
     if (deadline.passed()) {
@@ -116,15 +107,15 @@ Result<typename Queue::value_type::second_type> Links::take(Rank from, std::uint
     }
     arrived_.wait_for(lock, std::chrono::milliseconds(50));
   }
-  auto [number, value] = std::move(messages.front());
+  ControlMessage message = std::move(messages.front());
   messages.pop_front();
-  if (number != candidate) {
+  if (message.kind != kind || message.index != index) {
     return Error{ErrorCode::StartupFailed, fmt::format("rank {} offers other transports than this rank", from), from};
   }
-  return std::move(value);
+  return message;
 }
 
-Result<LinkFacts> Links::connect(Membership& membership, ControlPlane& control, Deadline deadline, bool crowded) {
+Result<LinkFacts> Links::connect(Membership& membership, Members& control, Deadline deadline, bool crowded) {
   std::vector<Attempt> attempts(links_.size());
   WREATH_TRY(find_candidates(control, deadline, attempts));
   const auto unlinked = [&] {
@@ -138,31 +129,34 @@ Result<LinkFacts> Links::connect(Membership& membership, ControlPlane& control, 
 }
 
 // Every rank tells every peer by which transports it could link them; what both ends name is tried.
-Status Links::find_candidates(ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts) {
+Status Links::find_candidates(Members& control, Deadline deadline, std::vector<Attempt>& attempts) {
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
     Attempt& attempt = attempts[peer];
-    ControlMessage message;
-    message.kind = MessageKind::Verdict;
-    message.index = kCandidates;
+    std::vector<std::string_view> names;
     for (std::size_t i = 0; i < transports_.size(); ++i) {
       const Status reachable = transports_[i]->reachable(self_, members_[peer].endpoint);
       if (reachable) {
         attempt.candidates.push_back(i);
-        message.text += fmt::format("{},", transports_[i]->name());
+        names.push_back(transports_[i]->name());
       } else {
         attempt.refuse(transports_[i]->name(), reachable.error().message);
       }
     }
+    ControlMessage message;
+    message.kind = MessageKind::Candidates;
+    message.body = encode_candidates(names);
     control.send(static_cast<Rank>(peer), std::move(message));
   }
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
-    const auto theirs = take(static_cast<Rank>(peer), kCandidates, &Incoming::verdicts, deadline);
+    const auto message = take(static_cast<Rank>(peer), MessageKind::Candidates, 0, deadline);
+    if (!message) return message.error();
+    const auto theirs = decode_candidates(message->body);
     if (!theirs) return theirs.error();
     Attempt& attempt = attempts[peer];
     std::erase_if(attempt.candidates, [&](std::size_t i) {
-      const bool missing = theirs->find(fmt::format("{},", transports_[i]->name())) == std::string::npos;
+      const bool missing = std::find(theirs->begin(), theirs->end(), transports_[i]->name()) == theirs->end();
       if (missing) attempt.refuse(transports_[i]->name(), fmt::format("rank {} cannot", peer));
       return missing;
     });
@@ -209,7 +203,7 @@ void Links::share_device(Rank peer, Attempt& attempt) {
   names_[static_cast<std::size_t>(peer)] += fmt::format(", {}", kDeviceReach);
 }
 
-Result<std::vector<std::string>> Links::tell_all(ControlPlane& control, std::uint32_t subject, const std::string& text,
+Result<std::vector<std::string>> Links::tell_all(Members& control, std::uint32_t subject, const std::string& text,
                                                  Deadline deadline) {
   ControlMessage message;
   message.kind = MessageKind::Verdict;
@@ -219,14 +213,14 @@ Result<std::vector<std::string>> Links::tell_all(ControlPlane& control, std::uin
   std::vector<std::string> told(links_.size());
   for (std::size_t peer = 0; peer < told.size(); ++peer) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
-    auto theirs = take(static_cast<Rank>(peer), subject, &Incoming::verdicts, deadline);
+    auto theirs = take(static_cast<Rank>(peer), MessageKind::Verdict, subject, deadline);
     if (!theirs) return theirs.error();
-    told[peer] = *std::move(theirs);
+    told[peer] = std::move(theirs->text);
   }
   return told;
 }
 
-Result<std::vector<Offer>> Links::swap_offers(ControlPlane& control, std::uint32_t subject, std::vector<Offer> own,
+Result<std::vector<Offer>> Links::swap_offers(Members& control, std::uint32_t subject, std::vector<Offer> own,
                                               Deadline deadline) {
   for (std::size_t peer = 0; peer < own.size(); ++peer) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
@@ -239,22 +233,27 @@ Result<std::vector<Offer>> Links::swap_offers(ControlPlane& control, std::uint32
   std::vector<Offer> offers(own.size());
   for (std::size_t peer = 0; peer < offers.size(); ++peer) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
-    auto theirs = take(static_cast<Rank>(peer), subject, &Incoming::offers, deadline);
+    auto theirs = take(static_cast<Rank>(peer), MessageKind::Offer, subject, deadline);
     if (!theirs) return theirs.error();
-    offers[peer] = *std::move(theirs);
+    offers[peer] = std::move(theirs->offer);
   }
   return offers;
 }
 
 // The last word of every rank: it is linked, and how.
-Result<LinkFacts> Links::agree(ControlPlane& control, Deadline deadline, bool crowded) {
-  const auto told =
-      tell_all(control, kLinked, fmt::format("{}{}", wired_.empty() ? "" : kWired, crowded ? kCrowded : ""), deadline);
-  if (!told) return told.error();
+Result<LinkFacts> Links::agree(Members& control, Deadline deadline, bool crowded) {
   LinkFacts facts{wired_.empty(), crowded};
-  for (const std::string& theirs : *told) {
-    facts.all_mapped = facts.all_mapped && theirs.find(kWired) == std::string::npos;
-    facts.crowded = facts.crowded || theirs.find(kCrowded) != std::string::npos;
+  ControlMessage message;
+  message.kind = MessageKind::Linked;
+  message.body = encode_link_facts(facts);
+  control.broadcast(message);
+  for (Rank peer = 0; peer < static_cast<Rank>(links_.size()); ++peer) {
+    if (peer == self_.rank) continue;
+    const auto theirs = take(peer, MessageKind::Linked, 0, deadline);
+    if (!theirs) return theirs.error();
+    const auto their_facts = decode_link_facts(theirs->body);
+    if (!their_facts) return their_facts.error();
+    facts.add(*their_facts);
   }
   return facts;
 }
@@ -274,8 +273,7 @@ Error Links::own_lack(const Error& error) const {
 }
 
 // Each pair is in the same round on both ends, and a round waits for messages of that round only.
-Status Links::run_round(Membership& membership, ControlPlane& control, Deadline deadline,
-                        std::vector<Attempt>& attempts) {
+Status Links::run_round(Membership& membership, Members& control, Deadline deadline, std::vector<Attempt>& attempts) {
   std::vector<Rank> open;
   for (std::size_t peer = 0; peer < attempts.size(); ++peer) {
     const Attempt& attempt = attempts[peer];
@@ -322,9 +320,9 @@ Status Links::run_round(Membership& membership, ControlPlane& control, Deadline 
   }
   for (const Rank peer : open) {
     Attempt& attempt = attempts[static_cast<std::size_t>(peer)];
-    auto theirs = take(peer, static_cast<std::uint32_t>(attempt.at), &Incoming::verdicts, deadline);
+    auto theirs = take(peer, MessageKind::Verdict, static_cast<std::uint32_t>(attempt.at), deadline);
     if (!theirs) return theirs.error();
-    settle(attempt, verdicts[static_cast<std::size_t>(peer)], *theirs);
+    settle(attempt, verdicts[static_cast<std::size_t>(peer)], theirs->text);
   }
   return {};
 }
@@ -332,17 +330,18 @@ Status Links::run_round(Membership& membership, ControlPlane& control, Deadline 
 Result<std::unique_ptr<Link>> Links::try_candidate(Membership& membership, Rank peer, const Attempt& attempt,
                                                    Deadline deadline) {
   Transport& transport = *transports_[attempt.candidates[attempt.at]];
-  auto offer = take(peer, static_cast<std::uint32_t>(attempt.at), &Incoming::offers, deadline);
-  if (!offer) return offer.error();
+  auto message = take(peer, MessageKind::Offer, static_cast<std::uint32_t>(attempt.at), deadline);
+  if (!message) return message.error();
+  Offer offer = std::move(message->offer);
   if (transport.needs_stream()) {
     auto stream = membership.open_stream(peer, deadline, failed_.descriptor());
     if (!stream) {
       const std::lock_guard lock(mutex_);
       return failure_.value_or(stream.error());
     }
-    offer->descriptors.push_back(stream->release());
+    offer.descriptors.push_back(stream->release());
   }
-  return transport.connect(members_[static_cast<std::size_t>(peer)].endpoint, std::move(*offer));
+  return transport.connect(members_[static_cast<std::size_t>(peer)].endpoint, std::move(offer));
 }
 
 // Both ends succeeded: linked. Else both drop this candidate and note why.
@@ -356,7 +355,7 @@ void Links::settle(Attempt& attempt, const std::string& own, const std::string& 
 
 std::string Links::describe(Rank peer) const { return names_[static_cast<std::size_t>(peer)]; }
 
-Status Links::announce(ControlPlane& control) {
+Status Links::announce(Members& control) {
   for (Rank peer = 0; peer < static_cast<Rank>(links_.size()); ++peer) {
     const Link* linked = link(peer);
     if (linked == nullptr || !linked->names_regions() || !segment_->has_announcements(peer)) continue;

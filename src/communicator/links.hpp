@@ -12,18 +12,13 @@
 #include "src/base/clock.hpp"
 #include "src/base/interrupt.hpp"
 #include "src/bootstrap/bootstrap.hpp"
-#include "src/communicator/control.hpp"
+#include "src/communicator/link_messages.hpp"
+#include "src/communicator/members.hpp"
 #include "src/fifo/segment.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/transport.hpp"
 
 namespace wreath {
-
-// The same on all ranks.
-struct LinkFacts {
-  bool all_mapped = true;  // every pair of ranks maps each other's memory
-  bool crowded = false;    // some host has fewer cores than ranks
-};
 
 class LibraryDevice;
 
@@ -33,22 +28,21 @@ class Links {
   static Result<std::unique_ptr<Links>> create(const Membership& membership, const FifoShape& shape,
                                                const CommunicatorOptions& options, bool single_copy);
   // Agrees with every peer on a transport, best first. Both ends try each candidate; the pair uses
-  // the first that works for both. Messages arrive through on_offer and on_verdict meanwhile.
+  // the first that works for both. Their messages arrive by the handlers meanwhile.
   // `crowded`: this rank's host has fewer cores than ranks.
-  Result<LinkFacts> connect(Membership& membership, ControlPlane& control, Deadline deadline, bool crowded);
+  Result<LinkFacts> connect(Membership& membership, Members& control, Deadline deadline, bool crowded);
 
   // All ranks tell each other something about `subject`, a number that nothing else has: what the others say, by rank.
-  Result<std::vector<std::string>> tell_all(ControlPlane& control, std::uint32_t subject, const std::string& text,
+  Result<std::vector<std::string>> tell_all(Members& control, std::uint32_t subject, const std::string& text,
                                             Deadline deadline);
   // `own`: by rank; theirs.
-  Result<std::vector<Offer>> swap_offers(ControlPlane& control, std::uint32_t subject, std::vector<Offer> own,
+  Result<std::vector<Offer>> swap_offers(Members& control, std::uint32_t subject, std::vector<Offer> own,
                                          Deadline deadline);
 
-  // Progress thread.
-  void on_offer(Rank from, std::uint32_t candidate, Offer offer);
-  void on_verdict(Rank from, std::uint32_t candidate, std::string reason);
-  // Memory of `from` that its slots name. One that comes before connect() is over is kept until then: a
-  // peer that is linked already may be in its first call.
+  // Adds what acts on the messages by which ranks link.
+  void handle(ControlHandlers& handlers);
+  // Progress thread. Memory of `from` that its slots name. One that comes before connect() is over is kept until then:
+  // a peer that is linked already may be in its first call.
   Status on_region(Rank from, std::uint32_t index, Offer offer);
   // Ends a connect() in progress.
   void fail(Error error);
@@ -61,12 +55,11 @@ class Links {
   // "shm", "shm, single copy", "tcp over eth0 (shm: memfd refused: ...)".
   std::string describe(Rank peer) const;
   // Tells peers of regions that slots will name.
-  Status announce(ControlPlane& control);
+  Status announce(Members& control);
 
  private:
   struct Incoming {
-    std::deque<std::pair<std::uint32_t, Offer>> offers;
-    std::deque<std::pair<std::uint32_t, std::string>> verdicts;
+    std::deque<ControlMessage> messages;  // both ends send theirs in the same order
     std::deque<std::pair<std::uint32_t, Offer>> regions;
   };
   struct Attempt {
@@ -80,19 +73,17 @@ class Links {
     }
   };
 
-  Status find_candidates(ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts);
-  Status run_round(Membership& membership, ControlPlane& control, Deadline deadline, std::vector<Attempt>& attempts);
+  Status find_candidates(Members& control, Deadline deadline, std::vector<Attempt>& attempts);
+  Status run_round(Membership& membership, Members& control, Deadline deadline, std::vector<Attempt>& attempts);
   Result<std::unique_ptr<Link>> try_candidate(Membership& membership, Rank peer, const Attempt& attempt,
                                               Deadline deadline);
   Status others();
   Error own_lack(const Error& error) const;
   Status take_links(std::vector<Attempt>& attempts);
   void share_device(Rank peer, Attempt& attempt);
-  Result<LinkFacts> agree(ControlPlane& control, Deadline deadline, bool crowded);
+  Result<LinkFacts> agree(Members& control, Deadline deadline, bool crowded);
   void settle(Attempt& attempt, const std::string& own, const std::string& theirs);
-  template <typename Queue>
-  Result<typename Queue::value_type::second_type> take(Rank from, std::uint32_t candidate, Queue Incoming::*queue,
-                                                       Deadline deadline);
+  Result<ControlMessage> take(Rank from, MessageKind kind, std::uint32_t index, Deadline deadline);
 
   Endpoint self_{};
   std::vector<Member> members_;

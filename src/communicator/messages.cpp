@@ -1,15 +1,18 @@
 // The bytes of control messages. The decoder bounds every field.
-#include <algorithm>
+#include "src/communicator/messages.hpp"
+
+#include <array>
 
 #include "src/bootstrap/codec.hpp"
-#include "src/communicator/control.hpp"
 
 namespace wreath {
 namespace {
 
 constexpr std::size_t kMaxOfferBytes = 64 * 1024;
 constexpr std::size_t kMaxBodyBytes = 64 * 1024;
-constexpr std::uint8_t kKinds = static_cast<std::uint8_t>(MessageKind::Ended) + 1;
+constexpr std::array<std::string_view, kMessageKinds> kKindNames = {
+    "Offer",  "Verdict", "Candidates", "Linked", "Region", "Query",   "State",
+    "Failed", "Goodbye", "Departed",   "Shrink", "Split",  "Process", "Ended"};
 constexpr std::uint8_t kErrorCodes = static_cast<std::uint8_t>(ErrorCode::System) + 1;
 
 void write_record(Writer& writer, const CallRecord& record) {
@@ -45,6 +48,8 @@ CallRecord read_record(Reader& reader) {
 
 }  // namespace
 
+std::string_view name(MessageKind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
+
 std::vector<std::byte> encode_control(const ControlMessage& message) {
   Writer writer;
   writer.number(static_cast<std::uint8_t>(message.kind));
@@ -71,7 +76,7 @@ std::vector<std::byte> encode_control(const ControlMessage& message) {
 Result<ControlMessage> decode_control(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   ControlMessage message;
-  message.kind = read_enum<MessageKind>(reader, kKinds);
+  message.kind = read_enum<MessageKind>(reader, kMessageKinds);
   message.index = reader.number<std::uint32_t>();
   message.number = reader.number<std::uint64_t>();
   message.entered = reader.flag();

@@ -138,14 +138,23 @@ void Shrink::stop() {
   stopped_ = true;
   ControlMessage message;
   message.kind = MessageKind::Departed;
-  parent_.control().broadcast(message);
+  parent_.members().broadcast(message);
   interrupt_.set();
   changed_.notify_all();
 }
 
 // ---- what happens ----
 
-void Shrink::on_message(Rank from, ControlMessage message) {
+void Shrink::handle(ControlHandlers& handlers) {
+  handlers.add(MessageKind::Shrink, [this](Rank from, ControlMessage& message) { on_message(from, message); });
+  for (const MessageKind kind : {MessageKind::Goodbye, MessageKind::Departed}) {
+    handlers.add(kind, [this](Rank from, ControlMessage&) { on_lost(from, Fate::Gone); });
+  }
+  handlers.add_lost(
+      [this](const Loss& loss) { on_lost(loss.rank, loss.how == Loss::How::Broken ? Fate::Unreachable : Fate::Gone); });
+}
+
+void Shrink::on_message(Rank from, const ControlMessage& message) {
   auto content = decode_shrink(message.body, parent_.ranks());
   if (!content) return log_warning("rank {}: {}", from, content.error().message);
   const std::lock_guard lock(mutex_);
@@ -168,7 +177,7 @@ void Shrink::settle() {
     message.number = outgoing.number;
     message.done = parent_.progressed(outgoing.to);
     message.body = encode_shrink(outgoing.message);
-    parent_.control().send(outgoing.to, std::move(message));
+    parent_.members().send(outgoing.to, std::move(message));
   }
   if (agreement_.attempt_is_void()) interrupt_.set();
   changed_.notify_all();

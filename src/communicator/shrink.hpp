@@ -13,7 +13,7 @@
 #include <span>
 
 #include "src/communicator/agreement.hpp"
-#include "src/communicator/control.hpp"
+#include "src/communicator/members.hpp"
 #include "src/communicator/start.hpp"
 
 namespace wreath {
@@ -27,15 +27,18 @@ class Shrink {
   // Any thread: this rank says nothing more, and its call ends.
   void stop();
 
-  // Progress thread.
-  void on_message(Rank from, ControlMessage message);
-  void on_lost(Rank from, Fate fate);
+  // Adds what acts on messages of shrink and on members that are gone.
+  void handle(ControlHandlers& handlers);
 
  private:
   struct Candidate {
     View view;
     std::shared_ptr<Engine> engine;
   };
+
+  // The progress thread's.
+  void on_message(Rank from, const ControlMessage& message);
+  void on_lost(Rank from, Fate fate);
 
   // Under the mutex.
   bool over() const { return stopped_ || agreement_.over(); }

@@ -34,8 +34,7 @@ std::string encode_shrink(const ShrinkMessage& message) {
   writer.number(static_cast<std::uint8_t>(statement.code));
   writer.number(statement.failed_rank);
   writer.text(statement.reason, kMaxTextBytes);
-  const std::vector<std::byte> bytes = writer.take();
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  return writer.take_string();
 }
 
 Result<ShrinkMessage> decode_shrink(const std::string& body, int ranks) {

@@ -29,8 +29,7 @@ std::string encode_split(const SplitMessage& message) {
   writer.number(static_cast<std::uint8_t>(error.code));
   writer.number(static_cast<std::int32_t>(error.failed_rank));
   writer.text(error.message, kMaxTextBytes);
-  const std::vector<std::byte> bytes = writer.take();
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  return writer.take_string();
 }
 
 Result<SplitMessage> decode_split(const std::string& body) {
@@ -193,7 +192,7 @@ void Split::tell(Rank to, std::uint64_t number, const SplitMessage& content) {
   message.number = number;
   message.done = parent_.progressed(to);
   message.body = encode_split(content);
-  parent_.control().send(to, std::move(message));
+  parent_.members().send(to, std::move(message));
 }
 
 void Split::tell_all(std::uint64_t number, const SplitMessage& content) {
@@ -203,7 +202,11 @@ void Split::tell_all(std::uint64_t number, const SplitMessage& content) {
   message.done = parent_.progressed(parent_.rank());
   message.body = encode_split(content);
   on_message(parent_.rank(), message);
-  parent_.control().broadcast(message);
+  parent_.members().broadcast(message);
+}
+
+void Split::handle(ControlHandlers& handlers) {
+  handlers.add(MessageKind::Split, [this](Rank from, ControlMessage& message) { on_message(from, message); });
 }
 
 void Split::on_message(Rank from, const ControlMessage& message) {

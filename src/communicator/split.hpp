@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "src/communicator/control.hpp"
+#include "src/communicator/members.hpp"
 #include "src/communicator/start.hpp"
 #include "wreath/unique_id.hpp"
 
@@ -38,8 +38,8 @@ class Split {
   Result<std::shared_ptr<Engine>> run(int color, int key);
   // The parent failed: what waits ends. Any thread.
   void on_failure();
-  // Progress thread.
-  void on_message(Rank from, const ControlMessage& message);
+  // Adds what acts on messages of split.
+  void handle(ControlHandlers& handlers);
 
  private:
   // What one rank told in one call.
@@ -50,6 +50,7 @@ class Split {
   };
   using Round = std::vector<Told>;  // by rank
 
+  void on_message(Rank from, const ControlMessage& message);
   Round& round(std::uint64_t number);
   void tell(Rank to, std::uint64_t number, const SplitMessage& message);
   void tell_all(std::uint64_t number, const SplitMessage& message);

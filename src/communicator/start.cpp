@@ -29,11 +29,10 @@ Result<std::shared_ptr<Engine>> make_engine(Membership membership, std::uint16_t
 }
 
 Result<UniqueId> make_meeting(const Engine& parent, const std::vector<Rank>& members) {
-  const std::vector<Member>& known = parent.members();
-  const auto host_of = [&](Rank rank) { return known[static_cast<std::size_t>(rank)].endpoint.host; };
+  const Members& known = parent.members();
   const auto elsewhere =
-      std::find_if(members.begin(), members.end(), [&](Rank rank) { return host_of(rank) != host_of(parent.rank()); });
-  return UniqueId::create(elsewhere == members.end() ? std::string() : parent.control().own_address(*elsewhere));
+      std::find_if(members.begin(), members.end(), [&](Rank rank) { return !known.of_one_host(rank, parent.rank()); });
+  return UniqueId::create(elsewhere == members.end() ? std::string() : known.address_to(*elsewhere));
 }
 
 Result<std::shared_ptr<Engine>> join_child(const Engine& parent, const std::vector<Rank>& members, const UniqueId& id,

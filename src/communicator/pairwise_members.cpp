@@ -1,18 +1,22 @@
 // Sealed messages and passed descriptors over stream sockets, without blocking.
-#include "src/communicator/control.hpp"
+#include "src/communicator/pairwise_members.hpp"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
 
+#include "src/base/log.hpp"
 #include "src/base/socket.hpp"
+#include "src/fifo/segment_memory.hpp"
 
 namespace wreath {
 namespace {
@@ -74,7 +78,8 @@ ssize_t receive_some(int socket, std::span<std::byte> into, std::deque<Fd>& desc
 
 }  // namespace
 
-ControlPlane::ControlPlane(std::vector<Connection> connections, ControlHandler& handler) : handler_(handler) {
+PairwiseMembers::PairwiseMembers(Rank self, std::vector<Member> table, std::vector<Connection> connections)
+    : Members(self, std::move(table)) {
   for (Connection& connection : connections) {
     auto peer = std::make_unique<Peer>();
     peer->lost = !connection;
@@ -82,42 +87,55 @@ ControlPlane::ControlPlane(std::vector<Connection> connections, ControlHandler& 
     peer->connection = std::move(connection);
     peers_.push_back(std::move(peer));
   }
+  handlers_.add(MessageKind::Process,
+                [this](Rank from, ControlMessage& message) { watch_process(from, message.offer); });
+  handlers_.add(MessageKind::Ended, [this](Rank from, ControlMessage& message) { on_ended(from, message.index); });
 }
 
-void ControlPlane::start(Progress& progress, Progress::Client& client) {
+Status PairwiseMembers::start(Progress& progress) {
+  WREATH_TRY(handlers_.complete());
   progress_ = &progress;
-  client_ = &client;
+  progress.add(*this);
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-    if (peers_[rank]->connection) progress.watch(peers_[rank]->connection.get(), EPOLLIN, client, rank);
+    if (peers_[rank]->connection) progress.watch(peers_[rank]->connection.get(), EPOLLIN, *this, rank);
   }
+  offer_process();
+  return {};
 }
 
-void ControlPlane::send(Rank to, ControlMessage message) {
+void PairwiseMembers::stop() {
+  if (progress_ != nullptr) progress_->remove(*this);
+  progress_ = nullptr;
+}
+
+// ---- saying ----
+
+void PairwiseMembers::send(Rank to, ControlMessage message) {
   const Content content(encode_control(message));
   std::vector<Fd> descriptors;
   for (const int descriptor : message.offer.descriptors) descriptors.push_back(Fd::of_process(descriptor));
   message.offer.descriptors.clear();
-  enqueue(*peers_[static_cast<std::size_t>(to)], content, std::move(descriptors));
+  enqueue(of(to), content, std::move(descriptors));
 }
 
-void ControlPlane::broadcast(const ControlMessage& message) {
+void PairwiseMembers::broadcast(const ControlMessage& message) {
   const Content content(encode_control(message));
   for (const auto& peer : peers_) enqueue(*peer, content, {});
 }
 
-void ControlPlane::enqueue(Peer& peer, const Content& content, std::vector<Fd> descriptors) {
+void PairwiseMembers::enqueue(Peer& peer, const Content& content, std::vector<Fd> descriptors) {
   if (!peer.connection) return;
   const std::lock_guard lock(peer.mutex);
   peer.outgoing.push_back({peer.connection.seal.write(content), 0, std::move(descriptors)});
   if (flush(peer) && progress_ != nullptr) progress_->kick();
 }
 
-std::string ControlPlane::own_address(Rank peer) const {
-  const SocketAddress address = local_address(peers_[static_cast<std::size_t>(peer)]->connection.get());
+std::string PairwiseMembers::address_to(Rank peer) const {
+  const SocketAddress address = local_address(of(peer).connection.get());
   return address.is_unix() ? std::string() : address.ip_text();
 }
 
-bool ControlPlane::flush() {
+bool PairwiseMembers::flush() {
   bool waiting = false;
   for (const auto& peer : peers_) {
     const std::lock_guard lock(peer->mutex);
@@ -126,15 +144,15 @@ bool ControlPlane::flush() {
   return waiting;
 }
 
-bool ControlPlane::under_way() const {
-  return std::ranges::any_of(peers_, [](const auto& peer) {
-    const int socket = peer->connection.get();
-    return !peer->lost && unacknowledged_bytes(socket) > 0 && !lost_for_good(socket);
-  });
+bool PairwiseMembers::under_way() {
+  return flush() || std::ranges::any_of(peers_, [](const auto& peer) {
+           const int socket = peer->connection.get();
+           return !peer->lost && unacknowledged_bytes(socket) > 0 && !lost_for_good(socket);
+         });
 }
 
 // Errors are left to the reading side, which learns of the peer's end.
-bool ControlPlane::flush(Peer& peer) {
+bool PairwiseMembers::flush(Peer& peer) {
   while (!peer.outgoing.empty()) {
     Frame& frame = peer.outgoing.front();
     const ssize_t sent = send_some(peer.connection.get(), frame.bytes.data() + frame.sent,
@@ -153,38 +171,33 @@ bool ControlPlane::flush(Peer& peer) {
   return false;
 }
 
-void ControlPlane::lose(Rank from, const std::string& reason, bool closed) {
-  Peer& peer = *peers_[static_cast<std::size_t>(from)];
+// ---- hearing ----
+
+void PairwiseMembers::on_event(std::uint64_t token, std::uint32_t) {
+  const LogRank log_rank(rank());
+  const auto all = static_cast<std::uint64_t>(ranks());
+  if (token < all) return on_readable(static_cast<Rank>(token));
+  const auto peer = static_cast<Rank>(token - all);
+  if (on_process_end(peer) && !has_left(peer)) tell_of_end(peer);
+}
+
+void PairwiseMembers::lose(Rank from, Loss::How how, const std::string& reason) {
+  Peer& peer = of(from);
   if (peer.lost) return;
   peer.lost = true;
   progress_->unwatch(peer.connection.get());
   if (peer.process) progress_->unwatch(peer.process.get());
-  handler_.on_lost(from, reason, closed);
+  handlers_.lost({from, how, reason});
 }
 
-void ControlPlane::on_readable(Rank from) {
-  Peer& peer = *peers_[static_cast<std::size_t>(from)];
-  while (!peer.lost && receive(from) && parse(from)) {
+void PairwiseMembers::on_readable(Rank from) {
+  while (reaches(from) && receive(from) && parse(from)) {
   }
 }
 
-void ControlPlane::watch_process(Rank peer, Fd process) {
-  Peer& of = *peers_[static_cast<std::size_t>(peer)];
-  if (of.lost || of.process || !process) return;
-  of.process = std::move(process);
-  progress_->watch_within(of.process.get(), EPOLLIN, *client_, peers_.size() + static_cast<std::size_t>(peer));
-}
-
-bool ControlPlane::on_process_end(Rank peer) {
-  on_readable(peer);
-  if (!open(peer)) return false;
-  lose(peer, "its process has ended", true);
-  return true;
-}
-
 // Whether bytes came.
-bool ControlPlane::receive(Rank from) {
-  Peer& peer = *peers_[static_cast<std::size_t>(from)];
+bool PairwiseMembers::receive(Rank from) {
+  Peer& peer = of(from);
   std::array<std::byte, 16 * 1024> space;
   const ssize_t received = receive_some(peer.connection.get(), space, peer.descriptors);
   if (received > 0) {
@@ -194,18 +207,21 @@ bool ControlPlane::receive(Rank from) {
   }
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   const int error = received == 0 ? 0 : errno;
-  if (error == EMFILE) handler_.on_unable(os_error("receive a descriptor of a peer", error));
+  if (error == EMFILE) handlers_.unable(os_error("receive a descriptor of a peer", error));
   // A process that ends before it has read all resets its connections; on one host nothing else does.
   const bool reset = error == ECONNRESET || error == EPIPE;
-  const bool closed = error == 0 || (reset && local_address(peer.connection.get()).is_unix());
-  lose(from, closed ? std::string(kConnectionClosed) : ::strerror(error), closed || reset);
+  if (error == 0 || (reset && local_address(peer.connection.get()).is_unix())) {
+    lose(from, Loss::How::Ended, "connection closed");
+  } else {
+    lose(from, reset ? Loss::How::Reset : Loss::How::Broken, ::strerror(error));
+  }
   return false;
 }
 
 // Hands on the message at `at` of what came; the bytes of its frame, 0 while it is not whole. Or why the connection is
 // of no use any more.
-Result<std::size_t> ControlPlane::take_frame(Rank from, std::size_t at) {
-  Peer& peer = *peers_[static_cast<std::size_t>(from)];
+Result<std::size_t> PairwiseMembers::take_frame(Rank from, std::size_t at) {
+  Peer& peer = of(from);
   const auto bytes = std::span(std::as_const(peer.incoming)).subspan(at);
   if (bytes.size() < kFrameHeaderBytes) return std::size_t{0};
   const auto length = Seal::length(bytes.first<kFrameHeaderBytes>(), kMaximumFrame);
@@ -222,23 +238,76 @@ Result<std::size_t> ControlPlane::take_frame(Rank from, std::size_t at) {
     descriptor = peer.descriptors.front().release();
     peer.descriptors.pop_front();
   }
-  handler_.on_message(from, std::move(*message));
+  handlers_.message(from, std::move(*message));
   return size;
 }
 
 // Hands on all whole messages; false once the connection is given up.
-bool ControlPlane::parse(Rank from) {
-  Peer& peer = *peers_[static_cast<std::size_t>(from)];
+bool PairwiseMembers::parse(Rank from) {
+  Peer& peer = of(from);
   std::size_t at = 0;
   for (;;) {
     const auto taken = take_frame(from, at);
-    if (!taken) lose(from, taken.error().message, false);
+    if (!taken) lose(from, Loss::How::Broken, taken.error().message);
     if (!taken) return false;
     if (*taken == 0) break;
     at += *taken;
   }
   peer.incoming.erase(peer.incoming.begin(), peer.incoming.begin() + static_cast<std::ptrdiff_t>(at));
   return true;
+}
+
+// ---- processes that end ----
+
+// A child that was made without fork() holds this process's connections: the next ranks of this host learn of its end
+// by the process itself, and tell the others.
+void PairwiseMembers::offer_process() {
+  const Fd process = Fd::of_process(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+  if (!process) return;  // a kernel before 5.3
+  int watchers = 0;
+  for (int i = 1; i < ranks() && watchers < kProcessWatchers; ++i) {
+    const Rank peer = (rank() + i) % ranks();
+    const bool own = (*this)[peer].endpoint.process == (*this)[rank()].endpoint.process;
+    if (own || !of_one_host(peer, rank())) continue;
+    ControlMessage message;
+    message.kind = MessageKind::Process;
+    if (add_descriptor(message.offer, process.get(), "this process")) send(peer, std::move(message));
+    ++watchers;
+  }
+}
+
+void PairwiseMembers::watch_process(Rank from, Offer& offer) {
+  if (offer.descriptors.size() != 1) return;
+  Fd process = Fd::of_process(std::exchange(offer.descriptors.front(), -1));
+  Peer& peer = of(from);
+  if (peer.lost || peer.process || !process) return;
+  peer.process = std::move(process);
+  progress_->watch_within(peer.process.get(), EPOLLIN, *this, peers_.size() + static_cast<std::size_t>(from));
+}
+
+// The peer is lost, once what it said before was read. False: it was lost already.
+bool PairwiseMembers::on_process_end(Rank peer) {
+  on_readable(peer);
+  if (!reaches(peer)) return false;
+  lose(peer, Loss::How::Ended, "its process has ended");
+  return true;
+}
+
+// Others who watch it do so, too: the first who is heard counts.
+void PairwiseMembers::tell_of_end(Rank gone) {
+  for (Rank peer = 0; peer < ranks(); ++peer) {
+    if (peer == rank() || peer == gone) continue;
+    ControlMessage message;
+    message.kind = MessageKind::Ended;
+    message.index = static_cast<std::uint32_t>(gone);
+    send(peer, std::move(message));
+  }
+}
+
+void PairwiseMembers::on_ended(Rank from, std::uint32_t index) {
+  if (index >= static_cast<std::uint32_t>(ranks())) return;
+  const auto gone = static_cast<Rank>(index);
+  if (gone != rank() && of_one_host(from, gone)) on_process_end(gone);
 }
 
 }  // namespace wreath
