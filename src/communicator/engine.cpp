@@ -13,9 +13,6 @@
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/buffers.hpp"
-#include "src/communicator/pairwise_members.hpp"
-#include "src/communicator/shrink.hpp"
-#include "src/communicator/split.hpp"
 
 namespace wreath {
 namespace {
@@ -54,19 +51,15 @@ void give_way(int tries) {
 
 }  // namespace
 
-Engine::Engine(Membership membership, const AgreedOptions& options)
+Engine::Engine(std::unique_ptr<Members> members, Membership membership, const AgreedOptions& options)
     : membership_(std::move(membership)),
       options_(options),
       identity_(log_identity(membership_.rank)),
       exchange_log_(membership_.ranks),
-      history_(membership_.communicator) {}
-
-Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const AgreedOptions& options,
-                                               std::uint16_t epoch) {
-  auto engine = std::shared_ptr<Engine>(new Engine(std::move(membership), options));
-  const LogRank log_rank(engine->rank());
-  WREATH_TRY(engine->link(epoch));
-  return engine;
+      control_(std::move(members)),
+      watch_(std::make_unique<Watch>(*this, *control_, options_.timeouts)),
+      history_(membership_.communicator) {
+  watch_->handle(control_->handlers());
 }
 
 Status Engine::link(std::uint16_t epoch) {
@@ -74,7 +67,6 @@ Status Engine::link(std::uint16_t epoch) {
   shape_ = {kLanes, options_.slot_count, slot_bytes, options_.first_sequence, epoch, options_.check_wires};
   const int ranks_of_host = count_cores();
   single_copy_ = single_copy_of(options_.single_copy_bytes, crowded_);
-  control_ = std::make_unique<PairwiseMembers>(rank(), membership_.members, std::move(membership_.control));
   if (const Status own = prepare_own(ranks_of_host); !own) {
     ControlMessage message;
     message.kind = MessageKind::Failed;
@@ -86,9 +78,6 @@ Status Engine::link(std::uint16_t epoch) {
     trace_ = std::make_unique<Trace>(options_.trace, membership_.communicator, rank(), identity_);
     lanes_.set_trace(&trace_->steps());
   }
-  watch_ = std::make_unique<Watch>(*this, *control_, options_.timeouts);
-  shrink_ = std::make_unique<Shrink>(*this);
-  split_ = std::make_unique<Split>(*this);
   handle_messages();
   progress_->add(*this);
   WREATH_TRY(control_->start(*progress_));
@@ -171,7 +160,7 @@ void Engine::prepare_placement() {
 }
 
 Engine::~Engine() {
-  if (control_) control_->stop();
+  control_->stop();
   if (progress_) progress_->remove(*this);
   grids_.clear();  // while they may ring
 }
@@ -255,7 +244,7 @@ void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
   const bool own = failed_rank == rank() && reason.find(member(rank())) == std::string::npos;
   message.error = {code, own ? fmt::format("{}: {}", member(rank()), reason) : reason, failed_rank};
   control_->broadcast(message);
-  split_->on_failure();
+  when_failed_();
   log_info("{}", error.message);
   const bool wanted = code == ErrorCode::Aborted && failed_rank == rank();  // by this program itself: no mystery
   if (linked_ && !wanted) static_cast<void>(recorder_.dump(error));
@@ -271,7 +260,6 @@ void Engine::ring() {
 
 Status Engine::abort() {
   fail(ErrorCode::Aborted, rank(), fmt::format("by {}", member(rank())));
-  shrink_->stop();
   return end_work("abort");
 }
 

@@ -50,15 +50,14 @@ namespace wreath {
 
 class Exchange;
 class LibraryStream;
-class Shrink;
-class Split;
 
 class Engine final : public std::enable_shared_from_this<Engine>, public Progress::Client {
  public:
-  // Links the members of `membership`. `options`: as agreed by all ranks.
-  static Result<std::shared_ptr<Engine>> create(Membership membership, const AgreedOptions& options,
-                                                std::uint16_t epoch = 1);
+  // `members` are those of `membership`; `options`: as agreed by all ranks. Adds its handlers to the members'.
+  Engine(std::unique_ptr<Members> members, Membership membership, const AgreedOptions& options);
   ~Engine() override;
+  // Links the members. Once, before any other call.
+  Status link(std::uint16_t epoch);
 
   int rank() const { return membership_.rank; }
   int ranks() const { return membership_.ranks; }
@@ -105,9 +104,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // See Communicator::plan_for.
   std::string plan_text(const Query& query) const { return plan_text(query, choose(tuning_, query)); }
 
-  // Communicators out of this one: see shrink.hpp and split.hpp.
-  Shrink& shrink() { return *shrink_; }
-  Split& split() { return *split_; }
+  // Before link(): what else is to happen when it fails, on the thread that finds the failure.
+  void when_failed(std::function<void()> act) { when_failed_ = std::move(act); }
   const AgreedOptions& options() const { return options_; }
   Members& members() const { return *control_; }
   // Of this rank's calls on device memory; null: there is none.
@@ -141,8 +139,6 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   enum class Round : std::uint8_t { Nothing, Blocked, Moved };
   static constexpr std::size_t kMaximumQueued = kRecordedCalls / 2;
 
-  Engine(Membership membership, const AgreedOptions& options);
-  Status link(std::uint16_t epoch);
   Status prepare_own(int ranks_of_host);
   int count_cores();  // the ranks of this host
   std::string plan_text(const Query& query, const Choice& choice) const;
@@ -269,8 +265,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::shared_ptr<Progress> progress_;
   std::unique_ptr<Members> control_;
   std::unique_ptr<Watch> watch_;
-  std::unique_ptr<Shrink> shrink_;
-  std::unique_ptr<Split> split_;
+  std::function<void()> when_failed_ = [] {};
   std::unique_ptr<Trace> trace_;  // null: none is asked for
   std::int64_t spin_ns_ = 0;
   bool crowded_ = false;      // more ranks than cores on this host

@@ -4,18 +4,12 @@
 #include <utility>
 
 #include "src/communicator/engine.hpp"
-#include "src/communicator/shrink.hpp"
-#include "src/communicator/split.hpp"
 
 namespace wreath {
 
-// Each room says what it does about which message; a message of a kind has its handlers called in this order.
 void Engine::handle_messages() {
   ControlHandlers& handlers = control_->handlers();
-  watch_->handle(handlers);
   links_->handle(handlers);
-  shrink_->handle(handlers);
-  split_->handle(handlers);
   handlers.add(MessageKind::Region, [this](Rank from, ControlMessage& message) {
     on_region(from, message.index, std::move(message.offer));
   });

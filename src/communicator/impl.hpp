@@ -9,8 +9,8 @@
 
 #include "src/communicator/call_gate.hpp"
 #include "src/communicator/check_call.hpp"
-#include "src/communicator/engine.hpp"
 #include "src/communicator/group.hpp"
+#include "src/communicator/rank_communicator.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath {
@@ -26,7 +26,8 @@ Error refuse(Engine& engine, std::string_view call, const Error& error);
 inline constexpr std::string_view kTwoAtOnce = "another thread is in a call of this communicator";
 
 struct Communicator::Impl {
-  explicit Impl(std::shared_ptr<Engine> made) : engine(std::move(made)), generation(fork_generation()) {}
+  explicit Impl(std::shared_ptr<RankCommunicator> made)
+      : rank(std::move(made)), engine(rank->engine()), generation(fork_generation()) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   // In the child of a fork everything belongs to the parent: nothing is said or ended.
@@ -54,7 +55,8 @@ struct Communicator::Impl {
   Status run(Direction direction, const ExchangeMessage& message);
   Result<Work> start(Direction direction, const StreamedMessage& message);
 
-  std::shared_ptr<Engine> engine;
+  std::shared_ptr<RankCommunicator> rank;
+  std::shared_ptr<Engine> engine;  // the rank's
   std::uint32_t generation;
 
  private:

@@ -8,6 +8,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
+#include "src/communicator/join.hpp"
 
 namespace wreath {
 namespace {
@@ -20,12 +21,13 @@ constexpr std::chrono::milliseconds kLook(50);
 
 }  // namespace
 
-Shrink::Shrink(Engine& parent) : parent_(parent), agreement_(parent.rank(), parent.ranks()) {}
+Shrink::Shrink(ParentCommunicator& parent, Members& members, const Timeouts& timeouts)
+    : parent_(parent), members_(members), timeouts_(timeouts), agreement_(members.rank(), members.ranks()) {}
 
 // ---- the caller ----
 
-Result<std::shared_ptr<Engine>> Shrink::run(std::int64_t timeout_ms, std::span<const Rank> without) {
-  const LogRank log_rank(parent_.rank());
+Result<std::shared_ptr<ChildCommunicator>> Shrink::run(std::int64_t timeout_ms, std::span<const Rank> without) {
+  const LogRank log_rank(members_.rank());
   WREATH_TRY(begin(timeout_ms, without));
   while (const auto view = next_attempt()) attempt(*view);
   return end();
@@ -33,20 +35,20 @@ Result<std::shared_ptr<Engine>> Shrink::run(std::int64_t timeout_ms, std::span<c
 
 Status Shrink::begin(std::int64_t timeout_ms, std::span<const Rank> without) {
   const auto refused = [&](std::string_view name, std::int64_t value) {
-    return Error{ErrorCode::InvalidArgument, fmt::format("shrink: {} = {}", name, value), parent_.rank()};
+    return Error{ErrorCode::InvalidArgument, fmt::format("shrink: {} = {}", name, value), members_.rank()};
   };
   if (timeout_ms < 0) return refused("timeout_ms", timeout_ms);
   for (const Rank rank : without) {
-    if (rank < 0 || rank >= parent_.ranks() || rank == parent_.rank()) return refused("without", rank);
+    if (rank < 0 || rank >= members_.ranks() || rank == members_.rank()) return refused("without", rank);
   }
   const std::lock_guard lock(mutex_);
   if (stopped_)
     return Error{ErrorCode::Aborted, fmt::format("{}: shrink: this rank aborted the communicator", parent_.identity()),
-                 parent_.rank()};
+                 members_.rank()};
   const Agreement::Limits limits = {
       .entering_ns = std::min(timeout_ms, kMostMs) * kNsPerMs,
       .answer_ns = std::clamp(timeout_ms, kLeastAnswerMs, kMostAnswerMs) * kNsPerMs,
-      .joining_ns = (parent_.options().timeouts.bootstrap_ms + kCauseMs) * kNsPerMs,
+      .joining_ns = (timeouts_.bootstrap_ms + kCauseMs) * kNsPerMs,
   };
   agreement_.begin(now_ns(), limits);
   for (const Rank rank : without) agreement_.exclude(rank);
@@ -73,9 +75,9 @@ void Shrink::attempt(const View& view) {
   log_info("shrink: without {}: {} ranks meet", failed_ranks(view), members.size());
   const auto id = meeting_of(view);
   if (!id) return fail_attempt(view, id.error());
-  auto engine = join_child(parent_, members, *id, interrupt_);
-  if (!engine) return fail_attempt(view, engine.error());
-  candidate_ = Candidate{view, std::move(*engine)};
+  auto child = parent_.join(members, *id, interrupt_);
+  if (!child) return fail_attempt(view, child.error());
+  candidate_ = Candidate{view, *std::move(child)};
   const std::lock_guard lock(mutex_);
   agreement_.joined(view);
   settle();
@@ -87,7 +89,7 @@ Result<UniqueId> Shrink::meeting_of(const View& view) {
     const std::lock_guard lock(mutex_);
     if (const UniqueId* id = agreement_.meeting_at(view)) return *id;
   }
-  auto id = make_meeting(parent_, living(view));
+  auto id = make_meeting(members_, living(view));
   if (!id) return id.error();
   const std::lock_guard lock(mutex_);
   agreement_.meet(view, *id);
@@ -101,25 +103,26 @@ void Shrink::fail_attempt(const View& view, const Error& error) {
   std::unique_lock lock(mutex_);
   const Deadline deadline = Deadline::after_ms(error.code == ErrorCode::System ? 0 : kCauseMs);
   while (!stopped_ && !agreement_.attempt_is_void() && !deadline.passed()) changed_.wait_for(lock, kLook);
-  agreement_.refuse(view, {error.code, fmt::format("{}: {}", parent_.member(parent_.rank()), error.message),
-                           error.failed_rank < 0 ? parent_.rank() : error.failed_rank});
+  agreement_.refuse(view, {error.code, fmt::format("{}: {}", members_.name(members_.rank()), error.message),
+                           error.failed_rank < 0 ? members_.rank() : error.failed_rank});
   settle();
 }
 
-Result<std::shared_ptr<Engine>> Shrink::end() {
+Result<std::shared_ptr<ChildCommunicator>> Shrink::end() {
   std::optional<Error> error;
   {
     const std::lock_guard lock(mutex_);
     const bool decided = agreement_.consensus().outcome() == Consensus::Outcome::Decided;
     if (decided && candidate_ && candidate_->view == agreement_.consensus().decided()) {
-      return std::exchange(candidate_, std::nullopt)->engine;
+      return std::exchange(candidate_, std::nullopt)->communicator;
     }
     if (decided) {
-      error = {ErrorCode::System, "the survivors agreed on a communicator that this rank did not join", parent_.rank()};
+      error = {ErrorCode::System, "the survivors agreed on a communicator that this rank did not join",
+               members_.rank()};
     } else if (agreement_.consensus().outcome() == Consensus::Outcome::Refused) {
       error = agreement_.consensus().error();
     } else {
-      error = {ErrorCode::Aborted, "this rank aborted the communicator", parent_.rank()};
+      error = {ErrorCode::Aborted, "this rank aborted the communicator", members_.rank()};
     }
   }
   drop_candidate();
@@ -128,7 +131,7 @@ Result<std::shared_ptr<Engine>> Shrink::end() {
 
 // Not under the mutex: it waits for the progress thread.
 void Shrink::drop_candidate() {
-  if (candidate_) candidate_->engine->leave();
+  if (candidate_) candidate_->communicator->leave();
   candidate_.reset();
 }
 
@@ -138,7 +141,7 @@ void Shrink::stop() {
   stopped_ = true;
   ControlMessage message;
   message.kind = MessageKind::Departed;
-  parent_.members().broadcast(message);
+  members_.broadcast(message);
   interrupt_.set();
   changed_.notify_all();
 }
@@ -155,7 +158,7 @@ void Shrink::handle(ControlHandlers& handlers) {
 }
 
 void Shrink::on_message(Rank from, const ControlMessage& message) {
-  auto content = decode_shrink(message.body, parent_.ranks());
+  auto content = decode_shrink(message.body, members_.ranks());
   if (!content) return log_warning("rank {}: {}", from, content.error().message);
   const std::lock_guard lock(mutex_);
   agreement_.hear(from, message.number, std::move(*content));
@@ -177,7 +180,7 @@ void Shrink::settle() {
     message.number = outgoing.number;
     message.done = parent_.progressed(outgoing.to);
     message.body = encode_shrink(outgoing.message);
-    parent_.members().send(outgoing.to, std::move(message));
+    members_.send(outgoing.to, std::move(message));
   }
   if (agreement_.attempt_is_void()) interrupt_.set();
   changed_.notify_all();

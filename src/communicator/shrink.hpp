@@ -14,16 +14,17 @@
 
 #include "src/communicator/agreement.hpp"
 #include "src/communicator/members.hpp"
-#include "src/communicator/start.hpp"
+#include "src/communicator/parent.hpp"
+#include "wreath/communicator.hpp"
 
 namespace wreath {
 
 class Shrink {
  public:
-  explicit Shrink(Engine& parent);
+  Shrink(ParentCommunicator& parent, Members& members, const Timeouts& timeouts);
 
   // One call at a time.
-  Result<std::shared_ptr<Engine>> run(std::int64_t timeout_ms, std::span<const Rank> without);
+  Result<std::shared_ptr<ChildCommunicator>> run(std::int64_t timeout_ms, std::span<const Rank> without);
   // Any thread: this rank says nothing more, and its call ends.
   void stop();
 
@@ -33,7 +34,7 @@ class Shrink {
  private:
   struct Candidate {
     View view;
-    std::shared_ptr<Engine> engine;
+    std::shared_ptr<ChildCommunicator> communicator;
   };
 
   // The progress thread's.
@@ -49,10 +50,12 @@ class Shrink {
   void attempt(const View& view);
   Result<UniqueId> meeting_of(const View& view);
   void fail_attempt(const View& view, const Error& error);
-  Result<std::shared_ptr<Engine>> end();
+  Result<std::shared_ptr<ChildCommunicator>> end();
   void drop_candidate();
 
-  Engine& parent_;
+  ParentCommunicator& parent_;
+  Members& members_;
+  Timeouts timeouts_;
   std::optional<Candidate> candidate_;  // the caller's
 
   std::mutex mutex_;

@@ -9,6 +9,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "src/bootstrap/codec.hpp"
+#include "src/communicator/join.hpp"
 
 namespace wreath {
 namespace {
@@ -52,8 +53,8 @@ Result<SplitMessage> decode_split(const std::string& body) {
   return message;
 }
 
-Result<std::shared_ptr<Engine>> Split::run(int color, int key) {
-  const LogRank log_rank(parent_.rank());
+Result<std::shared_ptr<ChildCommunicator>> Split::run(int color, int key) {
+  const LogRank log_rank(members_.rank());
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -64,7 +65,7 @@ Result<std::shared_ptr<Engine>> Split::run(int color, int key) {
   WREATH_TRY(parent_.error());  // a later failure interrupts
   const auto group = group_of(number, color, key);
   if (!group) return group.error();
-  std::shared_ptr<Engine> child;
+  std::shared_ptr<ChildCommunicator> child;
   std::optional<Error> failure;
   if (color >= 0) {
     auto joined = join(number, *group);
@@ -88,10 +89,10 @@ Result<std::vector<Rank>> Split::group_of(std::uint64_t number, int color, int k
   own.key = key;
   tell_all(number, own);
   WREATH_TRY(wait([&](Rank rank) { return round(number)[static_cast<std::size_t>(rank)].choice.has_value(); },
-                  parent_.options().timeouts.arrival_ms, "has not called split"));
+                  timeouts_.arrival_ms, "has not called split"));
   std::vector<std::pair<std::int32_t, Rank>> group;
   const std::lock_guard lock(mutex_);
-  for (Rank rank = 0; rank < parent_.ranks(); ++rank) {
+  for (Rank rank = 0; rank < members_.ranks(); ++rank) {
     const SplitMessage& choice = *round(number)[static_cast<std::size_t>(rank)].choice;
     if (choice.color == color) group.emplace_back(choice.key, rank);
   }
@@ -101,17 +102,17 @@ Result<std::vector<Rank>> Split::group_of(std::uint64_t number, int color, int k
   return ranks;
 }
 
-Result<std::shared_ptr<Engine>> Split::join(std::uint64_t number, const std::vector<Rank>& group) {
+Result<std::shared_ptr<ChildCommunicator>> Split::join(std::uint64_t number, const std::vector<Rank>& group) {
   const auto id = meeting_of(number, group);
   if (!id) return id.error();
-  return join_child(parent_, group, *id, interrupt_);
+  return parent_.join(group, *id, interrupt_);
 }
 
 // Made by the first of the group, whose failure ends the wait of the others.
 Result<UniqueId> Split::meeting_of(std::uint64_t number, const std::vector<Rank>& group) {
   const Rank first = group.front();
-  if (first == parent_.rank()) {
-    auto id = make_meeting(parent_, group);
+  if (first == members_.rank()) {
+    auto id = make_meeting(members_, group);
     if (!id) return id.error();
     SplitMessage message;
     message.kind = SplitMessage::Kind::Meeting;
@@ -125,11 +126,11 @@ Result<UniqueId> Split::meeting_of(std::uint64_t number, const std::vector<Rank>
     const Told& of_rank = round(number)[static_cast<std::size_t>(rank)];
     return rank != first || of_rank.meeting || of_rank.outcome;
   };
-  WREATH_TRY(wait(told, parent_.options().timeouts.bootstrap_ms, "does not say where to meet"));
+  WREATH_TRY(wait(told, timeouts_.bootstrap_ms, "does not say where to meet"));
   const std::lock_guard lock(mutex_);
   const Told& of_first = round(number)[static_cast<std::size_t>(first)];
   if (of_first.meeting) return *of_first.meeting;
-  return Error{ErrorCode::StartupFailed, fmt::format("{} made no meeting point", parent_.member(first)), first};
+  return Error{ErrorCode::StartupFailed, fmt::format("{} made no meeting point", members_.name(first)), first};
 }
 
 // The first error in order of rank, alike on all ranks; one of the operating system before those that follow from it.
@@ -137,13 +138,13 @@ Status Split::outcome_of_all(std::uint64_t number, std::optional<Error> own) {
   SplitMessage message;
   message.kind = SplitMessage::Kind::Outcome;
   message.error = own;
-  if (message.error && message.error->failed_rank < 0) message.error->failed_rank = parent_.rank();
+  if (message.error && message.error->failed_rank < 0) message.error->failed_rank = members_.rank();
   tell_all(number, message);
   WREATH_TRY(wait([&](Rank rank) { return round(number)[static_cast<std::size_t>(rank)].outcome.has_value(); },
-                  parent_.options().timeouts.bootstrap_ms + kBesideStartMs, "does not say how split ended"));
+                  timeouts_.bootstrap_ms + kBesideStartMs, "does not say how split ended"));
   const std::lock_guard lock(mutex_);
   std::optional<Error> first;
-  for (Rank rank = 0; rank < parent_.ranks(); ++rank) {
+  for (Rank rank = 0; rank < members_.ranks(); ++rank) {
     const std::optional<Error>& error = round(number)[static_cast<std::size_t>(rank)].outcome->error;
     if (!error || (first && (first->code == ErrorCode::System || error->code != ErrorCode::System))) continue;
     first = Error{error->code, fmt::format("rank {}: {}", rank, error->message), error->failed_rank};
@@ -160,11 +161,11 @@ Status Split::wait(Condition told, std::int64_t timeout_ms, std::string_view wha
   {
     std::unique_lock lock(mutex_);  // what a rank says before it leaves is heard before that
     for (;;) {
-      for (late = 0; late < parent_.ranks() && told(late);) ++late;
-      if (late == parent_.ranks() && !parent_.differs()) return {};  // else it fails in a moment
+      for (late = 0; late < members_.ranks() && told(late);) ++late;
+      if (late == members_.ranks() && !parent_.differs()) return {};  // else it fails in a moment
       if (const Status failed = parent_.error(); !failed) return failed;
-      for (Rank rank = late; rank < parent_.ranks() && !left; ++rank) {
-        if (!told(rank) && parent_.has_left(rank)) left = rank;
+      for (Rank rank = late; rank < members_.ranks() && !left; ++rank) {
+        if (!told(rank) && members_.has_left(rank)) left = rank;
       }
       if (left || deadline.passed()) break;
       changed_.wait_for(lock, kSplitLook);
@@ -172,17 +173,17 @@ Status Split::wait(Condition told, std::int64_t timeout_ms, std::string_view wha
   }
   if (left) {
     parent_.fail(ErrorCode::PeerLost, *left,
-                 fmt::format("{} {}: it destroyed its communicator", parent_.member(*left), what));
+                 fmt::format("{} {}: it destroyed its communicator", members_.name(*left), what));
     return parent_.error();
   }
-  late = std::min(late, parent_.ranks() - 1);
-  parent_.fail(ErrorCode::Timeout, late, fmt::format("{} {} within {} ms", parent_.member(late), what, timeout_ms));
+  late = std::min(late, members_.ranks() - 1);
+  parent_.fail(ErrorCode::Timeout, late, fmt::format("{} {} within {} ms", members_.name(late), what, timeout_ms));
   return parent_.error();
 }
 
 Split::Round& Split::round(std::uint64_t number) {
   Round& found = rounds_[number];
-  found.resize(static_cast<std::size_t>(parent_.ranks()));
+  found.resize(static_cast<std::size_t>(members_.ranks()));
   return found;
 }
 
@@ -192,17 +193,17 @@ void Split::tell(Rank to, std::uint64_t number, const SplitMessage& content) {
   message.number = number;
   message.done = parent_.progressed(to);
   message.body = encode_split(content);
-  parent_.members().send(to, std::move(message));
+  members_.send(to, std::move(message));
 }
 
 void Split::tell_all(std::uint64_t number, const SplitMessage& content) {
   ControlMessage message;
   message.kind = MessageKind::Split;
   message.number = number;
-  message.done = parent_.progressed(parent_.rank());
+  message.done = parent_.progressed(members_.rank());
   message.body = encode_split(content);
-  on_message(parent_.rank(), message);
-  parent_.members().broadcast(message);
+  on_message(members_.rank(), message);
+  members_.broadcast(message);
 }
 
 void Split::handle(ControlHandlers& handlers) {

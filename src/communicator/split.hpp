@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "src/communicator/members.hpp"
-#include "src/communicator/start.hpp"
+#include "src/communicator/parent.hpp"
+#include "wreath/communicator.hpp"
 #include "wreath/unique_id.hpp"
 
 namespace wreath {
@@ -32,10 +33,11 @@ Result<SplitMessage> decode_split(const std::string& body);
 
 class Split {
  public:
-  explicit Split(Engine& parent) : parent_(parent) {}
+  Split(ParentCommunicator& parent, Members& members, const Timeouts& timeouts)
+      : parent_(parent), members_(members), timeouts_(timeouts) {}
 
   // One call at a time. Null: a negative color.
-  Result<std::shared_ptr<Engine>> run(int color, int key);
+  Result<std::shared_ptr<ChildCommunicator>> run(int color, int key);
   // The parent failed: what waits ends. Any thread.
   void on_failure();
   // Adds what acts on messages of split.
@@ -58,10 +60,12 @@ class Split {
   Status wait(Condition told, std::int64_t timeout_ms, std::string_view what);
   Result<std::vector<Rank>> group_of(std::uint64_t number, int color, int key);
   Result<UniqueId> meeting_of(std::uint64_t number, const std::vector<Rank>& group);
-  Result<std::shared_ptr<Engine>> join(std::uint64_t number, const std::vector<Rank>& group);
+  Result<std::shared_ptr<ChildCommunicator>> join(std::uint64_t number, const std::vector<Rank>& group);
   Status outcome_of_all(std::uint64_t number, std::optional<Error> own);
 
-  Engine& parent_;
+  ParentCommunicator& parent_;
+  Members& members_;
+  Timeouts timeouts_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t number_ = 0;               // of the call, alike on all ranks

@@ -1,6 +1,4 @@
 // Starting children of engines.
-#include "src/communicator/start.hpp"
-
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -10,7 +8,9 @@
 #include <thread>
 
 #include "src/base/socket.hpp"
+#include "src/communicator/join.hpp"
 #include "src/communicator/options.hpp"
+#include "src/communicator/rank_communicator.hpp"
 
 namespace wreath {
 namespace {
@@ -44,11 +44,11 @@ TEST(Start, AFailureEndsTheWaitForAStream) {
   (*members)[1].open_stream = [](Rank, Deadline, int) -> Result<Fd> {
     return Error{ErrorCode::StartupFailed, "none today"};
   };
-  std::thread other([&] { EXPECT_FALSE(make_engine(std::move((*members)[1]))); });
-  const auto engine = make_engine(std::move((*members)[0]));
+  std::thread other([&] { EXPECT_FALSE(RankCommunicator::create(std::move((*members)[1]))); });
+  const auto made = RankCommunicator::create(std::move((*members)[0]));
   other.join();
   EXPECT_TRUE(interrupted);
-  EXPECT_FALSE(engine);
+  EXPECT_FALSE(made);
 }
 
 TEST(Start, EndsWhenItsDescriptorBecomesReadable) {
