@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "src/base/cpu.hpp"
+#include "src/base/progress.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/call_gate.hpp"
 #include "src/communicator/call_history.hpp"
@@ -32,7 +33,6 @@
 #include "src/communicator/options.hpp"
 #include "src/communicator/placement.hpp"
 #include "src/communicator/plans.hpp"
-#include "src/communicator/progress.hpp"
 #include "src/communicator/repeated_call.hpp"
 #include "src/communicator/staged_buffers.hpp"
 #include "src/communicator/trace.hpp"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "src/base/progress.hpp"
 #include "src/base/region.hpp"
-#include "src/communicator/progress.hpp"
 #include "src/communicator/question.hpp"
 #include "src/device/library_device.hpp"
 #include "src/executor/host.hpp"

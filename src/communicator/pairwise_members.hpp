@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "src/base/fd.hpp"
+#include "src/base/progress.hpp"
 #include "src/bootstrap/seal.hpp"
 #include "src/communicator/members.hpp"
-#include "src/communicator/progress.hpp"
 
 namespace wreath {
 

@@ -1,5 +1,5 @@
 // Parked in epoll_wait unless a client has work that nobody waits for.
-#include "src/communicator/progress.hpp"
+#include "src/base/progress.hpp"
 
 #include <errno.h>
 #include <fmt/format.h>
