@@ -13,6 +13,7 @@
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/buffers.hpp"
+#include "src/communicator/own_device.hpp"
 
 namespace wreath {
 namespace {
@@ -118,7 +119,8 @@ Status Engine::prepare_own(int ranks_of_host) {
   if (!stream_bytes) return stream_bytes.error();
   stream_bytes_ = *stream_bytes;
   const bool pulls = lanes_.prepare_to_pull();
-  auto links = Links::create(membership_, shape_, options_, single_copy_.possible() && pulls);
+  auto links = Links::create(membership_, shape_, options_, single_copy_.possible() && pulls,
+                             device_segments(membership_.device, options_.transports));
   if (!links) return links.error();
   links_ = std::move(*links);
   auto recorder = FlightRecorder::create(rank(), ranks(), membership_.communicator);

@@ -8,8 +8,6 @@
 #include "src/base/log.hpp"
 #include "src/bootstrap/interfaces.hpp"
 #include "src/bootstrap/mesh.hpp"
-#include "src/device/library_device.hpp"
-#include "src/fifo/device_segment_memory.hpp"
 
 namespace wreath {
 namespace {
@@ -24,7 +22,8 @@ std::string way(const Link& link, const std::vector<Interface>& all) {
 }  // namespace
 
 Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const FifoShape& shape,
-                                             const CommunicatorOptions& options, bool single_copy) {
+                                             const CommunicatorOptions& options, bool single_copy,
+                                             DeviceSegments device) {
   const std::vector<std::string>& allowed = options.transports;
   auto links = std::make_unique<Links>();
   links->members_ = membership.members;
@@ -44,9 +43,9 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
   }
   if (!segment) return segment.error();
   links->segment_ = std::move(*segment);
-  if (membership.device != nullptr && is_allowed(kDeviceReach)) {
-    links->device_ = static_cast<LibraryDevice*>(membership.device);
-    links->segment_->add_device(device_segment_memory(*links->device_));
+  if (device.memory != nullptr) {
+    links->device_reaches_ = std::move(device.reaches);
+    links->segment_->add_device(std::move(device.memory));
   }
   for (const TransportRow& row : transports()) {
     if (!is_allowed(row.name)) continue;
@@ -191,12 +190,12 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
 // Where the devices of both ends reach each other's memory, peers of other processes are told of this rank's.
 void Links::share_device(Rank peer, Attempt& attempt) {
   const bool maps = links_[static_cast<std::size_t>(peer)]->mapped() != nullptr && segment_->offered_descriptors(peer);
-  if (device_ == nullptr || !maps) return;
+  if (!device_reaches_ || !maps) return;
   const EndpointDevice& theirs = members_[static_cast<std::size_t>(peer)].endpoint.device;
   if (theirs.kind == EndpointDevice::Kind::None) {
     return attempt.refuse(kDeviceReach, fmt::format("rank {} has no device", peer));
   }
-  if (const Status reached = device_->reaches(theirs); !reached) {
+  if (const Status reached = device_reaches_(theirs); !reached) {
     return attempt.refuse(kDeviceReach, reached.error().message);
   }
   segment_->tell_of_device(peer);

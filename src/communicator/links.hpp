@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,13 +21,20 @@
 
 namespace wreath {
 
-class LibraryDevice;
+// What a rank that has a device brings to its links.
+struct DeviceSegments {
+  std::unique_ptr<SegmentMemory> memory;
+  // Whether the device maps the memory of a peer's device, or why not.
+  std::function<Status(const EndpointDevice& theirs)> reaches;
+};
 
 class Links {
  public:
   // Makes the own segment and the transports that `options` allow. `single_copy`: ranks may read each other's memory.
+  // `device`: of a rank that has one, and whose options let peers map its memory.
   static Result<std::unique_ptr<Links>> create(const Membership& membership, const FifoShape& shape,
-                                               const CommunicatorOptions& options, bool single_copy);
+                                               const CommunicatorOptions& options, bool single_copy,
+                                               DeviceSegments device = {});
   // Agrees with every peer on a transport, best first. Both ends try each candidate; the pair uses
   // the first that works for both. Their messages arrive by the handlers meanwhile.
   // `crowded`: this rank's host has fewer cores than ranks.
@@ -87,7 +95,7 @@ class Links {
 
   Endpoint self_{};
   std::vector<Member> members_;
-  LibraryDevice* device_ = nullptr;  // this rank's, where peers may read its memory
+  std::function<Status(const EndpointDevice& theirs)> device_reaches_;  // none: peers do not map this rank's device
   std::unique_ptr<OwnSegment> segment_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<std::unique_ptr<Link>> links_;
