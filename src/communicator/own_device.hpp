@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/communicator/links.hpp"
+#include "src/membership/links.hpp"
 #include "wreath/device.hpp"
 #include "wreath/result.hpp"
 #include "wreath/transport.hpp"

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "src/base/log.hpp"
-#include "src/communicator/join.hpp"
 #include "src/communicator/own_device.hpp"
-#include "src/communicator/pairwise_members.hpp"
+#include "src/membership/join.hpp"
+#include "src/membership/pairwise_members.hpp"
 
 namespace wreath {
 namespace {

@@ -9,9 +9,9 @@
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/engine.hpp"
 #include "src/communicator/options.hpp"
-#include "src/communicator/parent.hpp"
-#include "src/communicator/shrink.hpp"
-#include "src/communicator/split.hpp"
+#include "src/membership/parent.hpp"
+#include "src/membership/shrink.hpp"
+#include "src/membership/split.hpp"
 
 namespace wreath {
 

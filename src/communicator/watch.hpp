@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "src/communicator/members.hpp"
-#include "src/communicator/question.hpp"
+#include "src/membership/members.hpp"
+#include "src/membership/question.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/recording.hpp"
 

@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <span>
 
-#include "src/communicator/link_messages.hpp"
-#include "src/communicator/messages.hpp"
-#include "src/communicator/shrink_message.hpp"
-#include "src/communicator/split.hpp"
+#include "src/membership/link_messages.hpp"
+#include "src/membership/messages.hpp"
+#include "src/membership/shrink_message.hpp"
+#include "src/membership/split.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto message = wreath::decode_control(std::as_bytes(std::span(data, size)));

@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "src/base/socket.hpp"
-#include "src/communicator/join.hpp"
 #include "src/communicator/options.hpp"
 #include "src/communicator/rank_communicator.hpp"
+#include "src/membership/join.hpp"
 
 namespace wreath {
 namespace {

@@ -12,7 +12,7 @@
 #include "src/base/fd.hpp"
 #include "src/base/progress.hpp"
 #include "src/bootstrap/seal.hpp"
-#include "src/communicator/members.hpp"
+#include "src/membership/members.hpp"
 
 namespace wreath {
 

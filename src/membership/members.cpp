@@ -1,5 +1,5 @@
 // What all ways to reach members have alike.
-#include "src/communicator/members.hpp"
+#include "src/membership/members.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "src/communicator/consensus.hpp"
+#include "src/membership/consensus.hpp"
 #include "wreath/unique_id.hpp"
 
 namespace wreath {

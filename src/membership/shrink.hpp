@@ -12,9 +12,9 @@
 #include <optional>
 #include <span>
 
-#include "src/communicator/agreement.hpp"
-#include "src/communicator/members.hpp"
-#include "src/communicator/parent.hpp"
+#include "src/membership/agreement.hpp"
+#include "src/membership/members.hpp"
+#include "src/membership/parent.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath {

@@ -11,7 +11,7 @@
 // then that one may be decided elsewhere, and is decided here too. Of the sides of a partition only the larger goes on:
 // the living must be more than the unreachable, or as many and with the lowest rank among both.
 //
-// tests/unit/communicator/consensus_test.cpp walks all runs of four ranks.
+// tests/unit/membership/consensus_test.cpp walks all runs of four ranks.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/communicator/messages.hpp"
+#include "src/membership/messages.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {

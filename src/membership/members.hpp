@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "src/bootstrap/bootstrap.hpp"
-#include "src/communicator/control_handlers.hpp"
-#include "src/communicator/messages.hpp"
+#include "src/membership/control_handlers.hpp"
+#include "src/membership/messages.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {

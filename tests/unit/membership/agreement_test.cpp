@@ -1,5 +1,5 @@
 // Agreements with their clocks: eight ranks over channels of varied delay, in a time that only the test moves.
-#include "src/communicator/agreement.hpp"
+#include "src/membership/agreement.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/communicator/shrink_message.hpp"
+#include "src/membership/shrink_message.hpp"
 
 namespace wreath {
 

@@ -1,5 +1,5 @@
 // The survivors' agreement, live.
-#include "src/communicator/shrink.hpp"
+#include "src/membership/shrink.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
-#include "src/communicator/join.hpp"
+#include "src/membership/join.hpp"
 
 namespace wreath {
 namespace {

@@ -1,5 +1,5 @@
 // The walk through all runs.
-#include "tests/unit/communicator/consensus_model.hpp"
+#include "tests/unit/membership/consensus_model.hpp"
 
 #include <fmt/format.h>
 

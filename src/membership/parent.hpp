@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/base/interrupt.hpp"
-#include "src/communicator/question.hpp"
+#include "src/membership/question.hpp"
 #include "wreath/result.hpp"
 #include "wreath/types.hpp"
 #include "wreath/unique_id.hpp"

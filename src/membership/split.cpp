@@ -1,5 +1,5 @@
 // Split, over the control connections.
-#include "src/communicator/split.hpp"
+#include "src/membership/split.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "src/bootstrap/codec.hpp"
-#include "src/communicator/join.hpp"
+#include "src/membership/join.hpp"
 
 namespace wreath {
 namespace {

@@ -1,5 +1,5 @@
 // The clocks and attempts of the survivors' agreement.
-#include "src/communicator/agreement.hpp"
+#include "src/membership/agreement.hpp"
 
 #include <algorithm>
 

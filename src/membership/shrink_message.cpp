@@ -1,5 +1,5 @@
 // The bytes of a message of shrink.
-#include "src/communicator/shrink_message.hpp"
+#include "src/membership/shrink_message.hpp"
 
 #include "src/bootstrap/codec.hpp"
 

@@ -1,12 +1,12 @@
 // The survivors' agreement: its rules one by one, and the model of all runs with four ranks.
-#include "src/communicator/consensus.hpp"
+#include "src/membership/consensus.hpp"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 
 #include "tests/support/processes.hpp"
-#include "tests/unit/communicator/consensus_model.hpp"
+#include "tests/unit/membership/consensus_model.hpp"
 
 namespace wreath::consensus {
 namespace {

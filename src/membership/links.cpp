@@ -1,5 +1,5 @@
 // Pairwise agreement on a transport over the control connections.
-#include "src/communicator/links.hpp"
+#include "src/membership/links.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // The bytes of control messages. The decoder bounds every field.
-#include "src/communicator/messages.hpp"
+#include "src/membership/messages.hpp"
 
 #include <array>
 

@@ -1,5 +1,5 @@
 // The bytes of the messages by which ranks link.
-#include "src/communicator/link_messages.hpp"
+#include "src/membership/link_messages.hpp"
 
 #include "src/bootstrap/codec.hpp"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/communicator/question.hpp"
+#include "src/membership/question.hpp"
 #include "wreath/recording.hpp"
 #include "wreath/transport.hpp"
 

@@ -13,9 +13,9 @@
 #include "src/base/clock.hpp"
 #include "src/base/interrupt.hpp"
 #include "src/bootstrap/bootstrap.hpp"
-#include "src/communicator/link_messages.hpp"
-#include "src/communicator/members.hpp"
 #include "src/fifo/segment.hpp"
+#include "src/membership/link_messages.hpp"
+#include "src/membership/members.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/transport.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "src/communicator/members.hpp"
+#include "src/membership/members.hpp"
 #include "wreath/unique_id.hpp"
 
 namespace wreath {

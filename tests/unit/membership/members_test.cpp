@@ -7,7 +7,7 @@
 
 #include "src/base/socket.hpp"
 #include "src/bootstrap/bootstrap.hpp"
-#include "src/communicator/pairwise_members.hpp"
+#include "src/membership/pairwise_members.hpp"
 
 namespace wreath::members_tests {
 namespace {

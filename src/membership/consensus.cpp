@@ -1,5 +1,5 @@
 // The rules of the survivors' agreement.
-#include "src/communicator/consensus.hpp"
+#include "src/membership/consensus.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

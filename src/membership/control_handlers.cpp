@@ -1,5 +1,5 @@
 // Messages to their handlers.
-#include "src/communicator/control_handlers.hpp"
+#include "src/membership/control_handlers.hpp"
 
 #include <fmt/format.h>
 

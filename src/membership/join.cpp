@@ -1,5 +1,5 @@
 // Where members meet again, and what went wrong there.
-#include "src/communicator/join.hpp"
+#include "src/membership/join.hpp"
 
 #include <fmt/format.h>
 

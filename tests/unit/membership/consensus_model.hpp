@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/communicator/consensus.hpp"
+#include "src/membership/consensus.hpp"
 
 namespace wreath::test {
 

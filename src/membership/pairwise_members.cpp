@@ -1,5 +1,5 @@
 // Sealed messages and passed descriptors over stream sockets, without blocking.
-#include "src/communicator/pairwise_members.hpp"
+#include "src/membership/pairwise_members.hpp"
 
 #include <errno.h>
 #include <fcntl.h>

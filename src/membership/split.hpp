@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "src/communicator/members.hpp"
-#include "src/communicator/parent.hpp"
+#include "src/membership/members.hpp"
+#include "src/membership/parent.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/unique_id.hpp"
 
