@@ -15,10 +15,6 @@ std::shared_ptr<RankCommunicator> made_by_join(std::shared_ptr<ChildCommunicator
   return std::static_pointer_cast<RankCommunicator>(std::move(child));
 }
 
-std::unique_ptr<Members> take_members(Membership& membership) {
-  return std::make_unique<PairwiseMembers>(membership.rank, membership.members, std::move(membership.control));
-}
-
 }  // namespace
 
 BootstrapRequest request_of(int rank, int ranks, const AgreedOptions& options, const Device* device) {
@@ -34,20 +30,25 @@ BootstrapRequest request_of(int rank, int ranks, const AgreedOptions& options, c
 }
 
 Result<std::shared_ptr<RankCommunicator>> RankCommunicator::create(Membership membership, std::uint16_t epoch) {
+  auto members = std::make_unique<PairwiseMembers>(membership.rank, membership.members, std::move(membership.control));
+  return create(std::move(members), std::move(membership), epoch);
+}
+
+Result<std::shared_ptr<RankCommunicator>> RankCommunicator::create(std::unique_ptr<Members> members,
+                                                                   Membership membership, std::uint16_t epoch) {
   const auto options = decode_options(membership.settings);
   if (!options) return options.error();
   const LogRank log_rank(membership.rank);
-  auto made = std::shared_ptr<RankCommunicator>(new RankCommunicator(std::move(membership), *options));
+  auto made =
+      std::shared_ptr<RankCommunicator>(new RankCommunicator(std::move(members), std::move(membership), *options));
   WREATH_TRY(made->engine_->link(epoch));
   return made;
 }
 
 // The engine acts on messages first: it compares calls, and split asks whether they differ.
-RankCommunicator::RankCommunicator(Membership membership, const AgreedOptions& options)
-    : engine_([&] {
-        auto members = take_members(membership);
-        return std::make_shared<Engine>(std::move(members), std::move(membership), options);
-      }()),
+RankCommunicator::RankCommunicator(std::unique_ptr<Members> members, Membership membership,
+                                   const AgreedOptions& options)
+    : engine_(std::make_shared<Engine>(std::move(members), std::move(membership), options)),
       split_(std::make_shared<Split>(static_cast<ParentCommunicator&>(*this), engine_->members(), options.timeouts)),
       shrink_(*this, engine_->members(), options.timeouts) {
   split_->handle(engine_->members().handlers());

@@ -21,6 +21,9 @@ class RankCommunicator final : public ChildCommunicator, private ParentCommunica
  public:
   // Links the members of `membership`, with the options that they agreed on.
   static Result<std::shared_ptr<RankCommunicator>> create(Membership membership, std::uint16_t epoch = 1);
+  // They speak by `members`, which are those of `membership`.
+  static Result<std::shared_ptr<RankCommunicator>> create(std::unique_ptr<Members> members, Membership membership,
+                                                          std::uint16_t epoch = 1);
   ~RankCommunicator() override;
 
   const std::shared_ptr<Engine>& engine() const { return engine_; }
@@ -32,7 +35,7 @@ class RankCommunicator final : public ChildCommunicator, private ParentCommunica
   void leave() override { engine_->leave(); }
 
  private:
-  RankCommunicator(Membership membership, const AgreedOptions& options);
+  RankCommunicator(std::unique_ptr<Members> members, Membership membership, const AgreedOptions& options);
 
   std::string identity() const override { return engine_->identity(); }
   Status error() const override { return engine_->error(); }

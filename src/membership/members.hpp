@@ -35,7 +35,7 @@ class Members {
 
   // To be filled before start().
   ControlHandlers& handlers() { return handlers_; }
-  // From now on `progress` hears the members; System where a kind of message has no handler.
+  // From now on `progress`, which outlives this, hears the members; System where a kind of message has no handler.
   virtual Status start(Progress& progress) = 0;
   // Afterwards no handler is called, nor will be. Not within a handler.
   virtual void stop() = 0;

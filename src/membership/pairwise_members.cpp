@@ -105,7 +105,6 @@ Status PairwiseMembers::start(Progress& progress) {
 
 void PairwiseMembers::stop() {
   if (progress_ != nullptr) progress_->remove(*this);
-  progress_ = nullptr;
 }
 
 // ---- saying ----

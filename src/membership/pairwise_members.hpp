@@ -75,7 +75,7 @@ class PairwiseMembers final : public Members, public Progress::Client {
   void on_ended(Rank from, std::uint32_t index);
 
   std::vector<std::unique_ptr<Peer>> peers_;
-  Progress* progress_ = nullptr;
+  Progress* progress_ = nullptr;  // since start()
 };
 
 }  // namespace wreath
