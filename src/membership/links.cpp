@@ -152,7 +152,7 @@ Status Links::find_candidates(Members& control, Deadline deadline, std::vector<A
     const auto message = take(static_cast<Rank>(peer), MessageKind::Candidates, 0, deadline);
     if (!message) return message.error();
     const auto theirs = decode_candidates(message->body);
-    if (!theirs) return theirs.error();
+    if (!theirs) return Error{theirs.error().code, theirs.error().message, static_cast<Rank>(peer)};
     Attempt& attempt = attempts[peer];
     std::erase_if(attempt.candidates, [&](std::size_t i) {
       const bool missing = std::find(theirs->begin(), theirs->end(), transports_[i]->name()) == theirs->end();
@@ -187,7 +187,7 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
   return {};
 }
 
-// Where the devices of both ends reach each other's memory, peers of other processes are told of this rank's.
+// Peers of other processes are told of this rank's device where both ends reach each other's.
 void Links::share_device(Rank peer, Attempt& attempt) {
   const bool maps = links_[static_cast<std::size_t>(peer)]->mapped() != nullptr && segment_->offered_descriptors(peer);
   if (!device_reaches_ || !maps) return;
@@ -251,7 +251,7 @@ Result<LinkFacts> Links::agree(Members& control, Deadline deadline, bool crowded
     const auto theirs = take(peer, MessageKind::Linked, 0, deadline);
     if (!theirs) return theirs.error();
     const auto their_facts = decode_link_facts(theirs->body);
-    if (!their_facts) return their_facts.error();
+    if (!their_facts) return Error{their_facts.error().code, their_facts.error().message, peer};
     facts.add(*their_facts);
   }
   return facts;

@@ -1,4 +1,4 @@
-// Starting children of engines.
+// Starting a communicator: what ends it early.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -10,23 +10,9 @@
 #include "src/base/socket.hpp"
 #include "src/communicator/options.hpp"
 #include "src/communicator/rank_communicator.hpp"
-#include "src/membership/join.hpp"
 
 namespace wreath {
 namespace {
-
-TEST(Start, AFailureOfAChildNamesTheRankOfTheParent) {
-  const std::vector<Rank> members = {0, 3, 7};
-  const Error error = error_of_child({ErrorCode::StartupFailed, "rank 2 left during start-up", 2}, members);
-  EXPECT_EQ(error.code, ErrorCode::StartupFailed);
-  EXPECT_EQ(error.failed_rank, 7);
-  EXPECT_NE(error.message.find("the new communicator of 3 ranks: rank 2 left"), std::string::npos) << error.message;
-}
-
-TEST(Start, AFailureOfAChildThatNamesNobodyNamesNobody) {
-  EXPECT_EQ(error_of_child({ErrorCode::System, "no memory", -1}, {1, 2}).failed_rank, -1);
-  EXPECT_EQ(error_of_child({ErrorCode::System, "no memory", 2}, {1, 2}).failed_rank, -1);
-}
 
 // A peer that fails while data connections are made is not waited for.
 TEST(Start, AFailureEndsTheWaitForAStream) {
