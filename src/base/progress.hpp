@@ -15,7 +15,7 @@ namespace wreath {
 
 class Progress {
  public:
-  // What the thread serves. Called by the progress thread only, one call at a time.
+  // The thread serves clients. It alone calls them, one call at a time.
   class Client {
    public:
     virtual ~Client() = default;
@@ -38,7 +38,7 @@ class Progress {
   void remove(Client& client);
   // `events` of epoll on `descriptor` call client.on_event(token, events). Level-triggered.
   void watch(int descriptor, std::uint32_t events, Client& client, std::uint64_t token);
-  // Only from within on_event.
+  // The caller is within on_event.
   void watch_within(int descriptor, std::uint32_t events, Client& client, std::uint64_t token);
   void unwatch(int descriptor);
   // Has the process registered for peers' fences, which takes a while, when there is nothing else to do.

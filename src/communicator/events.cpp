@@ -1,4 +1,4 @@
-// What the engine does when a control message arrives or a peer goes away; the progress thread calls it.
+// The engine acts on control messages and on peers that go away; the progress thread calls it.
 #include <fmt/format.h>
 
 #include <utility>

@@ -56,7 +56,7 @@ RankCommunicator::RankCommunicator(std::unique_ptr<Members> members, Membership 
   engine_->when_failed([split = split_] { split->on_failure(); });
 }
 
-// Its handlers go.
+// Its handlers go with it.
 RankCommunicator::~RankCommunicator() { engine_->members().stop(); }
 
 Result<std::shared_ptr<RankCommunicator>> RankCommunicator::split(int color, int key) {

@@ -1,4 +1,4 @@
-// What one rank has of a communicator, put together: its members, its engine, split and shrink.
+// One rank's communicator is put together here: its members, its engine, split and shrink.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@ class RankCommunicator final : public ChildCommunicator, private ParentCommunica
  public:
   // Links the members of `membership`, with the options that they agreed on.
   static Result<std::shared_ptr<RankCommunicator>> create(Membership membership, std::uint16_t epoch = 1);
-  // They speak by `members`, which are those of `membership`.
+  // `members` are those of `membership`.
   static Result<std::shared_ptr<RankCommunicator>> create(std::unique_ptr<Members> members, Membership membership,
                                                           std::uint16_t epoch = 1);
   ~RankCommunicator() override;
 
   const std::shared_ptr<Engine>& engine() const { return engine_; }
-  // Null: a negative color. One call of the two at a time.
+  // Null for a negative color. One call of the two at a time.
   Result<std::shared_ptr<RankCommunicator>> split(int color, int key);
   Result<std::shared_ptr<RankCommunicator>> shrink(std::int64_t timeout_ms, std::span<const Rank> without);
-  // Any thread; a shrink of this rank ends, too.
+  // A shrink of this rank ends, too. Any thread may call it.
   Status abort();
   void leave() override { engine_->leave(); }
 

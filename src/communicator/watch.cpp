@@ -20,7 +20,7 @@ constexpr std::int64_t kFreshNs = 2'000 * kNsPerMs;      // an answer is news fo
 constexpr std::int64_t kAskingRanks = 64;                // may all ask each other so often; more of them less often
 constexpr std::int64_t kSuspicionNs = 1'000 * kNsPerMs;  // how long a peer may take to explain itself
 
-// With what describe() leaves out, where the two differ in it.
+// Adds what describe() leaves out, where the two differ in it.
 std::string call_beside(const CallRecord& call, const CallRecord& other) {
   std::string text = describe(call);
   if (call.op != other.op) text += fmt::format(" {}", name(call.op));
@@ -35,7 +35,7 @@ std::string instead(const CallRecord& last, const std::string& waits_in) {
   return fmt::format("its last call is {} ({})", describe(last), name(last.state));
 }
 
-// What the peer should enter.
+// Names what the peer should enter.
 std::string entry_text(const Question& question, Rank me) {
   switch (question.subject) {
     case Subject::Call: return "the call";
@@ -61,8 +61,7 @@ Watch::Watch(Engine& engine, Members& members, const Timeouts& timeouts)
       peers_(static_cast<std::size_t>(members.ranks())) {}
 
 void Watch::handle(ControlHandlers& handlers) {
-  for (const MessageKind kind :
-       {MessageKind::Query, MessageKind::State, MessageKind::Goodbye, MessageKind::Shrink, MessageKind::Split}) {
+  for (const MessageKind kind : kProgressKinds) {
     handlers.add(kind, [this](Rank from, ControlMessage& message) { compare(from, message); });
   }
   handlers.add(MessageKind::Query, [this](Rank from, ControlMessage& message) { on_query(from, message); });

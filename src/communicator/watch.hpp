@@ -40,7 +40,7 @@ class Watch {
 
   // Names the call that this rank's driver waits in, for peers; empty: it moves.
   std::string waits_in() const;
-  // Any thread: a peer has made other calls, and the communicator fails as soon as it is known which.
+  // A peer has made other calls, and the communicator fails as soon as it is known which. Any thread may ask.
   bool differs() const { return differs_.load(std::memory_order_acquire); }
 
  private:

@@ -31,7 +31,7 @@ void Agreement::hear(Rank from, std::uint64_t number, ShrinkMessage message) {
   if (number <= number_) return;
   std::erase_if(early_, [&](const Early& early) { return early.from == from && early.number < number; });
   const auto kept = std::count_if(early_.begin(), early_.end(), [&](const Early& early) { return early.from == from; });
-  // Of each view a rank says that it holds it, where to meet and that it joined; views grow twice a rank.
+  // A rank says of each view that it holds it, where to meet and that it joined; views grow twice a rank.
   const std::size_t most = 3 * (2 * fates_.size() + 1) + 1;
   if (static_cast<std::size_t>(kept) < most) early_.push_back({from, number, std::move(message)});
 }

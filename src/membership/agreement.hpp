@@ -1,8 +1,8 @@
 // One rank's part in the survivors' agreements of a communicator: the consensus of the present call (consensus.hpp)
 // with its clocks and attempts, and what came before this rank's own call. No I/O, no threads; the time is told.
 //
-// Who does not say what is waited for in time counts as unreachable. What a live rank says by itself, from its progress
-// thread, it has `answer_ns` for; what its caller does, it has as long as that may take at worst. Clocks start anew
+// A rank that does not say in time what is waited for counts as unreachable. It has `answer_ns` for what its progress
+// thread says by itself; for what its caller does it has as long as that may take at worst. Clocks start anew
 // with each view and phase, so that what a rank learns late from another one leaves time for all answers to it.
 #pragma once
 
@@ -33,17 +33,18 @@ class Agreement {
 
   // This rank calls: a new agreement, or the one in which others are already.
   void begin(std::int64_t now_ns, const Limits& limits);
-  // What happens, also between calls. Messages of one rank come in the order it sent them, and before its end.
+  // These tell it what happens, also between calls. Messages of one rank come in the order it sent them, and before its
+  // end.
   void hear(Rank from, std::uint64_t number, ShrinkMessage message);
   void lose(Rank peer, Fate fate);
-  // After begin(): a rank that this call is made without, whatever becomes of it.
+  // After begin(): this call is made without `peer`, whatever becomes of it.
   void exclude(Rank peer);
-  // After begin(): what the clocks say.
+  // After begin(): looks at the clocks.
   void look(std::int64_t now_ns);
 
   // The view to attempt, once there is one with a meeting point, or this rank is to make it; each view once.
   std::optional<View> take_attempt();
-  // Of a view that take_attempt() gave; null: this rank makes it, and says so.
+  // Where the ranks of a view that take_attempt() gave meet; null: this rank makes that point, and says so by meet().
   const UniqueId* meeting_at(const View& view) const;
   void meet(const View& view, const UniqueId& id);
   // Nothing comes of the attempt taken last: the view has grown, or there is an outcome.
@@ -51,11 +52,11 @@ class Agreement {
   void joined(const View& view);
   void refuse(const View& view, const Error& reason);
 
-  // Of the present call, after begin().
+  // After begin(): the consensus of the present call.
   const Consensus& consensus() const { return *consensus_; }
   bool over() const { return consensus_->outcome() != Consensus::Outcome::Open; }
 
-  // To be sent at once, in this order.
+  // The caller sends them at once, in this order.
   std::vector<Outgoing> take_outgoing();
 
  private:
@@ -68,7 +69,7 @@ class Agreement {
     View view;
     UniqueId id;
   };
-  // What clocks start anew with.
+  // The clocks start anew when it changes.
   struct Phase {
     View view;
     bool attempting = false;

@@ -26,7 +26,7 @@ void Consensus::hear(Rank from, const Statement& statement) {
   const bool sized = statement.view.size() == view_.size();
   if (outcome_ != Outcome::Open || view_[sender] == Fate::Gone) return;
   if (statement.kind == Statement::Kind::Decided && sized) return decide(statement.view);
-  // What else a failed member said before it failed must not count once this member told others that it failed.
+  // Other words of a failed member must not count once this member told others that it failed.
   if (!lives(sender)) return;
   if (statement.kind == Statement::Kind::Refused) {
     return give_up({statement.code, statement.reason, statement.failed_rank});
@@ -88,7 +88,7 @@ void Consensus::say() {
   tell({Statement::Kind::Holds, view_, joined_, {}, -1, {}}, Fate::Unreachable);  // whom it leaves out learns so
 }
 
-// To the others whose fate is `worst` or better.
+// Tells the others whose fate is `worst` or better.
 void Consensus::tell(const Statement& statement, Fate worst) {
   for (std::size_t rank = 0; rank < view_.size(); ++rank) {
     if (static_cast<Rank>(rank) != self_ && view_[rank] <= worst) {
@@ -124,7 +124,7 @@ bool Consensus::larger_side() const {
   return *std::find_if(view_.begin(), view_.end(), [](Fate fate) { return fate != Fate::Gone; }) == Fate::Alive;
 }
 
-// Of a stable view.
+// The view is stable.
 bool Consensus::all_joined(const View& view) const {
   if (joined_ != view) return false;
   for (std::size_t rank = 0; rank < view_.size(); ++rank) {
@@ -154,7 +154,7 @@ void Consensus::decide(const View& view) {
   final_.reason = "the other survivors went on without this rank, which did not answer them in time";
 }
 
-// Only to members of the same side: another one may have decided.
+// It tells members of the same side only: another one may have decided.
 void Consensus::give_up(Error reason) {
   attempting_ = false;
   outcome_ = Outcome::Refused;

@@ -32,7 +32,7 @@ enum class Fate : std::uint8_t {
 };
 using View = std::vector<Fate>;  // by rank
 
-// What one member tells another.
+// One member tells it to another.
 struct Statement {
   enum class Kind : std::uint8_t {
     Holds,    // it holds `view`, and joined `joined` last (empty: none)
@@ -54,15 +54,15 @@ class Consensus {
 
   Consensus(Rank self, int ranks);
 
-  // What happens to this member; what it then says is in take_outgoing(). Nothing has an effect once there is an
-  // outcome.
+  // These tell the member what happens to it; take_outgoing() holds what it then says. Nothing has an effect once there
+  // is an outcome.
   void start();
   void hear(Rank from, const Statement& statement);  // in the order it was sent
   void lose(Rank peer, Fate fate);
   void joined(const View& view);                       // the attempt at `view` succeeded
   void refuse(const View& view, const Error& reason);  // ... failed. Both: nothing when the view has grown meanwhile
 
-  // To be sent at once, in this order, each only to its receiver.
+  // The caller sends them at once, in this order, each only to its receiver.
   std::vector<std::pair<Rank, Statement>> take_outgoing() { return std::exchange(outgoing_, {}); }
 
   const View& view() const { return view_; }

@@ -1,4 +1,4 @@
-// Where members meet again, and what went wrong there.
+// Members meet again.
 #include "src/membership/join.hpp"
 
 #include <fmt/format.h>

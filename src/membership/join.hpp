@@ -1,4 +1,4 @@
-// What the members of a communicator need in order to meet as another one.
+// Members of a communicator meet as another one.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,7 @@ namespace wreath {
 
 // Makes the meeting point of `chosen` ones among `members`, of which this rank is one.
 Result<UniqueId> make_meeting(const Members& members, const std::vector<Rank>& chosen);
-// What such a start ended with: it names ranks of the child, in which `members` are; this one's failed rank is the
-// parent's.
+// Says of an error of the child, in which `members` are, which rank of the parent failed.
 Error error_of_child(const Error& error, const std::vector<Rank>& members);
 
 }  // namespace wreath

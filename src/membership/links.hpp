@@ -21,7 +21,7 @@
 
 namespace wreath {
 
-// What a rank that has a device brings to its links.
+// A rank that has a device brings this to its links.
 struct DeviceSegments {
   std::unique_ptr<SegmentMemory> memory;
   // Whether the device maps the memory of a peer's device, or why not.
@@ -31,7 +31,7 @@ struct DeviceSegments {
 class Links {
  public:
   // Makes the own segment and the transports that `options` allow. `single_copy`: ranks may read each other's memory.
-  // `device`: of a rank that has one, and whose options let peers map its memory.
+  // `device` is empty where the rank has none, or its options do not let peers map its memory.
   static Result<std::unique_ptr<Links>> create(const Membership& membership, const FifoShape& shape,
                                                const CommunicatorOptions& options, bool single_copy,
                                                DeviceSegments device = {});
@@ -43,14 +43,14 @@ class Links {
   // All ranks tell each other something about `subject`, a number that nothing else has: what the others say, by rank.
   Result<std::vector<std::string>> tell_all(Members& control, std::uint32_t subject, const std::string& text,
                                             Deadline deadline);
-  // `own`: by rank; theirs.
+  // Gives each rank its one of `own`, and returns theirs, by rank.
   Result<std::vector<Offer>> swap_offers(Members& control, std::uint32_t subject, std::vector<Offer> own,
                                          Deadline deadline);
 
   // Adds what acts on the messages by which ranks link.
   void handle(ControlHandlers& handlers);
-  // Progress thread. Memory of `from` that its slots name. One that comes before connect() is over is kept until then:
-  // a peer that is linked already may be in its first call.
+  // The progress thread calls it: `offer` is memory of `from` that its slots name. One that comes before connect() is
+  // over is kept until then: a peer that is linked already may be in its first call.
   Status on_region(Rank from, std::uint32_t index, Offer offer);
   // Ends a connect() in progress.
   void fail(Error error);

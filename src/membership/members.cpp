@@ -1,4 +1,4 @@
-// What all ways to reach members have alike.
+// All ways to reach members have this alike.
 #include "src/membership/members.hpp"
 
 #include <fmt/format.h>

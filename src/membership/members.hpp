@@ -30,22 +30,22 @@ class Members {
   // "rank 3 (host h1, pid 4711)".
   std::string name(Rank rank) const;
   bool of_one_host(Rank a, Rank b) const { return (*this)[a].endpoint.host == (*this)[b].endpoint.host; }
-  // Any thread: whether `peer` has said goodbye.
+  // Whether `peer` has said goodbye. Any thread may ask.
   bool has_left(Rank peer) const { return left_[static_cast<std::size_t>(peer)].load(std::memory_order_acquire); }
 
-  // To be filled before start().
+  // Rooms fill it before start().
   ControlHandlers& handlers() { return handlers_; }
-  // From now on `progress`, which outlives this, hears the members; System where a kind of message has no handler.
+  // Lets `progress`, which outlives this, hear the members. System where a kind of message has no handler.
   virtual Status start(Progress& progress) = 0;
   // Afterwards no handler is called, nor will be. Not within a handler.
   virtual void stop() = 0;
 
-  // Any thread. Never blocks, and messages to one rank arrive in the order they were sent. Descriptors of its offer go
-  // along to a rank of the own host.
+  // Any thread may send. It never blocks, and messages to one rank arrive in the order they were sent. Descriptors of
+  // the offer go along to a rank of the own host.
   virtual void send(Rank to, ControlMessage message) = 0;
-  // To every other rank; without descriptors.
+  // Sends to every other rank, without descriptors.
   virtual void broadcast(const ControlMessage& message) = 0;
-  // Any thread: tries to send what is kept; whether something was not sent, or may still be on its way.
+  // Tries to send what is kept. Returns whether something was not sent, or may still be on its way. Any thread may ask.
   virtual bool under_way() = 0;
   // Whether `peer` is not lost.
   virtual bool reaches(Rank peer) const = 0;

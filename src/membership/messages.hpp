@@ -1,6 +1,7 @@
-// What the ranks of a communicator tell each other beside the data of its calls, and the bytes of that.
+// Control messages: the ranks of a communicator send them beside the data of its calls.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,25 +16,33 @@
 namespace wreath {
 
 enum class MessageKind : std::uint8_t {
-  Offer,       // how to reach the sender by candidate transport `index`
-  Verdict,     // whether that worked: text is empty, or the reason why not
-  Candidates,  // `body`: the transports by which the sender could reach the receiver (links.cpp)
-  Linked,      // `body`: what the sender's links are like (links.cpp)
-  Region,      // memory that slots will name as region `index`
-  Query,       // where are you with call `number`, or with your counterpart of message `number`? `index`: the Subject;
-               // `entered`: what calls led to that one?
-  State,  // answer: `entered`, `record` of that call or message, `last` call, `earlier` ones where they were asked for,
-          // `text`: the call that it waits in
-  Failed,    // the sender's communicator failed with `error`
-  Goodbye,   // the sender leaves, having `done` so much; its `last` call
+  // Links:
+  Offer,       // `offer` says how the sender is reached by candidate transport `index`
+  Verdict,     // `text` says why candidate `index` did not work; it is empty where it did
+  Candidates,  // `body` names the transports by which the sender could reach the receiver (link_messages.hpp)
+  Linked,      // `body` says what the sender's links are like (link_messages.hpp)
+  Region,      // `offer` is memory that slots will name as region `index`
+  // The clocks of calls:
+  Query,    // it asks where the receiver is with call `number`, or with its side of message `number`; `index` is the
+            // Subject. With `entered` it asks for the calls that led to that one
+  State,    // it answers a query: `entered`, `record` of that call or message, `last` call, `earlier` ones where they
+            // were asked for; `text` names the call that the sender waits in
+  Failed,   // the sender's communicator failed with `error`
+  Goodbye,  // the sender leaves, having `done` so much; `last` is its last call
+  // Communicators out of communicators:
   Departed,  // the sender aborted: it takes part in nothing any more
-  Shrink,    // of the survivors' agreement `number`: `body` (shrink_message.hpp)
-  Split,     // of split `number`: `body` (split.hpp)
-  Process,   // the sender's process, as a descriptor that tells its end: to some ranks of its host
-  Ended,     // the process of rank `index`, of the sender's host, has ended
+  Shrink,    // `body` belongs to agreement `number` of the survivors (shrink_message.hpp)
+  Split,     // `body` belongs to split `number` (split.hpp)
+  // The members' own:
+  Process,  // a descriptor that tells when the sender's process ends, for some ranks of its host
+  Ended,    // the process of rank `index`, on the sender's host, has ended
 };
 
 inline constexpr std::size_t kMessageKinds = static_cast<std::size_t>(MessageKind::Ended) + 1;
+
+// Messages of these kinds say how far the sender came, in `done`.
+inline constexpr std::array kProgressKinds = {MessageKind::Query, MessageKind::State, MessageKind::Goodbye,
+                                              MessageKind::Shrink, MessageKind::Split};
 
 inline constexpr std::size_t kEarlierCalls = 64;  // in one message
 
@@ -45,7 +54,7 @@ struct ControlMessage {
   bool entered = false;
   CallRecord record;
   CallRecord last;
-  Progressed done;  // of Query, State, Goodbye, Shrink and Split: how far the sender came
+  Progressed done;  // of the kProgressKinds: how far the sender came
   std::vector<CallRecord> earlier;
   Error error{ErrorCode::System, {}, -1};
   std::string text;

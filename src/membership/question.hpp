@@ -1,4 +1,4 @@
-// What a rank that waits asks its peers.
+// A rank that waits asks its peers this.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace wreath {
 enum class Subject : std::uint8_t { Call, Send, Receive };
 inline constexpr std::uint8_t kSubjects = 3;
 
-// What the other rank calls it.
+// The other rank calls it so.
 constexpr Subject counterpart(Subject subject) {
   if (subject == Subject::Call) return subject;
   return subject == Subject::Send ? Subject::Receive : Subject::Send;
@@ -31,7 +31,7 @@ struct Progressed {
   std::uint64_t received = 0;
   std::uint64_t hash = 0;
 
-  // What a peer that came so far has done of the asker's subject.
+  // Says how much of the asker's subject a peer that came so far has done.
   std::uint64_t done(Subject subject) const {
     switch (subject) {
       case Subject::Call: return calls;

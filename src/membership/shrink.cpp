@@ -83,7 +83,7 @@ void Shrink::attempt(const View& view) {
   settle();
 }
 
-// Made by the lowest of them, who tells the others.
+// The lowest of them makes it and tells the others.
 Result<UniqueId> Shrink::meeting_of(const View& view) {
   {
     const std::lock_guard lock(mutex_);
@@ -129,7 +129,7 @@ Result<std::shared_ptr<ChildCommunicator>> Shrink::end() {
   return Error{error->code, fmt::format("{}: shrink: {}", parent_.identity(), error->message), error->failed_rank};
 }
 
-// Not under the mutex: it waits for the progress thread.
+// The mutex is not held: this waits for the progress thread.
 void Shrink::drop_candidate() {
   if (candidate_) candidate_->communicator->leave();
   candidate_.reset();

@@ -1,8 +1,8 @@
-// Communicator::shrink of one rank: the survivors' agreement (agreement.hpp) over the control connections, and the
+// Communicator::shrink of one rank: the survivors' agreement (agreement.hpp) by messages between members, and the
 // communicators it attempts.
 //
-// The progress thread hears and answers, also while the caller joins an attempt; the caller waits and joins. Of an
-// attempt the lowest living rank makes the meeting point. A view that grows ends an attempt at once.
+// The progress thread hears and answers, also while the caller joins an attempt; the caller waits and joins. The lowest
+// living rank makes the meeting point of an attempt. A view that grows ends an attempt at once.
 #pragma once
 
 #include <condition_variable>
@@ -25,7 +25,7 @@ class Shrink {
 
   // One call at a time.
   Result<std::shared_ptr<ChildCommunicator>> run(std::int64_t timeout_ms, std::span<const Rank> without);
-  // Any thread: this rank says nothing more, and its call ends.
+  // This rank says nothing more, and its call ends. Any thread may call it.
   void stop();
 
   // Adds what acts on messages of shrink and on members that are gone.
@@ -37,11 +37,11 @@ class Shrink {
     std::shared_ptr<ChildCommunicator> communicator;
   };
 
-  // The progress thread's.
+  // The progress thread calls these.
   void on_message(Rank from, const ControlMessage& message);
   void on_lost(Rank from, Fate fate);
 
-  // Under the mutex.
+  // The mutex is held.
   bool over() const { return stopped_ || agreement_.over(); }
   void settle();
 

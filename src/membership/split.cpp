@@ -1,4 +1,4 @@
-// Split, over the control connections.
+// Split, by messages between members.
 #include "src/membership/split.hpp"
 
 #include <fmt/format.h>
@@ -108,7 +108,7 @@ Result<std::shared_ptr<ChildCommunicator>> Split::join(std::uint64_t number, con
   return parent_.join(group, *id, interrupt_);
 }
 
-// Made by the first of the group, whose failure ends the wait of the others.
+// The first of the group makes it; its failure ends the wait of the others.
 Result<UniqueId> Split::meeting_of(std::uint64_t number, const std::vector<Rank>& group) {
   const Rank first = group.front();
   if (first == members_.rank()) {
@@ -152,7 +152,8 @@ Status Split::outcome_of_all(std::uint64_t number, std::optional<Error> own) {
   return first ? Status(*first) : Status();
 }
 
-// Until told(rank) of all ranks. The parent's failure ends it; who is late, or has left, fails the parent.
+// Waits until told(rank) of all ranks. The parent's failure ends it; a rank that is late, or has left, fails the
+// parent.
 template <typename Condition>
 Status Split::wait(Condition told, std::int64_t timeout_ms, std::string_view what) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);

@@ -38,13 +38,13 @@ class Split {
 
   // One call at a time. Null: a negative color.
   Result<std::shared_ptr<ChildCommunicator>> run(int color, int key);
-  // The parent failed: what waits ends. Any thread.
+  // The parent failed: what waits ends. Any thread may call it.
   void on_failure();
   // Adds what acts on messages of split.
   void handle(ControlHandlers& handlers);
 
  private:
-  // What one rank told in one call.
+  // One rank told this in one call.
   struct Told {
     std::optional<SplitMessage> choice;
     std::optional<UniqueId> meeting;
