@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <ostream>
 
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/membership/pairwise_members.hpp"
@@ -25,6 +26,7 @@ constexpr int kRanks = 3;
 struct Way {
   const char* name;
   std::vector<std::unique_ptr<Members>> (*make)();
+  friend void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 };
 
 std::vector<std::unique_ptr<Members>> make_pairwise() {
