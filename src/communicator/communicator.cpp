@@ -33,6 +33,9 @@ Error refuse(Engine& engine, std::string_view call, const Error& error) {
   return complaint(engine, call, error.code, error.message);
 }
 
+Communicator::Impl::Impl(std::shared_ptr<RankCommunicator> made)
+    : rank(std::move(made)), engine(rank->engine()), generation(fork_generation()) {}
+
 Communicator::Impl::~Impl() {
   if (inherited()) {
     static_cast<void>(new std::shared_ptr<RankCommunicator>(rank));  // NOLINT(bugprone-unhandled-exception-at-new)

@@ -9,11 +9,13 @@
 
 #include "src/communicator/call_gate.hpp"
 #include "src/communicator/check_call.hpp"
+#include "src/communicator/engine.hpp"
 #include "src/communicator/group.hpp"
-#include "src/communicator/rank_communicator.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath {
+
+class RankCommunicator;
 
 // What stands in the way of any use.
 Error not_made();
@@ -26,8 +28,7 @@ Error refuse(Engine& engine, std::string_view call, const Error& error);
 inline constexpr std::string_view kTwoAtOnce = "another thread is in a call of this communicator";
 
 struct Communicator::Impl {
-  explicit Impl(std::shared_ptr<RankCommunicator> made)
-      : rank(std::move(made)), engine(rank->engine()), generation(fork_generation()) {}
+  explicit Impl(std::shared_ptr<RankCommunicator> made);
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   // In the child of a fork everything belongs to the parent: nothing is said or ended.
