@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kWordBits = 64;
 // Those beyond stay open in children, as does one that another thread has opened but not noted when the fork comes:
-// then peers of the host learn of a death by the process's end (ControlPlane::watch_process).
+// then peers of the host learn of a death by the process's end (PairwiseMembers::watch_process).
 constexpr std::size_t kMostDescriptors = std::size_t{1} << 16;
 
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): constants before the first descriptor

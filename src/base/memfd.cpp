@@ -14,6 +14,7 @@
 
 #include "src/base/available_memory.hpp"
 #include "src/base/signals.hpp"
+#include "src/base/socket.hpp"
 
 namespace wreath {
 namespace {
@@ -39,8 +40,7 @@ int make_present(int descriptor, std::size_t bytes) {
 }  // namespace
 
 Error memory_refused(std::string_view what, std::size_t bytes, std::string_view call, int code) {
-  return {ErrorCode::System,
-          fmt::format("cannot get {} bytes of {}: {}: {}", bytes, what, call, std::system_category().message(code))};
+  return os_error(fmt::format("get {} bytes of {}: {}", bytes, what, call), code);
 }
 
 Status check_available(std::size_t bytes, std::string_view what) {

@@ -42,6 +42,7 @@ class Writer {
   // u32 length, then the bytes; cut at `limit`, which the reader enforces.
   void text(std::string_view value, std::size_t limit);
   std::vector<std::byte> take() { return std::move(bytes_); }
+  std::string take_string() { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
 
  private:
   std::vector<std::byte> bytes_;

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "src/communicator/control.hpp"
 #include "src/communicator/exchange.hpp"
 #include "src/communicator/options.hpp"
 #include "src/fifo/segment.hpp"
+#include "src/membership/pairwise_members.hpp"
 #include "src/recorder/layout.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/memory_budget.hpp"

@@ -14,9 +14,7 @@
 #include "src/communicator/impl.hpp"
 #include "src/communicator/options.hpp"
 #include "src/communicator/own_device.hpp"
-#include "src/communicator/shrink.hpp"
-#include "src/communicator/split.hpp"
-#include "src/communicator/start.hpp"
+#include "src/communicator/rank_communicator.hpp"
 
 namespace wreath {
 
@@ -35,11 +33,14 @@ Error refuse(Engine& engine, std::string_view call, const Error& error) {
   return complaint(engine, call, error.code, error.message);
 }
 
+Communicator::Impl::Impl(std::shared_ptr<RankCommunicator> made)
+    : rank(std::move(made)), engine(rank->engine()), generation(fork_generation()) {}
+
 Communicator::Impl::~Impl() {
   if (inherited()) {
-    static_cast<void>(new std::shared_ptr<Engine>(std::move(engine)));  // NOLINT(bugprone-unhandled-exception-at-new)
+    static_cast<void>(new std::shared_ptr<RankCommunicator>(rank));  // NOLINT(bugprone-unhandled-exception-at-new)
   } else {
-    engine->leave();
+    rank->leave();
   }
 }
 
@@ -52,15 +53,15 @@ Communicator::~Communicator() = default;
 namespace {
 
 // Each on a thread of its own: ranks answer each other while they link.
-Result<std::vector<std::shared_ptr<Engine>>> make_engines(std::vector<Membership> members) {
-  std::vector<Result<std::shared_ptr<Engine>>> made(members.size(), Error{ErrorCode::StartupFailed, "", -1});
+Result<std::vector<std::shared_ptr<RankCommunicator>>> make_ranks(std::vector<Membership> members) {
+  std::vector<Result<std::shared_ptr<RankCommunicator>>> made(members.size(), Error{ErrorCode::StartupFailed, "", -1});
   std::vector<std::jthread> linking;
   linking.reserve(members.size());
   std::optional<Error> refused;
   try {
     const BlockedSignals blocked;
     for (std::size_t rank = 0; rank < members.size(); ++rank) {
-      linking.emplace_back([&, rank] { made[rank] = make_engine(std::move(members[rank])); });
+      linking.emplace_back([&, rank] { made[rank] = RankCommunicator::create(std::move(members[rank])); });
     }
   } catch (const std::system_error& thrown) {
     const auto rank = static_cast<Rank>(linking.size());
@@ -70,15 +71,15 @@ Result<std::vector<std::shared_ptr<Engine>>> make_engines(std::vector<Membership
   }
   linking.clear();
   if (refused) return *refused;
-  const auto system = std::find_if(
-      made.begin(), made.end(), [](const auto& engine) { return !engine && engine.error().code == ErrorCode::System; });
+  const auto system = std::find_if(made.begin(), made.end(),
+                                   [](const auto& one) { return !one && one.error().code == ErrorCode::System; });
   if (system != made.end()) return system->error();  // what the others say follows from it
-  std::vector<std::shared_ptr<Engine>> engines;
-  for (const auto& engine : made) {
-    if (!engine) return engine.error();
-    engines.push_back(*engine);
+  std::vector<std::shared_ptr<RankCommunicator>> all;
+  for (const auto& one : made) {
+    if (!one) return one.error();
+    all.push_back(*one);
   }
-  return engines;
+  return all;
 }
 
 }  // namespace
@@ -95,10 +96,10 @@ Result<std::vector<Communicator>> Communicator::create_local(int ranks, const Co
   auto members = join_local(ranks, encode_options(*complete), identities);
   if (!members) return members.error();
   for (std::size_t rank = 0; rank < members->size(); ++rank) (*members)[rank].device = (*devices)[rank];
-  auto engines = make_engines(*std::move(members));
-  if (!engines) return engines.error();
+  auto made = make_ranks(*std::move(members));
+  if (!made) return made.error();
   std::vector<Communicator> communicators;
-  for (auto& engine : *engines) communicators.push_back(Communicator(std::make_unique<Impl>(std::move(engine))));
+  for (auto& one : *made) communicators.push_back(Communicator(std::make_unique<Impl>(std::move(one))));
   return communicators;
 }
 
@@ -118,9 +119,9 @@ Result<Communicator> Communicator::create(const UniqueId& id, int rank, int rank
   auto membership = join(id, request);
   if (!membership) return membership.error();
   membership->device = device->front();
-  auto engine = make_engine(std::move(*membership));
-  if (!engine) return engine.error();
-  return Communicator(std::make_unique<Impl>(*engine));
+  auto made = RankCommunicator::create(std::move(*membership));
+  if (!made) return made.error();
+  return Communicator(std::make_unique<Impl>(*std::move(made)));
 }
 
 Result<Communicator> Communicator::create_from_environment(const CommunicatorOptions& options) {
@@ -135,9 +136,9 @@ Result<Communicator> Communicator::create_from_environment(const CommunicatorOpt
   auto membership = join_environment(*job, request_of(job->rank, job->ranks, *complete, device->front()));
   if (!membership) return membership.error();
   membership->device = device->front();
-  auto engine = make_engine(std::move(*membership));
-  if (!engine) return engine.error();
-  return Communicator(std::make_unique<Impl>(*engine));
+  auto made = RankCommunicator::create(std::move(*membership));
+  if (!made) return made.error();
+  return Communicator(std::make_unique<Impl>(*std::move(made)));
 }
 
 int Communicator::rank() const noexcept { return impl_ ? impl_->engine->rank() : -1; }
@@ -151,8 +152,8 @@ Status nothing_to_check() { return {}; }
 
 Result<Communicator> Communicator::split(int color, int key) {
   if (!impl_) return not_made();
-  const auto body = [&](Engine& engine) -> Result<Communicator> {
-    auto child = engine.split().run(color, key);
+  const auto body = [&](Engine&) -> Result<Communicator> {
+    auto child = impl_->rank->split(color, key);
     if (!child) return child.error();
     return *child == nullptr ? Communicator() : Communicator(std::make_unique<Impl>(std::move(*child)));
   };
@@ -165,8 +166,8 @@ Result<Communicator> Communicator::shrink(std::int64_t timeout_ms) { return shri
 
 Result<Communicator> Communicator::shrink(std::int64_t timeout_ms, std::span<const Rank> without) {
   if (!impl_) return not_made();
-  const auto body = [&](Engine& engine) -> Result<Communicator> {
-    auto child = engine.shrink().run(timeout_ms, without);
+  const auto body = [&](Engine&) -> Result<Communicator> {
+    auto child = impl_->rank->shrink(timeout_ms, without);
     if (!child) return child.error();
     return Communicator(std::make_unique<Impl>(std::move(*child)));
   };
@@ -175,7 +176,7 @@ Result<Communicator> Communicator::shrink(std::int64_t timeout_ms, std::span<con
 
 Status Communicator::abort() {
   if (!impl_) return not_made();
-  return impl_->inherited() ? inherited() : impl_->engine->abort();
+  return impl_->inherited() ? inherited() : impl_->rank->abort();
 }
 
 Status Communicator::revoke() {

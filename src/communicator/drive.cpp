@@ -393,9 +393,9 @@ void Engine::sleep() {
 // ---- the progress thread's side ----
 
 Progress::Client::Driven Engine::drive() {
-  const bool flushing = watch_low_latency() | control_->flush();
+  const bool watching = watch_low_latency();
   if (!linked_ || waiters_.load(std::memory_order_relaxed) > 0 || !try_token())
-    return flushing ? Driven::Waiting : Driven::Nothing;
+    return watching ? Driven::Waiting : Driven::Nothing;
   const LogRank log_rank(rank());
   Round round = Round::Nothing;
   for (std::uint32_t i = 0; i < kProgressRounds && waiters_.load(std::memory_order_relaxed) == 0; ++i) {
@@ -407,7 +407,7 @@ Progress::Client::Driven Engine::drive() {
   }
   release_token();
   if (round == Round::Moved) return Driven::Moved;
-  return round == Round::Blocked || flushing ? Driven::Waiting : Driven::Nothing;
+  return round == Round::Blocked || watching ? Driven::Waiting : Driven::Nothing;
 }
 
 void Engine::begin_wait(std::vector<int>& descriptors) {

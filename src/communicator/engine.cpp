@@ -13,8 +13,7 @@
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/buffers.hpp"
-#include "src/communicator/shrink.hpp"
-#include "src/communicator/split.hpp"
+#include "src/communicator/own_device.hpp"
 
 namespace wreath {
 namespace {
@@ -53,19 +52,15 @@ void give_way(int tries) {
 
 }  // namespace
 
-Engine::Engine(Membership membership, const AgreedOptions& options)
+Engine::Engine(std::unique_ptr<Members> members, Membership membership, const AgreedOptions& options)
     : membership_(std::move(membership)),
       options_(options),
       identity_(log_identity(membership_.rank)),
       exchange_log_(membership_.ranks),
-      history_(membership_.communicator) {}
-
-Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const AgreedOptions& options,
-                                               std::uint16_t epoch) {
-  auto engine = std::shared_ptr<Engine>(new Engine(std::move(membership), options));
-  const LogRank log_rank(engine->rank());
-  WREATH_TRY(engine->link(epoch));
-  return engine;
+      control_(std::move(members)),
+      watch_(std::make_unique<Watch>(*this, *control_, options_.timeouts)),
+      history_(membership_.communicator) {
+  watch_->handle(control_->handlers());
 }
 
 Status Engine::link(std::uint16_t epoch) {
@@ -74,7 +69,6 @@ Status Engine::link(std::uint16_t epoch) {
             epoch,  options_.check_wires};
   const int ranks_of_host = count_cores();
   single_copy_ = single_copy_of(options_.overrides.single_copy_bytes, crowded_);
-  control_ = std::make_unique<ControlPlane>(std::move(membership_.control), *this);
   if (const Status own = prepare_own(ranks_of_host); !own) {
     ControlMessage message;
     message.kind = MessageKind::Failed;
@@ -86,10 +80,9 @@ Status Engine::link(std::uint16_t epoch) {
     trace_ = std::make_unique<Trace>(options_.debug.trace, membership_.communicator, rank(), identity_);
     lanes_.set_trace(&trace_->steps());
   }
-  watch_ = std::make_unique<Watch>(*this, rank(), ranks(), options_.timeouts);
-  shrink_ = std::make_unique<Shrink>(*this);
-  split_ = std::make_unique<Split>(*this);
-  start_control();
+  handle_messages();
+  progress_->add(*this);
+  WREATH_TRY(control_->start(*progress_));
   load_kernels();
   const auto facts =
       links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms), crowded_);
@@ -134,7 +127,8 @@ Status Engine::prepare_own(int ranks_of_host) {
   if (!stream_bytes) return stream_bytes.error();
   stream_bytes_ = *stream_bytes;
   const bool pulls = lanes_.prepare_to_pull();
-  auto links = Links::create(membership_, shape_, options_, single_copy_.possible() && pulls);
+  auto links = Links::create(membership_, shape_, options_, single_copy_.possible() && pulls,
+                             device_segments(membership_.device, options_.transports));
   if (!links) return links.error();
   links_ = std::move(*links);
   auto recorder = FlightRecorder::create(rank(), ranks(), membership_.communicator);
@@ -176,6 +170,7 @@ void Engine::prepare_placement() {
 }
 
 Engine::~Engine() {
+  control_->stop();
   if (progress_) progress_->remove(*this);
   grids_.clear();  // while they may ring
 }
@@ -230,11 +225,6 @@ Status Engine::error() const {
   return *failure_;
 }
 
-std::string Engine::member(Rank rank) const {
-  const Member& member = membership_.members[static_cast<std::size_t>(rank)];
-  return fmt::format("rank {} (host {}, pid {})", rank, member.host_name, member.pid);
-}
-
 Progressed Engine::progressed(Rank peer) const {
   const std::uint64_t calls = history_.calls();
   const MessageCounts counts = exchange_log_.counts(peer);
@@ -264,7 +254,7 @@ void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
   const bool own = failed_rank == rank() && reason.find(member(rank())) == std::string::npos;
   message.error = {code, own ? fmt::format("{}: {}", member(rank()), reason) : reason, failed_rank};
   control_->broadcast(message);
-  split_->on_failure();
+  when_failed_();
   log_info("{}", error.message);
   const bool wanted = code == ErrorCode::Aborted && failed_rank == rank();  // by this program itself: no mystery
   if (linked_ && !wanted) static_cast<void>(recorder_.dump(error));
@@ -280,7 +270,6 @@ void Engine::ring() {
 
 Status Engine::abort() {
   fail(ErrorCode::Aborted, rank(), fmt::format("by {}", member(rank())));
-  shrink_->stop();
   return end_work("abort");
 }
 
@@ -318,7 +307,8 @@ Status Engine::end_work(std::string_view call) {
 
 // A root may be done long before a peer enters the call: what that peer has not read must not go with this rank.
 bool Engine::may_close(Rank peer) const {
-  return peer == rank() || watch_->has_left(peer) || !control_->open(peer) || !links_->link(peer)->closing_loses_data();
+  return peer == rank() || control_->has_left(peer) || !control_->reaches(peer) ||
+         !links_->link(peer)->closing_loses_data();
 }
 
 void Engine::await_readers(const Deadline& deadline) {
@@ -346,8 +336,8 @@ void Engine::leave() {
     control_->send(peer, std::move(message));
   }
   const Deadline flushing = Deadline::after_ms(kFarewellMs);
-  while ((control_->flush() || control_->under_way()) && !flushing.passed())
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (control_->under_way() && !flushing.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  control_->stop();
   progress_->remove(*this);
   if (trace_ == nullptr) return;
   const auto written = trace_->write(now_ns());

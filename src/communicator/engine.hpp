@@ -20,19 +20,17 @@
 #include <vector>
 
 #include "src/base/cpu.hpp"
+#include "src/base/progress.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/call_gate.hpp"
 #include "src/communicator/call_history.hpp"
-#include "src/communicator/control.hpp"
 #include "src/communicator/exchange_log.hpp"
 #include "src/communicator/lane_grid.hpp"
-#include "src/communicator/links.hpp"
 #include "src/communicator/low_latency_calls.hpp"
 #include "src/communicator/operation.hpp"
 #include "src/communicator/options.hpp"
 #include "src/communicator/placement.hpp"
 #include "src/communicator/plans.hpp"
-#include "src/communicator/progress.hpp"
 #include "src/communicator/repeated_call.hpp"
 #include "src/communicator/staged_buffers.hpp"
 #include "src/communicator/trace.hpp"
@@ -40,6 +38,8 @@
 #include "src/communicator/wire_counter.hpp"
 #include "src/communicator/yielding.hpp"
 #include "src/executor/small.hpp"
+#include "src/membership/links.hpp"
+#include "src/membership/members.hpp"
 #include "src/recorder/recorder.hpp"
 #include "src/tuner/single_copy.hpp"
 #include "src/tuner/streaming.hpp"
@@ -50,15 +50,14 @@ namespace wreath {
 
 class Exchange;
 class LibraryStream;
-class Shrink;
-class Split;
 
-class Engine final : public std::enable_shared_from_this<Engine>, public Progress::Client, public ControlHandler {
+class Engine final : public std::enable_shared_from_this<Engine>, public Progress::Client {
  public:
-  // Links the members of `membership`. `options`: as agreed by all ranks.
-  static Result<std::shared_ptr<Engine>> create(Membership membership, const AgreedOptions& options,
-                                                std::uint16_t epoch = 1);
+  // `members` are those of `membership`; `options`: as agreed by all ranks. Adds its handlers to the members'.
+  Engine(std::unique_ptr<Members> members, Membership membership, const AgreedOptions& options);
   ~Engine() override;
+  // Links the members. Once, before any other call.
+  Status link(std::uint16_t epoch);
 
   int rank() const { return membership_.rank; }
   int ranks() const { return membership_.ranks; }
@@ -105,16 +104,14 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // See Communicator::plan_for.
   std::string plan_text(const Query& query) const { return plan_text(query, choose(tuning_, query)); }
 
-  // Communicators out of this one: see shrink.hpp and split.hpp.
-  Shrink& shrink() { return *shrink_; }
-  Split& split() { return *split_; }
+  // Before link(): what else is to happen when it fails, on the thread that finds the failure.
+  void when_failed(std::function<void()> act) { when_failed_ = std::move(act); }
   const AgreedOptions& options() const { return options_; }
-  const std::vector<Member>& members() const { return membership_.members; }
+  Members& members() const { return *control_; }
   // Of this rank's calls on device memory; null: there is none.
   Device* device() const { return membership_.device; }
-  ControlPlane& control() const { return *control_; }
   // Whether `peer` has destroyed its communicator.
-  bool has_left(Rank peer) const { return watch_->has_left(peer); }
+  bool has_left(Rank peer) const { return control_->has_left(peer); }
 
   // For own plans.
   Links& links() const { return *links_; }
@@ -132,8 +129,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Progressed progressed(Rank peer) const;
   // A peer made other calls than this rank: this communicator fails as soon as it is known which.
   bool differs() const { return watch_->differs(); }
-  // "rank 3 (host h1, pid 4711)".
-  std::string member(Rank rank) const;
+  std::string member(Rank rank) const { return control_->name(rank); }
 
  private:
   Status end_work(std::string_view call);
@@ -143,8 +139,6 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   enum class Round : std::uint8_t { Nothing, Blocked, Moved };
   static constexpr std::size_t kMaximumQueued = kRecordedCalls / 2;
 
-  Engine(Membership membership, const AgreedOptions& options);
-  Status link(std::uint16_t epoch);
   Status prepare_own(int ranks_of_host);
   int count_cores();  // the ranks of this host
   std::string plan_text(const Query& query, const Choice& choice) const;
@@ -232,18 +226,14 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::optional<CallRecord> recorded(const Question& question) const;
 
   // Progress thread.
-  void on_event(std::uint64_t token, std::uint32_t events) override;
+  void on_event(std::uint64_t, std::uint32_t) override {}
   Driven drive() override;
   void begin_wait(std::vector<int>& descriptors) override;
   void end_wait() override;
-  void on_message(Rank from, ControlMessage message) override;
-  void on_lost(Rank from, const std::string& reason, bool closed) override;
-  void on_unable(const Error& error) override;
+  void handle_messages();
+  void on_region(Rank from, std::uint32_t index, Offer offer);
+  void on_lost(const Loss& loss);
   void answer(const Question& question, bool earlier);
-  void on_ended(Rank from, std::uint32_t index);
-  void start_control();
-  void tell_of_end(Rank gone);
-  bool of_one_host(Rank a, Rank b) const;
 
   std::string call_text() const;
 
@@ -273,10 +263,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   FlightRecorder recorder_;
   ExchangeLog exchange_log_;
   std::shared_ptr<Progress> progress_;
-  std::unique_ptr<ControlPlane> control_;
+  std::unique_ptr<Members> control_;
   std::unique_ptr<Watch> watch_;
-  std::unique_ptr<Shrink> shrink_;
-  std::unique_ptr<Split> split_;
+  std::function<void()> when_failed_ = [] {};
   std::unique_ptr<Trace> trace_;  // null: none is asked for
   std::int64_t spin_ns_ = 0;
   bool crowded_ = false;      // more ranks than cores on this host

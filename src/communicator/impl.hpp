@@ -15,6 +15,8 @@
 
 namespace wreath {
 
+class RankCommunicator;
+
 // What stands in the way of any use.
 Error not_made();
 Error inherited();
@@ -26,7 +28,7 @@ Error refuse(Engine& engine, std::string_view call, const Error& error);
 inline constexpr std::string_view kTwoAtOnce = "another thread is in a call of this communicator";
 
 struct Communicator::Impl {
-  explicit Impl(std::shared_ptr<Engine> made) : engine(std::move(made)), generation(fork_generation()) {}
+  explicit Impl(std::shared_ptr<RankCommunicator> made);
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   // In the child of a fork everything belongs to the parent: nothing is said or ended.
@@ -54,7 +56,8 @@ struct Communicator::Impl {
   Status run(Direction direction, const ExchangeMessage& message);
   Result<Work> start(Direction direction, const StreamedMessage& message);
 
-  std::shared_ptr<Engine> engine;
+  std::shared_ptr<RankCommunicator> rank;
+  std::shared_ptr<Engine> engine;  // the rank's
   std::uint32_t generation;
 
  private:

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "src/base/progress.hpp"
 #include "src/base/region.hpp"
-#include "src/communicator/progress.hpp"
-#include "src/communicator/question.hpp"
 #include "src/device/library_device.hpp"
 #include "src/executor/host.hpp"
+#include "src/membership/question.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/call.hpp"
 #include "wreath/recording.hpp"

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "src/device/library_device.hpp"
+#include "src/fifo/device_segment_memory.hpp"
 
 namespace wreath {
 namespace {
@@ -68,6 +69,14 @@ Result<std::vector<Device*>> devices_of_ranks(const std::string& text, int ranks
 
 EndpointDevice identity_of(const Device* device) {
   return device == nullptr ? EndpointDevice{} : static_cast<const LibraryDevice*>(device)->identity();
+}
+
+DeviceSegments device_segments(Device* device, const std::vector<std::string>& transports) {
+  const bool allowed =
+      transports.empty() || std::find(transports.begin(), transports.end(), kDeviceReach) != transports.end();
+  if (device == nullptr || !allowed) return {};
+  auto& own = static_cast<LibraryDevice&>(*device);
+  return {device_segment_memory(own), [&own](const EndpointDevice& theirs) { return own.reaches(theirs); }};
 }
 
 }  // namespace wreath

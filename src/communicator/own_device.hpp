@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/membership/links.hpp"
 #include "wreath/device.hpp"
 #include "wreath/endpoint.hpp"
 #include "wreath/result.hpp"
@@ -21,5 +22,8 @@ Result<std::vector<Device*>> devices_of_ranks(const std::string& text, int ranks
 
 // What peers are told.
 EndpointDevice identity_of(const Device* device);
+
+// What links get of `device`, null for none, where `transports`, empty for all, let peers map its memory.
+DeviceSegments device_segments(Device* device, const std::vector<std::string>& transports);
 
 }  // namespace wreath

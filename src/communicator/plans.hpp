@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "src/communicator/links.hpp"
 #include "src/executor/host.hpp"
+#include "src/membership/links.hpp"
 #include "src/tuner/tuner.hpp"
 
 namespace wreath {

@@ -20,7 +20,7 @@ constexpr std::int64_t kFreshNs = 2'000 * kNsPerMs;      // an answer is news fo
 constexpr std::int64_t kAskingRanks = 64;                // may all ask each other so often; more of them less often
 constexpr std::int64_t kSuspicionNs = 1'000 * kNsPerMs;  // how long a peer may take to explain itself
 
-// With what describe() leaves out, where the two differ in it.
+// Adds what describe() leaves out, where the two differ in it.
 std::string call_beside(const CallRecord& call, const CallRecord& other) {
   std::string text = describe(call);
   if (call.op != other.op) text += fmt::format(" {}", name(call.op));
@@ -35,7 +35,7 @@ std::string instead(const CallRecord& last, const std::string& waits_in) {
   return fmt::format("its last call is {} ({})", describe(last), name(last.state));
 }
 
-// What the peer should enter.
+// Names what the peer should enter.
 std::string entry_text(const Question& question, Rank me) {
   switch (question.subject) {
     case Subject::Call: return "the call";
@@ -51,12 +51,23 @@ std::string describe(const CallRecord& call, Subject subject) {
 
 }  // namespace
 
-Watch::Watch(Engine& engine, int rank, int ranks, const Timeouts& timeouts)
+Watch::Watch(Engine& engine, Members& members, const Timeouts& timeouts)
     : engine_(engine),
-      rank_(rank),
+      members_(members),
+      rank_(members.rank()),
       timeouts_(timeouts),
-      crowd_(std::max<std::int64_t>(1, static_cast<std::int64_t>(ranks) * ranks / (kAskingRanks * kAskingRanks))),
-      peers_(static_cast<std::size_t>(ranks)) {}
+      crowd_(std::max<std::int64_t>(
+          1, static_cast<std::int64_t>(members.ranks()) * members.ranks() / (kAskingRanks * kAskingRanks))),
+      peers_(static_cast<std::size_t>(members.ranks())) {}
+
+void Watch::handle(ControlHandlers& handlers) {
+  for (const MessageKind kind : kProgressKinds) {
+    handlers.add(kind, [this](Rank from, ControlMessage& message) { compare(from, message); });
+  }
+  handlers.add(MessageKind::Query, [this](Rank from, ControlMessage& message) { on_query(from, message); });
+  handlers.add(MessageKind::State, [this](Rank from, ControlMessage& message) { on_state(from, message); });
+  handlers.add(MessageKind::Goodbye, [this](Rank from, ControlMessage& message) { on_goodbye(from, message.done); });
+}
 
 void Watch::look(Operation& operation, std::int64_t now_ns) {
   if (!operation.ready.load(std::memory_order_acquire)) return;  // its clocks start when its stream comes to it
@@ -120,7 +131,7 @@ void Watch::ask(const Operation& operation, std::int64_t now_ns) {
     query.index = static_cast<std::uint32_t>(question.subject);
     query.number = question.number;
     query.done = engine_.progressed(question.peer);
-    engine_.control_->send(question.peer, std::move(query));
+    members_.send(question.peer, std::move(query));
   }
 }
 
@@ -150,7 +161,7 @@ bool Watch::look_for_leavers() {
   }
   if (!question) return false;
   engine_.fail(ErrorCode::PeerLost, question->peer,
-               fmt::format("{} destroyed its communicator after call #{}", engine_.member(question->peer), after));
+               fmt::format("{} destroyed its communicator after call #{}", members_.name(question->peer), after));
   return true;
 }
 
@@ -172,12 +183,12 @@ bool Watch::look_for_late(Operation& operation, std::int64_t now_ns) {
   const std::int64_t waited_ms = (now_ns - operation.entered_ns) / kNsPerMs;
   if (waited_ms >= timeouts_.arrival_ms && !planted_fault(13)) {
     engine_.fail(ErrorCode::Timeout, late->peer,
-                 fmt::format("{} has not entered {} within {} ms; {}", engine_.member(late->peer),
+                 fmt::format("{} has not entered {} within {} ms; {}", members_.name(late->peer),
                              entry_text(*late, rank_), timeouts_.arrival_ms, meanwhile));
   } else if (waited_ms >= timeouts_.late_warning_ms && !operation.warned) {
     operation.warned = true;
     const LogRank log_rank(rank_);  // this may be the caller's thread
-    log_warning("{}: waiting for {} to enter {} for {} ms; {}", engine_.call_text(), engine_.member(late->peer),
+    log_warning("{}: waiting for {} to enter {} for {} ms; {}", engine_.call_text(), members_.name(late->peer),
                 entry_text(*late, rank_), waited_ms, meanwhile);
   }
   return true;
@@ -200,9 +211,13 @@ std::string Watch::waits_in() const {
   return waits_in_;
 }
 
-void Watch::on_query(Rank from, Subject subject) {
-  const std::lock_guard lock(mutex_);
-  peers_[static_cast<std::size_t>(from)].waits_for_this_ns[static_cast<std::size_t>(subject)] = now_ns();
+void Watch::on_query(Rank from, const ControlMessage& message) {
+  if (message.index >= kSubjects) return;
+  if (!message.entered) {
+    const std::lock_guard lock(mutex_);
+    peers_[static_cast<std::size_t>(from)].waits_for_this_ns[message.index] = now_ns();
+  }
+  engine_.answer({from, static_cast<Subject>(message.index), message.number}, message.entered);
 }
 
 void Watch::look_for_stall(const Operation& operation, std::int64_t now_ns) {
@@ -220,16 +235,16 @@ void Watch::look_for_stall(const Operation& operation, std::int64_t now_ns) {
   if (silent) {
     engine_.fail(ErrorCode::Timeout, silent->peer,
                  fmt::format("nothing moved for {} ms and {} does not answer: its process may be stopped{}", blocked_ms,
-                             engine_.member(silent->peer),
-                             engine_.of_one_host(silent->peer, rank_) ? "" : ", or the way to its host is cut"));
+                             members_.name(silent->peer),
+                             members_.of_one_host(silent->peer, rank_) ? "" : ", or the way to its host is cut"));
     return;
   }
   const auto waiting = engine_.waiting_for(operation);
   const std::string who =
-      waiting ? fmt::format("waiting for {}", engine_.member(*waiting)) : "and no peer is waited for";
+      waiting ? fmt::format("waiting for {}", members_.name(*waiting)) : "and no peer is waited for";
   engine_.fail(
       ErrorCode::Timeout, waiting.value_or(-1),
-      fmt::format("nothing moved for {} ms although all ranks entered; {} {}", blocked_ms, engine_.member(rank_), who));
+      fmt::format("nothing moved for {} ms although all ranks entered; {} {}", blocked_ms, members_.name(rank_), who));
 }
 
 void Watch::on_state(Rank from, const ControlMessage& message) {
@@ -249,6 +264,7 @@ void Watch::on_state(Rank from, const ControlMessage& message) {
   if (question.subject != Subject::Call) look_for_message_difference(from, question, message.record);
 }
 
+// A peer that made other calls is asked which.
 void Watch::compare(Rank from, const ControlMessage& message) {
   if (!message.earlier.empty()) return name_difference(from, message);
   const auto own = engine_.history().after(message.done.calls);
@@ -265,12 +281,12 @@ void Watch::ask_calls(Rank peer, std::uint64_t number) {
   query.number = number;
   query.entered = true;
   query.done = engine_.progressed(peer);
-  engine_.control_->send(peer, std::move(query));
+  members_.send(peer, std::move(query));
 }
 
 Error Watch::differ(Rank from, const std::string& own, const std::string& theirs) const {
   return {ErrorCode::Mismatch,
-          fmt::format("{} called {}, {} called {}", engine_.member(rank_), own, engine_.member(from), theirs), from};
+          fmt::format("{} called {}, {} called {}", members_.name(rank_), own, members_.name(from), theirs), from};
 }
 
 // The first call in which the two differ, in both ranks' words.
@@ -290,7 +306,7 @@ void Watch::name_difference(Rank from, const ControlMessage& message) {
     return ask_calls(from, message.number);
   engine_.fail(ErrorCode::Mismatch, from,
                fmt::format("{} and {} differ in their calls up to #{}, in which their records do not say",
-                           engine_.member(rank_), engine_.member(from), message.done.calls));
+                           members_.name(rank_), members_.name(from), message.done.calls));
 }
 
 // Both messages in words, where this rank's and the peer's are not the same.
@@ -304,11 +320,6 @@ void Watch::look_for_message_difference(Rank from, const Question& question, con
 void Watch::on_goodbye(Rank from, const Progressed& last) {
   const std::lock_guard lock(mutex_);
   peers_[static_cast<std::size_t>(from)].left_after = last;
-}
-
-bool Watch::has_left(Rank peer) const {
-  const std::lock_guard lock(mutex_);
-  return peers_[static_cast<std::size_t>(peer)].left_after.has_value();
 }
 
 }  // namespace wreath

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "src/communicator/control.hpp"
-#include "src/communicator/question.hpp"
+#include "src/membership/members.hpp"
+#include "src/membership/question.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/recording.hpp"
 
@@ -25,7 +25,10 @@ class Operation;
 
 class Watch {
  public:
-  Watch(Engine& engine, int rank, int ranks, const Timeouts& timeouts);
+  Watch(Engine& engine, Members& members, const Timeouts& timeouts);
+
+  // Adds what acts on queries, answers, and on all that says how far a peer came.
+  void handle(ControlHandlers& handlers);
 
   // Driver: nothing moved for a while. Cheap unless a millisecond passed since the last look.
   void look(Operation& operation, std::int64_t now_ns);
@@ -35,15 +38,9 @@ class Watch {
   // The operation at hand moves again, or is over: who asks is told no more that this rank waits in it.
   void goes_on();
 
-  // Progress thread. Every message that says how far a peer came: a peer that made other calls is asked which.
-  void compare(Rank from, const ControlMessage& message);
-  void on_state(Rank from, const ControlMessage& message);
-  void on_goodbye(Rank from, const Progressed& last);
-  bool has_left(Rank peer) const;
-  void on_query(Rank from, Subject subject);
   // Names the call that this rank's driver waits in, for peers; empty: it moves.
   std::string waits_in() const;
-  // Any thread: a peer has made other calls, and the communicator fails as soon as it is known which.
+  // A peer has made other calls, and the communicator fails as soon as it is known which. Any thread may ask.
   bool differs() const { return differs_.load(std::memory_order_acquire); }
 
  private:
@@ -69,6 +66,12 @@ class Watch {
     Error error;
   };
 
+  // The progress thread's.
+  void compare(Rank from, const ControlMessage& message);
+  void on_query(Rank from, const ControlMessage& message);
+  void on_state(Rank from, const ControlMessage& message);
+  void on_goodbye(Rank from, const Progressed& last);
+
   void ask(const Operation& operation, std::int64_t now_ns);
   template <typename Condition>
   std::optional<Question> find_open(Condition condition) const;
@@ -82,6 +85,7 @@ class Watch {
   void look_for_stall(const Operation& operation, std::int64_t now_ns);
 
   Engine& engine_;
+  Members& members_;
   int rank_;
   Timeouts timeouts_;
   std::int64_t crowd_;  // how much longer many ranks wait between questions: all of them may ask all others

@@ -4,9 +4,10 @@
 #include <cstdlib>
 #include <span>
 
-#include "src/communicator/control.hpp"
-#include "src/communicator/shrink_message.hpp"
-#include "src/communicator/split.hpp"
+#include "src/membership/link_messages.hpp"
+#include "src/membership/messages.hpp"
+#include "src/membership/shrink_message.hpp"
+#include "src/membership/split.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto message = wreath::decode_control(std::as_bytes(std::span(data, size)));
@@ -16,6 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto again = wreath::decode_control(once);
   if (!again || wreath::encode_control(*again) != once) std::abort();
   (void)wreath::decode_split(again->body);
+  (void)wreath::decode_candidates(again->body);
+  (void)wreath::decode_link_facts(again->body);
   const auto shrink = wreath::decode_shrink(again->body, 3);
   if (shrink && !wreath::decode_shrink(wreath::encode_shrink(*shrink), 3)) std::abort();
   return 0;

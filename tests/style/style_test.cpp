@@ -69,6 +69,7 @@ std::vector<Layer> library_layers() {
       {"src/tuner/", {"wreath/", "src/base/", "src/json/", "src/schedule/"}},
       {"src/executor/", {"wreath/", "src/base/", "src/executor/", "src/fifo/", "src/schedule/", "kernels/kernels.hpp"}},
       {"src/executor/block/", {"wreath/", "src/base/", "src/fifo/", "src/schedule/", "src/executor/", "kernels/"}},
+      {"src/membership/", {"wreath/", "src/base/", "src/bootstrap/", "src/fifo/"}},
       {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp"}},
       {"bindings/", {"wreath/"}},
       // NCCL's variables stand in the library's own table of settings.
@@ -189,6 +190,7 @@ TEST(Style, TheTableTellsWrongIncludesFromRightOnes) {
   EXPECT_FALSE(ask("transports/tcp/tcp.cpp", "transports/shm/shm.hpp"));
   EXPECT_TRUE(ask("transports/tcp/tcp.cpp", "transports/tcp/wire.hpp"));
   EXPECT_FALSE(ask("src/base/log.cpp", "src/recorder/recorder.hpp"));
+  EXPECT_FALSE(ask("src/membership/shrink.cpp", "src/communicator/engine.hpp"));
   EXPECT_FALSE(ask("perf/all_reduce_perf.cpp", "src/communicator/engine.hpp"));
   EXPECT_FALSE(ask("examples/01_hello_all_reduce/main.cpp", "src/base/fd.hpp"));
   EXPECT_TRUE(ask("training/zero/fully_sharded.cpp", "training/parameters/layout.hpp"));

@@ -7,7 +7,7 @@
 #include "src/base/socket.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/options.hpp"
-#include "src/communicator/start.hpp"
+#include "src/communicator/rank_communicator.hpp"
 
 namespace wreath::testing_support {
 

@@ -1,6 +1,4 @@
-// Starting children of engines.
-#include "src/communicator/start.hpp"
-
+// Starting a communicator: what ends it early.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -11,22 +9,10 @@
 
 #include "src/base/socket.hpp"
 #include "src/communicator/options.hpp"
+#include "src/communicator/rank_communicator.hpp"
 
 namespace wreath {
 namespace {
-
-TEST(Start, AFailureOfAChildNamesTheRankOfTheParent) {
-  const std::vector<Rank> members = {0, 3, 7};
-  const Error error = error_of_child({ErrorCode::StartupFailed, "rank 2 left during start-up", 2}, members);
-  EXPECT_EQ(error.code, ErrorCode::StartupFailed);
-  EXPECT_EQ(error.failed_rank, 7);
-  EXPECT_NE(error.message.find("the new communicator of 3 ranks: rank 2 left"), std::string::npos) << error.message;
-}
-
-TEST(Start, AFailureOfAChildThatNamesNobodyNamesNobody) {
-  EXPECT_EQ(error_of_child({ErrorCode::System, "no memory", -1}, {1, 2}).failed_rank, -1);
-  EXPECT_EQ(error_of_child({ErrorCode::System, "no memory", 2}, {1, 2}).failed_rank, -1);
-}
 
 // A peer that fails while data connections are made is not waited for.
 TEST(Start, AFailureEndsTheWaitForAStream) {
@@ -44,11 +30,11 @@ TEST(Start, AFailureEndsTheWaitForAStream) {
   (*members)[1].open_stream = [](Rank, Deadline, int) -> Result<Fd> {
     return Error{ErrorCode::StartupFailed, "none today"};
   };
-  std::thread other([&] { EXPECT_FALSE(make_engine(std::move((*members)[1]))); });
-  const auto engine = make_engine(std::move((*members)[0]));
+  std::thread other([&] { EXPECT_FALSE(RankCommunicator::create(std::move((*members)[1]))); });
+  const auto made = RankCommunicator::create(std::move((*members)[0]));
   other.join();
   EXPECT_TRUE(interrupted);
-  EXPECT_FALSE(engine);
+  EXPECT_FALSE(made);
 }
 
 TEST(Start, EndsWhenItsDescriptorBecomesReadable) {

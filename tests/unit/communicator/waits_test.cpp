@@ -12,7 +12,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/base/cpu.hpp"
-#include "src/communicator/progress.hpp"
+#include "src/base/progress.hpp"
 #include "tests/support/local_ranks.hpp"
 #include "tests/support/surroundings.hpp"
 #include "wreath/transport.hpp"

@@ -1,0 +1,55 @@
+// One rank's communicator is put together here: its members, its engine, split and shrink.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/bootstrap/bootstrap.hpp"
+#include "src/communicator/engine.hpp"
+#include "src/communicator/options.hpp"
+#include "src/membership/parent.hpp"
+#include "src/membership/shrink.hpp"
+#include "src/membership/split.hpp"
+
+namespace wreath {
+
+BootstrapRequest request_of(int rank, int ranks, const AgreedOptions& options, const Device* device);
+
+class RankCommunicator final : public ChildCommunicator, private ParentCommunicator {
+ public:
+  // Links the members of `membership`, with the options that they agreed on.
+  static Result<std::shared_ptr<RankCommunicator>> create(Membership membership, std::uint16_t epoch = 1);
+  // `members` are those of `membership`.
+  static Result<std::shared_ptr<RankCommunicator>> create(std::unique_ptr<Members> members, Membership membership,
+                                                          std::uint16_t epoch = 1);
+  ~RankCommunicator() override;
+
+  const std::shared_ptr<Engine>& engine() const { return engine_; }
+  // Null for a negative color. One call of the two at a time.
+  Result<std::shared_ptr<RankCommunicator>> split(int color, int key);
+  Result<std::shared_ptr<RankCommunicator>> shrink(std::int64_t timeout_ms, std::span<const Rank> without);
+  // A shrink of this rank ends, too. Any thread may call it.
+  Status abort();
+  void leave() override { engine_->leave(); }
+
+ private:
+  RankCommunicator(std::unique_ptr<Members> members, Membership membership, const AgreedOptions& options);
+
+  std::string identity() const override { return engine_->identity(); }
+  Status error() const override { return engine_->error(); }
+  void fail(ErrorCode code, Rank failed_rank, const std::string& reason) override {
+    engine_->fail(code, failed_rank, reason);
+  }
+  bool differs() const override { return engine_->differs(); }
+  Progressed progressed(Rank peer) const override { return engine_->progressed(peer); }
+  Result<std::shared_ptr<ChildCommunicator>> join(const std::vector<Rank>& members, const UniqueId& id,
+                                                  const Interrupt& interrupt) override;
+
+  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<Split> split_;  // the engine's, too, which may live longer
+  Shrink shrink_;
+};
+
+}  // namespace wreath

@@ -1,0 +1,46 @@
+// The bytes of the messages by which ranks link.
+#include "src/membership/link_messages.hpp"
+
+#include "src/bootstrap/codec.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::size_t kMaxCandidates = 64;
+
+}  // namespace
+
+std::string encode_candidates(const std::vector<std::string_view>& names) {
+  Writer writer;
+  writer.number(static_cast<std::uint8_t>(names.size()));
+  for (const std::string_view name : names) writer.text(name, kMaxNameBytes);
+  return writer.take_string();
+}
+
+Result<std::vector<std::string>> decode_candidates(const std::string& body) {
+  Reader reader(std::as_bytes(std::span(body)));
+  std::vector<std::string> names;
+  const auto count = reader.number<std::uint8_t>();
+  if (count > kMaxCandidates) reader.fail();
+  for (std::size_t i = 0; reader.ok() && i < count; ++i) names.push_back(reader.text(kMaxNameBytes));
+  if (!reader.complete()) return Error{ErrorCode::System, "a malformed message of candidates"};
+  return names;
+}
+
+std::string encode_link_facts(const LinkFacts& facts) {
+  Writer writer;
+  writer.number(static_cast<std::uint8_t>(facts.all_mapped));
+  writer.number(static_cast<std::uint8_t>(facts.crowded));
+  return writer.take_string();
+}
+
+Result<LinkFacts> decode_link_facts(const std::string& body) {
+  Reader reader(std::as_bytes(std::span(body)));
+  LinkFacts facts;
+  facts.all_mapped = reader.flag();
+  facts.crowded = reader.flag();
+  if (!reader.complete()) return Error{ErrorCode::System, "a malformed message of links"};
+  return facts;
+}
+
+}  // namespace wreath

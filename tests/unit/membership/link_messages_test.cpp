@@ -1,0 +1,54 @@
+// The messages by which ranks link, as bytes.
+#include "src/membership/link_messages.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace wreath {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(LinkMessages, CandidatesAreReadAsTheyWereWritten) {
+  EXPECT_THAT(decode_candidates(encode_candidates({"shm", "tcp"})).value(), ElementsAre("shm", "tcp"));
+  EXPECT_THAT(decode_candidates(encode_candidates({})).value(), IsEmpty());
+}
+
+TEST(LinkMessages, FactsAreReadAsTheyWereWritten) {
+  for (const bool mapped : {false, true}) {
+    for (const bool crowded : {false, true}) {
+      const LinkFacts read = decode_link_facts(encode_link_facts({mapped, crowded})).value();
+      EXPECT_EQ(read.all_mapped, mapped);
+      EXPECT_EQ(read.crowded, crowded);
+    }
+  }
+}
+
+TEST(LinkMessages, AllAreMappedIfEachIsAndCrowdedIfOneIs) {
+  LinkFacts all{true, false};
+  all.add({true, false});
+  EXPECT_TRUE(all.all_mapped);
+  EXPECT_FALSE(all.crowded);
+  all.add({false, true});
+  all.add({true, false});
+  EXPECT_FALSE(all.all_mapped);
+  EXPECT_TRUE(all.crowded);
+}
+
+// Whatever a peer sends in place of either is refused.
+TEST(LinkMessages, BytesThatAreNoMessageAreRefused) {
+  const std::string candidates = encode_candidates({"shm", "tcp"});
+  const std::string facts = encode_link_facts({true, true});
+  for (std::size_t bytes = 0; bytes < candidates.size(); ++bytes) {
+    EXPECT_FALSE(decode_candidates(candidates.substr(0, bytes))) << bytes;
+  }
+  for (std::size_t bytes = 0; bytes < facts.size(); ++bytes) EXPECT_FALSE(decode_link_facts(facts.substr(0, bytes)));
+  EXPECT_FALSE(decode_candidates(candidates + "x"));
+  EXPECT_FALSE(decode_link_facts(facts + "x"));
+  EXPECT_FALSE(decode_candidates(std::string("\xFF")));
+  EXPECT_FALSE(decode_link_facts(std::string("\x02\x01")));
+}
+
+}  // namespace
+}  // namespace wreath
