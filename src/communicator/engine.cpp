@@ -12,9 +12,11 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
+#include "src/communicator/alone_run.hpp"
 #include "src/communicator/buffers.hpp"
 #include "src/communicator/shrink.hpp"
 #include "src/communicator/split.hpp"
+#include "src/executor/handwritten/handwritten.hpp"
 
 namespace wreath {
 namespace {
@@ -60,19 +62,30 @@ Engine::Engine(Membership membership, const AgreedOptions& options)
       exchange_log_(membership_.ranks),
       history_(membership_.communicator) {}
 
-Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const AgreedOptions& options,
-                                               std::uint16_t epoch) {
+Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const AgreedOptions& options, std::uint16_t epoch,
+                                               AddRuns add_runs) {
   auto engine = std::shared_ptr<Engine>(new Engine(std::move(membership), options));
   const LogRank log_rank(engine->rank());
-  WREATH_TRY(engine->link(epoch));
+  WREATH_TRY(engine->link(epoch, add_runs));
   return engine;
 }
 
-Status Engine::link(std::uint16_t epoch) {
+// The last row takes what no other does.
+void Engine::add_rows(AddRuns add_runs) {
+  add_runs(*this, runs_);
+  runs_.add(std::make_unique<AloneRuns>(*this));
+  runs_.add(std::make_unique<SmallRuns>(small_));
+  if (options_.executor == kHandwrittenExecutor) runs_.add(std::make_unique<HandwrittenRuns>(*this, lanes_));
+  runs_.add(std::make_unique<LaneRuns>(*this, lanes_));
+  add_runs(*this, alone_runs_);
+  alone_runs_.add(std::make_unique<AloneRuns>(*this));
+}
+
+Status Engine::link(std::uint16_t epoch, AddRuns add_runs) {
   const auto slot_bytes = slot_bytes_of(ranks(), most_in_a_process(membership_), options_);
   shape_ = {kLanes, options_.slot_count, slot_bytes, options_.first_sequence, epoch, options_.check_wires};
   const int ranks_of_host = count_cores();
-  single_copy_ = single_copy_of(options_.single_copy_bytes, crowded_);
+  lanes_.single_copy = single_copy_of(options_.single_copy_bytes, crowded_);
   control_ = std::make_unique<ControlPlane>(std::move(membership_.control), *this);
   if (const Status own = prepare_own(ranks_of_host); !own) {
     ControlMessage message;
@@ -83,13 +96,14 @@ Status Engine::link(std::uint16_t epoch) {
   }
   if (!options_.trace.empty()) {
     trace_ = std::make_unique<Trace>(options_.trace, membership_.communicator, rank(), identity_);
-    lanes_.set_trace(&trace_->steps());
+    lanes_.lanes.set_trace(&trace_->steps());
   }
   watch_ = std::make_unique<Watch>(*this, rank(), ranks(), options_.timeouts);
   shrink_ = std::make_unique<Shrink>(*this);
   split_ = std::make_unique<Split>(*this);
   start_control();
-  load_kernels();
+  add_rows(add_runs);
+  runs_.prepare();
   const auto facts =
       links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms), crowded_);
   membership_.open_stream = nullptr;  // and with it the listener
@@ -97,7 +111,7 @@ Status Engine::link(std::uint16_t epoch) {
     fail(facts.error().code, facts.error().failed_rank, facts.error().message);
     return facts.error();
   }
-  plans_ = std::make_unique<Plans>(*links_, rank(), ranks(), kExchangeLane);
+  lanes_.plans = std::make_unique<Plans>(*links_, rank(), ranks(), kExchangeLane);
   set_patience();
   if (!crowded_ && !links_->mapped().empty()) {
     links_->segment().let_sleepers_fence();
@@ -107,13 +121,9 @@ Status Engine::link(std::uint16_t epoch) {
              options_.lanes, options_.tile_bytes,      shape_.slot_bytes,     options_.measured,
              facts->crowded, all_use_gpus(membership_)};
   WREATH_TRY(check_tuning(tuning_));
-  prepare_small();
+  doorbells_.connect(*links_);
   WREATH_TRY(prepare_low_latency());
-  prepare_grid();
-  sleeping_.resize(static_cast<std::size_t>(ranks()));
-  for (const Rank peer : links_->mapped()) {
-    sleeping_[static_cast<std::size_t>(peer)] = links_->link(peer)->mapped()->sleeping;
-  }
+  WREATH_TRY(runs_.link());
   prepare_placement();
   linked_ = true;
   tell_start(ranks_of_host);
@@ -124,9 +134,9 @@ Status Engine::link(std::uint16_t epoch) {
 Status Engine::prepare_own(int ranks_of_host) {
   const auto stream_bytes = streamed_bytes(ranks_of_host);
   if (!stream_bytes) return stream_bytes.error();
-  stream_bytes_ = *stream_bytes;
-  const bool pulls = lanes_.prepare_to_pull();
-  auto links = Links::create(membership_, shape_, options_, single_copy_.possible() && pulls);
+  lanes_.stream_bytes = *stream_bytes;
+  const bool pulls = lanes_.lanes.prepare_to_pull();
+  auto links = Links::create(membership_, shape_, options_, lanes_.single_copy.possible() && pulls);
   if (!links) return links.error();
   links_ = std::move(*links);
   auto recorder = FlightRecorder::create(rank(), ranks(), membership_.communicator);
@@ -148,16 +158,6 @@ int Engine::count_cores() {
   return on_host;
 }
 
-void Engine::prepare_small() {
-  if (!tuning_.all_mapped || ranks() == 1) return;
-  std::vector<const std::byte*> areas(static_cast<std::size_t>(ranks()));
-  std::byte* own = links_->segment().small_area();
-  for (int peer = 0; peer < ranks(); ++peer) {
-    areas[static_cast<std::size_t>(peer)] = peer == rank() ? own : links_->link(peer)->mapped()->small_area;
-  }
-  small_ = SmallExchange(rank(), std::move(areas), own, options_.first_sequence);
-}
-
 void Engine::prepare_placement() {
   if (!crowded_ || links_->mapped().empty()) return;
   std::vector<const Counter*> told(static_cast<std::size_t>(ranks()));
@@ -169,7 +169,7 @@ void Engine::prepare_placement() {
 
 Engine::~Engine() {
   if (progress_) progress_->remove(*this);
-  grids_.clear();  // while they may ring
+  runs_.clear();  // while they may wake this
 }
 
 // Drives until at most `left` calls are queued, the communicator failed or the time is over.
@@ -194,7 +194,7 @@ std::shared_ptr<Operation> Engine::first_queued() {
 }
 
 Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
-  if (operation.passed != nullptr) return wait_low_latency(operation, timeout_ms);
+  if (operation.completion != nullptr) return operation.completion->wait(timeout_ms);
   if (operation.over()) return operation.status();
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   waiters_.fetch_add(1, std::memory_order_relaxed);
@@ -208,12 +208,11 @@ Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
   waiters_.fetch_sub(1, std::memory_order_relaxed);
   if (operation.over()) return operation.status();
   progress_->kick();
-  return still_runs(operation, timeout_ms);
+  return still_runs(text_of(operation), timeout_ms);
 }
 
-Error Engine::still_runs(const Operation& operation, std::int64_t timeout_ms) const {
-  return {ErrorCode::NotReady,
-          fmt::format("{}: {} is still running after {} ms", identity_, text_of(operation), timeout_ms)};
+Error Engine::still_runs(std::string_view text, std::int64_t timeout_ms) const {
+  return {ErrorCode::NotReady, fmt::format("{}: {} is still running after {} ms", identity_, text, timeout_ms)};
 }
 
 Status Engine::error() const {
@@ -264,7 +263,12 @@ void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
   progress_->kick();
 }
 
-// Wakes this rank's own driver.
+void Engine::wake_driver() {
+  ring();
+  progress_->kick();
+}
+
+// Wakes a driver that sleeps.
 void Engine::ring() {
   const std::uint64_t one = 1;
   static_cast<void>(!::write(links_->segment().doorbell(), &one, sizeof one));
@@ -293,7 +297,7 @@ Status Engine::end_work(std::string_view call) {
   };
   bool ended = stopped([&] { return try_token(); });
   if (ended) {
-    ended = stopped([&] { return end_blocks(); });
+    ended = stopped([&] { return stop_run(); });
     if (ended) static_cast<void>(finish_all());
     release_token();
     std::unique_lock alone(alone_, std::defer_lock);

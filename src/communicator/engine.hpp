@@ -11,7 +11,6 @@
 #include <atomic>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -25,39 +24,36 @@
 #include "src/communicator/call_history.hpp"
 #include "src/communicator/control.hpp"
 #include "src/communicator/exchange_log.hpp"
-#include "src/communicator/lane_grid.hpp"
+#include "src/communicator/lanes_run.hpp"
 #include "src/communicator/links.hpp"
 #include "src/communicator/low_latency_calls.hpp"
 #include "src/communicator/operation.hpp"
 #include "src/communicator/options.hpp"
+#include "src/communicator/peer_doorbells.hpp"
 #include "src/communicator/placement.hpp"
-#include "src/communicator/plans.hpp"
 #include "src/communicator/progress.hpp"
 #include "src/communicator/repeated_call.hpp"
-#include "src/communicator/staged_buffers.hpp"
+#include "src/communicator/run.hpp"
+#include "src/communicator/small_run.hpp"
 #include "src/communicator/trace.hpp"
 #include "src/communicator/watch.hpp"
 #include "src/communicator/wire_counter.hpp"
 #include "src/communicator/yielding.hpp"
-#include "src/executor/small.hpp"
 #include "src/recorder/recorder.hpp"
-#include "src/tuner/single_copy.hpp"
-#include "src/tuner/streaming.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath {
 
-class Exchange;
 class LibraryStream;
 class Shrink;
 class Split;
 
 class Engine final : public std::enable_shared_from_this<Engine>, public Progress::Client, public ControlHandler {
  public:
-  // Links the members of `membership`. `options`: as agreed by all ranks.
+  // Links the members of `membership`. `options`: as agreed by all ranks. `add_runs`: see run.hpp.
   static Result<std::shared_ptr<Engine>> create(Membership membership, const AgreedOptions& options,
-                                                std::uint16_t epoch = 1);
+                                                std::uint16_t epoch, AddRuns add_runs);
   ~Engine() override;
 
   int rank() const { return membership_.rank; }
@@ -116,17 +112,25 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // Whether `peer` has destroyed its communicator.
   bool has_left(Rank peer) const { return watch_->has_left(peer); }
 
-  // For own plans.
+  // For runs.
   Links& links() const { return *links_; }
   const FifoShape& shape() const { return shape_; }
   std::uint64_t communicator() const { return membership_.communicator; }
-  // What peers are told of `buffer`, which lies at [data, data + bytes), so that they read it where it is.
-  // `by_blocks`: a device's blocks run the operation.
-  void name_memory(OperationState& state, Buffer buffer, std::span<const std::byte> memory, bool by_blocks);
+  const TunerContext& tuning() const { return tuning_; }
+  LaneResources& lanes() { return lanes_; }
+  PeerDoorbells& doorbells() { return doorbells_; }
+  FlightRecorder& recorder() { return recorder_; }
+  Trace* trace() { return trace_.get(); }
   // Whether an output of so many bytes is written past the caches.
   bool streams(std::size_t output_bytes) const;
+  // Whether an operation needs no peer: of one rank, without elements, or with no algorithm to serve it, and then why.
+  bool needs_no_peer(const Operation& operation) const;
+  Error no_algorithm_for(const Call& call) const;
+  // `peer` is in another call than this rank.
+  Error other_call(Rank peer) const;
+  // Wakes the thread that drives, or has the progress thread drive.
+  void wake_driver();
   int exchange_rounds() const { return options_.exchange_rounds; }
-  ExchangeLog& exchange_log() { return exchange_log_; }
   const CallHistory& history() const { return history_; }
   // Says how far this rank came, for `peer` to compare.
   Progressed progressed(Rank peer) const;
@@ -140,17 +144,18 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   friend class Watch;
   friend class StreamTurn;
   friend class LowLatencyGuard;
+  friend class LowLatencyWork;
   enum class Round : std::uint8_t { Nothing, Blocked, Moved };
   static constexpr std::size_t kMaximumQueued = kRecordedCalls / 2;
 
   Engine(Membership membership, const AgreedOptions& options);
-  Status link(std::uint16_t epoch);
+  void add_rows(AddRuns add_runs);
+  Status link(std::uint16_t epoch, AddRuns add_runs);
   Status prepare_own(int ranks_of_host);
   int count_cores();  // the ranks of this host
   std::string plan_text(const Query& query, const Choice& choice) const;
   void tell_start(int ranks_of_host) const;
   void tell_choice(const Query& query, const Choice& choice);
-  void prepare_small();
   void prepare_placement();
 
   // Entering calls.
@@ -163,17 +168,15 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Status link_low_latency(LowLatencyCalls& calls, std::vector<Offer> offers);
   bool takes_low_latency(const Call& call) const { return low_latency_ != nullptr && low_latency_->takes(call); }
   Result<std::shared_ptr<Operation>> begin_low_latency(std::shared_ptr<Operation> operation);
-  Status wait_low_latency(Operation& operation, std::int64_t timeout_ms);
+  Status wait_low_latency(Event& event, std::int64_t timeout_ms);
   void expect_low_latency();
   bool await_low_latency(const Deadline& deadline);
   bool watch_low_latency();
   void look_for_low_latency_failure();
   void look_for_low_latency_leavers(std::int64_t now_ns);
   Error captured(const Call& call) const;
-  Error still_runs(const Operation& operation, std::int64_t timeout_ms) const;
-  bool is_trivial(const Operation& operation) const;
-  bool trivial(Operation& operation);
-  std::optional<Error> finish_alone(const Operation& operation);
+  Error still_runs(std::string_view text, std::int64_t timeout_ms) const;
+  bool finish_alone(Operation& operation);
   void open(Operation& operation);
   std::uint64_t first_waiting_for_stream(const Question& question) const;
   std::shared_ptr<Operation> enqueue(std::shared_ptr<Operation> operation);
@@ -189,46 +192,26 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void release_token() { gate_.end_drive(); }
   Operation* front();
   Round drive_round();
-  Result<bool> start_operation(Operation& operation);
-  Status start_small(const Operation& operation);
-  CallMemory memory_of(const Operation& operation) const;
-  void choose_executor(Operation& operation);
-  bool is_shared_with_processes(const LibraryDevice& device) const;
-  Result<std::unique_ptr<LaneGrid>> make_grid(LibraryDevice& device);
-  LaneGrid* grid_of(LibraryDevice& device);
-  void load_kernels();
-  void prepare_grid();
-  void name_device_memory(OperationState& state, Buffer buffer, std::span<const std::byte> memory);
-  Status stage(Call& call, StagedBuffers& staged) const;
-  Status stage(Launch& launch);
-  Status start_lanes(Operation& operation, Launch& launch);
-  bool end_blocks();
-  Advance advance_small();
+  Result<Started> start_run(Operation& operation);
+  bool stop_run();
   Advance spin_small();
-  std::uint64_t run_pair(Exchange& exchange);
-  Result<Launch> launch_of(Operation& operation);
-  HandwrittenLoop loop_of(const Operation& operation) const;
-  Launch bind(const Operation& operation, Plan& plan);
-  void measure_buffers(Launch& launch, const Operation& operation, std::uint32_t parts);
-  Advance advance(Operation& operation);
+  std::uint64_t run_pair(ExchangeMessages& messages);
   bool pump(Operation& operation, bool expecting);
   void on_broken_wire(const Operation& operation, Rank peer, const Error& error);
   bool wires_idle() const;
   bool may_close(Rank peer) const;
-  void wake_peers();
   void finish(Operation& operation, std::optional<Error> error);
   bool finish_all();
   void ring();
-  void on_fault(Operation& operation);
-  void on_unreadable(const Operation& operation, Rank peer, int error);
+  void on_fault(const Operation& operation);
   void drive(Operation& operation, const Deadline& deadline);
   void drive_until_over(Operation& operation, const Deadline& deadline);
   void set_patience();
   bool give_turn(bool begins);
   void idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle_since_ns);
   void sleep();
-  std::optional<Rank> waiting_for(const Operation& operation) const;
-  std::vector<Question> questions(const Operation& operation) const;
+  std::optional<Rank> waiting_for() const;
+  std::vector<Question> questions() const;
   std::optional<CallRecord> recorded(const Question& question) const;
 
   // Progress thread.
@@ -252,19 +235,14 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::string identity_;
   TunerContext tuning_;
   FifoShape shape_{};
-  SingleCopy single_copy_;                        // which messages peers read out of this process
-  std::uint64_t stream_bytes_ = kNothingStreams;  // outputs of so many bytes are written past the caches
   std::unique_ptr<Links> links_;
-  std::unique_ptr<Plans> plans_;
-  std::vector<const Counter*> sleeping_;  // of mapped peers, by rank
-  std::vector<pollfd> polled_;            // by the driver that sleeps
-  SmallExchange small_;
-  LaneScheduler lanes_;                                        // of the first operation
-  std::map<LibraryDevice*, std::unique_ptr<LaneGrid>> grids_;  // null: its blocks cannot run lanes
-  LaneGrid* flying_ = nullptr;                                 // who runs the lanes in blocks; null: the host does
-  StagedBuffers staged_;                                       // of the first operation
-  bool told_copies_ = false;
-  bool told_staged_ = false;
+  PeerDoorbells doorbells_;
+  std::vector<pollfd> polled_;  // by the driver that sleeps
+  LaneResources lanes_;
+  SmallRun small_{*this, doorbells_};
+  RunTable runs_;                                 // for the driver
+  Run* run_ = nullptr;                            // of the first operation; null: it has not begun
+  bool run_started_ = false;                      // false: it waits to start
   std::unique_ptr<LowLatencyCalls> low_latency_;  // null: there are none
   std::atomic<bool> watches_low_latency_{false};  // a call may be in flight
   std::int64_t low_latency_watched_ns_ = 0;       // by the progress thread
@@ -292,6 +270,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::atomic<bool> linked_{false};
   std::atomic<bool> leaving_{false};
   std::mutex alone_;      // held while buffers of a call are touched without the token
+  RunTable alone_runs_;   // guarded by it
   bool waiting_ = false;  // the progress thread sleeps for this engine
 
   mutable std::mutex mutex_;  // of queue_, backlog_ and failure_
@@ -311,8 +290,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::array<RepeatedCall, static_cast<std::size_t>(Collective::Exchange)> repeated_;  // the last small ones
   std::array<std::byte, 2> barrier_bytes_{};  // what a barrier sends, and what it gets
   Operation inline_operation_;                // of blocking calls that find nothing in flight
-  Operation inline_exchange_;                 // of such sends and receives; its own plan is made by the first ones
-  Operation* inline_ = nullptr;               // either, while it runs; guarded by the token
+  Operation* inline_ = nullptr;               // the same, while it runs; guarded by the token
 };
 
 }  // namespace wreath

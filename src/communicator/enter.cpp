@@ -1,10 +1,10 @@
-// Entering calls: numbers, signatures, choices, records; and calls that need no peer.
+// Entering calls: numbers, signatures, choices, records; and calls that are over at once.
 #include <fmt/format.h>
 #include <sched.h>
 
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
-#include "src/communicator/exchange_operation.hpp"
+#include "src/communicator/exchange_lanes.hpp"
 #include "src/device/call_memory.hpp"
 #include "src/device/library_stream.hpp"
 
@@ -12,27 +12,6 @@ namespace wreath {
 namespace {
 
 constexpr int kTokenTries = 20;
-
-// What one rank alone does: its one block, or the vector, from Input to Output. Sums of one are finished, too.
-void move_alone(const Call& call) {
-  std::size_t elements = call.count;
-  const std::byte* input = call.input;
-  std::byte* output = call.output;
-  if (call.varying()) {
-    const Blocks& in = call.input_blocks;
-    const Blocks& out = call.output_blocks;
-    elements = (in.counts.empty() ? out : in).counts.front();
-    if (elements == 0) return;
-    if (!in.counts.empty()) input += in.displacements.front() * size_of(call.dtype);
-    if (!out.counts.empty()) output += out.displacements.front() * size_of(call.dtype);
-  }
-  const Arithmetic sum = arithmetic(call.dtype, call.reduction, 1);
-  if (reduces(call.collective) && !sum.moves(Form::Data, Form::Data)) {
-    sum.combine(sum, output, Form::Data, &input, 1, {Form::Data, 0, Form::Data}, elements);
-  } else if (input != output) {
-    copy_kernels().plain(output, input, elements * size_of(call.dtype));
-  }
-}
 
 CallRecord record_of(const Call& call, std::uint64_t number, std::uint64_t elements, const Choice& choice) {
   CallRecord record;
@@ -58,9 +37,9 @@ const Choice& Engine::choice_of(const Query& query) {
 }
 
 void Engine::enter(Operation& operation) {
-  if (operation.own) {
-    operation.own->enter();
-    operation.record = operation.own->record(recorder_);
+  if (operation.exchanges()) {
+    exchange_log_.enter(operation.messages, rank());
+    operation.record = record_messages(recorder_, operation.messages, rank());
     return;
   }
   Call& call = operation.call;
@@ -74,41 +53,38 @@ void Engine::enter(Operation& operation) {
   operation.choice = choice_of(query_of(call, elements, ranks()));
   const CallRecord record = record_of(call, operation.number, elements, operation.choice);
   operation.record = recorder_.enter(record);
-  if (operation.choice.small && !is_trivial(operation)) {
+  if (operation.choice.small && !needs_no_peer(operation)) {
     repeated_[static_cast<std::size_t>(call.collective)].remember(call, {ranks(), rank()}, operation.choice, record);
   }
 }
 
-// Whether it needs no peer: alone, without elements, or with no algorithm to serve it.
-bool Engine::is_trivial(const Operation& operation) const {
+bool Engine::needs_no_peer(const Operation& operation) const {
+  if (operation.exchanges()) return false;
   const bool nothing = !operation.call.varying() && operation.call.count == 0;
   return nothing || ranks() == 1 || operation.choice.algorithm == nullptr;
 }
 
-// Does what a trivial operation does; why not, where it cannot.
-std::optional<Error> Engine::finish_alone(const Operation& operation) {
-  Call call = operation.call;
-  const bool nothing = !call.varying() && call.count == 0;
-  if (!nothing && ranks() > 1) {  // not served: alike on all ranks
-    const Error error = no_row(tuning_, query_of(call, elements_of(call), ranks()));
-    return Error{error.code, fmt::format("{}: {}: {}", identity_, call_text(), error.message), rank()};
-  }
-  if (nothing || call.collective == Collective::Barrier) return std::nullopt;
-  StagedBuffers copies;  // another thread may be driving
-  if (const Status staged = stage(call, copies); !staged) return staged.error();
-  move_alone(call);
-  const Status given = copies.give_back();
-  return given ? std::nullopt : std::optional(given.error());
+// It is alike on all ranks.
+Error Engine::no_algorithm_for(const Call& call) const {
+  const Error error = no_row(tuning_, query_of(call, elements_of(call), ranks()));
+  return {error.code, fmt::format("{}: {}: {}", identity_, call_text(), error.message), rank()};
 }
 
-// Calls that need no peer are over at once. After an abort nobody touches buffers any more.
-bool Engine::trivial(Operation& operation) {
-  if (!is_trivial(operation)) return false;
+// Calls that need no peer are over at once, while another thread may drive. After an abort nobody touches buffers any
+// more.
+bool Engine::finish_alone(Operation& operation) {
+  if (!needs_no_peer(operation)) return false;
   const std::lock_guard lock(alone_);
-  const Status usable = error();
-  std::optional<Error> failure = usable ? finish_alone(operation) : std::optional(usable.error());
-  failure ? recorder_.failed(operation.record) : recorder_.done(operation.record);
-  operation.finish(std::move(failure));
+  Status status = error();
+  if (status) {
+    Run& run = alone_runs_.run_for(operation);
+    const auto started = run.start();
+    if (!started) status = started.error();
+    if (started && run.advance() == Advance::Failed) status = run.fault().error;
+    if (status) status = run.end();
+  }
+  status ? recorder_.done(operation.record) : recorder_.failed(operation.record);
+  operation.finish(status ? std::nullopt : std::optional(status.error()));
   return true;
 }
 
@@ -134,7 +110,7 @@ Status Engine::run(const Call& call) {
   }
   inline_operation_.reset(call);
   enter(inline_operation_);
-  if (trivial(inline_operation_)) {
+  if (finish_alone(inline_operation_)) {
     release_token();
   } else {
     inline_ = &inline_operation_;
@@ -144,10 +120,10 @@ Status Engine::run(const Call& call) {
 }
 
 Advance Engine::spin_small() {
-  Advance advanced = advance_small();
+  Advance advanced = small_.advance();
   for (std::uint32_t look = 0; look < small_looks_ && advanced == Advance::Blocked; ++look) {
     if (crowded_ && !give_turn(look == 0)) break;
-    advanced = advance_small();
+    advanced = small_.advance();
   }
   return advanced;
 }
@@ -171,6 +147,7 @@ std::optional<Status> Engine::run_again(const Call& call) {
   small_.start(small);
   const std::uint64_t record = recorder_.enter(last.record(), number);  // while the message is on its way
   if (spin_small() == Advance::Done) {
+    wire_.add(call.collective, small_.moved());
     recorder_.done(record);
     release_token();
     return Status();
@@ -181,7 +158,9 @@ std::optional<Status> Engine::run_again(const Call& call) {
   operation.signature = signature;
   operation.record = record;
   operation.choice = last.choice();
-  operation.started = true;
+  small_.set(operation);
+  run_ = &small_;
+  run_started_ = true;
   inline_ = &operation;
   drive(operation, Deadline::after_ms(-1));
   const Status status = operation.status();  // while the token keeps others out
@@ -189,17 +168,17 @@ std::optional<Status> Engine::run_again(const Call& call) {
   return status;
 }
 
-// Enters an exchange, and does what plain code quickly does of it. The record is written while the message is on its
-// way.
-std::uint64_t Engine::run_pair(Exchange& exchange) {
-  exchange.enter();
-  const Exchange::Pair pair = trace_ == nullptr ? exchange.pair() : Exchange::Pair();
+// Enters messages, and does what plain code quickly does of them: those are taken out. The record is written while the
+// message is on its way.
+std::uint64_t Engine::run_pair(ExchangeMessages& messages) {
+  exchange_log_.enter(messages, rank());
+  const MessagePair pair = trace_ == nullptr ? pair_of(*this, messages) : MessagePair();
   if (pair.sent.fifo != nullptr) publish_message(pair.sent, copy_kernels());
-  const std::uint64_t record = exchange.record(recorder_);
+  const std::uint64_t record = record_messages(recorder_, messages, rank());
   if (pair.sent.fifo != nullptr) {
-    wire_.add_sent(Collective::Exchange, pair.sent.bytes);
-    exchange.take_out(Direction::Send);
-    wake_peers();
+    wire_.add(Collective::Exchange, {pair.sent.bytes, 0});
+    messages.sends.clear();
+    doorbells_.ring();
     if (const Status announced = links_->announce(*control_); !announced) {
       fail(announced.error().code, rank(), announced.error().message);
     }
@@ -208,8 +187,8 @@ std::uint64_t Engine::run_pair(Exchange& exchange) {
   for (std::uint32_t look = 0; look <= small_looks_; ++look) {
     if (crowded_ && look > 0 && !give_turn(look == 1)) break;
     if (take_message(pair.received, copy_kernels()) != Advance::Done) continue;
-    exchange.take_out(Direction::Receive);
-    wake_peers();
+    messages.receives.clear();
+    doorbells_.ring();
     break;
   }
   return record;
@@ -221,13 +200,13 @@ Status Engine::run(ExchangeMessages& messages) {
     const auto operation = start(std::move(messages), nullptr);
     return operation ? wait(**operation, -1) : Status(operation.error());
   }
-  Operation& operation = inline_exchange_;
-  operation.reset(Call{});
-  if (!operation.own) operation.own = std::make_unique<Exchange>(*this, ExchangeMessages{});
-  auto& exchange = static_cast<Exchange&>(*operation.own);
-  exchange.exchange(messages);
-  operation.record = run_pair(exchange);
-  if (exchange.empty()) {
+  Operation& operation = inline_operation_;
+  Call exchange;
+  exchange.collective = Collective::Exchange;
+  operation.reset(exchange);
+  std::swap(operation.messages, messages);
+  operation.record = run_pair(operation.messages);
+  if (operation.messages.empty()) {
     recorder_.done(operation.record);
     release_token();
     return {};
@@ -252,7 +231,7 @@ std::shared_ptr<Operation> Engine::prepare(ExchangeMessages messages, Stream* st
   auto operation = prepare(none);
   for (const ExchangeMessage& each : messages.sends) operation->use_memory(each.data);
   for (const ExchangeMessage& each : messages.receives) operation->use_memory(each.data);
-  operation->own = std::make_unique<Exchange>(*this, std::move(messages));
+  operation->messages = std::move(messages);
   return operation;
 }
 
@@ -262,7 +241,7 @@ Result<std::shared_ptr<Operation>> Engine::begin(std::shared_ptr<Operation> oper
   static_cast<void>(make_room());  // a failed communicator takes the call and ends it
   enter(*operation);
   if (operation->call.stream != nullptr) return begin_on_stream(std::move(operation));
-  if (!operation->own && trivial(*operation)) return operation;
+  if (finish_alone(*operation)) return operation;
   return enqueue(std::move(operation));
 }
 

@@ -88,7 +88,7 @@ Work GroupCalls::work() {
   if (handle_ == nullptr) {
     work_ = std::make_shared<GroupWork>();
     handle_ = std::make_shared<Operation>();
-    handle_->group = work_;
+    handle_->completion = work_;
   }
   return Work(handle_);
 }

@@ -11,6 +11,7 @@
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/call_shape.hpp"
+#include "src/communicator/device_runs.hpp"
 #include "src/communicator/engine.hpp"
 #include "wreath/units.hpp"
 
@@ -67,7 +68,7 @@ class LowLatencyGuard final : public GraphGuard {
 Result<std::unique_ptr<LowLatencyCalls>> Engine::make_low_latency() {
   auto* const device = static_cast<LibraryDevice*>(membership_.device);
   if (device == nullptr) return Error{ErrorCode::Unavailable, "it has no device"};
-  if (!device->runs_processes_at_once() && is_shared_with_processes(*device)) {
+  if (!device->runs_processes_at_once() && is_shared_with_processes(*this, *device)) {
     return Error{ErrorCode::Unavailable, fmt::format("processes take turns on {}", device->name())};
   }
   const Member& self = membership_.members[static_cast<std::size_t>(rank())];
@@ -124,6 +125,18 @@ Status Engine::prepare_low_latency() {
 
 // ---- calls ----
 
+// A kernel that runs in its stream.
+class LowLatencyWork final : public Completion {
+ public:
+  LowLatencyWork(Engine& engine, std::shared_ptr<Event> passed) : engine_(engine), passed_(std::move(passed)) {}
+  bool over() const override { return passed_->done(); }
+  Status wait(std::int64_t timeout_ms) override { return engine_.wait_low_latency(*passed_, timeout_ms); }
+
+ private:
+  Engine& engine_;  // the operation keeps it
+  std::shared_ptr<Event> passed_;
+};
+
 void Engine::expect_low_latency() {
   if (!watches_low_latency_.exchange(true)) progress_->kick();
 }
@@ -145,19 +158,19 @@ Result<std::shared_ptr<Operation>> Engine::begin_low_latency(std::shared_ptr<Ope
     operation->finish(captured(call));
     return operation;
   }
-  operation->passed = *std::move(passed);
+  operation->completion = std::make_shared<LowLatencyWork>(*this, *std::move(passed));
   expect_low_latency();
   return operation;
 }
 
 // A call that has ended early has left its reason when its event is passed.
-Status Engine::wait_low_latency(Operation& operation, std::int64_t timeout_ms) {
+Status Engine::wait_low_latency(Event& event, std::int64_t timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
-  Status passed = operation.passed->synchronize(timeout_ms < 0 ? kTurnMs : std::min(timeout_ms, kTurnMs));
+  Status passed = event.synchronize(timeout_ms < 0 ? kTurnMs : std::min(timeout_ms, kTurnMs));
   while (!passed && passed.error().code == ErrorCode::NotReady) {
     if (failed_.load(std::memory_order_acquire)) return error();  // its stream may take long to come to it
-    if (deadline.passed()) return still_runs(operation, timeout_ms);
-    passed = operation.passed->synchronize(kTurnMs);
+    if (deadline.passed()) return still_runs("all_reduce", timeout_ms);
+    passed = event.synchronize(kTurnMs);
   }
   if (!passed) return passed;
   look_for_low_latency_failure();

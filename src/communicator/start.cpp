@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "src/communicator/device_runs.hpp"
 #include "src/communicator/options.hpp"
 #include "src/communicator/own_device.hpp"
 
@@ -25,7 +26,7 @@ BootstrapRequest request_of(int rank, int ranks, const AgreedOptions& options, c
 Result<std::shared_ptr<Engine>> make_engine(Membership membership, std::uint16_t epoch) {
   const auto options = decode_options(membership.settings);
   if (!options) return options.error();
-  return Engine::create(std::move(membership), *options, epoch);
+  return Engine::create(std::move(membership), *options, epoch, &add_device_runs);
 }
 
 Result<UniqueId> make_meeting(const Engine& parent, const std::vector<Rank>& members) {

@@ -3,7 +3,6 @@
 
 #include "src/communicator/captured_call.hpp"
 #include "src/communicator/engine.hpp"
-#include "src/communicator/exchange_operation.hpp"
 #include "wreath/device.hpp"
 
 namespace wreath {
@@ -17,12 +16,8 @@ class StreamTurn {
   StreamTurn& operator=(const StreamTurn&) = delete;
   ~StreamTurn() {
     if (over_) return;  // else the ranks that enter the call would wait for it
-    const Call& call = operation_->call;
-    const std::string text = operation_->own
-                                 ? operation_->own->describe()
-                                 : fmt::format("{} #{}", name(call.collective, call.varying()), operation_->number);
     engine_->fail(ErrorCode::InvalidUsage, engine_->rank(),
-                  fmt::format("{}: its stream failed before it came to the call", text));
+                  fmt::format("{}: its stream failed before it came to the call", text_of(*operation_)));
   }
   Status come() {
     over_ = true;
@@ -123,9 +118,7 @@ std::uint64_t Engine::first_waiting_for_stream(const Question& question) const {
   for (const auto& operation : queue_) {
     waits = waits || !operation->ready.load(std::memory_order_acquire);
     if (!waits) continue;
-    const std::uint64_t number = operation->own                      ? operation->own->first_number(question)
-                                 : question.subject == Subject::Call ? operation->number
-                                                                     : 0;
+    const std::uint64_t number = first_number(*operation, question);
     if (number != 0) return number;
   }
   return 0;
