@@ -7,6 +7,7 @@
 #include <functional>
 #include <utility>
 
+#include "src/communicator/begin_operation.hpp"
 #include "src/communicator/engine.hpp"
 #include "src/communicator/impl.hpp"
 
@@ -39,8 +40,8 @@ class CapturedCall final : public GraphWork {
     }
     const CallGuard guard(&engine->gate());
     if (!guard.entered()) engine->fail(ErrorCode::InvalidUsage, engine->rank(), std::string(kTwoAtOnce));
-    return engine->begin_replay(kept_.exchanges() ? engine->prepare(kept_.messages, kept_.call.stream)
-                                                  : engine->prepare(kept_.call));
+    return begin_replay(kept_.exchanges() ? engine->prepare(kept_.messages, kept_.call.stream)
+                                          : engine->prepare(kept_.call));
   }
 
  private:

@@ -10,6 +10,7 @@
 #include "src/base/log.hpp"
 #include "src/communicator/check_call.hpp"
 #include "src/communicator/engine.hpp"
+#include "src/communicator/low_latency.hpp"
 #include "src/device/call_memory.hpp"
 
 namespace wreath {
@@ -61,6 +62,7 @@ void DeviceRuns::prepare() {
 }
 
 Status DeviceRuns::link() {
+  WREATH_TRY(LowLatency::link(engine_));
   auto* const device = static_cast<LibraryDevice*>(engine_.device());
   if (device != nullptr && device != &host_device()) static_cast<void>(grid_of(*device));
   return {};

@@ -28,8 +28,8 @@ class DeviceRuns final : public RunFactory {
   // Loads kernels before any stream waits for a call: a driver may load them only where nothing runs, and lets nobody
   // else in meanwhile.
   void prepare() override;
-  // Makes the grid of the communicator's device before the first call: a driver whose streams wait is then not asked
-  // for what a grid takes. The host device makes its own when it is needed.
+  // Links all_reduces without a driver, and makes the grid of the communicator's device before the first call: a driver
+  // whose streams wait is then not asked for what a grid takes. The host device makes its own when it is needed.
   Status link() override;
   Run* run_for(Operation& operation, RunRows below) override;
 

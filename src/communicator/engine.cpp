@@ -16,7 +16,6 @@
 #include "src/communicator/buffers.hpp"
 #include "src/communicator/shrink.hpp"
 #include "src/communicator/split.hpp"
-#include "src/executor/handwritten/handwritten.hpp"
 
 namespace wreath {
 namespace {
@@ -60,7 +59,7 @@ Engine::Engine(Membership membership, const AgreedOptions& options)
       options_(options),
       identity_(log_identity(membership_.rank)),
       exchange_log_(membership_.ranks),
-      history_(membership_.communicator) {}
+      entered_{CallHistory(membership_.communicator), {}, {}} {}
 
 Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const AgreedOptions& options, std::uint16_t epoch,
                                                AddRuns add_runs) {
@@ -70,24 +69,14 @@ Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const Agre
   return engine;
 }
 
-// The last row takes what no other does.
-void Engine::add_rows(AddRuns add_runs) {
-  add_runs(*this, runs_);
-  runs_.add(std::make_unique<AloneRuns>(*this));
-  runs_.add(std::make_unique<SmallRuns>(small_));
-  if (options_.executor == kHandwrittenExecutor) runs_.add(std::make_unique<HandwrittenRuns>(*this, lanes_));
-  runs_.add(std::make_unique<LaneRuns>(*this, lanes_));
-  add_runs(*this, alone_runs_);
-  alone_runs_.add(std::make_unique<AloneRuns>(*this));
-}
-
 Status Engine::link(std::uint16_t epoch, AddRuns add_runs) {
   const auto slot_bytes = slot_bytes_of(ranks(), most_in_a_process(membership_), options_);
   shape_ = {kLanes, options_.slot_count, slot_bytes, options_.first_sequence, epoch, options_.check_wires};
-  const int ranks_of_host = count_cores();
-  lanes_.single_copy = single_copy_of(options_.single_copy_bytes, crowded_);
+  IdlePolicy& idle_policy = driver_.idle_policy();
+  idle_policy.count(ranks_of_host());
+  driver_.lanes().single_copy = single_copy_of(options_.single_copy_bytes, idle_policy.crowded());
   control_ = std::make_unique<ControlPlane>(std::move(membership_.control), *this);
-  if (const Status own = prepare_own(ranks_of_host); !own) {
+  if (const Status own = prepare_own(); !own) {
     ControlMessage message;
     message.kind = MessageKind::Failed;
     message.error = {own.error().code, fmt::format("{}: {}", member(rank()), own.error().message), rank()};
@@ -96,47 +85,46 @@ Status Engine::link(std::uint16_t epoch, AddRuns add_runs) {
   }
   if (!options_.trace.empty()) {
     trace_ = std::make_unique<Trace>(options_.trace, membership_.communicator, rank(), identity_);
-    lanes_.lanes.set_trace(&trace_->steps());
+    driver_.lanes().lanes.set_trace(&trace_->steps());
   }
   watch_ = std::make_unique<Watch>(*this, rank(), ranks(), options_.timeouts);
   shrink_ = std::make_unique<Shrink>(*this);
   split_ = std::make_unique<Split>(*this);
   start_control();
-  add_rows(add_runs);
-  runs_.prepare();
-  const auto facts =
-      links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms), crowded_);
+  driver_.add_rows(add_runs);
+  add_runs(*this, alone_.runs);
+  alone_.runs.add(std::make_unique<AloneRuns>(*this));
+  driver_.runs().prepare();
+  const auto facts = links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms),
+                                     idle_policy.crowded());
   membership_.open_stream = nullptr;  // and with it the listener
   if (!facts) {
     fail(facts.error().code, facts.error().failed_rank, facts.error().message);
     return facts.error();
   }
-  lanes_.plans = std::make_unique<Plans>(*links_, rank(), ranks(), kExchangeLane);
-  set_patience();
-  if (!crowded_ && !links_->mapped().empty()) {
+  driver_.lanes().plans = std::make_unique<Plans>(*links_, rank(), ranks(), kExchangeLane);
+  idle_policy.link(*links_, rank(), ranks());
+  if (!idle_policy.crowded() && !links_->mapped().empty()) {
     links_->segment().let_sleepers_fence();
     progress_->want_fences();
   }
-  tuning_ = {ranks(),        facts->all_mapped,        options_.reproducible, options_.algorithm,
-             options_.lanes, options_.tile_bytes,      shape_.slot_bytes,     options_.measured,
-             facts->crowded, all_use_gpus(membership_)};
-  WREATH_TRY(check_tuning(tuning_));
-  doorbells_.connect(*links_);
-  WREATH_TRY(prepare_low_latency());
-  WREATH_TRY(runs_.link());
-  prepare_placement();
+  choices_.set({ranks(), facts->all_mapped, options_.reproducible, options_.algorithm, options_.lanes,
+                options_.tile_bytes, shape_.slot_bytes, options_.measured, facts->crowded, all_use_gpus(membership_)});
+  WREATH_TRY(check_tuning(tuning()));
+  WREATH_TRY(driver_.link());
   linked_ = true;
-  tell_start(ranks_of_host);
+  tell_start();
   return {};
 }
 
 // What a rank needs before it links with others.
-Status Engine::prepare_own(int ranks_of_host) {
-  const auto stream_bytes = streamed_bytes(ranks_of_host);
+Status Engine::prepare_own() {
+  const auto stream_bytes = streamed_bytes(ranks_of_host());
   if (!stream_bytes) return stream_bytes.error();
-  lanes_.stream_bytes = *stream_bytes;
-  const bool pulls = lanes_.lanes.prepare_to_pull();
-  auto links = Links::create(membership_, shape_, options_, lanes_.single_copy.possible() && pulls);
+  LaneResources& lanes = driver_.lanes();
+  lanes.stream_bytes = *stream_bytes;
+  const bool pulls = lanes.lanes.prepare_to_pull();
+  auto links = Links::create(membership_, shape_, options_, lanes.single_copy.possible() && pulls);
   if (!links) return links.error();
   links_ = std::move(*links);
   auto recorder = FlightRecorder::create(rank(), ranks(), membership_.communicator);
@@ -148,38 +136,32 @@ Status Engine::prepare_own(int ranks_of_host) {
   return {};
 }
 
-int Engine::count_cores() {
+int Engine::ranks_of_host() const {
   const auto host = membership_.members[static_cast<std::size_t>(rank())].endpoint.host;
-  const auto on_host =
-      static_cast<int>(std::count_if(membership_.members.begin(), membership_.members.end(),
-                                     [&](const Member& member) { return member.endpoint.host == host; }));
-  crowded_ = on_host > cores_of_ranks();
-  spin_ns_ = spin_budget_ns(on_host);
-  return on_host;
+  return static_cast<int>(std::count_if(membership_.members.begin(), membership_.members.end(),
+                                        [&](const Member& member) { return member.endpoint.host == host; }));
 }
 
-void Engine::prepare_placement() {
-  if (!crowded_ || links_->mapped().empty()) return;
-  std::vector<const Counter*> told(static_cast<std::size_t>(ranks()));
-  Counter& own = links_->segment().core();
-  told[static_cast<std::size_t>(rank())] = &own;
-  for (const Rank peer : links_->mapped()) told[static_cast<std::size_t>(peer)] = links_->link(peer)->mapped()->core;
-  placement_ = Placement(rank(), &own, std::move(told));
+void Engine::set_undriven(std::unique_ptr<Undriven> undriven) {
+  queue_.hold([&](bool failed) {
+    undriven_ = std::move(undriven);
+    if (failed) undriven_->stop();
+  });
 }
 
 Engine::~Engine() {
   if (progress_) progress_->remove(*this);
-  runs_.clear();  // while they may wake this
+  driver_.runs().clear();  // while they may wake this
 }
 
 // Drives until at most `left` calls are queued, the communicator failed or the time is over.
 void Engine::drive_queue(std::size_t left, const Deadline& deadline) {
-  if (queued_.load(std::memory_order_acquire) <= left) return;
+  if (queue_.size() <= left) return;
   waiters_.fetch_add(1, std::memory_order_relaxed);
-  for (int tries = 0; queued_.load(std::memory_order_acquire) > left && !failed_ && !deadline.passed(); ++tries) {
+  for (int tries = 0; queue_.size() > left && !queue_.failed() && !deadline.passed(); ++tries) {
     if (!try_token()) {
       give_way(tries);
-    } else if (const auto first = first_queued(); first != nullptr) {
+    } else if (const auto first = queue_.first(); first != nullptr) {
       drive_until_over(*first, deadline);
     } else {
       release_token();
@@ -188,9 +170,10 @@ void Engine::drive_queue(std::size_t left, const Deadline& deadline) {
   waiters_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-std::shared_ptr<Operation> Engine::first_queued() {
-  const std::lock_guard lock(mutex_);
-  return queue_.empty() ? nullptr : queue_.front();
+// Holds the token on entry, not on return.
+void Engine::drive_until_over(Operation& operation, const Deadline& deadline) {
+  driver_.drive(operation, deadline);
+  release_token();
 }
 
 Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
@@ -215,21 +198,15 @@ Error Engine::still_runs(std::string_view text, std::int64_t timeout_ms) const {
   return {ErrorCode::NotReady, fmt::format("{}: {} is still running after {} ms", identity_, text, timeout_ms)};
 }
 
-Status Engine::error() const {
-  if (!failed_.load(std::memory_order_acquire)) return {};
-  const std::lock_guard lock(mutex_);
-  return *failure_;
-}
-
 std::string Engine::member(Rank rank) const {
   const Member& member = membership_.members[static_cast<std::size_t>(rank)];
   return fmt::format("rank {} (host {}, pid {})", rank, member.host_name, member.pid);
 }
 
 Progressed Engine::progressed(Rank peer) const {
-  const std::uint64_t calls = history_.calls();
+  const std::uint64_t calls = entered_.history.calls();
   const MessageCounts counts = exchange_log_.counts(peer);
-  return {calls, counts.sent, counts.received, history_.after(calls).value_or(0)};
+  return {calls, counts.sent, counts.received, entered_.history.after(calls).value_or(0)};
 }
 
 std::string Engine::call_text() const {
@@ -241,14 +218,11 @@ std::string Engine::call_text() const {
 
 void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
   Error error{code, fmt::format("{}: {}: {}: {}", identity_, call_text(), name(code), reason), failed_rank};
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_) return;
-    failure_ = error;
+  const bool first = queue_.fail(error, [&] {
     links_->segment().set_aborted();  // before any call returns: from then on its buffers may change
-    if (low_latency_ != nullptr) low_latency_->stop();
-    failed_.store(true, std::memory_order_release);
-  }
+    if (undriven_ != nullptr) undriven_->stop();
+  });
+  if (!first) return;
   if (!linked_) links_->fail(error);
   ControlMessage message;
   message.kind = MessageKind::Failed;
@@ -297,13 +271,13 @@ Status Engine::end_work(std::string_view call) {
   };
   bool ended = stopped([&] { return try_token(); });
   if (ended) {
-    ended = stopped([&] { return stop_run(); });
-    if (ended) static_cast<void>(finish_all());
+    ended = stopped([&] { return driver_.stop(); });
+    if (ended) static_cast<void>(driver_.finish_all());
     release_token();
-    std::unique_lock alone(alone_, std::defer_lock);
+    std::unique_lock alone(alone_.mutex, std::defer_lock);
     ended = ended && stopped([&] { return alone.try_lock(); });
   }
-  const bool passed = stopped([&] { return low_latency_ == nullptr || !low_latency_->in_flight(); });
+  const bool passed = stopped([&] { return undriven_ == nullptr || !undriven_->in_flight(); });
   if (ended && passed) return {};
   return Error{ErrorCode::Timeout,
                fmt::format("{}: {}: {} within {} ms", identity_, call,
@@ -319,17 +293,27 @@ bool Engine::may_close(Rank peer) const {
 
 void Engine::await_readers(const Deadline& deadline) {
   for (Rank peer = 0; linked_ && peer < ranks(); ++peer) {
-    while (!may_close(peer) && !failed_ && !deadline.passed())
+    while (!may_close(peer) && !queue_.failed() && !deadline.passed())
       std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+}
+
+// Whether all calls without a driver are over.
+bool Engine::await_undriven(const Deadline& deadline) const {
+  while (undriven_ != nullptr && undriven_->in_flight()) {
+    if (queue_.failed() || deadline.passed()) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return true;
 }
 
 void Engine::leave() {
   leaving_ = true;
   const Deadline leaving = Deadline::after_ms(kLeaveMs);
   drive_queue(0, leaving);
-  if (queued_.load(std::memory_order_acquire) > 0 || !await_low_latency(leaving)) {
-    if (!failed_) log_warning("the communicator was destroyed with work in flight for {} ms: aborted", kLeaveMs);
+  if (!queue_.empty() || !await_undriven(leaving)) {
+    if (!queue_.failed())
+      log_warning("the communicator was destroyed with work in flight for {} ms: aborted", kLeaveMs);
     static_cast<void>(abort());  // after a failure: ends what no driver has ended yet
   }
   await_readers(Deadline::after_ms(kLeaveMs));

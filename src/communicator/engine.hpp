@@ -5,47 +5,36 @@
 // are handled by the progress thread; a failure from there is seen by the driver at its next round.
 #pragma once
 
-#include <poll.h>
-
 #include <array>
 #include <atomic>
-#include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
-#include <set>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "src/base/cpu.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/call_gate.hpp"
 #include "src/communicator/call_history.hpp"
+#include "src/communicator/choices.hpp"
 #include "src/communicator/control.hpp"
+#include "src/communicator/driver.hpp"
 #include "src/communicator/exchange_log.hpp"
-#include "src/communicator/lanes_run.hpp"
 #include "src/communicator/links.hpp"
-#include "src/communicator/low_latency_calls.hpp"
 #include "src/communicator/operation.hpp"
+#include "src/communicator/operation_queue.hpp"
 #include "src/communicator/options.hpp"
-#include "src/communicator/peer_doorbells.hpp"
-#include "src/communicator/placement.hpp"
 #include "src/communicator/progress.hpp"
 #include "src/communicator/repeated_call.hpp"
 #include "src/communicator/run.hpp"
-#include "src/communicator/small_run.hpp"
 #include "src/communicator/trace.hpp"
+#include "src/communicator/undriven.hpp"
 #include "src/communicator/watch.hpp"
-#include "src/communicator/wire_counter.hpp"
-#include "src/communicator/yielding.hpp"
 #include "src/recorder/recorder.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath {
 
-class LibraryStream;
 class Shrink;
 class Split;
 
@@ -67,25 +56,25 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::optional<Status> run_again(const Call& call);
   // Runs checked sends and receives to their end. `messages` comes back as some other one, to be filled anew.
   Status run(ExchangeMessages& messages);
-  // Starts it: at once, or when call.stream has come to it; its turn among the calls is taken now.
-  Result<std::shared_ptr<Operation>> start(const Call& call) { return begin(prepare(call)); }
-  // Starts sends and receives as one operation: it takes its turn, but no number of the calls.
-  Result<std::shared_ptr<Operation>> start(ExchangeMessages messages, Stream* stream) {
-    return begin(prepare(std::move(messages), stream));
-  }
-  // The halves of start(). What is prepared has copies of its counts and displacements.
+  // Makes an operation of a checked call, or of sends and receives: those take their turn, but no number of the calls.
+  // It has copies of its counts and displacements.
   std::shared_ptr<Operation> prepare(const Call& call);
   std::shared_ptr<Operation> prepare(ExchangeMessages messages, Stream* stream);
-  Result<std::shared_ptr<Operation>> begin(std::shared_ptr<Operation> operation);
+  // Begins what was prepared; its turn among the calls is taken now.
+  std::shared_ptr<Operation> begin(std::shared_ptr<Operation> operation);
+  // The halves of begin(), where something else says when the operation begins. There need not be room: what finds none
+  // is entered when those before it are over.
+  void take_turn(const std::shared_ptr<Operation>& operation);
+  void open(Operation& operation);
   // Waits until another call may be entered. The first failure, where there was one.
   Status make_room();
-  // Begins a captured call for one launch of its graph: returns what the stream does when it comes to it. There need
-  // not be room: what finds none is entered when those before it are over.
-  std::function<Status()> begin_replay(std::shared_ptr<Operation> operation);
   // Waits for it; NotReady when `timeout_ms` (>= 0) ends first.
   Status wait(Operation& operation, std::int64_t timeout_ms);
 
-  Status error() const;
+  // NotReady: it has not ended within `timeout_ms`.
+  Error still_runs(std::string_view text, std::int64_t timeout_ms) const;
+
+  Status error() const { return queue_.error(); }
   // Ends the communicator: the first failure counts, the peers are told. Any thread.
   void fail(ErrorCode code, Rank failed_rank, const std::string& reason);
   Status abort();
@@ -97,9 +86,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   CallGate& gate() { return gate_; }
 
   std::string transport_to(int peer) const { return links_->describe(peer); }
-  WireBytes wire_bytes(Collective collective) const { return wire_.of(collective); }
+  WireBytes wire_bytes(Collective collective) const { return driver_.wire().of(collective); }
   // See Communicator::plan_for.
-  std::string plan_text(const Query& query) const { return plan_text(query, choose(tuning_, query)); }
+  std::string plan_text(const Query& query) const { return plan_text(query, choose(tuning(), query)); }
 
   // Communicators out of this one: see shrink.hpp and split.hpp.
   Shrink& shrink() { return *shrink_; }
@@ -116,9 +105,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Links& links() const { return *links_; }
   const FifoShape& shape() const { return shape_; }
   std::uint64_t communicator() const { return membership_.communicator; }
-  const TunerContext& tuning() const { return tuning_; }
-  LaneResources& lanes() { return lanes_; }
-  PeerDoorbells& doorbells() { return doorbells_; }
+  const TunerContext& tuning() const { return choices_.tuning(); }
+  LaneResources& lanes() { return driver_.lanes(); }
+  PeerDoorbells& doorbells() { return driver_.doorbells(); }
   FlightRecorder& recorder() { return recorder_; }
   Trace* trace() { return trace_.get(); }
   // Whether an output of so many bytes is written past the caches.
@@ -130,8 +119,10 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Error other_call(Rank peer) const;
   // Wakes the thread that drives, or has the progress thread drive.
   void wake_driver();
-  int exchange_rounds() const { return options_.exchange_rounds; }
-  const CallHistory& history() const { return history_; }
+  // Calls that run by themselves; null: there are none. Set once, while the ranks link.
+  Undriven* undriven() const { return undriven_.get(); }
+  void set_undriven(std::unique_ptr<Undriven> undriven);
+  const CallHistory& history() const { return entered_.history; }
   // Says how far this rank came, for `peer` to compare.
   Progressed progressed(Rank peer) const;
   // A peer made other calls than this rank: this communicator fails as soon as it is known which.
@@ -140,79 +131,44 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::string member(Rank rank) const;
 
  private:
-  Status end_work(std::string_view call);
   friend class Watch;
-  friend class StreamTurn;
-  friend class LowLatencyGuard;
-  friend class LowLatencyWork;
-  enum class Round : std::uint8_t { Nothing, Blocked, Moved };
-  static constexpr std::size_t kMaximumQueued = kRecordedCalls / 2;
+  friend class Driver;
+  // What was entered before. A barrier sends the first byte, and gets the other.
+  struct Entered {
+    CallHistory history;
+    std::array<RepeatedCall, static_cast<std::size_t>(Collective::Exchange)> repeated;  // the last small ones
+    std::array<std::byte, 2> barrier_bytes;
+  };
+  // Runs of calls that need no peer, made while another thread may drive.
+  struct Alone {
+    std::mutex mutex;  // held while buffers of a call are touched without the token
+    RunTable runs;
+  };
 
   Engine(Membership membership, const AgreedOptions& options);
-  void add_rows(AddRuns add_runs);
   Status link(std::uint16_t epoch, AddRuns add_runs);
-  Status prepare_own(int ranks_of_host);
-  int count_cores();  // the ranks of this host
+  Status end_work(std::string_view call);
+  Status prepare_own();
+  int ranks_of_host() const;
   std::string plan_text(const Query& query, const Choice& choice) const;
-  void tell_start(int ranks_of_host) const;
+  void tell_start() const;
   void tell_choice(const Query& query, const Choice& choice);
-  void prepare_placement();
 
   // Entering calls.
   void enter(Operation& operation);
   const Choice& choice_of(const Query& query);
-  Result<std::shared_ptr<Operation>> begin_on_stream(std::shared_ptr<Operation> operation);
-  Result<std::shared_ptr<Operation>> capture(LibraryStream& stream, std::shared_ptr<Operation> operation);
-  Status prepare_low_latency();
-  Result<std::unique_ptr<LowLatencyCalls>> make_low_latency();
-  Status link_low_latency(LowLatencyCalls& calls, std::vector<Offer> offers);
-  bool takes_low_latency(const Call& call) const { return low_latency_ != nullptr && low_latency_->takes(call); }
-  Result<std::shared_ptr<Operation>> begin_low_latency(std::shared_ptr<Operation> operation);
-  Status wait_low_latency(Event& event, std::int64_t timeout_ms);
-  void expect_low_latency();
-  bool await_low_latency(const Deadline& deadline);
-  bool watch_low_latency();
-  void look_for_low_latency_failure();
-  void look_for_low_latency_leavers(std::int64_t now_ns);
-  Error captured(const Call& call) const;
-  Error still_runs(std::string_view text, std::int64_t timeout_ms) const;
   bool finish_alone(Operation& operation);
-  void open(Operation& operation);
-  std::uint64_t first_waiting_for_stream(const Question& question) const;
-  std::shared_ptr<Operation> enqueue(std::shared_ptr<Operation> operation);
-  bool put_off(const std::shared_ptr<Operation>& operation);
-  std::shared_ptr<Operation> take_front();
+  std::uint64_t run_pair(ExchangeMessages& messages);
+  void enqueue(const std::shared_ptr<Operation>& operation);
   void drive_queue(std::size_t left, const Deadline& deadline);
+  bool await_undriven(const Deadline& deadline) const;
   void await_readers(const Deadline& deadline);
-  std::shared_ptr<Operation> first_queued();
-
-  // The driver's side; the token is held.
+  bool may_close(Rank peer) const;
   bool try_token() { return gate_.try_drive(); }
   bool take_idle_token();
   void release_token() { gate_.end_drive(); }
-  Operation* front();
-  Round drive_round();
-  Result<Started> start_run(Operation& operation);
-  bool stop_run();
-  Advance spin_small();
-  std::uint64_t run_pair(ExchangeMessages& messages);
-  bool pump(Operation& operation, bool expecting);
-  void on_broken_wire(const Operation& operation, Rank peer, const Error& error);
-  bool wires_idle() const;
-  bool may_close(Rank peer) const;
-  void finish(Operation& operation, std::optional<Error> error);
-  bool finish_all();
-  void ring();
-  void on_fault(const Operation& operation);
-  void drive(Operation& operation, const Deadline& deadline);
   void drive_until_over(Operation& operation, const Deadline& deadline);
-  void set_patience();
-  bool give_turn(bool begins);
-  void idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle_since_ns);
-  void sleep();
-  std::optional<Rank> waiting_for() const;
-  std::vector<Question> questions() const;
-  std::optional<CallRecord> recorded(const Question& question) const;
+  void ring();
 
   // Progress thread.
   void on_event(std::uint64_t token, std::uint32_t events) override;
@@ -223,6 +179,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void on_lost(Rank from, const std::string& reason, bool closed) override;
   void on_unable(const Error& error) override;
   void answer(const Question& question, bool earlier);
+  std::optional<CallRecord> recorded(const Question& question) const;
   void on_ended(Rank from, std::uint32_t index);
   void start_control();
   void tell_of_end(Rank gone);
@@ -233,64 +190,27 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Membership membership_;
   AgreedOptions options_;
   std::string identity_;
-  TunerContext tuning_;
   FifoShape shape_{};
   std::unique_ptr<Links> links_;
-  PeerDoorbells doorbells_;
-  std::vector<pollfd> polled_;  // by the driver that sleeps
-  LaneResources lanes_;
-  SmallRun small_{*this, doorbells_};
-  RunTable runs_;                                 // for the driver
-  Run* run_ = nullptr;                            // of the first operation; null: it has not begun
-  bool run_started_ = false;                      // false: it waits to start
-  std::unique_ptr<LowLatencyCalls> low_latency_;  // null: there are none
-  std::atomic<bool> watches_low_latency_{false};  // a call may be in flight
-  std::int64_t low_latency_watched_ns_ = 0;       // by the progress thread
-  std::int64_t low_latency_left_ns_ = 0;          // since when a call is in flight whose peer has left; 0: none is
-  WireCounter wire_;
   FlightRecorder recorder_;
   ExchangeLog exchange_log_;
+  std::unique_ptr<Trace> trace_;  // null: none is asked for
+  OperationQueue queue_;
+  Choices choices_;
+  Entered entered_;
+  Driver driver_{*this};
+  Alone alone_;
+  std::unique_ptr<Undriven> undriven_;
   std::shared_ptr<Progress> progress_;
   std::unique_ptr<ControlPlane> control_;
   std::unique_ptr<Watch> watch_;
   std::unique_ptr<Shrink> shrink_;
   std::unique_ptr<Split> split_;
-  std::unique_ptr<Trace> trace_;  // null: none is asked for
-  std::int64_t spin_ns_ = 0;
-  bool crowded_ = false;      // more ranks than cores on this host
-  std::uint32_t pauses_ = 0;  // where it is crowded: of a driver that nothing moves for, before it sleeps
-  std::uint32_t yields_ = 0;
-  std::uint32_t small_looks_ = 0;  // for a small call's messages, before it waits like any other
-  const TickPair made_ = TickPair::now();
-  Yielding yielding_;    // of the driver, too
-  Placement placement_;  // of the driver, where it is crowded
-
   CallGate gate_;
   std::atomic<int> waiters_{0};
   std::atomic<bool> linked_{false};
   std::atomic<bool> leaving_{false};
-  std::mutex alone_;      // held while buffers of a call are touched without the token
-  RunTable alone_runs_;   // guarded by it
   bool waiting_ = false;  // the progress thread sleeps for this engine
-
-  mutable std::mutex mutex_;  // of queue_, backlog_ and failure_
-  std::deque<std::shared_ptr<Operation>> queue_;
-  std::deque<std::shared_ptr<Operation>> backlog_;  // of graphs' launches, not entered yet; the queue is full meanwhile
-  std::atomic<std::size_t> queued_{0};
-  std::optional<Error> failure_;
-  std::atomic<bool> failed_{false};
-  CallHistory history_;
-  struct Chosen {
-    Query query;
-    Choice choice;
-  };
-  std::array<Chosen, static_cast<std::size_t>(Collective::Exchange)> chosen_;  // of the last call of each, often the
-                                                                               // next one's
-  std::set<std::string> told_;                                                 // choices that were logged
-  std::array<RepeatedCall, static_cast<std::size_t>(Collective::Exchange)> repeated_;  // the last small ones
-  std::array<std::byte, 2> barrier_bytes_{};  // what a barrier sends, and what it gets
-  Operation inline_operation_;                // of blocking calls that find nothing in flight
-  Operation* inline_ = nullptr;               // the same, while it runs; guarded by the token
 };
 
 }  // namespace wreath

@@ -6,7 +6,6 @@
 #include "src/communicator/engine.hpp"
 #include "src/communicator/exchange_lanes.hpp"
 #include "src/device/call_memory.hpp"
-#include "src/device/library_stream.hpp"
 
 namespace wreath {
 namespace {
@@ -29,11 +28,19 @@ CallRecord record_of(const Call& call, std::uint64_t number, std::uint64_t eleme
 }  // namespace
 
 const Choice& Engine::choice_of(const Query& query) {
-  Chosen& chosen = chosen_[static_cast<std::size_t>(query.collective)];
-  if (chosen.choice.algorithm != nullptr && chosen.query == query) return chosen.choice;
-  chosen = {query, choose(tuning_, query)};
-  tell_choice(query, chosen.choice);
-  return chosen.choice;
+  if (const Choice* const last = choices_.last(query); last != nullptr) return *last;
+  const Choice& choice = choices_.choose(query);
+  tell_choice(query, choice);
+  return choice;
+}
+
+// A wire would read what is passed on out of memory again.
+bool Engine::streams(std::size_t output_bytes) const {
+  return tuning().all_mapped && output_bytes >= driver_.lanes().stream_bytes;
+}
+
+Error Engine::other_call(Rank peer) const {
+  return {ErrorCode::Mismatch, fmt::format("{} is in another call than {}", member(peer), member(rank())), peer};
 }
 
 void Engine::enter(Operation& operation) {
@@ -44,17 +51,18 @@ void Engine::enter(Operation& operation) {
   }
   Call& call = operation.call;
   if (call.collective == Collective::Barrier) {
-    call.input = &barrier_bytes_[0];
-    call.output = &barrier_bytes_[1];
+    call.input = &entered_.barrier_bytes[0];
+    call.output = &entered_.barrier_bytes[1];
   }
   const std::uint64_t elements = elements_of(call);
-  operation.number = history_.add(call, elements);
-  operation.signature = history_.signature();
+  operation.number = entered_.history.add(call, elements);
+  operation.signature = entered_.history.signature();
   operation.choice = choice_of(query_of(call, elements, ranks()));
   const CallRecord record = record_of(call, operation.number, elements, operation.choice);
   operation.record = recorder_.enter(record);
   if (operation.choice.small && !needs_no_peer(operation)) {
-    repeated_[static_cast<std::size_t>(call.collective)].remember(call, {ranks(), rank()}, operation.choice, record);
+    entered_.repeated[static_cast<std::size_t>(call.collective)].remember(call, {ranks(), rank()}, operation.choice,
+                                                                          record);
   }
 }
 
@@ -66,7 +74,7 @@ bool Engine::needs_no_peer(const Operation& operation) const {
 
 // It is alike on all ranks.
 Error Engine::no_algorithm_for(const Call& call) const {
-  const Error error = no_row(tuning_, query_of(call, elements_of(call), ranks()));
+  const Error error = no_row(tuning(), query_of(call, elements_of(call), ranks()));
   return {error.code, fmt::format("{}: {}: {}", identity_, call_text(), error.message), rank()};
 }
 
@@ -74,10 +82,10 @@ Error Engine::no_algorithm_for(const Call& call) const {
 // more.
 bool Engine::finish_alone(Operation& operation) {
   if (!needs_no_peer(operation)) return false;
-  const std::lock_guard lock(alone_);
+  const std::lock_guard lock(alone_.mutex);
   Status status = error();
   if (status) {
-    Run& run = alone_runs_.run_for(operation);
+    Run& run = alone_.runs.run_for(operation);
     const auto started = run.start();
     if (!started) status = started.error();
     if (started && run.advance() == Advance::Failed) status = run.fault().error;
@@ -99,70 +107,52 @@ bool Engine::take_idle_token() {
 }
 
 Status Engine::run(const Call& call) {
-  if (failed_.load(std::memory_order_acquire)) return error();
-  if (takes_low_latency(call)) {
-    const auto operation = begin_low_latency(prepare(call));
-    return operation ? wait(**operation, -1) : Status(operation.error());
-  }
-  if (queued_.load(std::memory_order_acquire) > 0 || !take_idle_token()) {
-    const auto operation = start(call);
-    return operation ? wait(**operation, -1) : Status(operation.error());
-  }
-  inline_operation_.reset(call);
-  enter(inline_operation_);
-  if (finish_alone(inline_operation_)) {
+  if (queue_.failed()) return error();
+  if (!queue_.empty() || !take_idle_token()) return wait(*begin(prepare(call)), -1);
+  Operation& operation = queue_.immediate();
+  operation.reset(call);
+  enter(operation);
+  if (finish_alone(operation)) {
     release_token();
   } else {
-    inline_ = &inline_operation_;
-    drive_until_over(inline_operation_, Deadline::after_ms(-1));
+    queue_.begin_immediate();
+    drive_until_over(operation, Deadline::after_ms(-1));
   }
-  return inline_operation_.status();
-}
-
-Advance Engine::spin_small() {
-  Advance advanced = small_.advance();
-  for (std::uint32_t look = 0; look < small_looks_ && advanced == Advance::Blocked; ++look) {
-    if (crowded_ && !give_turn(look == 0)) break;
-    advanced = small_.advance();
-  }
-  return advanced;
+  return operation.status();
 }
 
 std::optional<Status> Engine::run_again(const Call& call) {
   const auto index = static_cast<std::size_t>(call.collective);
-  if (index >= repeated_.size() || call.count > kSmallMessageBytes || !gate_.try_quick()) return std::nullopt;
-  const RepeatedCall& last = repeated_[index];
-  const bool free = queued_.load(std::memory_order_acquire) == 0 && !failed_.load(std::memory_order_acquire);
+  if (index >= entered_.repeated.size() || call.count > kSmallMessageBytes || !gate_.try_quick()) return std::nullopt;
+  const RepeatedCall& last = entered_.repeated[index];
+  const bool free = queue_.empty() && !queue_.failed();
   const bool of_host = device_of(call.input) == nullptr && device_of(call.output) == nullptr;
   if (!free || !of_host || trace_ != nullptr || !last.is(call)) {
     release_token();
     return std::nullopt;
   }
-  const std::uint64_t number = history_.add(call, call.count);
-  const std::uint32_t signature = history_.signature();
+  const std::uint64_t number = entered_.history.add(call, call.count);
+  const std::uint32_t signature = entered_.history.signature();
   SmallCall small = last.small();
-  small.input = call.input == nullptr ? barrier_bytes_.data() : call.input;
-  small.output = call.output == nullptr ? barrier_bytes_.data() + 1 : call.output;
+  small.input = call.input == nullptr ? entered_.barrier_bytes.data() : call.input;
+  small.output = call.output == nullptr ? entered_.barrier_bytes.data() + 1 : call.output;
   small.signature = signature;
-  small_.start(small);
+  driver_.small().start(small);
   const std::uint64_t record = recorder_.enter(last.record(), number);  // while the message is on its way
-  if (spin_small() == Advance::Done) {
-    wire_.add(call.collective, small_.moved());
+  if (driver_.spin_small() == Advance::Done) {
+    driver_.wire().add(call.collective, driver_.small().moved());
     recorder_.done(record);
     release_token();
     return Status();
   }
-  Operation& operation = inline_operation_;
+  Operation& operation = queue_.immediate();
   operation.reset(call);
   operation.number = number;
   operation.signature = signature;
   operation.record = record;
   operation.choice = last.choice();
-  small_.set(operation);
-  run_ = &small_;
-  run_started_ = true;
-  inline_ = &operation;
-  drive(operation, Deadline::after_ms(-1));
+  driver_.begin_small(operation);
+  driver_.drive(operation, Deadline::after_ms(-1));
   const Status status = operation.status();  // while the token keeps others out
   release_token();
   return status;
@@ -176,31 +166,31 @@ std::uint64_t Engine::run_pair(ExchangeMessages& messages) {
   if (pair.sent.fifo != nullptr) publish_message(pair.sent, copy_kernels());
   const std::uint64_t record = record_messages(recorder_, messages, rank());
   if (pair.sent.fifo != nullptr) {
-    wire_.add(Collective::Exchange, {pair.sent.bytes, 0});
+    driver_.wire().add(Collective::Exchange, {pair.sent.bytes, 0});
     messages.sends.clear();
-    doorbells_.ring();
+    driver_.doorbells().ring();
     if (const Status announced = links_->announce(*control_); !announced) {
       fail(announced.error().code, rank(), announced.error().message);
     }
   }
   if (pair.received.fifo == nullptr) return record;
-  for (std::uint32_t look = 0; look <= small_looks_; ++look) {
-    if (crowded_ && look > 0 && !give_turn(look == 1)) break;
+  IdlePolicy& idle_policy = driver_.idle_policy();
+  for (std::uint32_t look = 0; look <= idle_policy.small_looks(); ++look) {
+    if (idle_policy.crowded() && look > 0 && !idle_policy.give_turn(look == 1)) break;
     if (take_message(pair.received, copy_kernels()) != Advance::Done) continue;
     messages.receives.clear();
-    doorbells_.ring();
+    driver_.doorbells().ring();
     break;
   }
   return record;
 }
 
 Status Engine::run(ExchangeMessages& messages) {
-  if (failed_.load(std::memory_order_acquire)) return error();
-  if (queued_.load(std::memory_order_acquire) > 0 || !take_idle_token()) {
-    const auto operation = start(std::move(messages), nullptr);
-    return operation ? wait(**operation, -1) : Status(operation.error());
+  if (queue_.failed()) return error();
+  if (!queue_.empty() || !take_idle_token()) {
+    return wait(*begin(prepare(std::move(messages), nullptr)), -1);
   }
-  Operation& operation = inline_operation_;
+  Operation& operation = queue_.immediate();
   Call exchange;
   exchange.collective = Collective::Exchange;
   operation.reset(exchange);
@@ -211,7 +201,7 @@ Status Engine::run(ExchangeMessages& messages) {
     release_token();
     return {};
   }
-  inline_ = &operation;
+  queue_.begin_immediate();
   drive_until_over(operation, Deadline::after_ms(-1));
   return operation.status();
 }
@@ -235,34 +225,35 @@ std::shared_ptr<Operation> Engine::prepare(ExchangeMessages messages, Stream* st
   return operation;
 }
 
-Result<std::shared_ptr<Operation>> Engine::begin(std::shared_ptr<Operation> operation) {
-  if (takes_low_latency(operation->call)) return begin_low_latency(std::move(operation));
-  if (LibraryStream* const stream = capturing(operation->call.stream)) return capture(*stream, std::move(operation));
+std::shared_ptr<Operation> Engine::begin(std::shared_ptr<Operation> operation) {
   static_cast<void>(make_room());  // a failed communicator takes the call and ends it
   enter(*operation);
-  if (operation->call.stream != nullptr) return begin_on_stream(std::move(operation));
   if (finish_alone(*operation)) return operation;
-  return enqueue(std::move(operation));
+  enqueue(operation);
+  return operation;
+}
+
+void Engine::take_turn(const std::shared_ptr<Operation>& operation) {
+  operation->ready.store(false, std::memory_order_relaxed);
+  if (queue_.put_off(operation)) return;
+  enter(*operation);
+  enqueue(operation);
+}
+
+void Engine::open(Operation& operation) {
+  operation.ready.store(true, std::memory_order_release);
+  wake_driver();
 }
 
 // The recorder must not lose calls in flight.
 Status Engine::make_room() {
-  drive_queue(kMaximumQueued, Deadline::after_ms(-1));
+  drive_queue(OperationQueue::kMost, Deadline::after_ms(-1));
   return error();
 }
 
-std::shared_ptr<Operation> Engine::enqueue(std::shared_ptr<Operation> operation) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_) {
-      operation->finish(*failure_);
-      return operation;
-    }
-    queue_.push_back(operation);
-    queued_.fetch_add(1, std::memory_order_release);
-  }
+void Engine::enqueue(const std::shared_ptr<Operation>& operation) {
+  queue_.add(operation);
   progress_->kick();
-  return operation;
 }
 
 }  // namespace wreath

@@ -91,8 +91,9 @@ Result<Launch> ExchangeLanes::launch(Engine& engine, const ExchangeMessages& mes
   launch.plan = &plan_.bound;
   for (const ExchangeMessage& message : messages.sends) launch.bytes += message.bytes();
   launch.sends_only = messages.receives.empty();
-  launch.resident = engine.exchange_rounds() == 0 ? LaneScheduler::kAllResident
-                                                  : 2 * static_cast<std::size_t>(engine.exchange_rounds());
+  launch.resident = engine.options().exchange_rounds == 0
+                        ? LaneScheduler::kAllResident
+                        : 2 * static_cast<std::size_t>(engine.options().exchange_rounds);
   OperationState& state = launch.state;
   state.geometry = plan_.geometry;
   state.buffers[static_cast<int>(Buffer::Input)] = plan_.input.first;
