@@ -25,6 +25,8 @@ void Driver::add_rows(AddRuns add_runs) {
     runs_.add(std::make_unique<HandwrittenRuns>(engine_, lanes_));
   }
   runs_.add(std::make_unique<LaneRuns>(engine_, lanes_));
+  add_runs(engine_, alone_.runs);
+  alone_.runs.add(std::make_unique<AloneRuns>(engine_));
 }
 
 Status Driver::link() {
@@ -198,6 +200,20 @@ void Driver::sleep() {
     ::ppoll(polled_.data(), polled_.size(), &longest, nullptr);
   }
   segment.end_sleep();
+}
+
+void Driver::begin_wait(std::vector<int>& descriptors) {
+  const Links& links = *engine_.links_;
+  waiting_ = true;
+  links.segment().begin_sleep();
+  descriptors.push_back(links.segment().doorbell());
+  for (const Rank peer : links.wired()) descriptors.push_back(links.link(peer)->descriptor());
+}
+
+void Driver::end_wait() {
+  if (!waiting_) return;
+  waiting_ = false;
+  engine_.links_->segment().end_sleep();
 }
 
 }  // namespace wreath

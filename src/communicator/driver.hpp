@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -18,12 +19,18 @@
 
 namespace wreath {
 
+// Runs of calls that need no peer, made while another thread may drive.
+struct AloneTable {
+  std::mutex mutex;  // held while buffers of a call are touched without the token
+  RunTable runs;
+};
+
 class Driver {
  public:
   enum class Round : std::uint8_t { Nothing, Blocked, Moved };
 
   explicit Driver(Engine& engine) : engine_(engine) {}
-  // Fills the table of runs: first the rows of rooms above the engine.
+  // Fills the tables of runs: first the rows of rooms above the engine.
   void add_rows(AddRuns add_runs);
   // The links are made, and calls may be chosen for.
   Status link();
@@ -43,7 +50,12 @@ class Driver {
   std::optional<Rank> waiting_for() const;
   std::vector<Question> questions() const { return run_ == nullptr ? std::vector<Question>{} : run_->questions(); }
 
+  // The progress thread is to sleep instead of the driver, which holds the token; `descriptors` wake it.
+  void begin_wait(std::vector<int>& descriptors);
+  void end_wait();
+
   RunTable& runs() { return runs_; }
+  AloneTable& alone() { return alone_; }
   SmallRun& small() { return small_; }
   LaneResources& lanes() { return lanes_; }
   const LaneResources& lanes() const { return lanes_; }
@@ -65,6 +77,7 @@ class Driver {
 
   Engine& engine_;
   RunTable runs_;
+  AloneTable alone_;
   Run* run_ = nullptr;    // of the first operation; null: it has not begun
   bool started_ = false;  // false: the run waits to start
   LaneResources lanes_;
@@ -72,6 +85,7 @@ class Driver {
   SmallRun small_{engine_, doorbells_};
   IdlePolicy idle_policy_;
   WireCounter wire_;
+  bool waiting_ = false;        // the progress thread sleeps
   std::vector<pollfd> polled_;  // while it sleeps
 };
 

@@ -12,7 +12,6 @@
 
 #include "src/base/config.hpp"
 #include "src/base/log.hpp"
-#include "src/communicator/alone_run.hpp"
 #include "src/communicator/buffers.hpp"
 #include "src/communicator/shrink.hpp"
 #include "src/communicator/split.hpp"
@@ -20,6 +19,7 @@
 namespace wreath {
 namespace {
 
+constexpr std::uint32_t kProgressRounds = 64;
 constexpr std::int64_t kLeaveMs = 5'000;
 constexpr std::int64_t kAbortMs = 1'000;
 constexpr std::int64_t kFarewellMs = 2'000;  // a goodbye that a network loses is sent again after 0.2, 0.6 and 1.4 s
@@ -57,9 +57,10 @@ void give_way(int tries) {
 Engine::Engine(Membership membership, const AgreedOptions& options)
     : membership_(std::move(membership)),
       options_(options),
-      identity_(log_identity(membership_.rank)),
       exchange_log_(membership_.ranks),
       entered_{CallHistory(membership_.communicator), {}, {}} {}
+
+std::string Engine::identity() const { return log_identity(rank()); }
 
 Result<std::shared_ptr<Engine>> Engine::create(Membership membership, const AgreedOptions& options, std::uint16_t epoch,
                                                AddRuns add_runs) {
@@ -84,7 +85,7 @@ Status Engine::link(std::uint16_t epoch, AddRuns add_runs) {
     return own;
   }
   if (!options_.trace.empty()) {
-    trace_ = std::make_unique<Trace>(options_.trace, membership_.communicator, rank(), identity_);
+    trace_ = std::make_unique<Trace>(options_.trace, membership_.communicator, rank(), identity());
     driver_.lanes().lanes.set_trace(&trace_->steps());
   }
   watch_ = std::make_unique<Watch>(*this, rank(), ranks(), options_.timeouts);
@@ -92,8 +93,6 @@ Status Engine::link(std::uint16_t epoch, AddRuns add_runs) {
   split_ = std::make_unique<Split>(*this);
   start_control();
   driver_.add_rows(add_runs);
-  add_runs(*this, alone_.runs);
-  alone_.runs.add(std::make_unique<AloneRuns>(*this));
   driver_.runs().prepare();
   const auto facts = links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms),
                                      idle_policy.crowded());
@@ -157,7 +156,7 @@ Engine::~Engine() {
 // Drives until at most `left` calls are queued, the communicator failed or the time is over.
 void Engine::drive_queue(std::size_t left, const Deadline& deadline) {
   if (queue_.size() <= left) return;
-  waiters_.fetch_add(1, std::memory_order_relaxed);
+  const CallGate::Wish wish(gate_);
   for (int tries = 0; queue_.size() > left && !queue_.failed() && !deadline.passed(); ++tries) {
     if (!try_token()) {
       give_way(tries);
@@ -167,7 +166,6 @@ void Engine::drive_queue(std::size_t left, const Deadline& deadline) {
       release_token();
     }
   }
-  waiters_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // Holds the token on entry, not on return.
@@ -180,23 +178,50 @@ Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
   if (operation.completion != nullptr) return operation.completion->wait(timeout_ms);
   if (operation.over()) return operation.status();
   const Deadline deadline = Deadline::after_ms(timeout_ms);
-  waiters_.fetch_add(1, std::memory_order_relaxed);
-  for (int tries = 0; !operation.over() && !deadline.passed(); ++tries) {
-    if (try_token()) {
-      drive_until_over(operation, deadline);
-    } else {
-      give_way(tries);
+  {
+    const CallGate::Wish wish(gate_);
+    for (int tries = 0; !operation.over() && !deadline.passed(); ++tries) {
+      if (try_token()) {
+        drive_until_over(operation, deadline);
+      } else {
+        give_way(tries);
+      }
     }
   }
-  waiters_.fetch_sub(1, std::memory_order_relaxed);
   if (operation.over()) return operation.status();
   progress_->kick();
   return still_runs(text_of(operation), timeout_ms);
 }
 
 Error Engine::still_runs(std::string_view text, std::int64_t timeout_ms) const {
-  return {ErrorCode::NotReady, fmt::format("{}: {} is still running after {} ms", identity_, text, timeout_ms)};
+  return {ErrorCode::NotReady, fmt::format("{}: {} is still running after {} ms", identity(), text, timeout_ms)};
 }
+
+Progress::Client::Driven Engine::drive() {
+  const bool watching = linked_ && undriven_ != nullptr && undriven_->watch();
+  const bool flushing = control_->flush() || watching;
+  if (!linked_ || gate_.is_wanted() || !try_token()) return flushing ? Driven::Waiting : Driven::Nothing;
+  const LogRank log_rank(rank());
+  Driver::Round round = Driver::Round::Nothing;
+  for (std::uint32_t i = 0; i < kProgressRounds && !gate_.is_wanted(); ++i) {
+    round = driver_.round();
+    if (round != Driver::Round::Moved) break;
+  }
+  if (round == Driver::Round::Blocked) {
+    if (Operation* operation = queue_.front(); operation != nullptr) watch_->look(*operation, now_ns());
+  }
+  release_token();
+  if (round == Driver::Round::Moved) return Driven::Moved;
+  return round == Driver::Round::Blocked || flushing ? Driven::Waiting : Driven::Nothing;
+}
+
+void Engine::begin_wait(std::vector<int>& descriptors) {
+  if (!linked_ || queue_.empty() || !try_token()) return;
+  driver_.begin_wait(descriptors);
+  release_token();
+}
+
+void Engine::end_wait() { driver_.end_wait(); }
 
 std::string Engine::member(Rank rank) const {
   const Member& member = membership_.members[static_cast<std::size_t>(rank)];
@@ -217,7 +242,7 @@ std::string Engine::call_text() const {
 }
 
 void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
-  Error error{code, fmt::format("{}: {}: {}: {}", identity_, call_text(), name(code), reason), failed_rank};
+  Error error{code, fmt::format("{}: {}: {}: {}", identity(), call_text(), name(code), reason), failed_rank};
   const bool first = queue_.fail(error, [&] {
     links_->segment().set_aborted();  // before any call returns: from then on its buffers may change
     if (undriven_ != nullptr) undriven_->stop();
@@ -274,13 +299,13 @@ Status Engine::end_work(std::string_view call) {
     ended = stopped([&] { return driver_.stop(); });
     if (ended) static_cast<void>(driver_.finish_all());
     release_token();
-    std::unique_lock alone(alone_.mutex, std::defer_lock);
+    std::unique_lock alone(driver_.alone().mutex, std::defer_lock);
     ended = ended && stopped([&] { return alone.try_lock(); });
   }
   const bool passed = stopped([&] { return undriven_ == nullptr || !undriven_->in_flight(); });
   if (ended && passed) return {};
   return Error{ErrorCode::Timeout,
-               fmt::format("{}: {}: {} within {} ms", identity_, call,
+               fmt::format("{}: {}: {} within {} ms", identity(), call,
                            ended ? "a stream did not come to a small all_reduce, which will leave its buffers alone,"
                                  : "the driving thread did not stop",
                            kAbortMs)};

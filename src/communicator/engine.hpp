@@ -8,7 +8,6 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -47,12 +46,12 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
 
   int rank() const { return membership_.rank; }
   int ranks() const { return membership_.ranks; }
-  std::string identity() const { return identity_; }
+  std::string identity() const;
 
   // Runs a checked call to its end.
   Status run(const Call& call);
   // Runs a call that needs no check, for it is the last one of its collective again, on whatever buffers; nullopt: it
-  // is not, or something is in flight. Takes the gate itself.
+  // is not, or something is in flight. Its buffers are memory of the host. Takes the gate itself.
   std::optional<Status> run_again(const Call& call);
   // Runs checked sends and receives to their end. `messages` comes back as some other one, to be filled anew.
   Status run(ExchangeMessages& messages);
@@ -139,11 +138,6 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
     std::array<RepeatedCall, static_cast<std::size_t>(Collective::Exchange)> repeated;  // the last small ones
     std::array<std::byte, 2> barrier_bytes;
   };
-  // Runs of calls that need no peer, made while another thread may drive.
-  struct Alone {
-    std::mutex mutex;  // held while buffers of a call are touched without the token
-    RunTable runs;
-  };
 
   Engine(Membership membership, const AgreedOptions& options);
   Status link(std::uint16_t epoch, AddRuns add_runs);
@@ -189,7 +183,6 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
 
   Membership membership_;
   AgreedOptions options_;
-  std::string identity_;
   FifoShape shape_{};
   std::unique_ptr<Links> links_;
   FlightRecorder recorder_;
@@ -199,7 +192,6 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Choices choices_;
   Entered entered_;
   Driver driver_{*this};
-  Alone alone_;
   std::unique_ptr<Undriven> undriven_;
   std::shared_ptr<Progress> progress_;
   std::unique_ptr<ControlPlane> control_;
@@ -207,10 +199,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::unique_ptr<Shrink> shrink_;
   std::unique_ptr<Split> split_;
   CallGate gate_;
-  std::atomic<int> waiters_{0};
   std::atomic<bool> linked_{false};
   std::atomic<bool> leaving_{false};
-  bool waiting_ = false;  // the progress thread sleeps for this engine
 };
 
 }  // namespace wreath

@@ -5,7 +5,6 @@
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
 #include "src/communicator/exchange_lanes.hpp"
-#include "src/device/call_memory.hpp"
 
 namespace wreath {
 namespace {
@@ -75,17 +74,17 @@ bool Engine::needs_no_peer(const Operation& operation) const {
 // It is alike on all ranks.
 Error Engine::no_algorithm_for(const Call& call) const {
   const Error error = no_row(tuning(), query_of(call, elements_of(call), ranks()));
-  return {error.code, fmt::format("{}: {}: {}", identity_, call_text(), error.message), rank()};
+  return {error.code, fmt::format("{}: {}: {}", identity(), call_text(), error.message), rank()};
 }
 
 // Calls that need no peer are over at once, while another thread may drive. After an abort nobody touches buffers any
 // more.
 bool Engine::finish_alone(Operation& operation) {
   if (!needs_no_peer(operation)) return false;
-  const std::lock_guard lock(alone_.mutex);
+  const std::lock_guard lock(driver_.alone().mutex);
   Status status = error();
   if (status) {
-    Run& run = alone_.runs.run_for(operation);
+    Run& run = driver_.alone().runs.run_for(operation);
     const auto started = run.start();
     if (!started) status = started.error();
     if (started && run.advance() == Advance::Failed) status = run.fault().error;
@@ -126,8 +125,7 @@ std::optional<Status> Engine::run_again(const Call& call) {
   if (index >= entered_.repeated.size() || call.count > kSmallMessageBytes || !gate_.try_quick()) return std::nullopt;
   const RepeatedCall& last = entered_.repeated[index];
   const bool free = queue_.empty() && !queue_.failed();
-  const bool of_host = device_of(call.input) == nullptr && device_of(call.output) == nullptr;
-  if (!free || !of_host || trace_ != nullptr || !last.is(call)) {
+  if (!free || trace_ != nullptr || !last.is(call)) {
     release_token();
     return std::nullopt;
   }
