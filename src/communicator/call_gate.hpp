@@ -12,6 +12,19 @@ class CallGate {
   bool try_drive() noexcept { return take(Holder::Driver); }
   void end_drive() noexcept { holder_.store(Holder::Nobody, std::memory_order_release); }
 
+  // A thread that waits to drive has a wish: meanwhile the progress thread leaves the driving to it.
+  class Wish {
+   public:
+    explicit Wish(CallGate& gate) : gate_(gate) { gate_.wishes_.fetch_add(1, std::memory_order_relaxed); }
+    Wish(const Wish&) = delete;
+    Wish& operator=(const Wish&) = delete;
+    ~Wish() { gate_.wishes_.fetch_sub(1, std::memory_order_relaxed); }
+
+   private:
+    CallGate& gate_;
+  };
+  bool is_wanted() const noexcept { return wishes_.load(std::memory_order_relaxed) > 0; }
+
   // A call begins; false: another thread is in one. Not for who has the token of a quick call.
   bool try_enter() noexcept {
     // In one order with try_quick(): of two threads that begin at once, one at least sees the other.
@@ -40,6 +53,7 @@ class CallGate {
 
   std::atomic<Holder> holder_{Holder::Nobody};
   std::atomic<bool> in_call_{false};
+  std::atomic<int> wishes_{0};
 };
 
 // Holds a communicator for one call; `gate` may be null, for a call that needs none.

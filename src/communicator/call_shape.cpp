@@ -74,4 +74,17 @@ std::uint64_t span_of(const PartTable& table, PartRange parts) noexcept {
   return end;
 }
 
+std::uint64_t extent_of(const Call& call, const Geometry& geometry, Buffer buffer, std::uint32_t parts,
+                        Rank me) noexcept {
+  const bool one = holds_one_block(call.collective, buffer);
+  const PartTable& table = buffer == Buffer::Input ? geometry.input : geometry.output;
+  return span_of(table, one ? PartRange{static_cast<std::uint32_t>(me), 1} : PartRange{0, parts}) * size_of(call.dtype);
+}
+
+std::uint64_t extent_of(const Call& call, Buffer buffer, int ranks, Rank me) noexcept {
+  Cut cut;
+  cut.parts = static_cast<std::uint32_t>(ranks);
+  return extent_of(call, make_geometry(shape_of(call, ranks, me), cut), buffer, cut.parts, me);
+}
+
 }  // namespace wreath

@@ -32,4 +32,10 @@ struct PartRange {
 // Elements from the start of a buffer to the end of the last of its `parts`.
 std::uint64_t span_of(const PartTable& table, PartRange parts) noexcept;
 
+// Bytes from the start of a buffer of the call to the end of what rank `me` has there: by the geometry of a plan of so
+// many parts, or of `ranks` without one.
+std::uint64_t extent_of(const Call& call, const Geometry& geometry, Buffer buffer, std::uint32_t parts,
+                        Rank me) noexcept;
+std::uint64_t extent_of(const Call& call, Buffer buffer, int ranks, Rank me) noexcept;
+
 }  // namespace wreath

@@ -1,6 +1,7 @@
 // The collectives' methods: arguments become a Call, which is checked and handed to the engine.
 #include <fmt/format.h>
 
+#include "src/communicator/begin_operation.hpp"
 #include "src/communicator/impl.hpp"
 #include "src/device/library_stream.hpp"
 
@@ -45,13 +46,14 @@ Call with_output(Call call, const Blocks& blocks) {
 }
 
 Result<Work> start_call(Engine& engine, const Call& call) {
-  auto operation = engine.start(call);
+  auto operation = begin_operation(engine.prepare(call));
   if (!operation) return operation.error();
   return Work(std::move(*operation));
 }
 
 Status run_call(Engine& engine, const Call& call) {
-  if (call.stream == nullptr) return engine.run(call);
+  const Undriven* const undriven = engine.undriven();
+  if (call.stream == nullptr && (undriven == nullptr || !undriven->takes(call))) return engine.run(call);
   if (LibraryStream* const stream = capturing(call.stream)) {
     const std::string text(text_of(call.collective, call.varying()));
     stream->invalidate(fmt::format("a blocking {} was called in one of its streams", text));

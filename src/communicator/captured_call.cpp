@@ -7,8 +7,8 @@
 #include <functional>
 #include <utility>
 
+#include "src/communicator/begin_operation.hpp"
 #include "src/communicator/engine.hpp"
-#include "src/communicator/exchange_operation.hpp"
 #include "src/communicator/impl.hpp"
 
 namespace wreath {
@@ -18,9 +18,7 @@ class CapturedCall final : public GraphWork {
  public:
   CapturedCall(const std::shared_ptr<Engine>& engine, const Operation& prepared) : engine_(engine) {
     kept_.reset(prepared.call);
-    if (prepared.own == nullptr) return;
-    text_ = prepared.own->describe();
-    messages_ = static_cast<const Exchange&>(*prepared.own).messages();
+    kept_.messages = prepared.messages;
   }
 
   Status check() override {
@@ -42,23 +40,18 @@ class CapturedCall final : public GraphWork {
     }
     const CallGuard guard(&engine->gate());
     if (!guard.entered()) engine->fail(ErrorCode::InvalidUsage, engine->rank(), std::string(kTwoAtOnce));
-    return engine->begin_replay(text_.empty() ? engine->prepare(kept_.call)
-                                              : engine->prepare(messages_, kept_.call.stream));
+    return begin_replay(kept_.exchanges() ? engine->prepare(kept_.messages, kept_.call.stream)
+                                          : engine->prepare(kept_.call));
   }
 
  private:
   Error destroyed() const {
-    return {ErrorCode::InvalidUsage, fmt::format("launch: the communicator of a captured {} was destroyed", text()),
-            -1};
-  }
-  std::string text() const {
-    return text_.empty() ? std::string(name(kept_.call.collective, kept_.call.varying())) : text_;
+    return {ErrorCode::InvalidUsage,
+            fmt::format("launch: the communicator of a captured {} was destroyed", text_of(kept_)), -1};
   }
 
   std::weak_ptr<Engine> engine_;
-  Operation kept_;    // with its own counts and displacements
-  std::string text_;  // of sends and receives; empty: it is a collective
-  ExchangeMessages messages_;
+  Operation kept_;  // with its own counts and displacements
 };
 
 }  // namespace

@@ -207,16 +207,13 @@ WireBytes Communicator::wire_bytes(Collective collective) const noexcept {
   return impl_->engine->wire_bytes(collective);
 }
 
-bool Work::done() const noexcept {
-  if (operation_ == nullptr) return true;
-  return operation_->group ? operation_->group->over() : operation_->over();
-}
+bool Work::done() const noexcept { return operation_ == nullptr || operation_->over(); }
 
 Status Work::wait(std::int64_t timeout_ms) {
   if (operation_ == nullptr) return not_made();
   if (operation_->generation != fork_generation()) return inherited();
-  if (operation_->group) return operation_->group->wait(timeout_ms);
-  if (operation_->over() && operation_->passed == nullptr) return operation_->status();
+  if (operation_->completion != nullptr) return operation_->completion->wait(timeout_ms);
+  if (operation_->over()) return operation_->status();
   return operation_->engine->wait(*operation_, timeout_ms);
 }
 

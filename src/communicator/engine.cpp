@@ -18,6 +18,7 @@
 namespace wreath {
 namespace {
 
+constexpr std::uint32_t kProgressRounds = 64;
 constexpr std::int64_t kLeaveMs = 5'000;
 constexpr std::int64_t kAbortMs = 1'000;
 constexpr std::int64_t kFarewellMs = 2'000;  // a goodbye that a network loses is sent again after 0.2, 0.6 and 1.4 s
@@ -55,21 +56,23 @@ void give_way(int tries) {
 Engine::Engine(std::unique_ptr<Members> members, Membership membership, const AgreedOptions& options)
     : membership_(std::move(membership)),
       options_(options),
-      identity_(log_identity(membership_.rank)),
       exchange_log_(membership_.ranks),
+      entered_{CallHistory(membership_.communicator), {}, {}},
       control_(std::move(members)),
-      watch_(std::make_unique<Watch>(*this, *control_, options_.timeouts)),
-      history_(membership_.communicator) {
+      watch_(std::make_unique<Watch>(*this, *control_, options_.timeouts)) {
   watch_->handle(control_->handlers());
 }
 
-Status Engine::link(std::uint16_t epoch) {
+std::string Engine::identity() const { return log_identity(rank()); }
+
+Status Engine::link(std::uint16_t epoch, AddRuns add_runs) {
   const auto slot_bytes = slot_bytes_of(ranks(), most_in_a_process(membership_), options_);
   shape_ = {kLanes, options_.overrides.slot_count, slot_bytes, options_.debug.first_sequence,
             epoch,  options_.check_wires};
-  const int ranks_of_host = count_cores();
-  single_copy_ = single_copy_of(options_.overrides.single_copy_bytes, crowded_);
-  if (const Status own = prepare_own(ranks_of_host); !own) {
+  IdlePolicy& idle_policy = driver_.idle_policy();
+  idle_policy.count(ranks_of_host());
+  driver_.lanes().single_copy = single_copy_of(options_.overrides.single_copy_bytes, idle_policy.crowded());
+  if (const Status own = prepare_own(); !own) {
     ControlMessage message;
     message.kind = MessageKind::Failed;
     message.error = {own.error().code, fmt::format("{}: {}", member(rank()), own.error().message), rank()};
@@ -77,57 +80,45 @@ Status Engine::link(std::uint16_t epoch) {
     return own;
   }
   if (!options_.debug.trace.empty()) {
-    trace_ = std::make_unique<Trace>(options_.debug.trace, membership_.communicator, rank(), identity_);
-    lanes_.set_trace(&trace_->steps());
+    trace_ = std::make_unique<Trace>(options_.debug.trace, membership_.communicator, rank(), identity());
+    driver_.lanes().lanes.set_trace(&trace_->steps());
   }
   handle_messages();
   progress_->add(*this);
   WREATH_TRY(control_->start(*progress_));
-  load_kernels();
-  const auto facts =
-      links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms), crowded_);
+  driver_.add_rows(add_runs);
+  driver_.runs().prepare();
+  const auto facts = links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms),
+                                     idle_policy.crowded());
   membership_.open_stream = nullptr;  // and with it the listener
   if (!facts) {
     fail(facts.error().code, facts.error().failed_rank, facts.error().message);
     return facts.error();
   }
-  plans_ = std::make_unique<Plans>(*links_, rank(), ranks(), kExchangeLane);
-  set_patience();
-  if (!crowded_ && !links_->mapped().empty()) {
+  driver_.lanes().plans = std::make_unique<Plans>(*links_, rank(), ranks(), kExchangeLane);
+  idle_policy.link(*links_, rank(), ranks());
+  if (!idle_policy.crowded() && !links_->mapped().empty()) {
     links_->segment().let_sleepers_fence();
     progress_->want_fences();
   }
-  tuning_ = {ranks(),
-             facts->all_mapped,
-             options_.reproducible,
-             options_.overrides.algorithm,
-             options_.overrides.lanes,
-             options_.overrides.tile_bytes,
-             shape_.slot_bytes,
-             options_.measured,
-             facts->crowded,
-             all_use_gpus(membership_)};
-  WREATH_TRY(check_tuning(tuning_));
-  prepare_small();
-  WREATH_TRY(prepare_low_latency());
-  prepare_grid();
-  sleeping_.resize(static_cast<std::size_t>(ranks()));
-  for (const Rank peer : links_->mapped()) {
-    sleeping_[static_cast<std::size_t>(peer)] = links_->mapped(peer)->peer().sleeping;
-  }
-  prepare_placement();
+  choices_.set({ranks(), facts->all_mapped, options_.reproducible, options_.overrides.algorithm,
+                options_.overrides.lanes, options_.overrides.tile_bytes, shape_.slot_bytes, options_.measured,
+                facts->crowded, all_use_gpus(membership_)});
+  WREATH_TRY(check_tuning(tuning()));
+  WREATH_TRY(driver_.link());
   linked_ = true;
-  tell_start(ranks_of_host);
+  tell_start();
   return {};
 }
 
 // What a rank needs before it links with others.
-Status Engine::prepare_own(int ranks_of_host) {
-  const auto stream_bytes = streamed_bytes(ranks_of_host);
+Status Engine::prepare_own() {
+  const auto stream_bytes = streamed_bytes(ranks_of_host());
   if (!stream_bytes) return stream_bytes.error();
-  stream_bytes_ = *stream_bytes;
-  const bool pulls = lanes_.prepare_to_pull();
-  auto links = Links::create(membership_, shape_, options_, single_copy_.possible() && pulls,
+  LaneResources& lanes = driver_.lanes();
+  lanes.stream_bytes = *stream_bytes;
+  const bool pulls = lanes.lanes.prepare_to_pull();
+  auto links = Links::create(membership_, shape_, options_, lanes.single_copy.possible() && pulls,
                              device_segments(membership_.device, options_.transports));
   if (!links) return links.error();
   links_ = std::move(*links);
@@ -140,95 +131,98 @@ Status Engine::prepare_own(int ranks_of_host) {
   return {};
 }
 
-int Engine::count_cores() {
+int Engine::ranks_of_host() const {
   const auto host = membership_.members[static_cast<std::size_t>(rank())].endpoint.host;
-  const auto on_host =
-      static_cast<int>(std::count_if(membership_.members.begin(), membership_.members.end(),
-                                     [&](const Member& member) { return member.endpoint.host == host; }));
-  crowded_ = on_host > cores_of_ranks();
-  spin_ns_ = spin_budget_ns(on_host);
-  return on_host;
+  return static_cast<int>(std::count_if(membership_.members.begin(), membership_.members.end(),
+                                        [&](const Member& member) { return member.endpoint.host == host; }));
 }
 
-void Engine::prepare_small() {
-  if (!tuning_.all_mapped || ranks() == 1) return;
-  std::vector<const std::byte*> areas(static_cast<std::size_t>(ranks()));
-  std::byte* own = links_->segment().small_area();
-  for (int peer = 0; peer < ranks(); ++peer) {
-    areas[static_cast<std::size_t>(peer)] = peer == rank() ? own : links_->mapped(peer)->peer().small_area;
-  }
-  small_ = SmallExchange(rank(), std::move(areas), own, options_.debug.first_sequence);
-}
-
-void Engine::prepare_placement() {
-  if (!crowded_ || links_->mapped().empty()) return;
-  std::vector<const Counter*> told(static_cast<std::size_t>(ranks()));
-  Counter& own = links_->segment().core();
-  told[static_cast<std::size_t>(rank())] = &own;
-  for (const Rank peer : links_->mapped()) told[static_cast<std::size_t>(peer)] = links_->mapped(peer)->peer().core;
-  placement_ = Placement(rank(), &own, std::move(told));
+void Engine::set_undriven(std::unique_ptr<Undriven> undriven) {
+  queue_.hold([&](bool failed) {
+    undriven_ = std::move(undriven);
+    if (failed) undriven_->stop();
+  });
 }
 
 Engine::~Engine() {
   control_->stop();
   if (progress_) progress_->remove(*this);
-  grids_.clear();  // while they may ring
+  driver_.runs().clear();  // while they may wake this
 }
 
 // Drives until at most `left` calls are queued, the communicator failed or the time is over.
 void Engine::drive_queue(std::size_t left, const Deadline& deadline) {
-  if (queued_.load(std::memory_order_acquire) <= left) return;
-  waiters_.fetch_add(1, std::memory_order_relaxed);
-  for (int tries = 0; queued_.load(std::memory_order_acquire) > left && !failed_ && !deadline.passed(); ++tries) {
+  if (queue_.size() <= left) return;
+  const CallGate::Wish wish(gate_);
+  for (int tries = 0; queue_.size() > left && !queue_.failed() && !deadline.passed(); ++tries) {
     if (!try_token()) {
       give_way(tries);
-    } else if (const auto first = first_queued(); first != nullptr) {
+    } else if (const auto first = queue_.first(); first != nullptr) {
       drive_until_over(*first, deadline);
     } else {
       release_token();
     }
   }
-  waiters_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-std::shared_ptr<Operation> Engine::first_queued() {
-  const std::lock_guard lock(mutex_);
-  return queue_.empty() ? nullptr : queue_.front();
+// Holds the token on entry, not on return.
+void Engine::drive_until_over(Operation& operation, const Deadline& deadline) {
+  driver_.drive(operation, deadline);
+  release_token();
 }
 
 Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
-  if (operation.passed != nullptr) return wait_low_latency(operation, timeout_ms);
+  if (operation.completion != nullptr) return operation.completion->wait(timeout_ms);
   if (operation.over()) return operation.status();
   const Deadline deadline = Deadline::after_ms(timeout_ms);
-  waiters_.fetch_add(1, std::memory_order_relaxed);
-  for (int tries = 0; !operation.over() && !deadline.passed(); ++tries) {
-    if (try_token()) {
-      drive_until_over(operation, deadline);
-    } else {
-      give_way(tries);
+  {
+    const CallGate::Wish wish(gate_);
+    for (int tries = 0; !operation.over() && !deadline.passed(); ++tries) {
+      if (try_token()) {
+        drive_until_over(operation, deadline);
+      } else {
+        give_way(tries);
+      }
     }
   }
-  waiters_.fetch_sub(1, std::memory_order_relaxed);
   if (operation.over()) return operation.status();
   progress_->kick();
-  return still_runs(operation, timeout_ms);
+  return still_runs(text_of(operation), timeout_ms);
 }
 
-Error Engine::still_runs(const Operation& operation, std::int64_t timeout_ms) const {
-  return {ErrorCode::NotReady,
-          fmt::format("{}: {} is still running after {} ms", identity_, text_of(operation), timeout_ms)};
+Error Engine::still_runs(std::string_view text, std::int64_t timeout_ms) const {
+  return {ErrorCode::NotReady, fmt::format("{}: {} is still running after {} ms", identity(), text, timeout_ms)};
 }
 
-Status Engine::error() const {
-  if (!failed_.load(std::memory_order_acquire)) return {};
-  const std::lock_guard lock(mutex_);
-  return *failure_;
+Progress::Client::Driven Engine::drive() {
+  const bool watching = linked_ && undriven_ != nullptr && undriven_->watch();
+  if (!linked_ || gate_.is_wanted() || !try_token()) return watching ? Driven::Waiting : Driven::Nothing;
+  const LogRank log_rank(rank());
+  Driver::Round round = Driver::Round::Nothing;
+  for (std::uint32_t i = 0; i < kProgressRounds && !gate_.is_wanted(); ++i) {
+    round = driver_.round();
+    if (round != Driver::Round::Moved) break;
+  }
+  if (round == Driver::Round::Blocked) {
+    if (Operation* operation = queue_.front(); operation != nullptr) watch_->look(*operation, now_ns());
+  }
+  release_token();
+  if (round == Driver::Round::Moved) return Driven::Moved;
+  return round == Driver::Round::Blocked || watching ? Driven::Waiting : Driven::Nothing;
 }
+
+void Engine::begin_wait(std::vector<int>& descriptors) {
+  if (!linked_ || queue_.empty() || !try_token()) return;
+  driver_.begin_wait(descriptors);
+  release_token();
+}
+
+void Engine::end_wait() { driver_.end_wait(); }
 
 Progressed Engine::progressed(Rank peer) const {
-  const std::uint64_t calls = history_.calls();
+  const std::uint64_t calls = entered_.history.calls();
   const MessageCounts counts = exchange_log_.counts(peer);
-  return {calls, counts.sent, counts.received, history_.after(calls).value_or(0)};
+  return {calls, counts.sent, counts.received, entered_.history.after(calls).value_or(0)};
 }
 
 std::string Engine::call_text() const {
@@ -239,15 +233,12 @@ std::string Engine::call_text() const {
 }
 
 void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
-  Error error{code, fmt::format("{}: {}: {}: {}", identity_, call_text(), name(code), reason), failed_rank};
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_) return;
-    failure_ = error;
+  Error error{code, fmt::format("{}: {}: {}: {}", identity(), call_text(), name(code), reason), failed_rank};
+  const bool first = queue_.fail(error, [&] {
     links_->segment().set_aborted();  // before any call returns: from then on its buffers may change
-    if (low_latency_ != nullptr) low_latency_->stop();
-    failed_.store(true, std::memory_order_release);
-  }
+    if (undriven_ != nullptr) undriven_->stop();
+  });
+  if (!first) return;
   if (!linked_) links_->fail(error);
   ControlMessage message;
   message.kind = MessageKind::Failed;
@@ -262,7 +253,12 @@ void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
   progress_->kick();
 }
 
-// Wakes this rank's own driver.
+void Engine::wake_driver() {
+  ring();
+  progress_->kick();
+}
+
+// Wakes a driver that sleeps.
 void Engine::ring() {
   const std::uint64_t one = 1;
   static_cast<void>(!::write(links_->segment().doorbell(), &one, sizeof one));
@@ -290,16 +286,16 @@ Status Engine::end_work(std::string_view call) {
   };
   bool ended = stopped([&] { return try_token(); });
   if (ended) {
-    ended = stopped([&] { return end_blocks(); });
-    if (ended) static_cast<void>(finish_all());
+    ended = stopped([&] { return driver_.stop(); });
+    if (ended) static_cast<void>(driver_.finish_all());
     release_token();
-    std::unique_lock alone(alone_, std::defer_lock);
+    std::unique_lock alone(driver_.alone().mutex, std::defer_lock);
     ended = ended && stopped([&] { return alone.try_lock(); });
   }
-  const bool passed = stopped([&] { return low_latency_ == nullptr || !low_latency_->in_flight(); });
+  const bool passed = stopped([&] { return undriven_ == nullptr || !undriven_->in_flight(); });
   if (ended && passed) return {};
   return Error{ErrorCode::Timeout,
-               fmt::format("{}: {}: {} within {} ms", identity_, call,
+               fmt::format("{}: {}: {} within {} ms", identity(), call,
                            ended ? "a stream did not come to a small all_reduce, which will leave its buffers alone,"
                                  : "the driving thread did not stop",
                            kAbortMs)};
@@ -313,17 +309,27 @@ bool Engine::may_close(Rank peer) const {
 
 void Engine::await_readers(const Deadline& deadline) {
   for (Rank peer = 0; linked_ && peer < ranks(); ++peer) {
-    while (!may_close(peer) && !failed_ && !deadline.passed())
+    while (!may_close(peer) && !queue_.failed() && !deadline.passed())
       std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+}
+
+// Whether all calls without a driver are over.
+bool Engine::await_undriven(const Deadline& deadline) const {
+  while (undriven_ != nullptr && undriven_->in_flight()) {
+    if (queue_.failed() || deadline.passed()) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return true;
 }
 
 void Engine::leave() {
   leaving_ = true;
   const Deadline leaving = Deadline::after_ms(kLeaveMs);
   drive_queue(0, leaving);
-  if (queued_.load(std::memory_order_acquire) > 0 || !await_low_latency(leaving)) {
-    if (!failed_) log_warning("the communicator was destroyed with work in flight for {} ms: aborted", kLeaveMs);
+  if (!queue_.empty() || !await_undriven(leaving)) {
+    if (!queue_.failed())
+      log_warning("the communicator was destroyed with work in flight for {} ms: aborted", kLeaveMs);
     static_cast<void>(abort());  // after a failure: ends what no driver has ended yet
   }
   await_readers(Deadline::after_ms(kLeaveMs));

@@ -5,90 +5,74 @@
 // are handled by the progress thread; a failure from there is seen by the driver at its next round.
 #pragma once
 
-#include <poll.h>
-
 #include <array>
 #include <atomic>
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <set>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "src/base/cpu.hpp"
 #include "src/base/progress.hpp"
 #include "src/bootstrap/bootstrap.hpp"
 #include "src/communicator/call_gate.hpp"
 #include "src/communicator/call_history.hpp"
+#include "src/communicator/choices.hpp"
+#include "src/communicator/driver.hpp"
 #include "src/communicator/exchange_log.hpp"
-#include "src/communicator/lane_grid.hpp"
-#include "src/communicator/low_latency_calls.hpp"
 #include "src/communicator/operation.hpp"
+#include "src/communicator/operation_queue.hpp"
 #include "src/communicator/options.hpp"
-#include "src/communicator/placement.hpp"
-#include "src/communicator/plans.hpp"
 #include "src/communicator/repeated_call.hpp"
-#include "src/communicator/staged_buffers.hpp"
+#include "src/communicator/run.hpp"
 #include "src/communicator/trace.hpp"
+#include "src/communicator/undriven.hpp"
 #include "src/communicator/watch.hpp"
-#include "src/communicator/wire_counter.hpp"
-#include "src/communicator/yielding.hpp"
-#include "src/executor/small.hpp"
 #include "src/membership/links.hpp"
 #include "src/membership/members.hpp"
 #include "src/recorder/recorder.hpp"
-#include "src/tuner/single_copy.hpp"
-#include "src/tuner/streaming.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath {
-
-class Exchange;
-class LibraryStream;
 
 class Engine final : public std::enable_shared_from_this<Engine>, public Progress::Client {
  public:
   // `members` are those of `membership`; `options`: as agreed by all ranks. Adds its handlers to the members'.
   Engine(std::unique_ptr<Members> members, Membership membership, const AgreedOptions& options);
   ~Engine() override;
-  // Links the members. Once, before any other call.
-  Status link(std::uint16_t epoch);
+  // Links the members. Once, before any other call. `add_runs`: see run.hpp.
+  Status link(std::uint16_t epoch, AddRuns add_runs);
 
   int rank() const { return membership_.rank; }
   int ranks() const { return membership_.ranks; }
-  std::string identity() const { return identity_; }
+  std::string identity() const;
 
   // Runs a checked call to its end.
   Status run(const Call& call);
   // Runs a call that needs no check, for it is the last one of its collective again, on whatever buffers; nullopt: it
-  // is not, or something is in flight. Takes the gate itself.
+  // is not, or something is in flight. Its buffers are memory of the host. Takes the gate itself.
   std::optional<Status> run_again(const Call& call);
   // Runs checked sends and receives to their end. `messages` comes back as some other one, to be filled anew.
   Status run(ExchangeMessages& messages);
-  // Starts it: at once, or when call.stream has come to it; its turn among the calls is taken now.
-  Result<std::shared_ptr<Operation>> start(const Call& call) { return begin(prepare(call)); }
-  // Starts sends and receives as one operation: it takes its turn, but no number of the calls.
-  Result<std::shared_ptr<Operation>> start(ExchangeMessages messages, Stream* stream) {
-    return begin(prepare(std::move(messages), stream));
-  }
-  // The halves of start(). What is prepared has copies of its counts and displacements.
+  // Makes an operation of a checked call, or of sends and receives: those take their turn, but no number of the calls.
+  // It has copies of its counts and displacements.
   std::shared_ptr<Operation> prepare(const Call& call);
   std::shared_ptr<Operation> prepare(ExchangeMessages messages, Stream* stream);
-  Result<std::shared_ptr<Operation>> begin(std::shared_ptr<Operation> operation);
+  // Begins what was prepared; its turn among the calls is taken now.
+  std::shared_ptr<Operation> begin(std::shared_ptr<Operation> operation);
+  // The halves of begin(), where something else says when the operation begins. There need not be room: what finds none
+  // is entered when those before it are over.
+  void take_turn(const std::shared_ptr<Operation>& operation);
+  void open(Operation& operation);
   // Waits until another call may be entered. The first failure, where there was one.
   Status make_room();
-  // Begins a captured call for one launch of its graph: returns what the stream does when it comes to it. There need
-  // not be room: what finds none is entered when those before it are over.
-  std::function<Status()> begin_replay(std::shared_ptr<Operation> operation);
   // Waits for it; NotReady when `timeout_ms` (>= 0) ends first.
   Status wait(Operation& operation, std::int64_t timeout_ms);
 
-  Status error() const;
+  // NotReady: it has not ended within `timeout_ms`.
+  Error still_runs(std::string_view text, std::int64_t timeout_ms) const;
+
+  Status error() const { return queue_.error(); }
   // Ends the communicator: the first failure counts, the peers are told. Any thread.
   void fail(ErrorCode code, Rank failed_rank, const std::string& reason);
   Status abort();
@@ -100,9 +84,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   CallGate& gate() { return gate_; }
 
   std::string transport_to(int peer) const { return links_->describe(peer); }
-  WireBytes wire_bytes(Collective collective) const { return wire_.of(collective); }
+  WireBytes wire_bytes(Collective collective) const { return driver_.wire().of(collective); }
   // See Communicator::plan_for.
-  std::string plan_text(const Query& query) const { return plan_text(query, choose(tuning_, query)); }
+  std::string plan_text(const Query& query) const { return plan_text(query, choose(tuning(), query)); }
 
   // Before link(): what else is to happen when it fails, on the thread that finds the failure.
   void when_failed(std::function<void()> act) { when_failed_ = std::move(act); }
@@ -113,18 +97,28 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // Whether `peer` has destroyed its communicator.
   bool has_left(Rank peer) const { return control_->has_left(peer); }
 
-  // For own plans.
+  // For runs.
   Links& links() const { return *links_; }
   const FifoShape& shape() const { return shape_; }
   std::uint64_t communicator() const { return membership_.communicator; }
-  // What peers are told of `buffer`, which lies at [data, data + bytes), so that they read it where it is.
-  // `by_blocks`: a device's blocks run the operation.
-  void name_memory(OperationState& state, Buffer buffer, std::span<const std::byte> memory, bool by_blocks);
+  const TunerContext& tuning() const { return choices_.tuning(); }
+  LaneResources& lanes() { return driver_.lanes(); }
+  PeerDoorbells& doorbells() { return driver_.doorbells(); }
+  FlightRecorder& recorder() { return recorder_; }
+  Trace* trace() { return trace_.get(); }
   // Whether an output of so many bytes is written past the caches.
   bool streams(std::size_t output_bytes) const;
-  int exchange_rounds() const { return options_.overrides.exchange_rounds; }
-  ExchangeLog& exchange_log() { return exchange_log_; }
-  const CallHistory& history() const { return history_; }
+  // Whether an operation needs no peer: of one rank, without elements, or with no algorithm to serve it, and then why.
+  bool needs_no_peer(const Operation& operation) const;
+  Error no_algorithm_for(const Call& call) const;
+  // `peer` is in another call than this rank.
+  Error other_call(Rank peer) const;
+  // Wakes the thread that drives, or has the progress thread drive.
+  void wake_driver();
+  // Calls that run by themselves; null: there are none. Set once, while the ranks link.
+  Undriven* undriven() const { return undriven_.get(); }
+  void set_undriven(std::unique_ptr<Undriven> undriven);
+  const CallHistory& history() const { return entered_.history; }
   // Says how far this rank came, for `peer` to compare.
   Progressed progressed(Rank peer) const;
   // A peer made other calls than this rank: this communicator fails as soon as it is known which.
@@ -132,98 +126,37 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::string member(Rank rank) const { return control_->name(rank); }
 
  private:
-  Status end_work(std::string_view call);
   friend class Watch;
-  friend class StreamTurn;
-  friend class LowLatencyGuard;
-  enum class Round : std::uint8_t { Nothing, Blocked, Moved };
-  static constexpr std::size_t kMaximumQueued = kRecordedCalls / 2;
+  friend class Driver;
+  // What was entered before. A barrier sends the first byte, and gets the other.
+  struct Entered {
+    CallHistory history;
+    std::array<RepeatedCall, static_cast<std::size_t>(Collective::Exchange)> repeated;  // the last small ones
+    std::array<std::byte, 2> barrier_bytes;
+  };
 
-  Status prepare_own(int ranks_of_host);
-  int count_cores();  // the ranks of this host
+  Status end_work(std::string_view call);
+  Status prepare_own();
+  int ranks_of_host() const;
   std::string plan_text(const Query& query, const Choice& choice) const;
-  void tell_start(int ranks_of_host) const;
+  void tell_start() const;
   void tell_choice(const Query& query, const Choice& choice);
-  void prepare_small();
-  void prepare_placement();
 
   // Entering calls.
   void enter(Operation& operation);
   const Choice& choice_of(const Query& query);
-  Result<std::shared_ptr<Operation>> begin_on_stream(std::shared_ptr<Operation> operation);
-  Result<std::shared_ptr<Operation>> capture(LibraryStream& stream, std::shared_ptr<Operation> operation);
-  Status prepare_low_latency();
-  Result<std::unique_ptr<LowLatencyCalls>> make_low_latency();
-  Status link_low_latency(LowLatencyCalls& calls, std::vector<Offer> offers);
-  bool takes_low_latency(const Call& call) const { return low_latency_ != nullptr && low_latency_->takes(call); }
-  Result<std::shared_ptr<Operation>> begin_low_latency(std::shared_ptr<Operation> operation);
-  Status wait_low_latency(Operation& operation, std::int64_t timeout_ms);
-  void expect_low_latency();
-  bool await_low_latency(const Deadline& deadline);
-  bool watch_low_latency();
-  void look_for_low_latency_failure();
-  void look_for_low_latency_leavers(std::int64_t now_ns);
-  Error captured(const Call& call) const;
-  Error still_runs(const Operation& operation, std::int64_t timeout_ms) const;
-  bool is_trivial(const Operation& operation) const;
-  bool trivial(Operation& operation);
-  std::optional<Error> finish_alone(const Operation& operation);
-  void open(Operation& operation);
-  std::uint64_t first_waiting_for_stream(const Question& question) const;
-  std::shared_ptr<Operation> enqueue(std::shared_ptr<Operation> operation);
-  bool put_off(const std::shared_ptr<Operation>& operation);
-  std::shared_ptr<Operation> take_front();
+  bool finish_alone(Operation& operation);
+  std::uint64_t run_pair(ExchangeMessages& messages);
+  void enqueue(const std::shared_ptr<Operation>& operation);
   void drive_queue(std::size_t left, const Deadline& deadline);
+  bool await_undriven(const Deadline& deadline) const;
   void await_readers(const Deadline& deadline);
-  std::shared_ptr<Operation> first_queued();
-
-  // The driver's side; the token is held.
+  bool may_close(Rank peer) const;
   bool try_token() { return gate_.try_drive(); }
   bool take_idle_token();
   void release_token() { gate_.end_drive(); }
-  Operation* front();
-  Round drive_round();
-  Result<bool> start_operation(Operation& operation);
-  Status start_small(const Operation& operation);
-  CallMemory memory_of(const Operation& operation) const;
-  void choose_executor(Operation& operation);
-  bool is_shared_with_processes(const LibraryDevice& device) const;
-  Result<std::unique_ptr<LaneGrid>> make_grid(LibraryDevice& device);
-  LaneGrid* grid_of(LibraryDevice& device);
-  void load_kernels();
-  void prepare_grid();
-  void name_device_memory(OperationState& state, Buffer buffer, std::span<const std::byte> memory);
-  Status stage(Call& call, StagedBuffers& staged) const;
-  Status stage(Launch& launch);
-  Status start_lanes(Operation& operation, Launch& launch);
-  bool end_blocks();
-  Advance advance_small();
-  Advance spin_small();
-  std::uint64_t run_pair(Exchange& exchange);
-  Result<Launch> launch_of(Operation& operation);
-  HandwrittenLoop loop_of(const Operation& operation) const;
-  Launch bind(const Operation& operation, Plan& plan);
-  void measure_buffers(Launch& launch, const Operation& operation, std::uint32_t parts);
-  Advance advance(Operation& operation);
-  bool pump(Operation& operation, bool expecting);
-  void on_broken_wire(const Operation& operation, Rank peer, const Error& error);
-  bool wires_idle() const;
-  bool may_close(Rank peer) const;
-  void wake_peers();
-  void finish(Operation& operation, std::optional<Error> error);
-  bool finish_all();
-  void ring();
-  void on_fault(Operation& operation);
-  void on_unreadable(const Operation& operation, Rank peer, int error);
-  void drive(Operation& operation, const Deadline& deadline);
   void drive_until_over(Operation& operation, const Deadline& deadline);
-  void set_patience();
-  bool give_turn(bool begins);
-  void idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle_since_ns);
-  void sleep();
-  std::optional<Rank> waiting_for(const Operation& operation) const;
-  std::vector<Question> questions(const Operation& operation) const;
-  std::optional<CallRecord> recorded(const Question& question) const;
+  void ring();
 
   // Progress thread.
   void on_event(std::uint64_t, std::uint32_t) override {}
@@ -234,74 +167,29 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void on_region(Rank from, std::uint32_t index, Offer offer);
   void on_lost(const Loss& loss);
   void answer(const Question& question, bool earlier);
+  std::optional<CallRecord> recorded(const Question& question) const;
 
   std::string call_text() const;
 
   Membership membership_;
   AgreedOptions options_;
-  std::string identity_;
-  TunerContext tuning_;
   FifoShape shape_{};
-  SingleCopy single_copy_;                        // which messages peers read out of this process
-  std::uint64_t stream_bytes_ = kNothingStreams;  // outputs of so many bytes are written past the caches
   std::unique_ptr<Links> links_;
-  std::unique_ptr<Plans> plans_;
-  std::vector<const Counter*> sleeping_;  // of mapped peers, by rank
-  std::vector<pollfd> polled_;            // by the driver that sleeps
-  SmallExchange small_;
-  LaneScheduler lanes_;                                        // of the first operation
-  std::map<LibraryDevice*, std::unique_ptr<LaneGrid>> grids_;  // null: its blocks cannot run lanes
-  LaneGrid* flying_ = nullptr;                                 // who runs the lanes in blocks; null: the host does
-  StagedBuffers staged_;                                       // of the first operation
-  bool told_copies_ = false;
-  bool told_staged_ = false;
-  std::unique_ptr<LowLatencyCalls> low_latency_;  // null: there are none
-  std::atomic<bool> watches_low_latency_{false};  // a call may be in flight
-  std::int64_t low_latency_watched_ns_ = 0;       // by the progress thread
-  std::int64_t low_latency_left_ns_ = 0;          // since when a call is in flight whose peer has left; 0: none is
-  WireCounter wire_;
   FlightRecorder recorder_;
   ExchangeLog exchange_log_;
+  std::unique_ptr<Trace> trace_;  // null: none is asked for
+  OperationQueue queue_;
+  Choices choices_;
+  Entered entered_;
+  Driver driver_{*this};
+  std::unique_ptr<Undriven> undriven_;
   std::shared_ptr<Progress> progress_;
   std::unique_ptr<Members> control_;
   std::unique_ptr<Watch> watch_;
   std::function<void()> when_failed_ = [] {};
-  std::unique_ptr<Trace> trace_;  // null: none is asked for
-  std::int64_t spin_ns_ = 0;
-  bool crowded_ = false;      // more ranks than cores on this host
-  std::uint32_t pauses_ = 0;  // where it is crowded: of a driver that nothing moves for, before it sleeps
-  std::uint32_t yields_ = 0;
-  std::uint32_t small_looks_ = 0;  // for a small call's messages, before it waits like any other
-  const TickPair made_ = TickPair::now();
-  Yielding yielding_;    // of the driver, too
-  Placement placement_;  // of the driver, where it is crowded
-
   CallGate gate_;
-  std::atomic<int> waiters_{0};
   std::atomic<bool> linked_{false};
   std::atomic<bool> leaving_{false};
-  std::mutex alone_;      // held while buffers of a call are touched without the token
-  bool waiting_ = false;  // the progress thread sleeps for this engine
-
-  mutable std::mutex mutex_;  // of queue_, backlog_ and failure_
-  std::deque<std::shared_ptr<Operation>> queue_;
-  std::deque<std::shared_ptr<Operation>> backlog_;  // of graphs' launches, not entered yet; the queue is full meanwhile
-  std::atomic<std::size_t> queued_{0};
-  std::optional<Error> failure_;
-  std::atomic<bool> failed_{false};
-  CallHistory history_;
-  struct Chosen {
-    Query query;
-    Choice choice;
-  };
-  std::array<Chosen, static_cast<std::size_t>(Collective::Exchange)> chosen_;  // of the last call of each, often the
-                                                                               // next one's
-  std::set<std::string> told_;                                                 // choices that were logged
-  std::array<RepeatedCall, static_cast<std::size_t>(Collective::Exchange)> repeated_;  // the last small ones
-  std::array<std::byte, 2> barrier_bytes_{};  // what a barrier sends, and what it gets
-  Operation inline_operation_;                // of blocking calls that find nothing in flight
-  Operation inline_exchange_;                 // of such sends and receives; its own plan is made by the first ones
-  Operation* inline_ = nullptr;               // either, while it runs; guarded by the token
 };
 
 }  // namespace wreath

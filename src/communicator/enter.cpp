@@ -1,38 +1,15 @@
-// Entering calls: numbers, signatures, choices, records; and calls that need no peer.
+// Entering calls: numbers, signatures, choices, records; and calls that are over at once.
 #include <fmt/format.h>
 #include <sched.h>
 
 #include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
-#include "src/communicator/exchange_operation.hpp"
-#include "src/device/call_memory.hpp"
-#include "src/device/library_stream.hpp"
+#include "src/communicator/exchange_lanes.hpp"
 
 namespace wreath {
 namespace {
 
 constexpr int kTokenTries = 20;
-
-// What one rank alone does: its one block, or the vector, from Input to Output. Sums of one are finished, too.
-void move_alone(const Call& call) {
-  std::size_t elements = call.count;
-  const std::byte* input = call.input;
-  std::byte* output = call.output;
-  if (call.varying()) {
-    const Blocks& in = call.input_blocks;
-    const Blocks& out = call.output_blocks;
-    elements = (in.counts.empty() ? out : in).counts.front();
-    if (elements == 0) return;
-    if (!in.counts.empty()) input += in.displacements.front() * size_of(call.dtype);
-    if (!out.counts.empty()) output += out.displacements.front() * size_of(call.dtype);
-  }
-  const Arithmetic sum = arithmetic(call.dtype, call.reduction, 1);
-  if (reduces(call.collective) && !sum.moves(Form::Data, Form::Data)) {
-    sum.combine(sum, output, Form::Data, &input, 1, {Form::Data, 0, Form::Data}, elements);
-  } else if (input != output) {
-    copy_kernels().plain(output, input, elements * size_of(call.dtype));
-  }
-}
 
 CallRecord record_of(const Call& call, std::uint64_t number, std::uint64_t elements, const Choice& choice) {
   CallRecord record;
@@ -50,65 +27,71 @@ CallRecord record_of(const Call& call, std::uint64_t number, std::uint64_t eleme
 }  // namespace
 
 const Choice& Engine::choice_of(const Query& query) {
-  Chosen& chosen = chosen_[static_cast<std::size_t>(query.collective)];
-  if (chosen.choice.algorithm != nullptr && chosen.query == query) return chosen.choice;
-  chosen = {query, choose(tuning_, query)};
-  tell_choice(query, chosen.choice);
-  return chosen.choice;
+  if (const Choice* const last = choices_.last(query); last != nullptr) return *last;
+  const Choice& choice = choices_.choose(query);
+  tell_choice(query, choice);
+  return choice;
+}
+
+// A wire would read what is passed on out of memory again.
+bool Engine::streams(std::size_t output_bytes) const {
+  return tuning().all_mapped && output_bytes >= driver_.lanes().stream_bytes;
+}
+
+Error Engine::other_call(Rank peer) const {
+  return {ErrorCode::Mismatch, fmt::format("{} is in another call than {}", member(peer), member(rank())), peer};
 }
 
 void Engine::enter(Operation& operation) {
-  if (operation.own) {
-    operation.own->enter();
-    operation.record = operation.own->record(recorder_);
+  if (operation.exchanges()) {
+    exchange_log_.enter(operation.messages, rank());
+    operation.record = record_messages(recorder_, operation.messages, rank());
     return;
   }
   Call& call = operation.call;
   if (call.collective == Collective::Barrier) {
-    call.input = &barrier_bytes_[0];
-    call.output = &barrier_bytes_[1];
+    call.input = &entered_.barrier_bytes[0];
+    call.output = &entered_.barrier_bytes[1];
   }
   const std::uint64_t elements = elements_of(call);
-  operation.number = history_.add(call, elements);
-  operation.signature = history_.signature();
+  operation.number = entered_.history.add(call, elements);
+  operation.signature = entered_.history.signature();
   operation.choice = choice_of(query_of(call, elements, ranks()));
   const CallRecord record = record_of(call, operation.number, elements, operation.choice);
   operation.record = recorder_.enter(record);
-  if (operation.choice.small && !is_trivial(operation)) {
-    repeated_[static_cast<std::size_t>(call.collective)].remember(call, {ranks(), rank()}, operation.choice, record);
+  if (operation.choice.small && !needs_no_peer(operation)) {
+    entered_.repeated[static_cast<std::size_t>(call.collective)].remember(call, {ranks(), rank()}, operation.choice,
+                                                                          record);
   }
 }
 
-// Whether it needs no peer: alone, without elements, or with no algorithm to serve it.
-bool Engine::is_trivial(const Operation& operation) const {
+bool Engine::needs_no_peer(const Operation& operation) const {
+  if (operation.exchanges()) return false;
   const bool nothing = !operation.call.varying() && operation.call.count == 0;
   return nothing || ranks() == 1 || operation.choice.algorithm == nullptr;
 }
 
-// Does what a trivial operation does; why not, where it cannot.
-std::optional<Error> Engine::finish_alone(const Operation& operation) {
-  Call call = operation.call;
-  const bool nothing = !call.varying() && call.count == 0;
-  if (!nothing && ranks() > 1) {  // not served: alike on all ranks
-    const Error error = no_row(tuning_, query_of(call, elements_of(call), ranks()));
-    return Error{error.code, fmt::format("{}: {}: {}", identity_, call_text(), error.message), rank()};
-  }
-  if (nothing || call.collective == Collective::Barrier) return std::nullopt;
-  StagedBuffers copies;  // another thread may be driving
-  if (const Status staged = stage(call, copies); !staged) return staged.error();
-  move_alone(call);
-  const Status given = copies.give_back();
-  return given ? std::nullopt : std::optional(given.error());
+// It is alike on all ranks.
+Error Engine::no_algorithm_for(const Call& call) const {
+  const Error error = no_row(tuning(), query_of(call, elements_of(call), ranks()));
+  return {error.code, fmt::format("{}: {}: {}", identity(), call_text(), error.message), rank()};
 }
 
-// Calls that need no peer are over at once. After an abort nobody touches buffers any more.
-bool Engine::trivial(Operation& operation) {
-  if (!is_trivial(operation)) return false;
-  const std::lock_guard lock(alone_);
-  const Status usable = error();
-  std::optional<Error> failure = usable ? finish_alone(operation) : std::optional(usable.error());
-  failure ? recorder_.failed(operation.record) : recorder_.done(operation.record);
-  operation.finish(std::move(failure));
+// Calls that need no peer are over at once, while another thread may drive. After an abort nobody touches buffers any
+// more.
+bool Engine::finish_alone(Operation& operation) {
+  if (!needs_no_peer(operation)) return false;
+  const std::lock_guard lock(driver_.alone().mutex);
+  Status status = error();
+  if (status) {
+    Run& run = driver_.alone().runs.run_for(operation);
+    const auto started = run.start();
+    if (!started) status = started.error();
+    if (started && run.advance() == Advance::Failed) status = run.fault().error;
+    if (status) status = run.end();
+  }
+  status ? recorder_.done(operation.record) : recorder_.failed(operation.record);
+  operation.finish(status ? std::nullopt : std::optional(status.error()));
   return true;
 }
 
@@ -123,116 +106,100 @@ bool Engine::take_idle_token() {
 }
 
 Status Engine::run(const Call& call) {
-  if (failed_.load(std::memory_order_acquire)) return error();
-  if (takes_low_latency(call)) {
-    const auto operation = begin_low_latency(prepare(call));
-    return operation ? wait(**operation, -1) : Status(operation.error());
-  }
-  if (queued_.load(std::memory_order_acquire) > 0 || !take_idle_token()) {
-    const auto operation = start(call);
-    return operation ? wait(**operation, -1) : Status(operation.error());
-  }
-  inline_operation_.reset(call);
-  enter(inline_operation_);
-  if (trivial(inline_operation_)) {
+  if (queue_.failed()) return error();
+  if (!queue_.empty() || !take_idle_token()) return wait(*begin(prepare(call)), -1);
+  Operation& operation = queue_.immediate();
+  operation.reset(call);
+  enter(operation);
+  if (finish_alone(operation)) {
     release_token();
   } else {
-    inline_ = &inline_operation_;
-    drive_until_over(inline_operation_, Deadline::after_ms(-1));
+    queue_.begin_immediate();
+    drive_until_over(operation, Deadline::after_ms(-1));
   }
-  return inline_operation_.status();
-}
-
-Advance Engine::spin_small() {
-  Advance advanced = advance_small();
-  for (std::uint32_t look = 0; look < small_looks_ && advanced == Advance::Blocked; ++look) {
-    if (crowded_ && !give_turn(look == 0)) break;
-    advanced = advance_small();
-  }
-  return advanced;
+  return operation.status();
 }
 
 std::optional<Status> Engine::run_again(const Call& call) {
   const auto index = static_cast<std::size_t>(call.collective);
-  if (index >= repeated_.size() || call.count > kSmallMessageBytes || !gate_.try_quick()) return std::nullopt;
-  const RepeatedCall& last = repeated_[index];
-  const bool free = queued_.load(std::memory_order_acquire) == 0 && !failed_.load(std::memory_order_acquire);
-  const bool of_host = device_of(call.input) == nullptr && device_of(call.output) == nullptr;
-  if (!free || !of_host || trace_ != nullptr || !last.is(call)) {
+  if (index >= entered_.repeated.size() || call.count > kSmallMessageBytes || !gate_.try_quick()) return std::nullopt;
+  const RepeatedCall& last = entered_.repeated[index];
+  const bool free = queue_.empty() && !queue_.failed();
+  if (!free || trace_ != nullptr || !last.is(call)) {
     release_token();
     return std::nullopt;
   }
-  const std::uint64_t number = history_.add(call, call.count);
-  const std::uint32_t signature = history_.signature();
+  const std::uint64_t number = entered_.history.add(call, call.count);
+  const std::uint32_t signature = entered_.history.signature();
   SmallCall small = last.small();
-  small.input = call.input == nullptr ? barrier_bytes_.data() : call.input;
-  small.output = call.output == nullptr ? barrier_bytes_.data() + 1 : call.output;
+  small.input = call.input == nullptr ? entered_.barrier_bytes.data() : call.input;
+  small.output = call.output == nullptr ? entered_.barrier_bytes.data() + 1 : call.output;
   small.signature = signature;
-  small_.start(small);
+  driver_.small().start(small);
   const std::uint64_t record = recorder_.enter(last.record(), number);  // while the message is on its way
-  if (spin_small() == Advance::Done) {
+  if (driver_.spin_small() == Advance::Done) {
+    driver_.wire().add(call.collective, driver_.small().moved());
     recorder_.done(record);
     release_token();
     return Status();
   }
-  Operation& operation = inline_operation_;
+  Operation& operation = queue_.immediate();
   operation.reset(call);
   operation.number = number;
   operation.signature = signature;
   operation.record = record;
   operation.choice = last.choice();
-  operation.started = true;
-  inline_ = &operation;
-  drive(operation, Deadline::after_ms(-1));
+  driver_.begin_small(operation);
+  driver_.drive(operation, Deadline::after_ms(-1));
   const Status status = operation.status();  // while the token keeps others out
   release_token();
   return status;
 }
 
-// Enters an exchange, and does what plain code quickly does of it. The record is written while the message is on its
-// way.
-std::uint64_t Engine::run_pair(Exchange& exchange) {
-  exchange.enter();
-  const Exchange::Pair pair = trace_ == nullptr ? exchange.pair() : Exchange::Pair();
+// Enters messages, and does what plain code quickly does of them: those are taken out. The record is written while the
+// message is on its way.
+std::uint64_t Engine::run_pair(ExchangeMessages& messages) {
+  exchange_log_.enter(messages, rank());
+  const MessagePair pair = trace_ == nullptr ? pair_of(*this, messages) : MessagePair();
   if (pair.sent.fifo != nullptr) publish_message(pair.sent, copy_kernels());
-  const std::uint64_t record = exchange.record(recorder_);
+  const std::uint64_t record = record_messages(recorder_, messages, rank());
   if (pair.sent.fifo != nullptr) {
-    wire_.add_sent(Collective::Exchange, pair.sent.bytes);
-    exchange.take_out(Direction::Send);
-    wake_peers();
+    driver_.wire().add(Collective::Exchange, {pair.sent.bytes, 0});
+    messages.sends.clear();
+    driver_.doorbells().ring();
     if (const Status announced = links_->announce(*control_); !announced) {
       fail(announced.error().code, rank(), announced.error().message);
     }
   }
   if (pair.received.fifo == nullptr) return record;
-  for (std::uint32_t look = 0; look <= small_looks_; ++look) {
-    if (crowded_ && look > 0 && !give_turn(look == 1)) break;
+  IdlePolicy& idle_policy = driver_.idle_policy();
+  for (std::uint32_t look = 0; look <= idle_policy.small_looks(); ++look) {
+    if (idle_policy.crowded() && look > 0 && !idle_policy.give_turn(look == 1)) break;
     if (take_message(pair.received, copy_kernels()) != Advance::Done) continue;
-    exchange.take_out(Direction::Receive);
-    wake_peers();
+    messages.receives.clear();
+    driver_.doorbells().ring();
     break;
   }
   return record;
 }
 
 Status Engine::run(ExchangeMessages& messages) {
-  if (failed_.load(std::memory_order_acquire)) return error();
-  if (queued_.load(std::memory_order_acquire) > 0 || !take_idle_token()) {
-    const auto operation = start(std::move(messages), nullptr);
-    return operation ? wait(**operation, -1) : Status(operation.error());
+  if (queue_.failed()) return error();
+  if (!queue_.empty() || !take_idle_token()) {
+    return wait(*begin(prepare(std::move(messages), nullptr)), -1);
   }
-  Operation& operation = inline_exchange_;
-  operation.reset(Call{});
-  if (!operation.own) operation.own = std::make_unique<Exchange>(*this, ExchangeMessages{});
-  auto& exchange = static_cast<Exchange&>(*operation.own);
-  exchange.exchange(messages);
-  operation.record = run_pair(exchange);
-  if (exchange.empty()) {
+  Operation& operation = queue_.immediate();
+  Call exchange;
+  exchange.collective = Collective::Exchange;
+  operation.reset(exchange);
+  std::swap(operation.messages, messages);
+  operation.record = run_pair(operation.messages);
+  if (operation.messages.empty()) {
     recorder_.done(operation.record);
     release_token();
     return {};
   }
-  inline_ = &operation;
+  queue_.begin_immediate();
   drive_until_over(operation, Deadline::after_ms(-1));
   return operation.status();
 }
@@ -252,38 +219,39 @@ std::shared_ptr<Operation> Engine::prepare(ExchangeMessages messages, Stream* st
   auto operation = prepare(none);
   for (const ExchangeMessage& each : messages.sends) operation->use_memory(each.data);
   for (const ExchangeMessage& each : messages.receives) operation->use_memory(each.data);
-  operation->own = std::make_unique<Exchange>(*this, std::move(messages));
+  operation->messages = std::move(messages);
   return operation;
 }
 
-Result<std::shared_ptr<Operation>> Engine::begin(std::shared_ptr<Operation> operation) {
-  if (takes_low_latency(operation->call)) return begin_low_latency(std::move(operation));
-  if (LibraryStream* const stream = capturing(operation->call.stream)) return capture(*stream, std::move(operation));
+std::shared_ptr<Operation> Engine::begin(std::shared_ptr<Operation> operation) {
   static_cast<void>(make_room());  // a failed communicator takes the call and ends it
   enter(*operation);
-  if (operation->call.stream != nullptr) return begin_on_stream(std::move(operation));
-  if (!operation->own && trivial(*operation)) return operation;
-  return enqueue(std::move(operation));
+  if (finish_alone(*operation)) return operation;
+  enqueue(operation);
+  return operation;
+}
+
+void Engine::take_turn(const std::shared_ptr<Operation>& operation) {
+  operation->ready.store(false, std::memory_order_relaxed);
+  if (queue_.put_off(operation)) return;
+  enter(*operation);
+  enqueue(operation);
+}
+
+void Engine::open(Operation& operation) {
+  operation.ready.store(true, std::memory_order_release);
+  wake_driver();
 }
 
 // The recorder must not lose calls in flight.
 Status Engine::make_room() {
-  drive_queue(kMaximumQueued, Deadline::after_ms(-1));
+  drive_queue(OperationQueue::kMost, Deadline::after_ms(-1));
   return error();
 }
 
-std::shared_ptr<Operation> Engine::enqueue(std::shared_ptr<Operation> operation) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_) {
-      operation->finish(*failure_);
-      return operation;
-    }
-    queue_.push_back(operation);
-    queued_.fetch_add(1, std::memory_order_release);
-  }
+void Engine::enqueue(const std::shared_ptr<Operation>& operation) {
+  queue_.add(operation);
   progress_->kick();
-  return operation;
 }
 
 }  // namespace wreath

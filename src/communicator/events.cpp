@@ -47,7 +47,7 @@ void Engine::answer(const Question& question, bool earlier) {
     if (question.number - number + 1 == kEarlierCalls) break;
   }
   if (record) state.record = *record;
-  const std::uint64_t waiting = first_waiting_for_stream(own);
+  const std::uint64_t waiting = queue_.first_waiting(own);
   if (waiting != 0 && question.number >= waiting) {  // it has its turn, but this rank is not in it yet
     state.entered = false;
     state.record = {};

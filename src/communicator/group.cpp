@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "src/base/clock.hpp"
+#include "src/communicator/begin_operation.hpp"
 #include "src/communicator/impl.hpp"
 
 namespace wreath {
@@ -88,7 +89,7 @@ Work GroupCalls::work() {
   if (handle_ == nullptr) {
     work_ = std::make_shared<GroupWork>();
     handle_ = std::make_shared<Operation>();
-    handle_->group = work_;
+    handle_->completion = work_;
   }
   return Work(handle_);
 }
@@ -143,7 +144,7 @@ Status GroupCalls::begin() {
     for (const OfEngine& kept : kept()) {
       if (i >= kept.operations.size()) continue;
       begun.push_back(kept.operations[i]);
-      const auto started = kept.engine->begin(kept.operations[i]);
+      const auto started = begin_operation(kept.operations[i]);
       if (!started) kept.operations[i]->finish(started.error());  // its stream refused it: its communicator has failed
     }
   }

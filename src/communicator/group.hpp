@@ -16,15 +16,14 @@
 namespace wreath {
 
 // The operations of a group that was launched, as one.
-class GroupWork {
+class GroupWork final : public Completion {
  public:
   // Once, and one of them only.
   void begun(std::vector<std::shared_ptr<Operation>> operations);
   void refused(Error error);
 
-  // As of a Work. Any thread.
-  bool over() const;
-  Status wait(std::int64_t timeout_ms);
+  bool over() const override;
+  Status wait(std::int64_t timeout_ms) override;
 
  private:
   enum class State : std::uint8_t { Kept, Begun, Refused };

@@ -11,6 +11,7 @@
 #include "src/communicator/check_call.hpp"
 #include "src/communicator/engine.hpp"
 #include "src/communicator/group.hpp"
+#include "src/device/call_memory.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath {
@@ -50,6 +51,7 @@ struct Communicator::Impl {
   // A call like the one before; nullopt: it is not, or something stands in its way, which make() will find.
   std::optional<Status> run_again(const Call& call) {
     if (inherited() || GroupCalls::open() != nullptr) return std::nullopt;
+    if (device_of(call.input) != nullptr || device_of(call.output) != nullptr) return std::nullopt;
     return engine->run_again(call);
   }
   // One message, now or with the thread's open Group.

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "src/base/region.hpp"
-#include "src/communicator/operation.hpp"
+#include "src/communicator/launch.hpp"
 #include "src/device/block_ledger.hpp"
 #include "src/device/library_device.hpp"
 #include "src/executor/block/run_lanes.hpp"

@@ -1,5 +1,6 @@
-// The engine's side of calls that no driver runs: ranks agree on them when they link, and the progress thread looks
-// whether one has ended early.
+// Linking, waiting and watching; the kernels' memory and order is in low_latency_calls.cpp.
+#include "src/communicator/low_latency.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/call_shape.hpp"
+#include "src/communicator/captured_call.hpp"
+#include "src/communicator/device_runs.hpp"
 #include "src/communicator/engine.hpp"
 #include "wreath/units.hpp"
 
@@ -24,12 +27,10 @@ constexpr std::int64_t kLeftNs = 2'000'000'000;  // a peer that made the call an
 
 std::string refusal(const Status& status) { return status ? std::string() : status.error().message; }
 
-}  // namespace
-
 // Stands for an engine in the graphs that captured its calls.
 class LowLatencyGuard final : public GraphGuard {
  public:
-  explicit LowLatencyGuard(const std::shared_ptr<Engine>& engine) : engine_(engine) {}
+  LowLatencyGuard(const std::shared_ptr<Engine>& engine, LowLatency& calls) : engine_(engine), calls_(calls) {}
 
   Status check() override {
     const auto engine = engine_.lock();
@@ -39,14 +40,11 @@ class LowLatencyGuard final : public GraphGuard {
   }
   Status before(Stream& stream) override {
     const auto engine = engine_.lock();
-    return engine == nullptr ? destroyed() : engine->low_latency_->before_graph(stream);
+    return engine == nullptr ? destroyed() : calls_.before_graph(stream);
   }
   Status after(Stream& stream) override {
     const auto engine = engine_.lock();
-    if (engine == nullptr) return destroyed();
-    WREATH_TRY(engine->low_latency_->after_graph(stream));
-    engine->expect_low_latency();
-    return {};
+    return engine == nullptr ? destroyed() : calls_.after_graph(stream);
   }
 
  private:
@@ -59,165 +57,183 @@ class LowLatencyGuard final : public GraphGuard {
   }
 
   std::weak_ptr<Engine> engine_;
+  LowLatency& calls_;  // the engine's
   std::uint32_t generation_ = fork_generation();
+};
+
+// A kernel that runs in its stream. The operation keeps the engine.
+class LowLatencyWork final : public Completion {
+ public:
+  LowLatencyWork(LowLatency& calls, std::shared_ptr<Event> passed) : calls_(calls), passed_(std::move(passed)) {}
+  bool over() const override { return passed_->done(); }
+  Status wait(std::int64_t timeout_ms) override { return calls_.wait(*passed_, timeout_ms); }
+
+ private:
+  LowLatency& calls_;
+  std::shared_ptr<Event> passed_;
 };
 
 // ---- linking ----
 
-Result<std::unique_ptr<LowLatencyCalls>> Engine::make_low_latency() {
-  auto* const device = static_cast<LibraryDevice*>(membership_.device);
+Result<std::unique_ptr<LowLatencyCalls>> make_calls(const Engine& engine) {
+  auto* const device = static_cast<LibraryDevice*>(engine.device());
   if (device == nullptr) return Error{ErrorCode::Unavailable, "it has no device"};
-  if (!device->runs_processes_at_once() && is_shared_with_processes(*device)) {
+  if (!device->runs_processes_at_once() && is_shared_with_processes(engine, *device)) {
     return Error{ErrorCode::Unavailable, fmt::format("processes take turns on {}", device->name())};
   }
-  const Member& self = membership_.members[static_cast<std::size_t>(rank())];
-  for (const Member& member : membership_.members) {
+  const AgreedOptions& options = engine.options();
+  const Member& self = engine.members()[engine.rank()];
+  for (const Member& member : engine.members().table()) {
     if (member.endpoint.host != self.endpoint.host) {
       return Error{ErrorCode::Unavailable, fmt::format("rank {} is on another host", member.endpoint.rank)};
     }
     WREATH_TRY(device->reaches(member.endpoint.device));
   }
-  return LowLatencyCalls::create(*device, {rank(), ranks(), options_.overrides.low_latency_bytes,
-                                           options_.timeouts.arrival_ms, options_.overrides.algorithm});
+  return LowLatencyCalls::create(*device, {engine.rank(), engine.ranks(), options.overrides.low_latency_bytes,
+                                           options.timeouts.arrival_ms, options.overrides.algorithm});
 }
 
-Status Engine::link_low_latency(LowLatencyCalls& calls, std::vector<Offer> offers) {
-  for (Rank peer = 0; peer < ranks(); ++peer) {
-    if (peer != rank()) WREATH_TRY(calls.accept(peer, std::move(offers[static_cast<std::size_t>(peer)])));
+Status accept_all(LowLatencyCalls& calls, Rank me, std::vector<Offer> offers) {
+  for (Rank peer = 0; peer < static_cast<Rank>(offers.size()); ++peer) {
+    if (peer != me) WREATH_TRY(calls.accept(peer, std::move(offers[static_cast<std::size_t>(peer)])));
   }
   return calls.prepare();
 }
 
-// All ranks have them, or none has. An error is the communicator's: a peer does not answer.
-Status Engine::prepare_low_latency() {
-  const std::string& algorithm = options_.overrides.algorithm;
+}  // namespace
+
+Status LowLatency::link(Engine& engine) {
+  const AgreedOptions& options = engine.options();
+  const std::string& algorithm = options.overrides.algorithm;
   const bool fits = algorithm.empty() || algorithm == "one_shot" || algorithm == "two_shot";
-  if (options_.overrides.low_latency_bytes == 0 || ranks() == 1 || ranks() > kMaximumFanIn) return {};
-  if (!fits || trace_ != nullptr) return {};
-  const Deadline deadline = Deadline::after_ms(options_.timeouts.bootstrap_ms);
-  std::vector<Offer> own(static_cast<std::size_t>(ranks()));
-  auto calls = make_low_latency();
+  const bool wanted = options.overrides.low_latency_bytes > 0 && engine.ranks() > 1 && engine.ranks() <= kMaximumFanIn;
+  if (!wanted || !fits || engine.trace() != nullptr) return {};
+  const auto me = static_cast<std::size_t>(engine.rank());
+  const std::vector<Member>& members = engine.members().table();
+  const Deadline deadline = Deadline::after_ms(options.timeouts.bootstrap_ms);
+  std::vector<Offer> own(members.size());
+  auto calls = make_calls(engine);
   Status usable = calls ? Status() : Status(calls.error());
-  const std::uint64_t process = membership_.members[static_cast<std::size_t>(rank())].endpoint.process;
   for (std::size_t peer = 0; usable && peer < own.size(); ++peer) {
-    auto offer = (*calls)->offer(membership_.members[peer].endpoint.process != process);
+    auto offer = (*calls)->offer(members[peer].endpoint.process != members[me].endpoint.process);
     usable = offer ? Status() : Status(offer.error());
     if (offer) own[peer] = *std::move(offer);
   }
-  auto offers = links_->swap_offers(*control_, kAreas, std::move(own), deadline);
+  Links& links = engine.links();
+  auto offers = links.swap_offers(engine.members(), kAreas, std::move(own), deadline);
   if (!offers) return offers.error();
-  if (usable) usable = link_low_latency(**calls, *std::move(offers));
-  auto told = links_->tell_all(*control_, kAreas, refusal(usable), deadline);
+  if (usable) usable = accept_all(**calls, engine.rank(), *std::move(offers));
+  auto told = links.tell_all(engine.members(), kAreas, refusal(usable), deadline);
   if (!told) return told.error();
-  (*told)[static_cast<std::size_t>(rank())] = refusal(usable);
+  (*told)[me] = refusal(usable);
   const auto refused = std::find_if(told->begin(), told->end(), [](const std::string& text) { return !text.empty(); });
   if (refused != told->end()) {
-    log_warning("low_latency_bytes = {}: not here, rank {} says: {}", options_.overrides.low_latency_bytes,
+    log_warning("low_latency_bytes = {}: not here, rank {} says: {}", options.overrides.low_latency_bytes,
                 refused - told->begin(), *refused);
     return {};
   }
-  log_info("all_reduces of up to {} are kernels of their own", format_bytes(options_.overrides.low_latency_bytes));
-  const std::lock_guard lock(mutex_);
-  low_latency_ = *std::move(calls);
-  if (failure_) low_latency_->stop();
+  log_info("all_reduces of up to {} are kernels of their own", format_bytes(options.overrides.low_latency_bytes));
+  engine.set_undriven(std::unique_ptr<Undriven>(new LowLatency(engine, *std::move(calls))));
   return {};
 }
 
 // ---- calls ----
 
-void Engine::expect_low_latency() {
-  if (!watches_low_latency_.exchange(true)) progress_->kick();
+std::string LowLatency::plan_text(const Query& query) const {
+  return query.collective == Collective::AllReduce ? calls_->plan_text(query.bytes) : std::string();
 }
 
-Result<std::shared_ptr<Operation>> Engine::begin_low_latency(std::shared_ptr<Operation> operation) {
-  if (const Status usable = error(); !usable) {
+void LowLatency::expect() {
+  if (!watches_.exchange(true)) engine_.wake_driver();
+}
+
+Status LowLatency::after_graph(Stream& stream) {
+  WREATH_TRY(calls_->after_graph(stream));
+  expect();
+  return {};
+}
+
+Result<std::shared_ptr<Operation>> LowLatency::begin(std::shared_ptr<Operation> operation) {
+  if (const Status usable = engine_.error(); !usable) {
     operation->finish(usable.error());
     return operation;
   }
   const Call& call = operation->call;
-  const auto signature = static_cast<std::uint32_t>(mix_call(membership_.communicator, call, elements_of(call)) >> 32);
-  auto passed =
-      low_latency_->launch(call, signature, [this] { return std::make_shared<LowLatencyGuard>(shared_from_this()); });
+  const auto signature = static_cast<std::uint32_t>(mix_call(engine_.communicator(), call, elements_of(call)) >> 32);
+  auto passed = calls_->launch(call, signature,
+                               [this] { return std::make_shared<LowLatencyGuard>(engine_.shared_from_this(), *this); });
   if (!passed) {
-    fail(passed.error().code, rank(), fmt::format("all_reduce: {}", passed.error().message));
+    engine_.fail(passed.error().code, engine_.rank(), fmt::format("all_reduce: {}", passed.error().message));
     return passed.error();
   }
   if (*passed == nullptr) {
-    operation->finish(captured(call));
+    operation->finish(was_captured(*operation));
     return operation;
   }
-  operation->passed = *std::move(passed);
-  expect_low_latency();
+  operation->completion = std::make_shared<LowLatencyWork>(*this, *std::move(passed));
+  expect();
   return operation;
 }
 
 // A call that has ended early has left its reason when its event is passed.
-Status Engine::wait_low_latency(Operation& operation, std::int64_t timeout_ms) {
+Status LowLatency::wait(Event& event, std::int64_t timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
-  Status passed = operation.passed->synchronize(timeout_ms < 0 ? kTurnMs : std::min(timeout_ms, kTurnMs));
+  Status passed = event.synchronize(timeout_ms < 0 ? kTurnMs : std::min(timeout_ms, kTurnMs));
   while (!passed && passed.error().code == ErrorCode::NotReady) {
-    if (failed_.load(std::memory_order_acquire)) return error();  // its stream may take long to come to it
-    if (deadline.passed()) return still_runs(operation, timeout_ms);
-    passed = operation.passed->synchronize(kTurnMs);
+    WREATH_TRY(engine_.error());  // its stream may take long to come to it
+    if (deadline.passed()) return engine_.still_runs("all_reduce", timeout_ms);
+    passed = event.synchronize(kTurnMs);
   }
   if (!passed) return passed;
-  look_for_low_latency_failure();
-  return error();
-}
-
-// Whether all calls are over.
-bool Engine::await_low_latency(const Deadline& deadline) {
-  while (low_latency_ != nullptr && low_latency_->in_flight()) {
-    if (failed_ || deadline.passed()) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-  return true;
+  look_for_failure();
+  return engine_.error();
 }
 
 // ---- the progress thread's side ----
 
-void Engine::look_for_low_latency_failure() {
-  if (failed_.load(std::memory_order_acquire)) return;
-  if (const auto theirs = low_latency_->stream_failure()) {
-    return fail(ErrorCode::InvalidUsage, rank(),
-                fmt::format("all_reduce: its stream failed before it came to the call: {}", theirs->message));
+void LowLatency::look_for_failure() {
+  if (!engine_.error()) return;
+  if (const auto theirs = calls_->stream_failure()) {
+    return engine_.fail(ErrorCode::InvalidUsage, engine_.rank(),
+                        fmt::format("all_reduce: its stream failed before it came to the call: {}", theirs->message));
   }
-  const auto end = low_latency_->failure();
+  const auto end = calls_->failure();
   if (!end) return;
   const auto peer = static_cast<Rank>(end->rank);
   if (end->outcome == LowLatencyOutcome::Differs) {
-    fail(ErrorCode::Mismatch, peer, fmt::format("all_reduce: {} makes another one at this place", member(peer)));
+    engine_.fail(ErrorCode::Mismatch, peer,
+                 fmt::format("all_reduce: {} makes another one at this place", engine_.member(peer)));
   } else {
-    fail(ErrorCode::Timeout, peer,
-         fmt::format("all_reduce: {} did not come within {} ms", member(peer), options_.timeouts.arrival_ms));
+    engine_.fail(ErrorCode::Timeout, peer,
+                 fmt::format("all_reduce: {} did not come within {} ms", engine_.member(peer),
+                             engine_.options().timeouts.arrival_ms));
   }
 }
 
-// Whether it is to be called again before long.
-bool Engine::watch_low_latency() {
-  if (!watches_low_latency_.load(std::memory_order_acquire)) return false;
+bool LowLatency::watch() {
+  if (!watches_.load(std::memory_order_acquire)) return false;
   const std::int64_t now = now_ns();
-  if (now - low_latency_watched_ns_ < kLowLatencyLookNs) return true;
-  low_latency_watched_ns_ = now;
-  watches_low_latency_ = false;  // before the look: a call in between sets it again
-  const bool in_flight = low_latency_->in_flight();
-  look_for_low_latency_failure();
-  if (!in_flight) {
-    low_latency_left_ns_ = 0;
-    return watches_low_latency_;
+  if (now - watched_ns_ < kLowLatencyLookNs) return true;
+  watched_ns_ = now;
+  watches_ = false;  // before the look: a call in between sets it again
+  const bool flies = calls_->in_flight();
+  look_for_failure();
+  if (!flies) {
+    left_ns_ = 0;
+    return watches_;
   }
-  watches_low_latency_ = true;
-  look_for_low_latency_leavers(now);
+  watches_ = true;
+  look_for_leavers(now);
   return true;
 }
 
-void Engine::look_for_low_latency_leavers(std::int64_t now) {
-  for (Rank peer = 0; peer < ranks(); ++peer) {
-    if (peer == rank() || !has_left(peer)) continue;
-    if (low_latency_left_ns_ == 0) low_latency_left_ns_ = now;
-    if (now - low_latency_left_ns_ < kLeftNs) return;
-    return fail(ErrorCode::PeerLost, peer,
-                fmt::format("all_reduce: {} has left before it made the call", member(peer)));
+void LowLatency::look_for_leavers(std::int64_t now) {
+  for (Rank peer = 0; peer < engine_.ranks(); ++peer) {
+    if (peer == engine_.rank() || !engine_.has_left(peer)) continue;
+    if (left_ns_ == 0) left_ns_ = now;
+    if (now - left_ns_ < kLeftNs) return;
+    return engine_.fail(ErrorCode::PeerLost, peer,
+                        fmt::format("all_reduce: {} has left before it made the call", engine_.member(peer)));
   }
 }
 

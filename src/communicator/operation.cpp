@@ -6,13 +6,24 @@
 #include <numeric>
 #include <string_view>
 
+#include "src/communicator/exchange_lanes.hpp"
+
 namespace wreath {
 
 std::string text_of(const Operation& operation) {
-  if (operation.own) return operation.own->describe();
+  if (operation.exchanges()) return describe(operation.messages);
   const Call& call = operation.call;
   const std::string_view collective = name(call.collective, call.varying());
-  return operation.passed != nullptr ? std::string(collective) : fmt::format("{} #{}", collective, operation.number);
+  return operation.number == 0 ? std::string(collective) : fmt::format("{} #{}", collective, operation.number);
+}
+
+std::uint64_t first_number(const Operation& operation, const Question& question) {
+  if (question.subject == Subject::Call) return operation.number;
+  const Direction direction = question.subject == Subject::Send ? Direction::Send : Direction::Receive;
+  for (const ExchangeMessage& message : operation.messages.of(direction)) {
+    if (message.peer == question.peer) return message.number;
+  }
+  return 0;
 }
 
 void Operation::keep_blocks() {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "src/base/log.hpp"
+#include "src/communicator/device_runs.hpp"
 #include "src/communicator/own_device.hpp"
 #include "src/membership/join.hpp"
 #include "src/membership/links.hpp"
@@ -43,7 +44,7 @@ Result<std::shared_ptr<RankCommunicator>> RankCommunicator::create(std::unique_p
   const LogRank log_rank(membership.rank);
   auto made =
       std::shared_ptr<RankCommunicator>(new RankCommunicator(std::move(members), std::move(membership), *options));
-  WREATH_TRY(made->engine_->link(epoch));
+  WREATH_TRY(made->engine_->link(epoch, &add_device_runs));
   return made;
 }
 

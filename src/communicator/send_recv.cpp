@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "src/base/invalid_argument.hpp"
+#include "src/communicator/begin_operation.hpp"
 #include "src/communicator/impl.hpp"
 #include "src/device/call_memory.hpp"
 
@@ -74,7 +75,7 @@ Result<Work> Communicator::Impl::start(Direction direction, const StreamedMessag
                   group->keep(engine, direction, message);
                   return group->work();
                 }
-                auto operation = own.start(alone(direction, message.message), message.stream);
+                auto operation = begin_operation(own.prepare(alone(direction, message.message), message.stream));
                 if (!operation) return operation.error();
                 return Work(std::move(*operation));
               });

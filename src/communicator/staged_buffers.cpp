@@ -32,7 +32,7 @@ void StagedBuffers::add(std::byte* data, std::size_t bytes, bool written) {
   pieces_.push_back(piece);
 }
 
-Status StagedBuffers::bring() {
+Status StagedBuffers::copy_in() {
   std::size_t bytes = 0;
   for (const Piece& piece : pieces_) bytes += aligned(piece.bytes);
   if (bytes > memory_.size()) {
@@ -58,7 +58,7 @@ std::byte* StagedBuffers::at(const std::byte* data) const {
   return const_cast<std::byte*>(data);
 }
 
-Status StagedBuffers::give_back() {
+Status StagedBuffers::copy_back() {
   for (const Piece& piece : pieces_) {
     if (piece.written) WREATH_TRY(piece.device->copy(piece.data, piece.place, piece.bytes));
   }

@@ -10,7 +10,7 @@
 
 namespace wreath {
 
-// One call after the other: clear(), add() all, bring(), at(), then give_back() or clear(). The driver's alone. Keeps
+// One call after the other: clear(), add() all, copy_in(), at(), then copy_back() or clear(). The driver's alone. Keeps
 // its memory, also what was too small, until it ends.
 class StagedBuffers {
  public:
@@ -20,11 +20,11 @@ class StagedBuffers {
   // copy. Null and nothing are left out.
   void add(std::byte* data, std::size_t bytes, bool written);
   // Copies all; also what is written, of which a call may leave parts.
-  Status bring();
+  Status copy_in();
   // Where [data, ...) of what was added is until the end of the call.
   std::byte* at(const std::byte* data) const;
   // Copies back what is written.
-  Status give_back();
+  Status copy_back();
 
  private:
   struct Piece {

@@ -10,15 +10,15 @@
 
 namespace wreath {
 
-void Engine::tell_start(int ranks_of_host) const {
+void Engine::tell_start() const {
   if (log_level() < LogLevel::Info) return;
   const Topology topology = read_topology();
   log_info("topology: {}; this process {}", machine_text(topology), process_text(topology));
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer != rank()) log_info("to rank {}: {}", peer, links_->describe(peer));
   }
-  log_info("waits spin {} us, then sleep: {} ranks on this host, {} cores for them", spin_ns_ / 1000, ranks_of_host,
-           cores_of_ranks());
+  log_info("waits spin {} us, then sleep: {} ranks on this host, {} cores for them",
+           driver_.idle_policy().spin_ns() / 1000, ranks_of_host(), cores_of_ranks());
   if (options_.overrides.executor == kHandwrittenExecutor) {
     log_info("algorithms that have a handwritten loop run by it, the others by their steps");
   }
@@ -26,8 +26,8 @@ void Engine::tell_start(int ranks_of_host) const {
 }
 
 std::string Engine::plan_text(const Query& query, const Choice& choice) const {
-  if (low_latency_ != nullptr && query.collective == Collective::AllReduce) {
-    std::string own = low_latency_->plan_text(query.bytes);
+  if (undriven_ != nullptr) {
+    std::string own = undriven_->plan_text(query);
     if (!own.empty()) return own;
   }
   const bool by_hand = options_.overrides.executor == kHandwrittenExecutor && choice.algorithm != nullptr &&
@@ -36,14 +36,14 @@ std::string Engine::plan_text(const Query& query, const Choice& choice) const {
   return describe(choice) + (by_hand ? " executor=handwritten" : "");
 }
 
-// Each choice once: calls of different sizes take turns in many programs.
+// Says each choice once.
 void Engine::tell_choice(const Query& query, const Choice& choice) {
   if (log_level() < LogLevel::Info || ranks() == 1) return;
   const std::string text = fmt::format("{} by {}", name(query.collective, query.varying), plan_text(query, choice));
-  if (!told_.insert(text).second) return;
+  if (!choices_.is_news(text)) return;
   const LogRank log_rank(rank());
   const std::string bytes = query.bytes == kUnknownBytes ? "blocks that differ" : format_bytes(query.bytes);
-  log_info("{}: {}; first for {}", text, why(tuning_, query), bytes);
+  log_info("{}: {}; first for {}", text, why(tuning(), query), bytes);
 }
 
 }  // namespace wreath

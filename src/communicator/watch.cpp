@@ -107,7 +107,7 @@ void Watch::suspect(const Operation& operation, Rank from, Error error) {
 
 void Watch::ask(const Operation& operation, std::int64_t now_ns) {
   asked_ns_ = now_ns;
-  const std::vector<Question> questions = engine_.questions(operation);
+  const std::vector<Question> questions = engine_.driver_.questions();
   {
     const std::lock_guard lock(mutex_);
     waits_in_ = text_of(operation);
@@ -239,7 +239,7 @@ void Watch::look_for_stall(const Operation& operation, std::int64_t now_ns) {
                              members_.of_one_host(silent->peer, rank_) ? "" : ", or the way to its host is cut"));
     return;
   }
-  const auto waiting = engine_.waiting_for(operation);
+  const auto waiting = engine_.driver_.waiting_for();
   const std::string who =
       waiting ? fmt::format("waiting for {}", members_.name(*waiting)) : "and no peer is waited for";
   engine_.fail(

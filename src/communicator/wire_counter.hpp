@@ -13,8 +13,11 @@ namespace wreath {
 // Written by the driver alone, once an operation; read by any thread.
 class WireCounter {
  public:
-  void add_sent(Collective collective, std::uint64_t bytes) noexcept { add(at(collective).sent, bytes); }
-  void add_loaded(Collective collective, std::uint64_t bytes) noexcept { add(at(collective).loaded, bytes); }
+  void add(Collective collective, const WireBytes& bytes) noexcept {
+    Counts& counts = counts_[static_cast<std::size_t>(collective)];
+    add(counts.sent, bytes.sent);
+    add(counts.loaded, bytes.loaded);
+  }
   WireBytes of(Collective collective) const noexcept {
     const Counts& counts = counts_[static_cast<std::size_t>(collective)];
     return {counts.sent.load(std::memory_order_relaxed), counts.loaded.load(std::memory_order_relaxed)};
@@ -26,7 +29,6 @@ class WireCounter {
     std::atomic<std::uint64_t> loaded{0};
   };
 
-  Counts& at(Collective collective) noexcept { return counts_[static_cast<std::size_t>(collective)]; }
   // One writer: no locked instruction.
   static void add(std::atomic<std::uint64_t>& count, std::uint64_t bytes) noexcept {
     count.store(count.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);

@@ -1,0 +1,107 @@
+// The table of runs: its order, and runs around other ones.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "src/communicator/operation.hpp"
+#include "src/communicator/run.hpp"
+#include "src/communicator/staged_run.hpp"
+#include "wreath/device.hpp"
+
+namespace wreath {
+namespace {
+
+// Doubles every byte of the output, which it takes for its input, too.
+class FakeRun final : public Run {
+ public:
+  void set(Operation& operation) { operation_ = &operation; }
+  Result<Started> start() override { return ++starts_ < 2 ? Started::Later : Started::Now; }
+  Advance advance() override {
+    const Call& call = operation_->call;
+    for (std::size_t i = 0; i < call.count; ++i)
+      call.output[i] = static_cast<std::byte>(2 * static_cast<int>(call.input[i]));
+    return Advance::Done;
+  }
+  RunFault fault() const override { return {}; }
+  std::optional<Rank> waiting_for() const override { return 3; }
+  std::vector<Question> questions() const override { return {{3, Subject::Call, 1}}; }
+  WireBytes moved() const override { return {5, 7}; }
+  int starts() const { return starts_; }
+
+ private:
+  Operation* operation_ = nullptr;
+  int starts_ = 0;
+};
+
+class FakeRow final : public RunFactory {
+ public:
+  explicit FakeRow(Collective taken) : taken_(taken) {}
+  Run* run_for(Operation& operation, RunRows below) override {
+    below_ = below.size();
+    if (operation.call.collective != taken_) return nullptr;
+    run_.set(operation);
+    return &run_;
+  }
+  FakeRun& run() { return run_; }
+  std::size_t below() const { return below_; }
+
+ private:
+  Collective taken_;
+  FakeRun run_;
+  std::size_t below_ = 99;
+};
+
+TEST(RunTable, AsksItsRowsInOrder) {
+  RunTable table;
+  auto first = std::make_unique<FakeRow>(Collective::Broadcast);
+  auto second = std::make_unique<FakeRow>(Collective::AllReduce);
+  auto third = std::make_unique<FakeRow>(Collective::AllReduce);
+  FakeRow& row = *first;
+  FakeRow& taken = *second;
+  FakeRow& spare = *third;
+  table.add(std::move(first));
+  table.add(std::move(second));
+  table.add(std::move(third));
+  Operation operation;
+  operation.call.collective = Collective::AllReduce;
+  EXPECT_EQ(&table.run_for(operation), &taken.run());
+  EXPECT_EQ(row.below(), 2U);
+  EXPECT_EQ(taken.below(), 1U);
+  EXPECT_EQ(spare.below(), 99U) << "a row was asked after one that took the operation";
+}
+
+// The inner run is a host's, which would end with a signal in memory of the host device.
+TEST(StagedRun, LetsAnotherRunWorkOnCopies) {
+  constexpr std::size_t kBytes = 64;
+  auto memory = host_device().allocate(2 * kBytes);
+  ASSERT_TRUE(memory) << memory.error().message;
+  std::array<std::byte, kBytes> data{};
+  for (std::size_t i = 0; i < kBytes; ++i) data[i] = static_cast<std::byte>(i);
+  ASSERT_TRUE(host_device().copy(memory->data(), data.data(), kBytes));
+  Operation operation;
+  Call call;
+  call.dtype = DataType::Uint8;
+  call.count = kBytes;
+  call.input = memory->data();
+  call.output = memory->data() + kBytes;
+  operation.reset(call);
+  FakeRun inner;
+  inner.set(operation);
+  StagedRun run(0, 2);
+  run.set(operation, inner);
+  ASSERT_EQ(*run.start(), Started::Later);
+  ASSERT_EQ(*run.start(), Started::Now);
+  EXPECT_EQ(inner.starts(), 2);
+  EXPECT_EQ(run.waiting_for(), 3);
+  EXPECT_EQ(run.questions().size(), 1U);
+  EXPECT_EQ(run.moved().loaded, 7U);
+  ASSERT_EQ(run.advance(), Advance::Done);
+  std::array<std::byte, kBytes> got{};
+  ASSERT_TRUE(host_device().copy(got.data(), memory->data() + kBytes, kBytes));
+  for (std::size_t i = 0; i < kBytes; ++i) EXPECT_EQ(static_cast<int>(got[i]), static_cast<int>(2 * i)) << i;
+  EXPECT_TRUE(run.stop());
+  EXPECT_TRUE(run.end());
+}
+
+}  // namespace
+}  // namespace wreath
