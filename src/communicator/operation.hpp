@@ -53,6 +53,8 @@ class Operation {
     if (next.varying()) keep_blocks();
     messages.sends.clear();
     messages.receives.clear();
+    choice = Choice();
+    number = 0;
     moved = true;
     late = warned = false;
     entered_ns = 0;

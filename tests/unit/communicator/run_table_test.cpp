@@ -1,11 +1,15 @@
 // The table of runs: its order, and runs around other ones.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include "src/communicator/operation.hpp"
 #include "src/communicator/run.hpp"
 #include "src/communicator/staged_run.hpp"
+#include "tests/support/local_ranks.hpp"
 #include "wreath/device.hpp"
 
 namespace wreath {
@@ -101,6 +105,31 @@ TEST(StagedRun, LetsAnotherRunWorkOnCopies) {
   for (std::size_t i = 0; i < kBytes; ++i) EXPECT_EQ(static_cast<int>(got[i]), static_cast<int>(2 * i)) << i;
   EXPECT_TRUE(run.stop());
   EXPECT_TRUE(run.end());
+}
+
+// A blocking call keeps nothing of the one before it: after a small all_reduce a message that comes late runs as a
+// message.
+TEST(Runs, TakeAMessageThatComesLateAfterASmallCall) {
+  CommunicatorOptions options;
+  options.transports = {"shm"};
+  test::LocalRanks all(2, options);
+  all.run([](Communicator& communicator) {
+    for (int round = 0; round < 3; ++round) {
+      int sum = 1;
+      ASSERT_TRUE(communicator.all_reduce(&sum, &sum, 1, DataType::Int32));
+      ASSERT_EQ(sum, 2);
+      int message = round;
+      if (communicator.rank() == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        ASSERT_TRUE(communicator.send(&message, 1, DataType::Int32, 1));
+      } else {
+        message = -1;
+        const Status received = communicator.recv(&message, 1, DataType::Int32, 0);
+        ASSERT_TRUE(received) << received.error().message;
+        EXPECT_EQ(message, round);
+      }
+    }
+  });
 }
 
 }  // namespace
