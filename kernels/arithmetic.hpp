@@ -1,7 +1,6 @@
-// The arithmetic of one element, for host and device: what every kernel computes, whatever it computes it with.
+// The arithmetic of one element, for host and device: every kernel computes this, whatever it computes it with.
 //
-// Elements are widened to the accumulator's type (float for the narrower floats, else the type itself), combined there
-// and narrowed once. A NaN keeps any payload on the way; `canonical` and `narrow` make it the one quiet NaN.
+// Elements are widened to the accumulator's type (wreath/narrow_floats.hpp), combined there and narrowed once.
 #pragma once
 
 #include <bit>
@@ -9,133 +8,10 @@
 #include <limits>
 #include <type_traits>
 
-#include "src/base/memory_order.hpp"
+#include "wreath/narrow_floats.hpp"
 #include "wreath/types.hpp"
 
 namespace wreath {
-
-// A floating format of less than 32 bits: sign, exponent, mantissa.
-template <typename T>
-struct NarrowFormat {
-  static constexpr bool kExists = false;
-};
-
-// What follows from the widths where the format is as IEEE 754 has it: the largest exponent is infinity's and NaN's.
-template <typename Word, int mantissa_bits>
-struct InterchangeFormat {
-  static constexpr bool kExists = true;
-  using Bits = Word;
-  static constexpr int kMantissaBits = mantissa_bits;
-  static constexpr int kExponentBits = 8 * static_cast<int>(sizeof(Word)) - 1 - mantissa_bits;
-  static constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
-  static constexpr std::uint32_t kFromInfinity = ((1u << kExponentBits) - 1) << mantissa_bits;
-  static constexpr std::uint32_t kFirstNonFinite = kFromInfinity;  // the least magnitude that is no finite number
-  static constexpr std::uint32_t kNan = kFromInfinity | 1u << (mantissa_bits - 1);
-};
-
-// kLargestFloat: larger finite floats narrow as this one.
-template <>
-struct NarrowFormat<Float16> : InterchangeFormat<std::uint16_t, 10> {
-  static constexpr std::uint32_t kLargestFloat = 0x47800000;  // 2^16, which is infinity's place
-};
-template <>
-struct NarrowFormat<BFloat16> : InterchangeFormat<std::uint16_t, 7> {
-  static constexpr std::uint32_t kLargestFloat = 0x7f7fffff;  // the largest of all
-};
-template <>
-struct NarrowFormat<Float8E4M3> : InterchangeFormat<std::uint8_t, 3> {  // no infinity, and one NaN
-  static constexpr std::uint32_t kFirstNonFinite = 0x7f;
-  static constexpr std::uint32_t kFromInfinity = 0x7f;
-  static constexpr std::uint32_t kNan = 0x7f;
-  static constexpr std::uint32_t kLargestFloat = 0x43e00000;  // 448
-};
-template <>
-struct NarrowFormat<Float8E5M2> : InterchangeFormat<std::uint8_t, 2> {
-  static constexpr std::uint32_t kLargestFloat = 0x47600000;  // 57344
-};
-
-// The words of a conversion between a narrow format and float, for scalars and vectors alike.
-template <typename T>
-struct NarrowConversion {
-  using Format = NarrowFormat<T>;
-  static constexpr int kShift = 23 - Format::kMantissaBits;
-  static constexpr int kSignShift = 32 - 8 * static_cast<int>(sizeof(typename Format::Bits));
-  static constexpr std::uint32_t kMagnitude = (1u << (31 - kSignShift)) - 1;
-  // What a shifted exponent lacks to be a float's.
-  static constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - Format::kBias) << 23;
-  static constexpr bool kSameExponent = Format::kBias == 127;
-  static constexpr std::uint32_t kFirstNormal = 1u << Format::kMantissaBits;
-  static constexpr std::uint32_t kLeastNormal = static_cast<std::uint32_t>(128 - Format::kBias) << 23;
-  // A float whose last bit weighs as much as the format's least subnormal: adding it rounds to a multiple of that.
-  static constexpr std::uint32_t kSubnormalMagic = static_cast<std::uint32_t>(128 - Format::kBias + kShift) << 23;
-};
-
-template <typename T>
-using Accumulator = std::conditional_t<NarrowFormat<T>::kExists, float, T>;
-
-// Data to accumulator: exact.
-template <typename T>
-WREATH_HOST_DEVICE constexpr Accumulator<T> widen(T value) noexcept {
-  if constexpr (NarrowFormat<T>::kExists) {
-    using Conversion = NarrowConversion<T>;
-    const std::uint32_t magnitude = value.bits & Conversion::kMagnitude;
-    const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & ~Conversion::kMagnitude)
-                               << Conversion::kSignShift;
-    std::uint32_t bits = magnitude << Conversion::kShift;
-    if (magnitude >= NarrowFormat<T>::kFirstNonFinite) {
-      bits |= 0x7f800000u;
-    } else if (Conversion::kSameExponent || magnitude >= Conversion::kFirstNormal) {
-      bits += Conversion::kRebias;
-    } else {  // its implicit bit is not there: added as that of the least normal number, and subtracted
-      const float least = std::bit_cast<float>(Conversion::kLeastNormal);
-      bits = std::bit_cast<std::uint32_t>(std::bit_cast<float>(bits + Conversion::kLeastNormal) - least);
-    }
-    return std::bit_cast<float>(bits | sign);
-  } else {
-    return value;
-  }
-}
-
-// The one quiet NaN for any NaN; every other value as it is.
-template <typename T>
-WREATH_HOST_DEVICE constexpr T canonical(T value) noexcept {
-  if constexpr (std::is_same_v<T, float>) {
-    return value != value ? std::bit_cast<float>(0x7fc00000u) : value;
-  } else if constexpr (std::is_same_v<T, double>) {
-    return value != value ? std::bit_cast<double>(std::uint64_t{0x7ff8000000000000u}) : value;
-  } else {
-    return value;
-  }
-}
-
-// Accumulator to Data: rounds once, to nearest even; any NaN becomes the one quiet NaN.
-template <typename T>
-WREATH_HOST_DEVICE constexpr T narrow(Accumulator<T> value) noexcept {
-  if constexpr (NarrowFormat<T>::kExists) {
-    using Format = NarrowFormat<T>;
-    using Conversion = NarrowConversion<T>;
-    using Bits = typename Format::Bits;
-    const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
-    std::uint32_t magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u || (magnitude == 0x7f800000u && Format::kFromInfinity == Format::kNan)) {
-      return T{static_cast<Bits>(Format::kNan)};
-    }
-    const std::uint32_t sign = (bits ^ magnitude) >> Conversion::kSignShift;
-    if (magnitude == 0x7f800000u) return T{static_cast<Bits>(Format::kFromInfinity | sign)};
-    if (magnitude > Format::kLargestFloat) magnitude = Format::kLargestFloat;
-    if (!Conversion::kSameExponent && magnitude < Conversion::kLeastNormal) {
-      const float magic = std::bit_cast<float>(Conversion::kSubnormalMagic);
-      magnitude = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + magic) - Conversion::kSubnormalMagic;
-    } else {
-      const std::uint32_t odd = magnitude >> Conversion::kShift & 1u;
-      magnitude += (1u << (Conversion::kShift - 1)) - 1 + odd - Conversion::kRebias;
-      magnitude >>= Conversion::kShift;
-    }
-    return T{static_cast<Bits>(magnitude | sign)};
-  } else {
-    return canonical(value);
-  }
-}
 
 // Unsigned arithmetic of at least 32 bits, in which integers of type T wrap.
 template <typename T>

@@ -23,7 +23,7 @@ void check(const DataParallelGroups& groups, const DataParallelOptions& options)
   if (options.hook && options.zero_stage != 0) refuse_options("a communication hook is for zero_stage 0 alone");
   if (options.half && options.hook)
     refuse_options("a communication hook is for float32 alone: gradients of 2 bytes move so");
-  if (options.half && *options.half != FloatFormat::BFloat16 && *options.half != FloatFormat::Float16) {
+  if (options.half && *options.half != DataType::BFloat16 && *options.half != DataType::Float16) {
     refuse_options("half is a format of 8 bits, not of 16");
   }
   if (options.prefetch < 0 || options.prefetch > 2) {

@@ -12,12 +12,7 @@ constexpr bool same(int code, Enumeration value) {
   return code == static_cast<int>(value);
 }
 
-static_assert(same(WREATH_INT8, DataType::Int8) && same(WREATH_UINT8, DataType::Uint8));
-static_assert(same(WREATH_INT32, DataType::Int32) && same(WREATH_UINT32, DataType::Uint32));
-static_assert(same(WREATH_INT64, DataType::Int64) && same(WREATH_UINT64, DataType::Uint64));
-static_assert(same(WREATH_FLOAT16, DataType::Float16) && same(WREATH_FLOAT32, DataType::Float32));
-static_assert(same(WREATH_FLOAT64, DataType::Float64) && same(WREATH_BFLOAT16, DataType::BFloat16));
-static_assert(same(WREATH_FLOAT8_E4M3, DataType::Float8E4M3) && same(WREATH_FLOAT8_E5M2, DataType::Float8E5M2));
+static_assert(same(WREATH_DTYPE_COUNT, kDataTypeCount));
 static_assert(same(WREATH_SUM, ReduceOp::Sum) && same(WREATH_PROD, ReduceOp::Prod));
 static_assert(same(WREATH_MIN, ReduceOp::Min) && same(WREATH_MAX, ReduceOp::Max));
 static_assert(same(WREATH_AVG, ReduceOp::Avg) && same(WREATH_PREMULTIPLIED_SUM, ReduceOp::PremultipliedSum));

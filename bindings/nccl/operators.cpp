@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
+#include <type_traits>
 
 #include "bindings/nccl/errors.hpp"
 #include "bindings/nccl/member.hpp"
+#include "wreath/narrow_floats.hpp"
 
 namespace wreath::nccl {
 namespace {
@@ -21,53 +21,15 @@ static_assert(kTypes.size() == ncclNumTypes);
 constexpr std::array kOps{ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min, ReduceOp::Avg};
 static_assert(kOps.size() == ncclNumOps);
 
-// A narrow floating format: sign, `exponent_bits`, `mantissa_bits`.
-struct Format {
-  int exponent_bits;
-  int mantissa_bits;
-  bool infinities;  // else only the largest pattern is no number
-};
-
-double decode(std::uint32_t bits, const Format& format) {
-  const std::uint32_t mantissa = bits & ((1U << format.mantissa_bits) - 1);
-  const auto most = (1U << format.exponent_bits) - 1;
-  const std::uint32_t exponent = bits >> format.mantissa_bits & most;
-  const double sign = (bits >> (format.mantissa_bits + format.exponent_bits) & 1U) != 0 ? -1 : 1;
-  const int bias = (1 << (format.exponent_bits - 1)) - 1;
-  const double fraction = std::ldexp(static_cast<double>(mantissa), -format.mantissa_bits);
-  if (exponent == most && format.infinities)
-    return mantissa == 0 ? sign * std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
-  if (exponent == most && mantissa == (1U << format.mantissa_bits) - 1) return std::numeric_limits<double>::quiet_NaN();
-  if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias);
-  return sign * std::ldexp(1 + fraction, static_cast<int>(exponent) - bias);
-}
-
-template <typename T>
-T read(const void* scalar) {
-  T value;
-  std::memcpy(&value, scalar, sizeof value);
-  return value;
-}
-
-Reduction premultiplied(double factor) { return Reduction::premultiplied_sum(factor); }
-Reduction premultiplied(std::int64_t factor) { return Reduction::premultiplied_sum(factor); }
-
 Reduction factor_at(const void* scalar, DataType dtype) {
-  switch (dtype) {
-    case DataType::Int8: return premultiplied(std::int64_t{read<std::int8_t>(scalar)});
-    case DataType::Uint8: return premultiplied(std::int64_t{read<std::uint8_t>(scalar)});
-    case DataType::Int32: return premultiplied(std::int64_t{read<std::int32_t>(scalar)});
-    case DataType::Uint32: return premultiplied(std::int64_t{read<std::uint32_t>(scalar)});
-    case DataType::Int64:
-    case DataType::Uint64: return premultiplied(read<std::int64_t>(scalar));  // products wrap
-    case DataType::Float16: return premultiplied(decode(read<std::uint16_t>(scalar), {5, 10, true}));
-    case DataType::BFloat16: return premultiplied(decode(read<std::uint16_t>(scalar), {8, 7, true}));
-    case DataType::Float8E4M3: return premultiplied(decode(read<std::uint8_t>(scalar), {4, 3, false}));
-    case DataType::Float8E5M2: return premultiplied(decode(read<std::uint8_t>(scalar), {5, 2, true}));
-    case DataType::Float32: return premultiplied(double{read<float>(scalar)});
-    case DataType::Float64: break;
-  }
-  return premultiplied(read<double>(scalar));
+  return for_dtype(dtype, [&]<typename T>(T factor) {
+    std::memcpy(&factor, scalar, sizeof factor);
+    if constexpr (std::is_integral_v<T>) {
+      return Reduction::premultiplied_sum(static_cast<std::int64_t>(factor));  // of 64 bits: products wrap
+    } else {
+      return Reduction::premultiplied_sum(static_cast<double>(widen(factor)));
+    }
+  });
 }
 
 }  // namespace

@@ -41,6 +41,20 @@ constexpr DtypeRow kDtypes[] = {
     {c10::ScalarType::ComplexDouble, {DataType::Float64, 2}, c10::ScalarType::ComplexDouble},
 };
 
+// Whether each of the library's dtypes has a row for its own elements.
+constexpr bool is_complete() {
+  for (std::size_t dtype = 0; dtype < wreath::kDataTypeCount; ++dtype) {
+    bool found = false;
+    for (const DtypeRow& row : kDtypes) {
+      const bool whole = row.elements.per_element == 1 && row.type == row.computed_in;
+      found = found || (whole && static_cast<std::size_t>(row.elements.dtype) == dtype);
+    }
+    if (!found) return false;
+  }
+  return true;
+}
+static_assert(is_complete());
+
 const DtypeRow* row_of(c10::ScalarType type) {
   for (const DtypeRow& row : kDtypes) {
     if (row.type == type) return &row;

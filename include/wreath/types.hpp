@@ -1,4 +1,4 @@
-// The small words every other header uses: ranks, dtypes, operators, collectives.
+// The small words every other header uses: ranks, operators, collectives, and questions about dtypes (dtypes.hpp).
 #pragma once
 
 #include <bit>
@@ -8,28 +8,14 @@
 #include <span>
 #include <string_view>
 
+#include "wreath/dtypes.hpp"
+
 namespace wreath {
 
 // Ranks of a job, at most.
 inline constexpr int kMaximumRanks = 4096;
 
 using Rank = std::int32_t;
-
-// Float8E4M3 is OCP's e4m3fn: no infinities, NaN is 0x7f, the largest finite value is 448.
-enum class DataType : std::uint8_t {
-  Int8,
-  Uint8,
-  Int32,
-  Uint32,
-  Int64,
-  Uint64,
-  Float16,
-  Float32,
-  Float64,
-  BFloat16,
-  Float8E4M3,
-  Float8E5M2,
-};
 
 // Avg: the sum, divided by the ranks at its end, as the sum's rounding asks for. Where a float32 or float64 sum leaves
 // the type's range the mean is infinite, too; a PremultipliedSum with the factor 1 / ranks stays in it.
@@ -102,47 +88,5 @@ struct Reduction {
     return reduction;
   }
 };
-
-// Elements of the narrow floating dtypes, as bits: storage for those who have no type of their own for them.
-struct Float16 {
-  std::uint16_t bits;
-};
-struct BFloat16 {
-  std::uint16_t bits;
-};
-struct Float8E4M3 {
-  std::uint8_t bits;
-};
-struct Float8E5M2 {
-  std::uint8_t bits;
-};
-
-// The dtype of a C++ element type: dtype_of<float>.
-template <typename T>
-inline constexpr DataType dtype_of = [] { static_assert(sizeof(T) == 0, "no such dtype"); }();
-template <>
-inline constexpr DataType dtype_of<std::int8_t> = DataType::Int8;
-template <>
-inline constexpr DataType dtype_of<std::uint8_t> = DataType::Uint8;
-template <>
-inline constexpr DataType dtype_of<std::int32_t> = DataType::Int32;
-template <>
-inline constexpr DataType dtype_of<std::uint32_t> = DataType::Uint32;
-template <>
-inline constexpr DataType dtype_of<std::int64_t> = DataType::Int64;
-template <>
-inline constexpr DataType dtype_of<std::uint64_t> = DataType::Uint64;
-template <>
-inline constexpr DataType dtype_of<Float16> = DataType::Float16;
-template <>
-inline constexpr DataType dtype_of<float> = DataType::Float32;
-template <>
-inline constexpr DataType dtype_of<double> = DataType::Float64;
-template <>
-inline constexpr DataType dtype_of<BFloat16> = DataType::BFloat16;
-template <>
-inline constexpr DataType dtype_of<Float8E4M3> = DataType::Float8E4M3;
-template <>
-inline constexpr DataType dtype_of<Float8E5M2> = DataType::Float8E5M2;
 
 }  // namespace wreath

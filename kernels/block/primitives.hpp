@@ -38,25 +38,6 @@ struct BlockWork {
   std::size_t units;  // Copy: bytes; Combine: elements
 };
 
-// body(T{}), T being the dtype's.
-template <typename Body>
-WREATH_HOST_DEVICE inline void for_dtype(DataType dtype, const Body& body) {
-  switch (dtype) {
-    case DataType::Int8: return body(std::int8_t{});
-    case DataType::Uint8: return body(std::uint8_t{});
-    case DataType::Int32: return body(std::int32_t{});
-    case DataType::Uint32: return body(std::uint32_t{});
-    case DataType::Int64: return body(std::int64_t{});
-    case DataType::Uint64: return body(std::uint64_t{});
-    case DataType::Float16: return body(Float16{});
-    case DataType::Float32: return body(float{});
-    case DataType::Float64: return body(double{});
-    case DataType::BFloat16: return body(BFloat16{});
-    case DataType::Float8E4M3: return body(Float8E4M3{});
-    case DataType::Float8E5M2: return body(Float8E5M2{});
-  }
-}
-
 // Accumulators of N neighbouring elements.
 template <typename A, int N>
 struct Pack {

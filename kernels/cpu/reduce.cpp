@@ -85,25 +85,24 @@ HWY_INLINE hn::Vec<D> load_widened(D d, const Stored<T>* source) {
     return load(d, source);
   } else {
     using Format = NarrowFormat<T>;
-    using Conversion = NarrowConversion<T>;
     const auto stored = load(hn::Rebind<Stored<T>, D>(), source);
     const hn::RebindToSigned<D> words;
     const auto word = [&words](std::uint32_t value)
                           HWY_ATTR { return hn::Set(words, static_cast<std::int32_t>(value)); };
     if constexpr (kConvertsFloat16 && std::is_same_v<T, Float16>) {
       return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), stored));
-    } else if constexpr (Conversion::kSameExponent) {
-      return hn::BitCast(d, hn::ShiftLeft<Conversion::kShift>(hn::PromoteTo(words, stored)));
+    } else if constexpr (Format::kSameExponent) {
+      return hn::BitCast(d, hn::ShiftLeft<Format::kShift>(hn::PromoteTo(words, stored)));
     } else {
       const auto bits = hn::PromoteTo(words, stored);
-      const auto magnitude = hn::And(bits, word(Conversion::kMagnitude));
-      const auto sign = hn::ShiftLeft<Conversion::kSignShift>(hn::Xor(bits, magnitude));
-      const auto shifted = hn::ShiftLeft<Conversion::kShift>(magnitude);
-      const auto least = word(Conversion::kLeastNormal);
+      const auto magnitude = hn::And(bits, word(Format::kMagnitude));
+      const auto sign = hn::ShiftLeft<Format::kSignShift>(hn::Xor(bits, magnitude));
+      const auto shifted = hn::ShiftLeft<Format::kShift>(magnitude);
+      const auto least = word(Format::kLeastNormal);
       const auto subnormal =
           hn::BitCast(words, hn::Sub(hn::BitCast(d, hn::Add(shifted, least)), hn::BitCast(d, least)));
-      auto result = hn::Add(shifted, word(Conversion::kRebias));
-      result = hn::IfThenElse(hn::Lt(magnitude, word(Conversion::kFirstNormal)), subnormal, result);
+      auto result = hn::Add(shifted, word(Format::kRebias));
+      result = hn::IfThenElse(hn::Lt(magnitude, word(Format::kFirstNormal)), subnormal, result);
       const auto finite = hn::Lt(magnitude, word(Format::kFirstNonFinite));
       result = hn::IfThenElse(finite, result, hn::Or(shifted, word(0x7f800000u)));
       return hn::BitCast(d, hn::Or(result, sign));
@@ -115,7 +114,6 @@ HWY_INLINE hn::Vec<D> load_widened(D d, const Stored<T>* source) {
 template <typename T, class D>
 HWY_INLINE hn::Vec<hn::RebindToSigned<D>> narrowed(D d, hn::Vec<D> value) {
   using Format = NarrowFormat<T>;
-  using Conversion = NarrowConversion<T>;
   constexpr std::uint32_t kInfinity = 0x7f800000u;
   const hn::RebindToSigned<D> words;
   const hn::RebindToUnsigned<D> unsigned_words;
@@ -123,18 +121,18 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<D>> narrowed(D d, hn::Vec<D> value) {
   const auto bits = hn::BitCast(words, value);
   const auto magnitude = hn::And(bits, word(0x7fffffffu));
   const auto sign =
-      hn::BitCast(words, hn::ShiftRight<Conversion::kSignShift>(hn::BitCast(unsigned_words, hn::Xor(bits, magnitude))));
+      hn::BitCast(words, hn::ShiftRight<Format::kSignShift>(hn::BitCast(unsigned_words, hn::Xor(bits, magnitude))));
   const auto clamped =
       hn::IfThenElse(hn::Gt(magnitude, word(Format::kLargestFloat)), word(Format::kLargestFloat), magnitude);
-  const auto finite = Conversion::kSameExponent ? magnitude : clamped;
-  const auto odd = hn::And(hn::ShiftRight<Conversion::kShift>(finite), word(1));
-  constexpr std::uint32_t kRound = (1u << (Conversion::kShift - 1)) - 1 - Conversion::kRebias;
-  auto result = hn::ShiftRight<Conversion::kShift>(hn::Add(hn::Add(finite, word(kRound)), odd));
-  if constexpr (!Conversion::kSameExponent) {
-    const auto magic = word(Conversion::kSubnormalMagic);
+  const auto finite = Format::kSameExponent ? magnitude : clamped;
+  const auto odd = hn::And(hn::ShiftRight<Format::kShift>(finite), word(1));
+  constexpr std::uint32_t kRound = (1u << (Format::kShift - 1)) - 1 - Format::kRebias;
+  auto result = hn::ShiftRight<Format::kShift>(hn::Add(hn::Add(finite, word(kRound)), odd));
+  if constexpr (!Format::kSameExponent) {
+    const auto magic = word(Format::kSubnormalMagic);
     const auto summed = hn::Add(hn::BitCast(d, finite), hn::BitCast(d, magic));
     const auto subnormal = hn::Sub(hn::BitCast(words, summed), magic);
-    result = hn::IfThenElse(hn::Lt(finite, word(Conversion::kLeastNormal)), subnormal, result);
+    result = hn::IfThenElse(hn::Lt(finite, word(Format::kLeastNormal)), subnormal, result);
   }
   if constexpr (sizeof(Stored<T>) == 1) {  // the wider formats' largest float rounds to their infinity
     result = hn::IfThenElse(hn::Eq(magnitude, word(kInfinity)), word(Format::kFromInfinity), result);
@@ -436,12 +434,8 @@ constexpr std::array<TargetKernels, kReduceOps> kernels_of_dtype() {
 }  // namespace
 
 // In the order of DataType.
-extern constexpr KernelTable kernel_table = {
-    kernels_of_dtype<std::int8_t>(),   kernels_of_dtype<std::uint8_t>(), kernels_of_dtype<std::int32_t>(),
-    kernels_of_dtype<std::uint32_t>(), kernels_of_dtype<std::int64_t>(), kernels_of_dtype<std::uint64_t>(),
-    kernels_of_dtype<Float16>(),       kernels_of_dtype<float>(),        kernels_of_dtype<double>(),
-    kernels_of_dtype<BFloat16>(),      kernels_of_dtype<Float8E4M3>(),   kernels_of_dtype<Float8E5M2>(),
-};
+extern constexpr KernelTable kernel_table =
+    table_by_dtype<KernelTable>([](auto row) { return kernels_of_dtype<typename decltype(row)::Element>(); });
 
 }  // namespace HWY_NAMESPACE
 }  // namespace wreath

@@ -74,23 +74,9 @@ void combine_reference(const Arithmetic& arithmetic, std::byte* target, Form tar
     std::memmove(target, sources[0], elements * size_of(dtype));
     return;
   }
-  const auto each = [&]<typename T>(T) {
+  for_dtype(arithmetic.dtype, [&]<typename T>(T) {
     combine_each<T>({arithmetic, sources, k, operands}, target, target_form, elements);
-  };
-  switch (arithmetic.dtype) {
-    case DataType::Int8: return each(std::int8_t{});
-    case DataType::Uint8: return each(std::uint8_t{});
-    case DataType::Int32: return each(std::int32_t{});
-    case DataType::Uint32: return each(std::uint32_t{});
-    case DataType::Int64: return each(std::int64_t{});
-    case DataType::Uint64: return each(std::uint64_t{});
-    case DataType::Float16: return each(Float16{});
-    case DataType::Float32: return each(float{});
-    case DataType::Float64: return each(double{});
-    case DataType::BFloat16: return each(BFloat16{});
-    case DataType::Float8E4M3: return each(Float8E4M3{});
-    case DataType::Float8E5M2: return each(Float8E5M2{});
-  }
+  });
 }
 
 }  // namespace wreath

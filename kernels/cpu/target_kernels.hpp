@@ -27,9 +27,8 @@ struct TargetKernels {
   bool every_k = false;
 };
 
-inline constexpr std::size_t kDataTypes = 12;
 inline constexpr std::size_t kReduceOps = 6;
-using KernelTable = std::array<std::array<TargetKernels, kReduceOps>, kDataTypes>;
+using KernelTable = std::array<std::array<TargetKernels, kReduceOps>, kDataTypeCount>;
 
 // An instruction set. It may be one that is not compiled in, or that this machine cannot run.
 struct Target {

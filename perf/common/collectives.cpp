@@ -243,14 +243,7 @@ Rank replaced_in_place(const CollectiveRow& row, const Seat& seat) {
 }
 
 std::string_view table_name(DataType dtype) noexcept {
-  switch (dtype) {
-    case DataType::Float16: return "half";
-    case DataType::Float32: return "float";
-    case DataType::Float64: return "double";
-    case DataType::Float8E4M3: return "f8e4m3";
-    case DataType::Float8E5M2: return "f8e5m2";
-    default: return name(dtype);
-  }
+  return for_dtype(dtype, []<typename T>(T) { return std::get<DataTypeRow<T>>(kDataTypes).nccl_tests; });
 }
 
 }  // namespace wreath::perf

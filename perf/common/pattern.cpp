@@ -15,14 +15,13 @@ constexpr std::int64_t kInPlaceValues = 4;
 
 // Bits of the integers a floating dtype holds exactly.
 int significant_bits(DataType dtype) {
-  switch (dtype) {
-    case DataType::Float8E5M2: return 3;
-    case DataType::Float8E4M3: return 4;
-    case DataType::BFloat16: return 8;
-    case DataType::Float16: return 11;
-    case DataType::Float32: return 24;
-    default: return 53;
-  }
+  return for_dtype(dtype, []<typename T>(T) {
+    if constexpr (NarrowFormat<T>::kExists) {
+      return NarrowFormat<T>::kMantissaBits + 1;
+    } else {
+      return std::numeric_limits<T>::digits;
+    }
+  });
 }
 
 // Different for every rank, stream and element.

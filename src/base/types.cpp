@@ -1,34 +1,29 @@
-// The dtype, operator and collective tables.
+// The operator and collective tables, and what is asked of dtypes.
 #include "wreath/types.hpp"
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 namespace wreath {
 namespace {
 
-struct DataTypeRow {
+// A row of kDataTypes without its element type.
+struct DataTypeFacts {
   DataType dtype;
   DataType accumulator;
   std::size_t bytes;
   bool floating;
   std::string_view name;
-  std::string_view alias;  // nccl-tests' spelling
+  std::string_view nccl_tests;
+  std::string_view alias;
 };
-constexpr std::array kDataTypes{
-    DataTypeRow{DataType::Int8, DataType::Int8, 1, false, "int8", "char"},
-    DataTypeRow{DataType::Uint8, DataType::Uint8, 1, false, "uint8", "byte"},
-    DataTypeRow{DataType::Int32, DataType::Int32, 4, false, "int32", "int"},
-    DataTypeRow{DataType::Uint32, DataType::Uint32, 4, false, "uint32", "uint"},
-    DataTypeRow{DataType::Int64, DataType::Int64, 8, false, "int64", "long"},
-    DataTypeRow{DataType::Uint64, DataType::Uint64, 8, false, "uint64", "ulong"},
-    DataTypeRow{DataType::Float16, DataType::Float32, 2, true, "float16", "half"},
-    DataTypeRow{DataType::Float32, DataType::Float32, 4, true, "float32", "float"},
-    DataTypeRow{DataType::Float64, DataType::Float64, 8, true, "float64", "double"},
-    DataTypeRow{DataType::BFloat16, DataType::Float32, 2, true, "bfloat16", "bf16"},
-    DataTypeRow{DataType::Float8E4M3, DataType::Float32, 1, true, "float8_e4m3", "f8e4m3"},
-    DataTypeRow{DataType::Float8E5M2, DataType::Float32, 1, true, "float8_e5m2", "f8e5m2"},
-};
+template <typename T>
+constexpr DataTypeFacts facts_of(const DataTypeRow<T>& row) {
+  return {row.dtype, dtype_of<Accumulator<T>>, sizeof(T), !std::is_integral_v<T>, row.name, row.nccl_tests, row.alias};
+}
+using DataTypeTable = std::array<DataTypeFacts, kDataTypeCount>;
+constexpr auto kFacts = table_by_dtype<DataTypeTable>([](const auto& row) { return facts_of(row); });
 
 struct OpRow {
   ReduceOp op;
@@ -65,7 +60,7 @@ constexpr std::array<Key, N> keys(const std::array<Row, N>& rows, Key Row::*key)
   std::transform(rows.begin(), rows.end(), list.begin(), [&](const Row& row) { return row.*key; });
   return list;
 }
-constexpr auto kDataTypeList = keys(kDataTypes, &DataTypeRow::dtype);
+constexpr auto kDataTypeList = keys(kFacts, &DataTypeFacts::dtype);
 constexpr auto kOpList = keys(kOps, &OpRow::op);
 constexpr auto kCollectiveList = keys(kCollectives, &CollectiveRow::collective);
 
@@ -84,10 +79,10 @@ std::optional<Key> parse(const std::array<Row, N>& rows, std::string_view text, 
 
 }  // namespace
 
-std::size_t size_of(DataType dtype) noexcept { return row(kDataTypes, dtype).bytes; }
-DataType accumulator_of(DataType dtype) noexcept { return row(kDataTypes, dtype).accumulator; }
-bool is_floating(DataType dtype) noexcept { return row(kDataTypes, dtype).floating; }
-std::string_view name(DataType dtype) noexcept { return row(kDataTypes, dtype).name; }
+std::size_t size_of(DataType dtype) noexcept { return row(kFacts, dtype).bytes; }
+DataType accumulator_of(DataType dtype) noexcept { return row(kFacts, dtype).accumulator; }
+bool is_floating(DataType dtype) noexcept { return row(kFacts, dtype).floating; }
+std::string_view name(DataType dtype) noexcept { return row(kFacts, dtype).name; }
 std::string_view name(ReduceOp op) noexcept { return row(kOps, op).name; }
 std::string_view name(Collective collective) noexcept { return row(kCollectives, collective).name; }
 std::string_view name(Collective collective, bool varying) noexcept {
@@ -101,8 +96,8 @@ bool counts_agree(Collective collective, bool varying) noexcept {
 }
 
 std::optional<DataType> parse_dtype(std::string_view text) noexcept {
-  for (const DataTypeRow& candidate : kDataTypes) {
-    if (text == candidate.name || text == candidate.alias) return candidate.dtype;
+  for (const DataTypeFacts& candidate : kFacts) {
+    if (text == candidate.name || text == candidate.nccl_tests || text == candidate.alias) return candidate.dtype;
   }
   return std::nullopt;
 }

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "training/compute/kernels/block.hpp"
-#include "training/compute/kernels/formats.hpp"
 #include "wreath/device.hpp"
+#include "wreath/dtypes.hpp"
 #include "wreath/kernel.hpp"
 
 namespace wreath::training {
@@ -35,7 +35,7 @@ struct ComputeOptions {
   // On a CUDA device: products by cuBLASLt where it is found; else by the own kernel, whose bits are the CPU's.
   bool cublaslt = true;
   // A 16-bit format whose values the factors of products have: cuBLASLt is then given 2 bytes each.
-  std::optional<FloatFormat> factors = {};
+  std::optional<DataType> factors = {};
 };
 
 // The Compute whose memory `data` is in; null: memory of the host. Any thread.
@@ -62,7 +62,7 @@ class Compute {
 
   // Null: there is none, and the own kernel multiplies.
   Cublaslt* cublaslt() const noexcept { return cublaslt_.get(); }
-  const std::optional<FloatFormat>& factors() const noexcept { return options_.factors; }
+  const std::optional<DataType>& factors() const noexcept { return options_.factors; }
 
   // `bytes` of the device, aligned to 512, of any content; null where the device has no more. What was freed is given
   // out again without waiting: whoever frees memory that another stream used has made this one's wait for that.

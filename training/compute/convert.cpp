@@ -3,15 +3,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <limits>
 
 #include "training/compute/compute.hpp"
-#include "training/compute/kernels/formats.hpp"
 #include "training/compute/kernels/kernels.hpp"
 #include "training/compute/targets.hpp"
+#include "wreath/narrow_floats.hpp"
 #include "wreath/result.hpp"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "training/compute/convert.cpp"
@@ -45,8 +45,8 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<D>> narrowed(D d, hn::Vec<D> value) {
     const auto rounded = hn::BitCast(s, hn::Add(hn::BitCast(d, bounded), hn::BitCast(d, magic)));
     finite = hn::IfThenElse(hn::Lt(bounded, set(F::kLeastNormal)), hn::Sub(rounded, magic), finite);
   }
-  const auto number = hn::IfThenElse(hn::Lt(magnitude, set(kFloatInfinity)), finite, set(F::kInfinity));
-  const bool has_infinity = F::kInfinity != F::kNan;
+  const auto number = hn::IfThenElse(hn::Lt(magnitude, set(kFloatInfinity)), finite, set(F::kFromInfinity));
+  const bool has_infinity = F::kFromInfinity != F::kNan;
   const auto not_a_number = hn::Gt(magnitude, set(has_infinity ? kFloatInfinity : kFloatInfinity - 1));
   return hn::IfThenElse(not_a_number, set(F::kNan), hn::Or(number, sign));
 }
@@ -62,7 +62,7 @@ HWY_INLINE hn::Vec<D> widened(D d, hn::Vec<hn::RebindToSigned<D>> word) {
     const auto sign = hn::ShiftLeft<F::kSignShift>(hn::Xor(word, magnitude));
     const auto shifted = hn::ShiftLeft<F::kShift>(magnitude);
     const auto least = set(F::kLeastNormal);
-    // Of a subnormal the implicit bit is not there: added as that of the least normal number, and subtracted.
+    // A subnormal has no implicit bit: added as that of the least normal number, and subtracted.
     const auto subnormal = hn::BitCast(s, hn::Sub(hn::BitCast(d, hn::Add(shifted, least)), hn::BitCast(d, least)));
     auto bits = hn::IfThenElse(hn::Lt(magnitude, set(F::kFirstNormal)), subnormal, hn::Add(shifted, set(F::kRebias)));
     bits = hn::IfThenElse(hn::Lt(magnitude, set(F::kFirstNonFinite)), bits, hn::Or(shifted, set(kFloatInfinity)));
@@ -80,17 +80,19 @@ HWY_INLINE void for_all(std::size_t count, const Body& body) {
 }
 
 template <class F>
-void narrow_all(const float* values, typename F::Word* words, std::size_t count) {
+void narrow_all(const float* values, void* target, std::size_t count) {
+  auto* const words = static_cast<typename F::Bits*>(target);
   for_all(count, [&](auto d, std::size_t i) {
-    const hn::Rebind<typename F::Word, decltype(d)> narrow;
+    const hn::Rebind<typename F::Bits, decltype(d)> narrow;
     hn::StoreU(hn::DemoteTo(narrow, narrowed<F>(d, hn::LoadU(d, values + i))), narrow, words + i);
   });
 }
 
 template <class F>
-void widen_all(const typename F::Word* words, float* values, std::size_t count) {
+void widen_all(const void* source, float* values, std::size_t count) {
+  const auto* const words = static_cast<const typename F::Bits*>(source);
   for_all(count, [&](auto d, std::size_t i) {
-    const hn::Rebind<typename F::Word, decltype(d)> narrow;
+    const hn::Rebind<typename F::Bits, decltype(d)> narrow;
     const hn::RebindToSigned<decltype(d)> wide;
     hn::StoreU(widened<F>(d, hn::PromoteTo(wide, hn::LoadU(narrow, words + i))), d, values + i);
   });
@@ -105,22 +107,35 @@ void round_all(const float* values, float* rounded, std::size_t count, float sca
   });
 }
 
-void narrow_bf16(const float* v, std::uint16_t* w, std::size_t n) { narrow_all<BFloat16Format>(v, w, n); }
-void narrow_f16(const float* v, std::uint16_t* w, std::size_t n) { narrow_all<Float16Format>(v, w, n); }
-void narrow_e4m3(const float* v, std::uint8_t* w, std::size_t n) { narrow_all<Float8E4M3Format>(v, w, n); }
-void narrow_e5m2(const float* v, std::uint8_t* w, std::size_t n) { narrow_all<Float8E5M2Format>(v, w, n); }
-void widen_bf16(const std::uint16_t* w, float* v, std::size_t n) { widen_all<BFloat16Format>(w, v, n); }
-void widen_f16(const std::uint16_t* w, float* v, std::size_t n) { widen_all<Float16Format>(w, v, n); }
-void widen_e4m3(const std::uint8_t* w, float* v, std::size_t n) { widen_all<Float8E4M3Format>(w, v, n); }
-void widen_e5m2(const std::uint8_t* w, float* v, std::size_t n) { widen_all<Float8E5M2Format>(w, v, n); }
-
-void round_values(FloatFormat format, const float* values, float* rounded, std::size_t count, float scale) {
-  switch (format) {
-    case FloatFormat::BFloat16: return round_all<BFloat16Format>(values, rounded, count, scale);
-    case FloatFormat::Float16: return round_all<Float16Format>(values, rounded, count, scale);
-    case FloatFormat::Float8E4M3: return round_all<Float8E4M3Format>(values, rounded, count, scale);
-    case FloatFormat::Float8E5M2: return round_all<Float8E5M2Format>(values, rounded, count, scale);
+// The loops of a format; null for dtypes that are none.
+struct Conversions {
+  void (*narrow)(const float* values, void* words, std::size_t count) = nullptr;
+  void (*widen)(const void* words, float* values, std::size_t count) = nullptr;
+  void (*round)(const float* values, float* rounded, std::size_t count, float scale) = nullptr;
+};
+template <typename T>
+constexpr Conversions conversions_of() {
+  if constexpr (NarrowFormat<T>::kExists) {
+    using F = NarrowFormat<T>;
+    return {narrow_all<F>, widen_all<F>, round_all<F>};
+  } else {
+    return {};
   }
+}
+using ConversionTable = std::array<Conversions, kDataTypeCount>;
+constexpr ConversionTable kConversions =
+    table_by_dtype<ConversionTable>([](auto row) { return conversions_of<typename decltype(row)::Element>(); });
+
+const Conversions& loops_of(DataType format) { return kConversions[static_cast<std::size_t>(format)]; }
+
+void narrow_values(DataType format, const float* values, void* words, std::size_t count) {
+  loops_of(format).narrow(values, words, count);
+}
+void widen_words(DataType format, const void* words, float* values, std::size_t count) {
+  loops_of(format).widen(words, values, count);
+}
+void round_values(DataType format, const float* values, float* rounded, std::size_t count, float scale) {
+  loops_of(format).round(values, rounded, count, scale);
 }
 
 }  // namespace
@@ -133,20 +148,21 @@ namespace wreath::training {
 
 namespace {
 
-HWY_EXPORT(narrow_bf16);
-HWY_EXPORT(narrow_f16);
-HWY_EXPORT(narrow_e4m3);
-HWY_EXPORT(narrow_e5m2);
-HWY_EXPORT(widen_bf16);
-HWY_EXPORT(widen_f16);
-HWY_EXPORT(widen_e4m3);
-HWY_EXPORT(widen_e5m2);
+HWY_EXPORT(narrow_values);
+HWY_EXPORT(widen_words);
 HWY_EXPORT(round_values);
 
-std::size_t data_type_bits(FloatFormat format) { return 8 * size_of(data_type(format)); }
+bool is_narrow(DataType format) { return is_floating(format) && accumulator_of(format) != format; }
 
-[[noreturn]] void refuse_words(std::size_t bits) {
-  throw Exception({ErrorCode::InvalidArgument, fmt::format("this format has no words of {} bits", bits)});
+void expect_format(DataType format) {
+  if (is_narrow(format)) return;
+  throw Exception({ErrorCode::InvalidArgument, fmt::format("{} is no format narrower than float32", name(format))});
+}
+
+template <typename Word>
+void expect_words(DataType format) {
+  if (is_narrow(format) && size_of(format) == sizeof(Word)) return;
+  throw Exception({ErrorCode::InvalidArgument, fmt::format("this format has no words of {} bits", 8 * sizeof(Word))});
 }
 
 void expect_equal(std::size_t values, std::size_t words) {
@@ -156,74 +172,51 @@ void expect_equal(std::size_t values, std::size_t words) {
 
 }  // namespace
 
-float largest(FloatFormat format) noexcept {
-  switch (format) {
-    case FloatFormat::BFloat16: return std::bit_cast<float>(0x7f7f0000u);
-    case FloatFormat::Float16: return 65504;
-    case FloatFormat::Float8E4M3: return 448;
-    case FloatFormat::Float8E5M2: return 57344;
-  }
-  return 0;
+float largest(DataType format) noexcept {
+  return for_dtype(format, []<typename T>(T) {
+    if constexpr (NarrowFormat<T>::kExists) {
+      return wreath::widen(T{static_cast<typename NarrowFormat<T>::Bits>(NarrowFormat<T>::kFirstNonFinite - 1)});
+    } else {
+      return std::numeric_limits<float>::max();
+    }
+  });
 }
 
-DataType data_type(FloatFormat format) noexcept {
-  switch (format) {
-    case FloatFormat::BFloat16: return DataType::BFloat16;
-    case FloatFormat::Float16: return DataType::Float16;
-    case FloatFormat::Float8E4M3: return DataType::Float8E4M3;
-    case FloatFormat::Float8E5M2: break;
-  }
-  return DataType::Float8E5M2;
-}
-
-void narrow(FloatFormat format, std::span<const float> values, std::span<std::uint16_t> words) {
+void narrow(DataType format, std::span<const float> values, std::span<std::uint16_t> words) {
   expect_equal(values.size(), words.size());
+  expect_words<std::uint16_t>(format);
   if (Compute* const on = compute_of(words)) {
-    if (data_type_bits(format) != 16) refuse_words(16);
     auto* const from = const_cast<float*>(on->at(values));  // it is read
     return on->launch_elements(ConvertRun{from, on->at(words), words.size(), format, true}, words.size());
   }
-  switch (format) {
-    case FloatFormat::BFloat16: return HWY_DYNAMIC_DISPATCH(narrow_bf16)(values.data(), words.data(), values.size());
-    case FloatFormat::Float16: return HWY_DYNAMIC_DISPATCH(narrow_f16)(values.data(), words.data(), values.size());
-    default: refuse_words(16);
-  }
+  HWY_DYNAMIC_DISPATCH(narrow_values)(format, values.data(), words.data(), values.size());
 }
 
-void narrow(FloatFormat format, std::span<const float> values, std::span<std::uint8_t> words) {
+void narrow(DataType format, std::span<const float> values, std::span<std::uint8_t> words) {
   expect_equal(values.size(), words.size());
-  switch (format) {
-    case FloatFormat::Float8E4M3: return HWY_DYNAMIC_DISPATCH(narrow_e4m3)(values.data(), words.data(), values.size());
-    case FloatFormat::Float8E5M2: return HWY_DYNAMIC_DISPATCH(narrow_e5m2)(values.data(), words.data(), values.size());
-    default: refuse_words(8);
-  }
+  expect_words<std::uint8_t>(format);
+  HWY_DYNAMIC_DISPATCH(narrow_values)(format, values.data(), words.data(), values.size());
 }
 
-void widen(FloatFormat format, std::span<const std::uint16_t> words, std::span<float> values) {
+void widen(DataType format, std::span<const std::uint16_t> words, std::span<float> values) {
   expect_equal(values.size(), words.size());
+  expect_words<std::uint16_t>(format);
   if (Compute* const on = compute_of(values)) {
-    if (data_type_bits(format) != 16) refuse_words(16);
     auto* const from = const_cast<std::uint16_t*>(on->at(words));  // it is read
     return on->launch_elements(ConvertRun{on->at(values), from, words.size(), format, false}, words.size());
   }
-  switch (format) {
-    case FloatFormat::BFloat16: return HWY_DYNAMIC_DISPATCH(widen_bf16)(words.data(), values.data(), values.size());
-    case FloatFormat::Float16: return HWY_DYNAMIC_DISPATCH(widen_f16)(words.data(), values.data(), values.size());
-    default: refuse_words(16);
-  }
+  HWY_DYNAMIC_DISPATCH(widen_words)(format, words.data(), values.data(), values.size());
 }
 
-void widen(FloatFormat format, std::span<const std::uint8_t> words, std::span<float> values) {
+void widen(DataType format, std::span<const std::uint8_t> words, std::span<float> values) {
   expect_equal(values.size(), words.size());
-  switch (format) {
-    case FloatFormat::Float8E4M3: return HWY_DYNAMIC_DISPATCH(widen_e4m3)(words.data(), values.data(), values.size());
-    case FloatFormat::Float8E5M2: return HWY_DYNAMIC_DISPATCH(widen_e5m2)(words.data(), values.data(), values.size());
-    default: refuse_words(8);
-  }
+  expect_words<std::uint8_t>(format);
+  HWY_DYNAMIC_DISPATCH(widen_words)(format, words.data(), values.data(), values.size());
 }
 
-void round_to(FloatFormat format, std::span<const float> values, std::span<float> rounded, float scale) {
+void round_to(DataType format, std::span<const float> values, std::span<float> rounded, float scale) {
   expect_equal(values.size(), rounded.size());
+  expect_format(format);
   if (Compute* const on = compute_of(rounded)) {
     return on->launch_elements(RoundRun{on->at(values), on->at(rounded), values.size(), scale, format}, values.size());
   }

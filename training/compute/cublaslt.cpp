@@ -75,15 +75,15 @@ std::int64_t alignment_of(const void* data) {
   return address % 256 == 0 ? 256 : static_cast<std::int64_t>(address & (~address + 1));
 }
 
-int type_of(const std::optional<FloatFormat>& half) {
+int type_of(const std::optional<DataType>& half) {
   if (!half) return kCublasFloat32;
-  return *half == FloatFormat::BFloat16 ? kCublasBFloat16 : kCublasFloat16;
+  return *half == DataType::BFloat16 ? kCublasBFloat16 : kCublasFloat16;
 }
 
 // A factor's words of 16 bits, in memory of the Compute while this lives.
 class HalfFactor {
  public:
-  HalfFactor(Compute& on, const ColumnMajorProduct::Factor& factor, FloatFormat format) : on_(on) {
+  HalfFactor(Compute& on, const ColumnMajorProduct::Factor& factor, DataType format) : on_(on) {
     const auto count = static_cast<std::uint64_t>(factor.rows * factor.columns);
     data_ = static_cast<std::uint16_t*>(on.allocate(count * sizeof(std::uint16_t)));
     if (data_ == nullptr) throw Exception({ErrorCode::System, "no memory of the device for a factor of a product"});
@@ -209,7 +209,7 @@ Cublaslt::Plan& Cublaslt::plan_of(const ColumnMajorProduct& of, int type, bool a
   return *plan;
 }
 
-bool Cublaslt::multiply(const Product& product, const std::optional<FloatFormat>& half) {
+bool Cublaslt::multiply(const Product& product, const std::optional<DataType>& half) {
   std::optional<ColumnMajorProduct> of = column_major(product);
   if (!of) return false;
   const bool dense = of->a.stride == of->a.rows && of->b.stride == of->b.rows;

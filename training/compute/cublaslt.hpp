@@ -9,7 +9,6 @@
 #include <string>
 
 #include "training/compute/cublaslt_abi.hpp"
-#include "training/compute/kernels/formats.hpp"
 #include "training/compute/products.hpp"
 
 namespace wreath::training {
@@ -43,7 +42,7 @@ class Cublaslt {
   const std::string& name() const noexcept { return name_; }  // "cuBLASLt 13.0.2"
 
   // False, and nothing done, of products that it does not take. Throws Exception where it fails.
-  bool multiply(const Product& product, const std::optional<FloatFormat>& half);
+  bool multiply(const Product& product, const std::optional<DataType>& half);
 
  private:
   // What decides on an algorithm.

@@ -9,8 +9,7 @@ namespace wreath::training {
 
 CommunicationHook bf16_compression(MemoryAccounting& memory) {
   return [&memory](std::span<float> bucket, Group& group, const Reduction& reduction) -> std::function<void()> {
-    auto moving =
-        std::make_shared<HalfReduction>(bucket, HalfTravel{FloatFormat::BFloat16, group, reduction, {}}, memory);
+    auto moving = std::make_shared<HalfReduction>(bucket, HalfTravel{DataType::BFloat16, group, reduction, {}}, memory);
     return [moving] { moving->finish(); };
   };
 }

@@ -36,7 +36,7 @@ class BucketReducer final : public GradientReducer {
   DataParallelGroups groups_;
   MemoryAccounting& memory_;
   CommunicationHook hook_;
-  std::optional<FloatFormat> half_;
+  std::optional<DataType> half_;
   Reduction reduction_;
   Share share_;
   bool overlap_;

@@ -44,7 +44,7 @@ class HalfReplicatedWeights final : public ReplicatedWeights {
   }
 
   MemoryAccounting& memory_;
-  FloatFormat format_;
+  DataType format_;
   Buffer<std::uint16_t> words_;
   Buffer<float> masters_;
   std::vector<Unit> units_;

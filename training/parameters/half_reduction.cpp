@@ -3,11 +3,11 @@
 
 namespace wreath::training {
 
-Call half_call(FloatFormat format, Collective collective, std::span<const std::uint16_t> input, HalfWords output,
+Call half_call(DataType format, Collective collective, std::span<const std::uint16_t> input, HalfWords output,
                const Reduction& reduction) {
   Call call;
   call.collective = collective;
-  call.dtype = data_type(format);
+  call.dtype = format;
   call.reduction = reduction;
   call.input = reinterpret_cast<const std::byte*>(input.data());
   call.output = reinterpret_cast<std::byte*>(output.data());

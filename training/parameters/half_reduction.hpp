@@ -13,12 +13,12 @@ namespace wreath::training {
 using HalfWords = std::span<std::uint16_t>;
 
 // As Group::call_of, of words of a 16-bit format.
-Call half_call(FloatFormat format, Collective collective, std::span<const std::uint16_t> input, HalfWords output,
+Call half_call(DataType format, Collective collective, std::span<const std::uint16_t> input, HalfWords output,
                const Reduction& reduction = {});
 
 // HalfTravel says what reduces a bucket.
 struct HalfTravel {
-  FloatFormat format;
+  DataType format;
   Group& group;
   Reduction reduction;
   Share share;  // of one part: all_reduce; of as many as the group has ranks: reduce_scatter
@@ -35,7 +35,7 @@ class HalfReduction {
   void finish();
 
  private:
-  FloatFormat format_ = FloatFormat::BFloat16;
+  DataType format_ = DataType::BFloat16;
   std::span<float> result_;
   Buffer<std::uint16_t> words_;
   HalfWords result_words_;

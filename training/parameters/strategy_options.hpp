@@ -40,7 +40,7 @@ struct DataParallelOptions {
   // A 16-bit format: working weights are kept in it (MemoryTag::Parameters, 2 bytes each) and, as gradients do, move in
   // it; those of a unit in use are widened (MemoryTag::Gathered). pieces() are float32 master weights, divided from
   // stage 1 on (MemoryTag::Optimizer). Gradients add up in float32. Empty: float32 throughout.
-  std::optional<FloatFormat> half;
+  std::optional<DataType> half;
   // Stage 3: weights lie in a file in this folder (NVMe), which is read a unit further ahead than prefetch goes; with
   // `half` the master weights do, and the working weights stay in memory. Empty: in memory.
   std::string offload_folder;

@@ -10,14 +10,14 @@ namespace {
 struct Row {
   Precision precision;
   std::string_view name;
-  std::optional<FloatFormat> half;
+  std::optional<DataType> half;
 };
 
 constexpr std::array<Row, 4> kRows = {{
     {Precision::Float32, "float32", std::nullopt},
-    {Precision::BFloat16, "bfloat16", FloatFormat::BFloat16},
-    {Precision::Float16, "float16", FloatFormat::Float16},
-    {Precision::Fp8, "fp8", FloatFormat::BFloat16},
+    {Precision::BFloat16, "bfloat16", DataType::BFloat16},
+    {Precision::Float16, "float16", DataType::Float16},
+    {Precision::Fp8, "fp8", DataType::BFloat16},
 }};
 
 const Row& row_of(Precision precision) noexcept { return kRows[static_cast<std::size_t>(precision)]; }
@@ -33,6 +33,6 @@ std::optional<Precision> parse_precision(std::string_view text) noexcept {
   return std::nullopt;
 }
 
-std::optional<FloatFormat> half_format(Precision precision) noexcept { return row_of(precision).half; }
+std::optional<DataType> half_format(Precision precision) noexcept { return row_of(precision).half; }
 
 }  // namespace wreath::training

@@ -21,6 +21,6 @@ enum class Precision : std::uint8_t { Float32, BFloat16, Float16, Fp8 };
 std::string_view name(Precision precision) noexcept;
 std::optional<Precision> parse_precision(std::string_view text) noexcept;
 // The format of the weights, of activations, and of what travels between replicas; nullopt: float32.
-std::optional<FloatFormat> half_format(Precision precision) noexcept;
+std::optional<DataType> half_format(Precision precision) noexcept;
 
 }  // namespace wreath::training

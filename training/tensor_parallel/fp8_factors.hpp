@@ -12,11 +12,11 @@ namespace wreath::training {
 
 // The highest power of two that keeps a tensor of this highest magnitude within the format; 1 of zeros and of what is
 // not finite.
-float scale_for(FloatFormat format, float highest) noexcept;
+float scale_for(DataType format, float highest) noexcept;
 
 struct Fp8Tensor {
   std::span<const float> values;
-  FloatFormat format;
+  DataType format;
 };
 
 // Two tensors with the values that their formats hold at the scale of now ("current scaling": no history). The highest

@@ -75,7 +75,7 @@ class WeightProduct {
  public:
   WeightProduct(const TensorRegion& region, const Fp8Tensor& x, const Parameter& weight)
       : weight_(weight_matrix(weight, weight.local_shape().front(), weight.local_shape().back())),
-        factors_(region, x, {weight.value, FloatFormat::Float8E4M3}) {
+        factors_(region, x, {weight.value, DataType::Float8E4M3}) {
     weight_.data = factors_.right().data();
   }
   std::span<const float> x() const noexcept { return factors_.left(); }
@@ -86,8 +86,8 @@ class WeightProduct {
   Fp8Factors factors_;
 };
 
-Fp8Tensor input(std::span<const float> x) { return {x, FloatFormat::Float8E4M3}; }
-Fp8Tensor gradient(std::span<const float> y_gradient) { return {y_gradient, FloatFormat::Float8E5M2}; }
+Fp8Tensor input(std::span<const float> x) { return {x, DataType::Float8E4M3}; }
+Fp8Tensor gradient(std::span<const float> y_gradient) { return {y_gradient, DataType::Float8E5M2}; }
 
 }  // namespace
 

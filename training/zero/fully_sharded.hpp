@@ -82,7 +82,7 @@ class FullyShardedDataParallel final : public DataParallel {
   Share share_;  // of the optimizer
   MemoryAccounting& memory_;
   int prefetch_;
-  std::optional<FloatFormat> half_;
+  std::optional<DataType> half_;
   OffloadableBuffer shards_;     // with half_ the master weights of the own parts
   Buffer<std::uint16_t> words_;  // with half_ the shards
   std::vector<Unit> units_;

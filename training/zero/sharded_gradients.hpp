@@ -62,7 +62,7 @@ class ShardedGradients final : public GradientReducer {
   DataParallelGroups groups_;
   ShardGroups scatter_;
   MemoryAccounting& memory_;
-  std::optional<FloatFormat> half_;
+  std::optional<DataType> half_;
   Reduction reduction_;
   Share share_;
   bool overlap_;

@@ -4,25 +4,8 @@ import ctypes
 import sys
 import weakref
 
-from wreath import _library, _tensors
+from wreath import _dtypes, _library, _tensors
 from wreath._library import InvalidArgument
-
-# numpy's (and ml_dtypes') names, in the order of enum wreath_dtype.
-DTYPES = (
-    "int8",
-    "uint8",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "bfloat16",
-    "float8_e4m3fn",
-    "float8_e5m2",
-)
-INTEGERS = 6  # so many of the first are
 
 # Letters of the buffer protocol, beside the element's size.
 _KINDS = {"b": "int", "h": "int", "i": "int", "l": "int", "q": "int", "n": "int"}
@@ -49,9 +32,9 @@ class _PyBuffer(ctypes.Structure):
 
 
 def _dtype(name, word, text):
-    if text not in DTYPES:
-        raise InvalidArgument(f"{name}: dtype {word} is none of the library's; these are: {' '.join(DTYPES)}")
-    return DTYPES.index(text)
+    if text not in _dtypes.NAMES:
+        raise InvalidArgument(f"{name}: dtype {word} is none of the library's; these are: {' '.join(_dtypes.NAMES)}")
+    return _dtypes.NAMES.index(text)
 
 
 def is_array(obj):
@@ -113,7 +96,7 @@ class View:
     def same_dtype(self, other, name):
         """Holds `other`, the argument `name`, to this dtype."""
         if other.dtype != self.dtype:
-            raise InvalidArgument(f"{name}: dtype {DTYPES[other.dtype]}, but the input's is {DTYPES[self.dtype]}")
+            raise InvalidArgument(f"{name}: dtype {_dtypes.NAMES[other.dtype]}, but the input's is {_dtypes.NAMES[self.dtype]}")
         return other
 
 

@@ -6,7 +6,8 @@ import time
 import weakref
 
 from wreath import _library
-from wreath._arrays import DTYPES, INTEGERS, View, like
+from wreath._arrays import View, like
+from wreath._dtypes import is_integer
 from wreath._library import Blocks, Call, Id, InvalidArgument
 
 OPS = ("sum", "prod", "min", "max", "avg", "premultiplied_sum")
@@ -362,7 +363,7 @@ class Communicator:
                 raise InvalidArgument(f"op = {op!r}: must be one of {' '.join(OPS)}")
             call.op = OPS.index(op)
             call.factor = factor
-            call.integer_factor = int(factor) if call.dtype < INTEGERS else 1
+            call.integer_factor = int(factor) if is_integer(call.dtype) else 1
         call.input = None if source is None else source.address
         call.output = None if target is None else target.address
         for field, table in zip(("input_blocks", "output_blocks"), blocks):

@@ -3,28 +3,13 @@
 import ctypes
 import sys
 
-from wreath import _library
+from wreath import _dtypes, _library
 from wreath._library import Error, InvalidArgument
 
 # DLPack's device types.
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 NEWEST = (1, 1)  # DLPack's version that is read here; other minor versions have the same layout
 
-# DLPack's {code, bits}, and the type strings of array interfaces, by the library's names.
-_DLPACK = {
-    (0, 8): "int8",
-    (1, 8): "uint8",
-    (0, 32): "int32",
-    (1, 32): "uint32",
-    (0, 64): "int64",
-    (1, 64): "uint64",
-    (2, 16): "float16",
-    (2, 32): "float32",
-    (2, 64): "float64",
-    (4, 16): "bfloat16",
-    (10, 8): "float8_e4m3fn",
-    (12, 8): "float8_e5m2",
-}
 _CODES = ("int", "uint", "float", "opaque", "bfloat", "complex", "bool")
 _KINDS = {"i": "int", "u": "uint", "f": "float"}
 _NATIVE = "<" if sys.byteorder == "little" else ">"
@@ -147,7 +132,7 @@ def _tensor_of(capsule, name):
 
 
 def _dlpack_dtype(tensor, name):
-    dtype = _DLPACK.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    dtype = _dtypes.BY_DLPACK.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     if dtype is None:
         kind = _CODES[tensor.code] if tensor.code < len(_CODES) else f"code {tensor.code}"
         lanes = "" if tensor.lanes == 1 else f" in {tensor.lanes} lanes"
@@ -192,7 +177,7 @@ def read_dlpack(obj, name, writable):
 def _interface_dtype(typestr, name):
     order, kind, size = str(typestr)[:1], str(typestr)[1:2], str(typestr)[2:]
     dtype = f"{_KINDS.get(kind, '?')}{8 * int(size)}" if size.isdigit() else ""
-    if dtype not in _DLPACK.values() or (order != _NATIVE and not (order == "|" and size == "1")):
+    if dtype not in _dtypes.NAMES or (order != _NATIVE and not (order == "|" and size == "1")):
         raise InvalidArgument(f"{name}: the type string {typestr!r} is none of the library's dtypes in this machine's byte order")
     return dtype, int(size)
 

@@ -60,7 +60,7 @@ struct ModelContext {
   training::ContextAttention* attention = nullptr;
   bool recompute = false;  // blocks keep their input alone and run forward again in the backward pass
 
-  std::optional<training::FloatFormat> half;  // of what layers pass on, both ways; empty: float32
+  std::optional<DataType> half;  // of what layers pass on, both ways; empty: float32
 
   // What a layer passes on gets values of that format.
   void round(std::span<float> values) const {

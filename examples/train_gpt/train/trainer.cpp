@@ -80,7 +80,7 @@ Status Trainer::set_up(std::shared_ptr<Communicator> world) {
   make_stages();
   WREATH_TRY(make_pipeline());
   make_strategy();
-  if (context_.half == training::FloatFormat::Float16) {
+  if (context_.half == DataType::Float16) {
     scaler_ = std::make_unique<training::GradScaler>(
         training::GradScalerOptions{.initial_scale = static_cast<double>(options_.loss_scale)});
   }

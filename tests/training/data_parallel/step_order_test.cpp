@@ -73,7 +73,7 @@ std::vector<DataParallelOptions> all_strategies() {
     for (const int stage : {0, 1, 2, 3}) {
       DataParallelOptions options;
       options.zero_stage = stage;
-      if (half) options.half = FloatFormat::BFloat16;
+      if (half) options.half = DataType::BFloat16;
       all.push_back(options);
     }
   }

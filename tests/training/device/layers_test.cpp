@@ -132,8 +132,7 @@ TEST_P(Layers, ConversionsHaveTheCpusBits) {
   for (std::size_t i = 0; i < 300; ++i) values[i] = std::ldexp(values[i], static_cast<int>(i) - 150);
   values.insert(values.end(), {0.0f, -0.0f, kInfinity, -kInfinity, 1e38f, 448.0f, 465.0f, 65520.0f, -57345.0f, 1e-40f});
   const There there(place_, values), rounded_there(place_, values);
-  for (const FloatFormat format :
-       {FloatFormat::BFloat16, FloatFormat::Float16, FloatFormat::Float8E4M3, FloatFormat::Float8E5M2}) {
+  for (const DataType format : {DataType::BFloat16, DataType::Float16, DataType::Float8E4M3, DataType::Float8E5M2}) {
     Values rounded(values.size());
     round_to(format, there, rounded_there, 4.0f);
     round_to(format, values, rounded, 4.0f);
@@ -143,7 +142,7 @@ TEST_P(Layers, ConversionsHaveTheCpusBits) {
       EXPECT_EQ(std::bit_cast<std::uint32_t>(of_device[i]), std::bit_cast<std::uint32_t>(rounded[i])) << values[i];
     }
   }
-  for (const FloatFormat format : {FloatFormat::BFloat16, FloatFormat::Float16}) {
+  for (const DataType format : {DataType::BFloat16, DataType::Float16}) {
     std::vector<std::uint16_t> words(values.size());
     const There words_there(place_, words);
     Values wide(values.size());

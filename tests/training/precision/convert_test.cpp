@@ -22,17 +22,17 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct Case {
-  FloatFormat format;
+  DataType format;
   const char* name;
   int bits;
   int mantissa;
   bool ieee;       // the largest exponent is infinity's and NaN's; else the very last code is NaN
   bool saturates;  // finite values never become infinity
 };
-constexpr std::array<Case, 4> kCases = {{{FloatFormat::BFloat16, "bf16", 16, 7, true, false},
-                                         {FloatFormat::Float16, "f16", 16, 10, true, false},
-                                         {FloatFormat::Float8E4M3, "e4m3", 8, 3, false, true},
-                                         {FloatFormat::Float8E5M2, "e5m2", 8, 2, true, true}}};
+constexpr std::array<Case, 4> kCases = {{{DataType::BFloat16, "bf16", 16, 7, true, false},
+                                         {DataType::Float16, "f16", 16, 10, true, false},
+                                         {DataType::Float8E4M3, "e4m3", 8, 3, false, true},
+                                         {DataType::Float8E5M2, "e5m2", 8, 2, true, true}}};
 
 int exponent_bits(const Case& of) { return of.bits - 1 - of.mantissa; }
 
@@ -187,9 +187,9 @@ TEST_P(Conversion, RoundsValuesAsNarrowingAndWideningDoes) {
 TEST(Conversion, ScalesByPowersOfTwoExactly) {
   const std::vector<float> values = {1e-6f, -3e-6f, 2.7e-7f};
   std::vector<float> rounded(values.size());
-  round_to(FloatFormat::Float8E4M3, values, rounded, 0x1p27f);
+  round_to(DataType::Float8E4M3, values, rounded, 0x1p27f);
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(rounded[i] / values[i], 1, 1.0 / 16) << i;
-  round_to(FloatFormat::Float8E4M3, values, rounded, 1);
+  round_to(DataType::Float8E4M3, values, rounded, 1);
   EXPECT_EQ(rounded, (std::vector<float>{0, -0.0f, 0}));
 }
 
@@ -208,8 +208,8 @@ TEST(Conversion, RefusesWordsOfAnotherWidthAndOtherCounts) {
   const std::vector<float> values(4);
   std::vector<std::uint8_t> bytes(4);
   std::vector<std::uint16_t> words(3);
-  EXPECT_THROW(narrow(FloatFormat::BFloat16, values, bytes), Exception);
-  EXPECT_THROW(narrow(FloatFormat::BFloat16, values, words), Exception);
+  EXPECT_THROW(narrow(DataType::BFloat16, values, bytes), Exception);
+  EXPECT_THROW(narrow(DataType::BFloat16, values, words), Exception);
 }
 
 }  // namespace

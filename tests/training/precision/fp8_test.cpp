@@ -14,17 +14,17 @@ namespace {
 constexpr std::int64_t kRows = 6, kInputs = 8, kOutputs = 12;
 
 TEST(Fp8, ScaleIsTheHighestPowerOfTwoThatFits) {
-  EXPECT_EQ(scale_for(FloatFormat::Float8E4M3, 448), 1);
-  EXPECT_EQ(scale_for(FloatFormat::Float8E4M3, 449), 0.5f);
-  EXPECT_EQ(scale_for(FloatFormat::Float8E4M3, 1), 256);
-  EXPECT_EQ(scale_for(FloatFormat::Float8E5M2, 1), 32768);
-  EXPECT_EQ(scale_for(FloatFormat::Float8E5M2, 0), 1);
-  EXPECT_EQ(scale_for(FloatFormat::Float8E4M3, std::numeric_limits<float>::infinity()), 1);
-  EXPECT_EQ(scale_for(FloatFormat::Float8E4M3, 1e-45f), 0x1p108f);
-  EXPECT_EQ(scale_for(FloatFormat::Float8E4M3, 3e38f), 0x1p-120f);
+  EXPECT_EQ(scale_for(DataType::Float8E4M3, 448), 1);
+  EXPECT_EQ(scale_for(DataType::Float8E4M3, 449), 0.5f);
+  EXPECT_EQ(scale_for(DataType::Float8E4M3, 1), 256);
+  EXPECT_EQ(scale_for(DataType::Float8E5M2, 1), 32768);
+  EXPECT_EQ(scale_for(DataType::Float8E5M2, 0), 1);
+  EXPECT_EQ(scale_for(DataType::Float8E4M3, std::numeric_limits<float>::infinity()), 1);
+  EXPECT_EQ(scale_for(DataType::Float8E4M3, 1e-45f), 0x1p108f);
+  EXPECT_EQ(scale_for(DataType::Float8E4M3, 3e38f), 0x1p-120f);
 }
 
-std::vector<float> rounded(FloatFormat format, std::vector<float> values) {
+std::vector<float> rounded(DataType format, std::vector<float> values) {
   const float highest = std::abs(
       *std::max_element(values.begin(), values.end(), [](float a, float b) { return std::abs(a) < std::abs(b); }));
   const float scale = std::exp2(std::floor(std::log2(largest(format) / highest)));
@@ -62,9 +62,9 @@ struct Expected {
       : x(with_peak(normals("x", kRows * kInputs), 1e5f)),
         dy(with_peak(normals("dy", kRows * kOutputs), 3e10f)),
         weight(with_peak(normals("weight", kInputs * kOutputs), -1e5f)) {
-    const std::vector<float> x8 = rounded(FloatFormat::Float8E4M3, x);
-    const std::vector<float> w8 = rounded(FloatFormat::Float8E4M3, weight);
-    const std::vector<float> dy8 = rounded(FloatFormat::Float8E5M2, dy);
+    const std::vector<float> x8 = rounded(DataType::Float8E4M3, x);
+    const std::vector<float> w8 = rounded(DataType::Float8E4M3, weight);
+    const std::vector<float> dy8 = rounded(DataType::Float8E5M2, dy);
     const MatrixView inputs = matrix(x8.data(), kRows, kInputs);
     const MatrixView weights = matrix(w8.data(), kInputs, kOutputs);
     const MatrixView gradients = matrix(dy8.data(), kRows, kOutputs);

@@ -101,7 +101,7 @@ TEST_P(Mixed, TakesHybridShardsAndAccumulation) {
   }
 }
 
-training::FloatFormat context_format(const Trainer& trainer) {
+DataType context_format(const Trainer& trainer) {
   return *training::half_format(*training::parse_precision(trainer.options().precision));
 }
 

@@ -6,9 +6,9 @@
 
 #include "training/compute/kernels/adamw_factors.hpp"
 #include "training/compute/kernels/block.hpp"
-#include "training/compute/kernels/conversions.hpp"
 #include "training/compute/kernels/held_places.hpp"
 #include "training/random/philox.hpp"
+#include "wreath/narrow_floats.hpp"
 
 namespace wreath::training {
 
@@ -63,7 +63,7 @@ struct RoundRun {
   float* y;  // may be x
   std::uint64_t count;
   float scale;
-  FloatFormat format;
+  DataType format;
   std::uint32_t blocks = 1;
 };
 
@@ -72,7 +72,7 @@ struct ConvertRun {
   float* values;
   std::uint16_t* words;
   std::uint64_t count;
-  FloatFormat format;
+  DataType format;
   bool to_words;
   std::uint32_t blocks = 1;
 };
@@ -169,27 +169,27 @@ WREATH_HOST_DEVICE inline void run_kernel(Block& block, const GeluRun& run) {
 template <typename Block>
 WREATH_HOST_DEVICE inline void run_kernel(Block& block, const RoundRun& run) {
   const float back = 1 / run.scale;
-  for_elements(block, run.blocks, run.count, [&](std::uint64_t i) {
-    run.y[i] = with_format(run.format,
-                           [&](auto format) {
-                             using Format = decltype(format);
-                             return widened<Format>(narrowed<Format>(run.x[i] * run.scale));
-                           }) *
-               back;
+  for_dtype(run.format, [&](auto element) {
+    using T = decltype(element);
+    if constexpr (NarrowFormat<T>::kExists) {
+      for_elements(block, run.blocks, run.count,
+                   [&](std::uint64_t i) { run.y[i] = wreath::widen(wreath::narrow<T>(run.x[i] * run.scale)) * back; });
+    }
   });
 }
 
 template <typename Block>
 WREATH_HOST_DEVICE inline void run_kernel(Block& block, const ConvertRun& run) {
-  const bool bf16 = run.format == FloatFormat::BFloat16;
-  for_elements(block, run.blocks, run.count, [&](std::uint64_t i) {
-    if (run.to_words) {
-      const float value = run.values[i];
-      run.words[i] =
-          static_cast<std::uint16_t>(bf16 ? narrowed<BFloat16Format>(value) : narrowed<Float16Format>(value));
-    } else {
-      const std::uint32_t word = run.words[i];
-      run.values[i] = bf16 ? widened<BFloat16Format>(word) : widened<Float16Format>(word);
+  for_dtype(run.format, [&](auto element) {
+    using T = decltype(element);
+    if constexpr (NarrowFormat<T>::kExists && sizeof(T) == sizeof(std::uint16_t)) {
+      for_elements(block, run.blocks, run.count, [&](std::uint64_t i) {
+        if (run.to_words) {
+          run.words[i] = wreath::narrow<T>(run.values[i]).bits;
+        } else {
+          run.values[i] = wreath::widen(T{run.words[i]});
+        }
+      });
     }
   });
 }

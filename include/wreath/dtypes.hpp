@@ -1,0 +1,179 @@
+// The dtypes: the one table of them, the formats of the narrow floating ones, and what follows from both. A new dtype
+// is written here and nowhere else in C++ (docs/adding-a-dtype.md).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "wreath/host_device.hpp"
+
+namespace wreath {
+
+// Float8E4M3 is OCP's e4m3fn: no infinities, NaN is 0x7f, the largest finite value is 448.
+enum class DataType : std::uint8_t {
+  Int8,
+  Uint8,
+  Int32,
+  Uint32,
+  Int64,
+  Uint64,
+  Float16,
+  Float32,
+  Float64,
+  BFloat16,
+  Float8E4M3,
+  Float8E5M2,
+};
+
+// Elements of the narrow floating dtypes, as bits: storage for those who have no type of their own for them.
+struct Float16 {
+  std::uint16_t bits;
+};
+struct BFloat16 {
+  std::uint16_t bits;
+};
+struct Float8E4M3 {
+  std::uint8_t bits;
+};
+struct Float8E5M2 {
+  std::uint8_t bits;
+};
+
+// ---- the table ----
+
+// T is the type of an element.
+template <typename T>
+struct DataTypeRow {
+  using Element = T;
+  DataType dtype;
+  std::string_view name;
+  std::string_view nccl_tests;  // the name that nccl-tests prints
+  std::string_view alias;       // one more name that parse_dtype() reads
+};
+
+// In the order of DataType.
+inline constexpr std::tuple kDataTypes{
+    DataTypeRow<std::int8_t>{DataType::Int8, "int8", "int8", "char"},
+    DataTypeRow<std::uint8_t>{DataType::Uint8, "uint8", "uint8", "byte"},
+    DataTypeRow<std::int32_t>{DataType::Int32, "int32", "int32", "int"},
+    DataTypeRow<std::uint32_t>{DataType::Uint32, "uint32", "uint32", "uint"},
+    DataTypeRow<std::int64_t>{DataType::Int64, "int64", "int64", "long"},
+    DataTypeRow<std::uint64_t>{DataType::Uint64, "uint64", "uint64", "ulong"},
+    DataTypeRow<Float16>{DataType::Float16, "float16", "half", "half"},
+    DataTypeRow<float>{DataType::Float32, "float32", "float", "float"},
+    DataTypeRow<double>{DataType::Float64, "float64", "double", "double"},
+    DataTypeRow<BFloat16>{DataType::BFloat16, "bfloat16", "bfloat16", "bf16"},
+    DataTypeRow<Float8E4M3>{DataType::Float8E4M3, "float8_e4m3", "f8e4m3", "f8e4m3"},
+    DataTypeRow<Float8E5M2>{DataType::Float8E5M2, "float8_e5m2", "f8e5m2", "f8e5m2"},
+};
+inline constexpr std::size_t kDataTypeCount = std::tuple_size_v<decltype(kDataTypes)>;
+
+// ---- the trait: floating formats of less than 32 bits ----
+
+// A sign, an exponent and a mantissa.
+template <typename T>
+struct NarrowFormat {
+  static constexpr bool kExists = false;
+};
+
+// These follow from the widths where the format is as IEEE 754 has it: the largest exponent is infinity's and NaN's.
+// The words of a conversion to and from float are the same for scalars and vectors.
+template <typename Word, int mantissa_bits>
+struct InterchangeFormat {
+  static constexpr bool kExists = true;
+  using Bits = Word;
+  static constexpr int kMantissaBits = mantissa_bits;
+  static constexpr int kExponentBits = 8 * static_cast<int>(sizeof(Word)) - 1 - mantissa_bits;
+  static constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
+  static constexpr std::uint32_t kFromInfinity = ((1u << kExponentBits) - 1) << mantissa_bits;
+  static constexpr std::uint32_t kFirstNonFinite = kFromInfinity;  // the least magnitude that is no finite number
+  static constexpr std::uint32_t kNan = kFromInfinity | 1u << (mantissa_bits - 1);
+
+  static constexpr int kShift = 23 - mantissa_bits;
+  static constexpr int kSignShift = 32 - 8 * static_cast<int>(sizeof(Word));
+  static constexpr std::uint32_t kMagnitude = (1u << (31 - kSignShift)) - 1;
+  // A shifted exponent lacks this to be a float's.
+  static constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - kBias) << 23;
+  static constexpr bool kSameExponent = kBias == 127;
+  static constexpr std::uint32_t kFirstNormal = 1u << mantissa_bits;
+  static constexpr std::uint32_t kLeastNormal = static_cast<std::uint32_t>(128 - kBias) << 23;
+  // A float whose last bit weighs as much as the format's least subnormal: adding it rounds to a multiple of that.
+  static constexpr std::uint32_t kSubnormalMagic = static_cast<std::uint32_t>(128 - kBias + kShift) << 23;
+};
+
+// kLargestFloat: larger finite floats narrow as this one.
+template <>
+struct NarrowFormat<Float16> : InterchangeFormat<std::uint16_t, 10> {
+  static constexpr std::uint32_t kLargestFloat = 0x47800000;  // 2^16, which is infinity's place
+};
+template <>
+struct NarrowFormat<BFloat16> : InterchangeFormat<std::uint16_t, 7> {
+  static constexpr std::uint32_t kLargestFloat = 0x7f7fffff;  // the largest of all
+};
+template <>
+struct NarrowFormat<Float8E4M3> : InterchangeFormat<std::uint8_t, 3> {  // no infinity, and one NaN
+  static constexpr std::uint32_t kFirstNonFinite = 0x7f;
+  static constexpr std::uint32_t kFromInfinity = 0x7f;
+  static constexpr std::uint32_t kNan = 0x7f;
+  static constexpr std::uint32_t kLargestFloat = 0x43e00000;  // 448
+};
+template <>
+struct NarrowFormat<Float8E5M2> : InterchangeFormat<std::uint8_t, 2> {
+  static constexpr std::uint32_t kLargestFloat = 0x47600000;  // 57344
+};
+
+// The type sums are formed in: float for narrower floats, itself for every other.
+template <typename T>
+using Accumulator = std::conditional_t<NarrowFormat<T>::kExists, float, T>;
+
+// ---- what follows from the table ----
+
+namespace detail {
+
+template <std::size_t kIndex>
+using ElementAt = typename std::tuple_element_t<kIndex, std::remove_const_t<decltype(kDataTypes)>>::Element;
+
+template <typename T>
+inline constexpr bool kIsElement = []<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
+  return (std::is_same_v<T, ElementAt<kIndex>> || ...);
+}
+(std::make_index_sequence<kDataTypeCount>());
+
+constexpr bool in_order() {
+  std::size_t index = 0;
+  return std::apply([&](const auto&... row) { return ((static_cast<std::size_t>(row.dtype) == index++) && ...); },
+                    kDataTypes);
+}
+static_assert(in_order(), "the rows of kDataTypes are in the order of DataType");
+
+}  // namespace detail
+
+// The dtype of a C++ element type: dtype_of<float>.
+template <typename T>
+inline constexpr DataType dtype_of = [] {
+  static_assert(detail::kIsElement<T>, "no such dtype");
+  return std::get<DataTypeRow<T>>(kDataTypes).dtype;
+}();
+
+// Calls body(T{}), T being the type of the dtype's elements, and returns what it returns.
+template <std::size_t kFirst = 0, std::size_t kCount = kDataTypeCount, typename Body>
+WREATH_HOST_DEVICE constexpr decltype(auto) for_dtype(DataType dtype, const Body& body) {
+  if constexpr (kCount == 1) {
+    return body(detail::ElementAt<kFirst>{});
+  } else {
+    if (static_cast<std::size_t>(dtype) < kFirst + kCount / 2) return for_dtype<kFirst, kCount / 2>(dtype, body);
+    return for_dtype<kFirst + kCount / 2, kCount - kCount / 2>(dtype, body);
+  }
+}
+
+// Array{body(row) for every row}: another table, in the order of DataType.
+template <typename Array, typename Body>
+constexpr Array table_by_dtype(const Body& body) {
+  return std::apply([&](const auto&... row) { return Array{body(row)...}; }, kDataTypes);
+}
+
+}  // namespace wreath

@@ -1,0 +1,87 @@
+// A dtype stands in one place: the library's table, and one table of each binding.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cctype>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/style/source_tree.hpp"
+#include "wreath/types.hpp"
+
+namespace wreath {
+namespace {
+
+// The tables: the library's, and those of the bindings for C, NCCL, Python and torch. What is declared for C and for
+// NCCL's programs are their headers.
+const std::vector<std::string> kTables = {
+    "include/wreath/dtypes.hpp",   "include/wreath/wreath.h",           "bindings/nccl/nccl.h",
+    "bindings/nccl/operators.cpp", "bindings/python/wreath/_dtypes.py", "bindings/torch/elements.cpp"};
+// These compute with a dtype that they choose: another new one is none of their business.
+const std::vector<std::string> kChoose = {"training/tensor_parallel/linear.cpp"};
+
+std::string plain(std::string_view text) {
+  std::string plain;
+  for (const char c : text) {
+    if (c != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return plain;
+}
+
+// The files of the product that name the dtype, in whatever spelling.
+std::vector<std::string> files_that_name(DataType dtype) {
+  const std::string wanted = plain(name(dtype));
+  std::vector<std::string> found;
+  for (const SourceFile& file : source_files({".c", ".h", ".cpp", ".hpp", ".cu", ".cuh", ".py"})) {
+    if (file.path.starts_with("tests/")) continue;
+    const bool names = std::any_of(file.lines.begin(), file.lines.end(), [&](const std::string& line) {
+      return plain(line).find(wanted) != std::string::npos;
+    });
+    if (names) found.push_back(file.path);
+  }
+  return found;
+}
+
+TEST(Dtypes, TheNewestStandsInTablesAlone) {
+  std::vector<std::string> may = kTables;
+  may.insert(may.end(), kChoose.begin(), kChoose.end());
+  const std::vector<std::string> found = files_that_name(all_dtypes().back());
+  EXPECT_THAT(found, testing::IsSubsetOf(may)) << "see docs/adding-a-dtype.md";
+  EXPECT_THAT(found, testing::Contains("include/wreath/dtypes.hpp"));
+}
+
+// The first group of what matches in the lines from the one that holds `begin` to the next that begins with `end`.
+std::vector<std::string> rows_of(const std::string& path, std::string_view begin, char end, const std::regex& row) {
+  std::vector<std::string> rows;
+  bool inside = false;
+  for (const std::string& line : source_file(path).lines) {
+    std::smatch match;
+    if (inside && line.starts_with(end)) break;
+    if (inside && std::regex_search(line, match, row)) rows.push_back(match[1].str());
+    inside = inside || line.find(begin) != std::string::npos;
+  }
+  return rows;
+}
+
+TEST(Dtypes, OfCAreThoseOfTheLibraryInItsOrder) {
+  static const std::regex kEnumerator("WREATH_([A-Z0-9_]+)");
+  std::vector<std::string> names;
+  for (const DataType dtype : all_dtypes()) names.push_back(plain(name(dtype)));
+  names.emplace_back("dtypecount");
+  std::vector<std::string> rows = rows_of("include/wreath/wreath.h", "enum wreath_dtype {", '}', kEnumerator);
+  std::transform(rows.begin(), rows.end(), rows.begin(), plain);
+  EXPECT_EQ(rows, names);
+}
+
+// Python has numpy's names, which are ours or longer: float8_e4m3fn.
+TEST(Dtypes, OfPythonAreThoseOfTheLibraryInItsOrder) {
+  static const std::regex kRow("\\(\"([a-z0-9_]+)\", ");
+  const std::vector<std::string> rows = rows_of("bindings/python/wreath/_dtypes.py", "_ROWS = (", ')', kRow);
+  ASSERT_EQ(rows.size(), all_dtypes().size());
+  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_TRUE(rows[i].starts_with(name(all_dtypes()[i]))) << rows[i];
+}
+
+}  // namespace
+}  // namespace wreath
