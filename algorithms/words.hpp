@@ -42,7 +42,7 @@ Chunks chunks(Buffer buffer, std::span<const int> parts, int slot = 0);
 // The messages that a message of so many chunks is cut into.
 constexpr int messages(int chunks) { return (chunks + kMaximumMessageParts - 1) / kMaximumMessageParts; }
 
-// What a rank takes in an exchange: target = message, or, with a source, target = source + message.
+// A rank takes this in an exchange: target = message, or, with a source, target = source + message.
 struct Taken {
   Rank from;
   Chunks target;
@@ -65,7 +65,7 @@ struct Ring {
 // All ranks but `me`, starting at me + 1.
 inline std::vector<Rank> others(int ranks, Rank me) { return stretch_of_ring(me + 1, ranks - 1, ranks); }
 
-// What one rank alone does with a vector, or with its one block.
+// The schedule of one rank alone copies its vector, or its one block.
 inline Schedule copy_only() {
   Schedule schedule(1);
   schedule.lane().copy(input(0), output(0));
@@ -75,5 +75,13 @@ inline Schedule copy_only() {
 // floor(log2(n)) and ceil(log2(n)), n >= 1.
 constexpr int floor_log2(int n) { return static_cast<int>(std::bit_width(static_cast<unsigned>(n))) - 1; }
 constexpr int ceiling_log2(int n) { return n == 1 ? 0 : floor_log2(n - 1) + 1; }
+
+// Algorithm::supports of most rows.
+inline bool any_ranks(const Problem&) { return true; }
+inline bool power_of_two_ranks(const Problem& problem) {
+  return std::has_single_bit(static_cast<unsigned>(problem.ranks));
+}
+// One load combines the messages of all other ranks.
+inline bool ranks_of_one_load(const Problem& problem) { return problem.ranks - 1 <= kMaximumFanIn; }
 
 }  // namespace wreath

@@ -2,12 +2,12 @@
 // and Weathersby, "Efficient algorithms for all-to-all communications in multiport message-passing systems",
 // TPDS 8(11), 1997). Blocks are named by rank, so nothing is left to rotate in the end.
 // n ranks, S bytes in all blocks: ceil(log2 n) steps; every rank sends and receives (n-1)/n S.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule bruck_all_gather(const Problem& problem, Rank me) {
+Schedule build_bruck_all_gather(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   const Ring ring = Ring::of(problem, me);
   Schedule schedule(static_cast<std::uint32_t>(n));
@@ -23,11 +23,22 @@ Schedule bruck_all_gather(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost bruck_all_gather_cost(const Problem& problem) {
+Cost cost_of_bruck_all_gather(const Problem& problem) {
   const int n = problem.ranks;
   int steps = 0;
   for (int distance = 1; distance < n; distance *= 2) steps += messages(std::min(distance, n - distance));
   return {steps, (n - 1.0) / n};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kBruckAllGather{.name = "bruck",
+                                           .collective = Collective::AllGather,
+                                           .order = Order::Canonical,
+                                           .minimum_resident_lanes = 1,
+                                           .traits = kSeveralParts | kVarying,
+                                           .supports = any_ranks,
+                                           .build = build_bruck_all_gather,
+                                           .cost = cost_of_bruck_all_gather};
 
 }  // namespace wreath

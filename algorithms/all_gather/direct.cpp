@@ -1,12 +1,12 @@
 // Direct all-gather: every rank hands its block to all others (the linear algorithm; the fewest steps where all ranks
 // reach each other directly).
 // n ranks, S bytes in all blocks: 1 step; every rank sends and receives (n-1)/n S.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule direct_all_gather(const Problem& problem, Rank me) {
+Schedule build_direct_all_gather(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   if (n == 1) return copy_only();
   const std::vector<Rank> peers = others(n, me);
@@ -20,9 +20,20 @@ Schedule direct_all_gather(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost direct_all_gather_cost(const Problem& problem) {
+Cost cost_of_direct_all_gather(const Problem& problem) {
   const int n = problem.ranks;
   return {n == 1 ? 0 : 1, (n - 1.0) / n};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kDirectAllGather{.name = "direct",
+                                            .collective = Collective::AllGather,
+                                            .order = Order::Canonical,
+                                            .minimum_resident_lanes = 2,
+                                            .traits = kVarying,
+                                            .supports = any_ranks,
+                                            .build = build_direct_all_gather,
+                                            .cost = cost_of_direct_all_gather};
 
 }  // namespace wreath

@@ -1,12 +1,12 @@
 // Ring all-gather: every block goes once around the ring (Thakur, Rabenseifner and Gropp, "Optimization of collective
 // communication operations in MPICH", IJHPCA 19(1), 2005).
 // n ranks, S bytes in all blocks: n-1 steps; every rank sends and receives (n-1)/n S.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule ring_all_gather(const Problem& problem, Rank me) {
+Schedule build_ring_all_gather(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   if (n == 1) return copy_only();
   const Ring ring = Ring::of(problem, me);
@@ -23,9 +23,20 @@ Schedule ring_all_gather(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost ring_all_gather_cost(const Problem& problem) {
+Cost cost_of_ring_all_gather(const Problem& problem) {
   const int n = problem.ranks;
   return {n - 1, (n - 1.0) / n};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kRingAllGather{.name = "ring",
+                                          .collective = Collective::AllGather,
+                                          .order = Order::Canonical,
+                                          .minimum_resident_lanes = 1,
+                                          .traits = kVarying,
+                                          .supports = any_ranks,
+                                          .build = build_ring_all_gather,
+                                          .cost = cost_of_ring_all_gather};
 
 }  // namespace wreath

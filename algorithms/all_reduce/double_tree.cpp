@@ -2,7 +2,6 @@
 // rank has children in one of the two trees at most (Sanders, Speck and Traff, "Two-tree algorithms for full
 // bandwidth broadcast, reduction and scan", Parallel Computing 35(12), 2009).
 // n ranks, S bytes: 2 floor(log2 n) steps; a rank sends and receives at most 2 S and reduces at most S.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
@@ -42,9 +41,7 @@ struct TreePlace {
   int tree_;
 };
 
-}  // namespace
-
-Schedule double_tree_all_reduce(const Problem& problem, Rank me) {
+Schedule build_double_tree_all_reduce(const Problem& problem, Rank me) {
   if (problem.ranks == 1) return copy_only();
   Schedule schedule(kTrees);
   for (int tree = 0; tree < kTrees; ++tree) {
@@ -72,7 +69,7 @@ Schedule double_tree_all_reduce(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost double_tree_all_reduce_cost(const Problem& problem) {
+Cost cost_of_double_tree_all_reduce(const Problem& problem) {
   std::size_t most = 0;  // halves of the vector that a rank sends: one up each tree, one to each child
   for (Rank rank = 0; rank < problem.ranks; ++rank) {
     std::size_t sent = 0;
@@ -84,5 +81,16 @@ Cost double_tree_all_reduce_cost(const Problem& problem) {
   }
   return {2 * floor_log2(problem.ranks), static_cast<double>(most) / kTrees};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kDoubleTreeAllReduce{.name = "double_tree",
+                                                .collective = Collective::AllReduce,
+                                                .order = Order::Tree,
+                                                .minimum_resident_lanes = 2,
+                                                .traits = kPartialMessages,
+                                                .supports = any_ranks,
+                                                .build = build_double_tree_all_reduce,
+                                                .cost = cost_of_double_tree_all_reduce};
 
 }  // namespace wreath

@@ -5,12 +5,12 @@
 // S more, where n > p.
 #include "algorithms/fold.hpp"
 #include "algorithms/halving.hpp"
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule rabenseifner_all_reduce(const Problem& problem, Rank me) {
+Schedule build_rabenseifner_all_reduce(const Problem& problem, Rank me) {
   if (problem.ranks == 1) return copy_only();
   const Fold fold(problem.ranks);
   const Halving halving = Halving::of_teams(fold);
@@ -35,12 +35,23 @@ Schedule rabenseifner_all_reduce(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost rabenseifner_all_reduce_cost(const Problem& problem) {
+Cost cost_of_rabenseifner_all_reduce(const Problem& problem) {
   const Fold fold(problem.ranks);
   const int rounds = 2 * halving_steps(Halving::of_teams(fold));
   const double bytes = 2.0 * (fold.power - 1) / fold.power;
   if (fold.extra == 0) return {rounds, bytes};
   return {rounds + 2, bytes + 1};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kRabenseifnerAllReduce{.name = "rabenseifner",
+                                                  .collective = Collective::AllReduce,
+                                                  .order = Order::Canonical,
+                                                  .minimum_resident_lanes = 1,
+                                                  .traits = kPartialMessages | kSeveralParts,
+                                                  .supports = any_ranks,
+                                                  .build = build_rabenseifner_all_reduce,
+                                                  .cost = cost_of_rabenseifner_all_reduce};
 
 }  // namespace wreath

@@ -3,12 +3,12 @@
 // the largest power of two, p, give their input to a neighbour first and get the result last.
 // n ranks, S bytes: log2 p steps, each of S sent, received and reduced; at most 2 more steps, and S more, where n > p.
 #include "algorithms/fold.hpp"
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule recursive_doubling_all_reduce(const Problem& problem, Rank me) {
+Schedule build_recursive_doubling_all_reduce(const Problem& problem, Rank me) {
   if (problem.ranks == 1) return copy_only();
   const Fold fold(problem.ranks);
   const int team = fold.team(me);
@@ -37,10 +37,21 @@ Schedule recursive_doubling_all_reduce(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost recursive_doubling_all_reduce_cost(const Problem& problem) {
+Cost cost_of_recursive_doubling_all_reduce(const Problem& problem) {
   const Fold fold(problem.ranks);
   const int rounds = floor_log2(problem.ranks);
   return {rounds + fold.more_steps(), rounds + (fold.extra > 0 ? 1.0 : 0.0)};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kRecursiveDoublingAllReduce{.name = "recursive_doubling",
+                                                       .collective = Collective::AllReduce,
+                                                       .order = Order::Canonical,
+                                                       .minimum_resident_lanes = 1,
+                                                       .traits = kPartialMessages,
+                                                       .supports = any_ranks,
+                                                       .build = build_recursive_doubling_all_reduce,
+                                                       .cost = cost_of_recursive_doubling_all_reduce};
 
 }  // namespace wreath

@@ -1,12 +1,12 @@
 // Ring all-reduce: a ring reduce-scatter, then a ring all-gather (Patarasuk and Yuan, "Bandwidth optimal
 // all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009).
 // n ranks, S bytes: 2(n-1) steps; every rank sends and receives 2(n-1)/n S and reduces (n-1)/n S.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule ring_all_reduce(const Problem& problem, Rank me) {
+Schedule build_ring_all_reduce(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   if (n == 1) return copy_only();
   const Ring ring = Ring::of(problem, me);
@@ -27,9 +27,20 @@ Schedule ring_all_reduce(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost ring_all_reduce_cost(const Problem& problem) {
+Cost cost_of_ring_all_reduce(const Problem& problem) {
   const int n = problem.ranks;
   return {2 * (n - 1), 2.0 * (n - 1) / n};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kRingAllReduce{.name = "ring",
+                                          .collective = Collective::AllReduce,
+                                          .order = Order::Ring,
+                                          .minimum_resident_lanes = 1,
+                                          .traits = kPartialMessages,
+                                          .supports = any_ranks,
+                                          .build = build_ring_all_reduce,
+                                          .cost = cost_of_ring_all_reduce};
 
 }  // namespace wreath

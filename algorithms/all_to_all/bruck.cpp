@@ -2,7 +2,6 @@
 // that bit (Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", TPDS 8(11), 1997). For small blocks.
 // n ranks, S bytes of Input: ceil(log2 n) steps; every rank sends and receives about S/2 in each, packed by a copy.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
@@ -17,9 +16,7 @@ std::vector<int> distances_with(int bit, int n) {
   return distances;
 }
 
-}  // namespace
-
-Schedule bruck_all_to_all(const Problem& problem, Rank me) {
+Schedule build_bruck_all_to_all(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   const Ring ring = Ring::of(problem, me);
   Schedule schedule(static_cast<std::uint32_t>(n));
@@ -58,7 +55,7 @@ Schedule bruck_all_to_all(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost bruck_all_to_all_cost(const Problem& problem) {
+Cost cost_of_bruck_all_to_all(const Problem& problem) {
   Cost cost;
   for (int bit = 1; bit < problem.ranks; bit *= 2) {
     const int blocks = static_cast<int>(distances_with(bit, problem.ranks).size());
@@ -67,5 +64,16 @@ Cost bruck_all_to_all_cost(const Problem& problem) {
   }
   return cost;
 }
+
+}  // namespace
+
+extern constexpr Algorithm kBruckAllToAll{.name = "bruck",
+                                          .collective = Collective::AllToAll,
+                                          .order = Order::Canonical,
+                                          .minimum_resident_lanes = 1,
+                                          .traits = kSeveralParts,
+                                          .supports = any_ranks,
+                                          .build = build_bruck_all_to_all,
+                                          .cost = cost_of_bruck_all_to_all};
 
 }  // namespace wreath

@@ -2,12 +2,12 @@
 // and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005). Rank r starts with
 // rank r + 1, so that not all send to one.
 // n ranks, S bytes of Input: 1 step; every rank sends and receives (n-1)/n S.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule direct_all_to_all(const Problem& problem, Rank me) {
+Schedule build_direct_all_to_all(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   if (n == 1) return copy_only();
   const Ring ring = Ring::of(problem, me);
@@ -24,9 +24,20 @@ Schedule direct_all_to_all(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost direct_all_to_all_cost(const Problem& problem) {
+Cost cost_of_direct_all_to_all(const Problem& problem) {
   const int n = problem.ranks;
   return {n == 1 ? 0 : 1, (n - 1.0) / n};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kDirectAllToAll{.name = "direct",
+                                           .collective = Collective::AllToAll,
+                                           .order = Order::Canonical,
+                                           .minimum_resident_lanes = 2,
+                                           .traits = kVarying,
+                                           .supports = any_ranks,
+                                           .build = build_direct_all_to_all,
+                                           .cost = cost_of_direct_all_to_all};
 
 }  // namespace wreath

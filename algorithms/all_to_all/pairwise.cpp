@@ -2,12 +2,12 @@
 // (Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1),
 // 2005). One message in and one out at a time: no rank is flooded.
 // n ranks, S bytes of Input: n-1 steps; every rank sends and receives (n-1)/n S.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule pairwise_all_to_all(const Problem& problem, Rank me) {
+Schedule build_pairwise_all_to_all(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   const Ring ring = Ring::of(problem, me);
   Schedule schedule(static_cast<std::uint32_t>(n));
@@ -22,9 +22,20 @@ Schedule pairwise_all_to_all(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost pairwise_all_to_all_cost(const Problem& problem) {
+Cost cost_of_pairwise_all_to_all(const Problem& problem) {
   const int n = problem.ranks;
   return {n - 1, (n - 1.0) / n};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kPairwiseAllToAll{.name = "pairwise",
+                                             .collective = Collective::AllToAll,
+                                             .order = Order::Canonical,
+                                             .minimum_resident_lanes = 1,
+                                             .traits = kVarying,
+                                             .supports = any_ranks,
+                                             .build = build_pairwise_all_to_all,
+                                             .cost = cost_of_pairwise_all_to_all};
 
 }  // namespace wreath

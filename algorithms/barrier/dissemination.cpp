@@ -2,12 +2,12 @@
 // everyone has heard of all (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", International
 // Journal of Parallel Programming 17(1), 1988). An all_reduce by max, which may count a rank twice.
 // n ranks, a vector of S = 1 byte: ceil(log2 n) steps; every rank sends ceil(log2 n) S.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule dissemination_barrier(const Problem& problem, Rank me) {
+Schedule build_dissemination_barrier(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   if (n == 1) return copy_only();
   const Ring ring = Ring::of(problem, me);
@@ -24,9 +24,20 @@ Schedule dissemination_barrier(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost dissemination_barrier_cost(const Problem& problem) {
+Cost cost_of_dissemination_barrier(const Problem& problem) {
   const int rounds = ceiling_log2(problem.ranks);
   return {rounds, static_cast<double>(rounds)};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kDisseminationBarrier{.name = "dissemination",
+                                                 .collective = Collective::Barrier,
+                                                 .order = Order::Canonical,
+                                                 .minimum_resident_lanes = 1,
+                                                 .traits = kPartialMessages,
+                                                 .supports = any_ranks,
+                                                 .build = build_dissemination_barrier,
+                                                 .cost = cost_of_dissemination_barrier};
 
 }  // namespace wreath

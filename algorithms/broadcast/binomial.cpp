@@ -4,11 +4,10 @@
 // n ranks, S bytes: floor(log2 n) messages follow each other at most; the root sends ceil(log2 n) S.
 #include "algorithms/binomial.hpp"
 
-#include "algorithms/rows.hpp"
-
 namespace wreath {
+namespace {
 
-Schedule binomial_broadcast(const Problem& problem, Rank me) {
+Schedule build_binomial_broadcast(const Problem& problem, Rank me) {
   const BinomialNode node = BinomialNode::of(problem, me);
   const bool root = me == problem.root;
   Schedule schedule(1);
@@ -20,8 +19,19 @@ Schedule binomial_broadcast(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost binomial_broadcast_cost(const Problem& problem) {
+Cost cost_of_binomial_broadcast(const Problem& problem) {
   return {binomial_depth(problem.ranks), static_cast<double>(ceiling_log2(problem.ranks))};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kBinomialBroadcast{.name = "binomial",
+                                              .collective = Collective::Broadcast,
+                                              .order = Order::Canonical,
+                                              .minimum_resident_lanes = 1,
+                                              .traits = 0,
+                                              .supports = any_ranks,
+                                              .build = build_binomial_broadcast,
+                                              .cost = cost_of_binomial_broadcast};
 
 }  // namespace wreath

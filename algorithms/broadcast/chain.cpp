@@ -2,12 +2,12 @@
 // Barnett, Littlefield, Payne and van de Geijn, "Global combine on mesh architectures with wormhole routing", IPPS
 // 1993). The chain starts at the root and follows the ranks.
 // n ranks, S bytes: n-1 steps, of a tile each; every rank but the last sends S.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule chain_broadcast(const Problem& problem, Rank me) {
+Schedule build_chain_broadcast(const Problem& problem, Rank me) {
   const Ring ring = Ring::of(problem, me);
   const Rank next = ring.after(1), previous = ring.before(1);
   const bool root = me == problem.root;
@@ -20,6 +20,17 @@ Schedule chain_broadcast(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost chain_broadcast_cost(const Problem& problem) { return {problem.ranks - 1, problem.ranks == 1 ? 0.0 : 1.0}; }
+Cost cost_of_chain_broadcast(const Problem& problem) { return {problem.ranks - 1, problem.ranks == 1 ? 0.0 : 1.0}; }
+
+}  // namespace
+
+extern constexpr Algorithm kChainBroadcast{.name = "chain",
+                                           .collective = Collective::Broadcast,
+                                           .order = Order::Canonical,
+                                           .minimum_resident_lanes = 1,
+                                           .traits = 0,
+                                           .supports = any_ranks,
+                                           .build = build_chain_broadcast,
+                                           .cost = cost_of_chain_broadcast};
 
 }  // namespace wreath

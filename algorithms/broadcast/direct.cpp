@@ -1,12 +1,12 @@
 // Direct broadcast: the root hands the vector to all (the linear algorithm; one message that all read, where memory is
 // shared).
 // n ranks, S bytes: 1 step; the root sends (n-1) S.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule direct_broadcast(const Problem& problem, Rank me) {
+Schedule build_direct_broadcast(const Problem& problem, Rank me) {
   if (problem.ranks == 1) return copy_only();
   Schedule schedule(1);
   Lane& lane = schedule.lane();
@@ -19,6 +19,17 @@ Schedule direct_broadcast(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost direct_broadcast_cost(const Problem& problem) { return {problem.ranks == 1 ? 0 : 1, problem.ranks - 1.0}; }
+Cost cost_of_direct_broadcast(const Problem& problem) { return {problem.ranks == 1 ? 0 : 1, problem.ranks - 1.0}; }
+
+}  // namespace
+
+extern constexpr Algorithm kDirectBroadcast{.name = "direct",
+                                            .collective = Collective::Broadcast,
+                                            .order = Order::Canonical,
+                                            .minimum_resident_lanes = 1,
+                                            .traits = 0,
+                                            .supports = any_ranks,
+                                            .build = build_direct_broadcast,
+                                            .cost = cost_of_direct_broadcast};
 
 }  // namespace wreath

@@ -5,11 +5,10 @@
 // receives (n-1)/n S.
 #include "algorithms/binomial.hpp"
 
-#include "algorithms/rows.hpp"
-
 namespace wreath {
+namespace {
 
-Schedule binomial_gather(const Problem& problem, Rank me) {
+Schedule build_binomial_gather(const Problem& problem, Rank me) {
   const BinomialNode node = BinomialNode::of(problem, me);
   const bool root = me == problem.root, leaf = node.size == 1;
   Schedule schedule(static_cast<std::uint32_t>(problem.ranks));
@@ -26,12 +25,23 @@ Schedule binomial_gather(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost binomial_gather_cost(const Problem& problem) {
+Cost cost_of_binomial_gather(const Problem& problem) {
   const int n = problem.ranks;
   int largest = 0;  // subtree below the root
   for (const BinomialNode& child : BinomialNode::of(problem, problem.root).children())
     largest = std::max(largest, child.size);
   return {binomial_depth(n), static_cast<double>(largest) / n};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kBinomialGather{.name = "binomial",
+                                           .collective = Collective::Gather,
+                                           .order = Order::Canonical,
+                                           .minimum_resident_lanes = 1,
+                                           .traits = kSeveralParts,
+                                           .supports = any_ranks,
+                                           .build = build_binomial_gather,
+                                           .cost = cost_of_binomial_gather};
 
 }  // namespace wreath

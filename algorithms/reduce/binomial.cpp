@@ -5,17 +5,17 @@
 // n ranks, S bytes: log2 p steps, with p the largest power of two, and 1 or no more where n > p; every rank but the
 // root sends S, the root receives and reduces log2 p S, and S more if it is one of a pair.
 #include "algorithms/fold.hpp"
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule binomial_reduce(const Problem& problem, Rank me) {
+Schedule build_binomial_reduce(const Problem& problem, Rank me) {
   if (problem.ranks == 1) return copy_only();
   const Fold fold(problem.ranks);
   const Rank root = problem.root;
   const int team = fold.team(me), root_team = fold.team(root);
-  // Who acts for the `size` teams around `member`.
+  // Returns the rank that acts for the `size` teams around `member`.
   const auto actor = [&](int member, int size) {
     return member / size == root_team / size ? root : fold.leader(member - member % size);
   };
@@ -46,7 +46,7 @@ Schedule binomial_reduce(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost binomial_reduce_cost(const Problem& problem) {
+Cost cost_of_binomial_reduce(const Problem& problem) {
   const Fold fold(problem.ranks);
   // A pair's rank sends at every later step only if its team is the last of the half without the root, and that is
   // the lower half.
@@ -54,5 +54,16 @@ Cost binomial_reduce_cost(const Problem& problem) {
   const int steps = floor_log2(problem.ranks) + (problem.ranks > 1 && fold.extra > 0 && late_pair ? 1 : 0);
   return {steps, problem.ranks == 1 ? 0.0 : 1.0};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kBinomialReduce{.name = "binomial",
+                                           .collective = Collective::Reduce,
+                                           .order = Order::Canonical,
+                                           .minimum_resident_lanes = 1,
+                                           .traits = kPartialMessages,
+                                           .supports = any_ranks,
+                                           .build = build_binomial_reduce,
+                                           .cost = cost_of_binomial_reduce};
 
 }  // namespace wreath

@@ -2,12 +2,12 @@
 // backwards; Barnett, Littlefield, Payne and van de Geijn, "Global combine on mesh architectures with wormhole
 // routing", IPPS 1993). The chain follows the ranks from the one after the root.
 // n ranks, S bytes: n-1 steps, of a tile each; every rank but the root sends S, every rank but the first reduces S.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule chain_reduce(const Problem& problem, Rank me) {
+Schedule build_chain_reduce(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   if (n == 1) return copy_only();
   const Ring ring = Ring::of(problem, me);
@@ -25,6 +25,17 @@ Schedule chain_reduce(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost chain_reduce_cost(const Problem& problem) { return {problem.ranks - 1, problem.ranks == 1 ? 0.0 : 1.0}; }
+Cost cost_of_chain_reduce(const Problem& problem) { return {problem.ranks - 1, problem.ranks == 1 ? 0.0 : 1.0}; }
+
+}  // namespace
+
+extern constexpr Algorithm kChainReduce{.name = "chain",
+                                        .collective = Collective::Reduce,
+                                        .order = Order::Ring,
+                                        .minimum_resident_lanes = 1,
+                                        .traits = kPartialMessages,
+                                        .supports = any_ranks,
+                                        .build = build_chain_reduce,
+                                        .cost = cost_of_chain_reduce};
 
 }  // namespace wreath

@@ -2,12 +2,12 @@
 // pairwise exchange of Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations
 // in MPICH", IJHPCA 19(1), 2005, without its rounds).
 // n ranks, S bytes in all blocks: 1 step; every rank sends and receives (n-1)/n S and reduces as much, rounding once.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule direct_reduce_scatter(const Problem& problem, Rank me) {
+Schedule build_direct_reduce_scatter(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   if (n == 1) return copy_only();
   const std::vector<Rank> peers = others(n, me);
@@ -20,9 +20,20 @@ Schedule direct_reduce_scatter(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost direct_reduce_scatter_cost(const Problem& problem) {
+Cost cost_of_direct_reduce_scatter(const Problem& problem) {
   const int n = problem.ranks;
   return {n == 1 ? 0 : 1, (n - 1.0) / n};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kDirectReduceScatter{.name = "direct",
+                                                .collective = Collective::ReduceScatter,
+                                                .order = Order::Canonical,
+                                                .minimum_resident_lanes = 2,
+                                                .traits = kVarying,
+                                                .supports = ranks_of_one_load,
+                                                .build = build_direct_reduce_scatter,
+                                                .cost = cost_of_direct_reduce_scatter};
 
 }  // namespace wreath

@@ -6,12 +6,12 @@
 // and S more received, where n > p.
 #include "algorithms/fold.hpp"
 #include "algorithms/halving.hpp"
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule recursive_halving_reduce_scatter(const Problem& problem, Rank me) {
+Schedule build_recursive_halving_reduce_scatter(const Problem& problem, Rank me) {
   if (problem.ranks == 1) return copy_only();
   const Fold fold(problem.ranks);
   const Halving halving = Halving::of_blocks(fold);
@@ -33,11 +33,22 @@ Schedule recursive_halving_reduce_scatter(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost recursive_halving_reduce_scatter_cost(const Problem& problem) {
+Cost cost_of_recursive_halving_reduce_scatter(const Problem& problem) {
   const Fold fold(problem.ranks);
   const int steps = halving_steps(Halving::of_blocks(fold));
   if (fold.extra == 0) return {steps, (problem.ranks - 1.0) / problem.ranks};
   return {steps + fold.more_steps(), 1.0};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kRecursiveHalvingReduceScatter{.name = "recursive_halving",
+                                                          .collective = Collective::ReduceScatter,
+                                                          .order = Order::Canonical,
+                                                          .minimum_resident_lanes = 1,
+                                                          .traits = kPartialMessages | kSeveralParts | kVarying,
+                                                          .supports = any_ranks,
+                                                          .build = build_recursive_halving_reduce_scatter,
+                                                          .cost = cost_of_recursive_halving_reduce_scatter};
 
 }  // namespace wreath

@@ -1,12 +1,12 @@
 // Ring reduce-scatter: the sum of each block goes once around the ring and ends at the block's rank (Patarasuk and
 // Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009).
 // n ranks, S bytes in all blocks: n-1 steps; every rank sends, receives and reduces (n-1)/n S.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule ring_reduce_scatter(const Problem& problem, Rank me) {
+Schedule build_ring_reduce_scatter(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   if (n == 1) return copy_only();
   const Ring ring = Ring::of(problem, me);
@@ -23,9 +23,20 @@ Schedule ring_reduce_scatter(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost ring_reduce_scatter_cost(const Problem& problem) {
+Cost cost_of_ring_reduce_scatter(const Problem& problem) {
   const int n = problem.ranks;
   return {n - 1, (n - 1.0) / n};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kRingReduceScatter{.name = "ring",
+                                              .collective = Collective::ReduceScatter,
+                                              .order = Order::Ring,
+                                              .minimum_resident_lanes = 1,
+                                              .traits = kPartialMessages | kVarying,
+                                              .supports = any_ranks,
+                                              .build = build_ring_reduce_scatter,
+                                              .cost = cost_of_ring_reduce_scatter};
 
 }  // namespace wreath

@@ -4,11 +4,10 @@
 // n ranks, S bytes in all blocks: floor(log2 n) messages follow each other at most; the root sends (n-1)/n S.
 #include "algorithms/binomial.hpp"
 
-#include "algorithms/rows.hpp"
-
 namespace wreath {
+namespace {
 
-Schedule binomial_scatter(const Problem& problem, Rank me) {
+Schedule build_binomial_scatter(const Problem& problem, Rank me) {
   const BinomialNode node = BinomialNode::of(problem, me);
   const bool root = me == problem.root, leaf = node.size == 1;
   Schedule schedule(static_cast<std::uint32_t>(problem.ranks));
@@ -23,8 +22,19 @@ Schedule binomial_scatter(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost binomial_scatter_cost(const Problem& problem) {
+Cost cost_of_binomial_scatter(const Problem& problem) {
   return {binomial_depth(problem.ranks), (problem.ranks - 1.0) / problem.ranks};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kBinomialScatter{.name = "binomial",
+                                            .collective = Collective::Scatter,
+                                            .order = Order::Canonical,
+                                            .minimum_resident_lanes = 1,
+                                            .traits = kSeveralParts,
+                                            .supports = any_ranks,
+                                            .build = build_binomial_scatter,
+                                            .cost = cost_of_binomial_scatter};
 
 }  // namespace wreath

@@ -1,11 +1,11 @@
 // Direct scatter: the root sends every rank its block (the linear algorithm).
 // n ranks, S bytes in all blocks: 1 step; the root sends (n-1)/n S.
-#include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
 namespace wreath {
+namespace {
 
-Schedule direct_scatter(const Problem& problem, Rank me) {
+Schedule build_direct_scatter(const Problem& problem, Rank me) {
   Schedule schedule(static_cast<std::uint32_t>(problem.ranks));
   Lane& lane = schedule.lane();
   if (me != problem.root) {
@@ -17,9 +17,20 @@ Schedule direct_scatter(const Problem& problem, Rank me) {
   return schedule;
 }
 
-Cost direct_scatter_cost(const Problem& problem) {
+Cost cost_of_direct_scatter(const Problem& problem) {
   const int n = problem.ranks;
   return {n == 1 ? 0 : 1, (n - 1.0) / n};
 }
+
+}  // namespace
+
+extern constexpr Algorithm kDirectScatter{.name = "direct",
+                                          .collective = Collective::Scatter,
+                                          .order = Order::Canonical,
+                                          .minimum_resident_lanes = 1,
+                                          .traits = kVarying,
+                                          .supports = any_ranks,
+                                          .build = build_direct_scatter,
+                                          .cost = cost_of_direct_scatter};
 
 }  // namespace wreath

@@ -3,8 +3,8 @@
 // verify_all reads the steps that executors would run, for every count, lane, slot and residency that
 // matters, and finds wrong sums, races, deadlocks and left-over messages without moving a byte. A broken
 // variant below shows what a refusal says, and simulate counts what it costs. To run it for real, move reverse_ring.cpp
-// to algorithms/, its declaration to algorithms/rows.hpp, and the row to algorithms/registry.cpp: every test and perf
-// tool finds it there, `all_reduce_perf --ranks 4 --algorithm reverse_ring` among them.
+// to algorithms/, end it with the object below, and name that in algorithms/registry.cpp: every test and perf tool
+// finds it there, `all_reduce_perf --ranks 4 --algorithm reverse_ring` among them.
 #include <cstdio>
 
 #include "refuse_arguments.hpp"
