@@ -8,7 +8,7 @@
 //   template <typename Block>
 //   WREATH_HOST_DEVICE void run_fill(Block& block, const FillRun& run);
 //
-// HostBlock is the host's; CudaBlock (cuda_block.cuh) a GPU's. training/kernels shows both ends.
+// HostBlock is the host's; CudaBlock (cuda_block.cuh) a GPU's. training/compute/kernels shows both ends.
 #pragma once
 
 #include <barrier>

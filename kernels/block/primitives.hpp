@@ -52,7 +52,7 @@ using AccessWord = std::conditional_t<
                        std::conditional_t<kBytes % 4 == 0, std::uint32_t,
                                           std::conditional_t<kBytes % 2 == 0, std::uint16_t, std::uint8_t>>>>;
 
-// What so many bytes of memory fill of words of four, unshuffled: to look into them is to wait for the load.
+// The words of four that so many bytes of memory fill, unshuffled: to look into them is to wait for the load.
 template <int kBytes>
 struct RawBytes {
   std::uint32_t words[unsigned{(kBytes + 3) / 4}];

@@ -10,7 +10,7 @@
 #include "kernels/arithmetic.hpp"
 #include "kernels/cpu/target_kernels.hpp"
 
-// What lies between the baseline, AVX2 and AVX-512 gains little here, and every set costs compile time.
+// The sets between the baseline, AVX2 and AVX-512 gain little here, and every set costs compile time.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/reduce.cpp"
@@ -31,7 +31,7 @@ inline constexpr bool kConvertsFloat16 = true;
 inline constexpr bool kConvertsFloat16 = false;
 #endif
 
-// What an element of dtype T is stored as.
+// An element of dtype T is stored as this.
 template <typename T>
 struct StoredAs {
   using Type = T;

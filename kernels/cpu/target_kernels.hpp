@@ -17,7 +17,7 @@ using TreeKernel = void (*)(std::byte* target, const std::byte* const* sources, 
 using ConvertKernel = void (*)(const Arithmetic& arithmetic, std::byte* target, const std::byte* source,
                                std::size_t elements);
 
-// Of one dtype and operator. Conversions are null where both forms are the same.
+// TargetKernels serve one dtype and operator. Conversions are null where both forms are the same.
 struct TargetKernels {
   TreeKernel partial = nullptr;    // accumulators into an accumulator
   TreeKernel data = nullptr;       // elements into a finished one, in registers, k a power of two; or null

@@ -70,7 +70,7 @@ Pattern make_input(DataType dtype, std::optional<ReduceOp> op, int ranks, int st
   return {std::move(period), bytes};
 }
 
-// How often a result may be combined again before it stops being exact in every order.
+// Returns how often a result may be combined again before it stops being exact in every order.
 int exact_calls(DataType dtype, std::optional<ReduceOp> op, int ranks) {
   if (!op) return std::numeric_limits<int>::max();  // a call in place finds what it would write
   if (!is_floating(dtype) || *op == ReduceOp::Min || *op == ReduceOp::Max) return kMostCallsInPlace;

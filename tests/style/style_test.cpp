@@ -21,8 +21,8 @@ struct Layer {
   std::vector<std::string_view> allowed;
 };
 
-// What training/compute shows to others: functions that compute where their buffers lie, in host memory or on a device.
-// Its other headers and its kernels are its own.
+// training/compute shows these to others: functions that compute where their buffers lie, in host memory or on a
+// device. Its other headers and its kernels are its own.
 constexpr std::string_view kComputeSeam[] = {
     "training/compute/attention.hpp",      "training/compute/compute.hpp", "training/compute/convert.hpp",
     "training/compute/cross_entropy.hpp",  "training/compute/layers.hpp",  "training/compute/magnitudes.hpp",
@@ -150,7 +150,7 @@ const Layer* layer_of(const std::string& path) {
   return longest;
 }
 
-// What `#include "..."` names, or nullopt.
+// Returns what `#include "..."` names, or nullopt.
 std::optional<std::string> included(const std::string& line) {
   const std::size_t first = line.find_first_not_of(" \t");
   if (first == std::string::npos || line.compare(first, 8, "#include") != 0) return std::nullopt;
@@ -242,7 +242,7 @@ TEST(Style, OnlyTheTableOfSettingsReadsTheEnvironment) {
   }
 }
 
-// What must not be in our text; split here so that this file does not hold it. Tests may name folders to say
+// These must not be in our text; split here so that this file does not hold it. Tests may name folders to say
 // that output has none of them.
 const std::vector<std::string> kUnfinished = {std::string("TO") + "DO", std::string("FIX") + "ME",
                                               std::string("/wor") + "k/"};

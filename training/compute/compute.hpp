@@ -94,7 +94,7 @@ class Compute {
     launch(run, elements / (kKernelThreads * kEach) + 1);
   }
 
-  // What launch() makes of so many: fewer where the device runs no more at once.
+  // Returns the blocks that launch() takes for so many: fewer where the device runs no more at once.
   std::uint32_t blocks_for(std::uint64_t blocks) const noexcept;
 
   // Zeroes `bytes` of this Compute's memory and up to 3 behind them.

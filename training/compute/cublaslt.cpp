@@ -58,7 +58,7 @@ const Library& library() {
   return loaded;
 }
 
-// How a view lies in memory as columns; nullopt: as none.
+// Says how a view lies in memory as columns; nullopt: it does not.
 std::optional<ColumnMajorProduct::Factor> factor_of(const MatrixView& view) {
   if (view.column_stride == 1 && view.row_stride >= std::max<std::int64_t>(view.columns, 1)) {
     return ColumnMajorProduct::Factor{view.data, view.columns, view.rows, view.row_stride, false};

@@ -30,8 +30,8 @@ struct ColumnMajorProduct {
 // nullopt: views that lie neither row by row nor column by column.
 std::optional<ColumnMajorProduct> column_major(const Product& product);
 
-// Of one Compute on a CUDA device. float32 without TF32; with a 16-bit format both factors are rounded to it first and
-// products add up in float32.
+// Cublaslt serves one Compute on a CUDA device, in float32 without TF32; with a 16-bit format both factors are rounded
+// to it first and products add up in float32.
 class Cublaslt {
  public:
   // Unavailable, and why, where there is no library or it does not start.
@@ -45,7 +45,7 @@ class Cublaslt {
   bool multiply(const Product& product, const std::optional<DataType>& half);
 
  private:
-  // What decides on an algorithm.
+  // All that decides on an algorithm.
   using Key = std::array<std::int64_t, 12>;
   struct Plan;
   Cublaslt(Compute& on, const CublasFunctions& library);

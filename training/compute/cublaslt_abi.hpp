@@ -1,5 +1,5 @@
-// What of cuBLASLt's interface is used, as its version 12 and 13 have it: tests hold it to cublasLt.h where that is
-// found.
+// The part of cuBLASLt's interface that is used, as its versions 12 and 13 have it: tests hold it to cublasLt.h where
+// that is found.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What AdamW's loop is given, the same for every instruction set.
+// AdamW's loop is given these, the same for every instruction set.
 #pragma once
 
 #include <cstddef>

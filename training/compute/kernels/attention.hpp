@@ -27,7 +27,7 @@ struct DeviceAttention {
   std::int64_t heads;
   std::int64_t head_size;
   float factor;  // of scores
-  // Of dropped probabilities; share 0: none.
+  // Probabilities are dropped by this share; 0: none is.
   float share;
   float kept;  // 1 / (1 - share)
   RandomStream stream;
@@ -90,7 +90,7 @@ WREATH_HOST_DEVICE inline void load_rows(const Block& block, const AttentionPlac
   }
 }
 
-// What the probability of a pair is multiplied by.
+// Returns the factor that the probability of a pair is multiplied by.
 WREATH_HOST_DEVICE inline float keep_factor(const DeviceAttention& of, const AttentionPlace& place, std::int64_t query,
                                             std::int64_t key) {
   if (of.share <= 0) return 1.0f;
@@ -113,7 +113,7 @@ WREATH_HOST_DEVICE inline void for_pairs(const Block& block, const Body& body) {
   }
 }
 
-// What a thread adds up of [kAttentionTile][head_size]: elements thread, thread + threads, ...
+// A thread adds up these of [kAttentionTile][head_size]: elements thread, thread + threads, ...
 template <typename Block>
 struct TileSums {
   static constexpr unsigned kHeld = unsigned{kAttentionTile * kMostHeadSize} / kFewestThreads<Block>;

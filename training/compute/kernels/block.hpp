@@ -1,5 +1,5 @@
-// What the training layer's kernels share: loops of a grid over elements, sums of a block. One source for GPUs and for
-// blocks of host threads (wreath/kernel.hpp). A kernel is a Run, what it is given, and run_kernel(block, run). Sums are
+// The training layer's kernels share this: loops of a grid over elements, sums of a block. One source serves GPUs and
+// blocks of host threads (wreath/kernel.hpp). A kernel is a Run, its arguments, and run_kernel(block, run). Sums are
 // trees over a block's threads, without atomics: the number of blocks changes no bits, that of threads may.
 #pragma once
 
@@ -27,7 +27,7 @@ inline constexpr int kMostHeadSize = 128;
 template <typename Block>
 inline constexpr unsigned kFewestThreads = 1;
 
-// What a block's threads share, of most kernels.
+// A block's threads share this in most kernels.
 struct BlockSums {
   double partial[kKernelThreads];
 };

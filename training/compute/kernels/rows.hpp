@@ -116,8 +116,8 @@ struct DotRowsRun {
   std::uint32_t blocks = 1;
 };
 
-// What a block finds of its share of a gradient: without `scale` the bits of the highest magnitude, with it the sum of
-// squares as integers (docs/decisions/0011). A block takes at most kMostOfBlock elements, so no sum overflows.
+// A block finds one number of its share of a gradient: without `scale` the bits of the highest magnitude, with it the
+// sum of squares as integers (docs/decisions/0011). A block takes at most kMostOfBlock elements, so no sum overflows.
 struct GradientSumRun {
   const float* values;
   std::uint64_t count;
