@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "perf/common/flags.hpp"
+#include "perf/base/flags.hpp"
+#include "perf/base/machine.hpp"
+#include "perf/base/statistics.hpp"
 #include "perf/common/launch.hpp"
-#include "perf/common/machine.hpp"
-#include "perf/common/statistics.hpp"
 #include "src/base/text_file.hpp"
+#include "src/command_line/numbers.hpp"
+#include "src/command_line/program.hpp"
 #include "src/json/value.hpp"
-#include "tools/command_line/numbers.hpp"
-#include "tools/command_line/program.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/types.hpp"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <system_error>
 
-#include "tools/command_line/command.hpp"
+#include "src/command_line/command.hpp"
 #include "wreath/environment.hpp"
 #include "wreath/result.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "src/base/config.hpp"
-#include "tools/command_line/numbers.hpp"
+#include "src/command_line/numbers.hpp"
 #include "tools/commands.hpp"
 #include "tools/doctor/findings.hpp"
 #include "tools/doctor/memory.hpp"

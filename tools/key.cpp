@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "tools/command_line/program.hpp"
+#include "src/command_line/program.hpp"
 #include "tools/commands.hpp"
 
 namespace wreath {

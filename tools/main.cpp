@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "src/base/printable.hpp"
-#include "tools/command_line/program.hpp"
+#include "src/command_line/program.hpp"
 #include "tools/commands.hpp"
 
 namespace wreath {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "src/command_line/numbers.hpp"
+#include "src/command_line/program.hpp"
 #include "src/json/value.hpp"
-#include "tools/command_line/numbers.hpp"
-#include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
 #include "wreath/units.hpp"
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/command_line/threads.hpp"
 #include "src/json/value.hpp"
-#include "tools/command_line/threads.hpp"
 #include "tools/plan.hpp"
 
 namespace wreath {

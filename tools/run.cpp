@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "src/base/config.hpp"
-#include "tools/command_line/numbers.hpp"
-#include "tools/command_line/program.hpp"
+#include "src/command_line/numbers.hpp"
+#include "src/command_line/program.hpp"
 #include "tools/commands.hpp"
 #include "tools/run/agent.hpp"
 #include "tools/run/launcher.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "src/base/text_file.hpp"
-#include "tools/command_line/numbers.hpp"
+#include "src/command_line/numbers.hpp"
 #include "tools/commands.hpp"
 #include "tools/topo/outline.hpp"
 #include "tools/topo/show.hpp"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "src/base/text_file.hpp"
+#include "src/command_line/program.hpp"
 #include "src/json/value.hpp"
-#include "tools/command_line/program.hpp"
 #include "tools/commands.hpp"
 
 namespace wreath {

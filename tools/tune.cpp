@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/command_line/numbers.hpp"
-#include "tools/command_line/program.hpp"
+#include "src/command_line/numbers.hpp"
+#include "src/command_line/program.hpp"
 #include "tools/commands.hpp"
 #include "wreath/units.hpp"
 

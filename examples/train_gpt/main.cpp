@@ -6,7 +6,7 @@
 #include "examples/train_gpt/run/elastic.hpp"
 #include "examples/train_gpt/run/ranks.hpp"
 #include "examples/train_gpt/run/session.hpp"
-#include "tools/command_line/program.hpp"
+#include "src/command_line/program.hpp"
 
 namespace wreath::gpt {
 namespace {

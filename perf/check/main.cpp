@@ -6,13 +6,13 @@
 #include <array>
 #include <cstdio>
 
+#include "perf/base/flags.hpp"
 #include "perf/check/check.hpp"
-#include "perf/common/flags.hpp"
 #include "perf/common/launch.hpp"
 #include "perf/common/run.hpp"
 #include "src/base/available_memory.hpp"
-#include "tools/command_line/numbers.hpp"
-#include "tools/command_line/program.hpp"
+#include "src/command_line/numbers.hpp"
+#include "src/command_line/program.hpp"
 #include "wreath/transport.hpp"
 
 namespace wreath::perf {

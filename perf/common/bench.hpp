@@ -13,10 +13,10 @@
 #include <optional>
 #include <vector>
 
+#include "perf/base/pattern.hpp"
 #include "perf/common/buffers.hpp"
 #include "perf/common/collectives.hpp"
 #include "perf/common/options.hpp"
-#include "perf/common/pattern.hpp"
 
 namespace wreath::perf {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <span>
 
-#include "perf/common/pattern.hpp"
-#include "perf/common/streamed.hpp"
+#include "perf/base/pattern.hpp"
+#include "perf/base/streamed.hpp"
 #include "perf/kernels/device_patterns.hpp"
 #include "wreath/memory.hpp"
 #include "wreath/result.hpp"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
-#include "perf/common/pattern.hpp"
-#include "perf/common/reference.hpp"
+#include "perf/base/pattern.hpp"
+#include "perf/base/reference.hpp"
 
 namespace wreath::perf {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "perf/common/member.hpp"
+#include "perf/base/member.hpp"
 #include "wreath/types.hpp"
 
 namespace wreath::perf {

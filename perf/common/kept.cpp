@@ -10,7 +10,7 @@
 #include <fstream>
 #include <set>
 
-#include "perf/common/machine.hpp"
+#include "perf/base/machine.hpp"
 #include "src/json/value.hpp"
 
 namespace wreath::perf {

@@ -17,8 +17,8 @@
 #include <cstring>
 #include <optional>
 
-#include "tools/command_line/program.hpp"
-#include "tools/process/child_process.hpp"
+#include "src/command_line/program.hpp"
+#include "src/process/child_process.hpp"
 #include "wreath/environment.hpp"
 
 namespace wreath::perf {

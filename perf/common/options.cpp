@@ -9,11 +9,11 @@
 #include <functional>
 #include <limits>
 
-#include "perf/common/flags.hpp"
+#include "perf/base/flags.hpp"
 #include "perf/common/limit.hpp"
 #include "perf/kernels/kernels.hpp"
-#include "tools/command_line/numbers.hpp"
-#include "tools/command_line/program.hpp"
+#include "src/command_line/numbers.hpp"
+#include "src/command_line/program.hpp"
 #include "wreath/algorithm.hpp"
 #include "wreath/types.hpp"
 

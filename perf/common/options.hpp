@@ -6,10 +6,10 @@
 #include <variant>
 #include <vector>
 
+#include "perf/base/sizes.hpp"
+#include "perf/base/statistics.hpp"
+#include "perf/base/streamed.hpp"
 #include "perf/common/collectives.hpp"
-#include "perf/common/sizes.hpp"
-#include "perf/common/statistics.hpp"
-#include "perf/common/streamed.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath::perf {

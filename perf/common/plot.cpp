@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "perf/common/sizes.hpp"
+#include "perf/base/sizes.hpp"
 #include "src/base/markup.hpp"
 
 namespace wreath::perf {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "perf/base/statistics.hpp"
 #include "perf/common/bench.hpp"
 #include "perf/common/options.hpp"
-#include "perf/common/statistics.hpp"
 
 namespace wreath::perf {
 

@@ -17,8 +17,8 @@
 #include "perf/common/launch.hpp"
 #include "src/base/printable.hpp"
 #include "src/base/text_file.hpp"
-#include "tools/command_line/program.hpp"
-#include "tools/command_line/threads.hpp"
+#include "src/command_line/program.hpp"
+#include "src/command_line/threads.hpp"
 #include "wreath/environment.hpp"
 
 namespace wreath::perf {

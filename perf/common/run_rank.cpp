@@ -7,8 +7,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "perf/base/machine.hpp"
 #include "perf/common/host_memory.hpp"
-#include "perf/common/machine.hpp"
 #include "perf/common/run.hpp"
 
 namespace wreath::perf {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "perf/common/pattern.hpp"
+#include "perf/base/pattern.hpp"
 #include "perf/common/report.hpp"
 #include "perf/limits/shm.hpp"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "perf/common/sizes.hpp"
+#include "perf/base/sizes.hpp"
 #include "src/json/value.hpp"
 
 namespace wreath::perf {

@@ -3,9 +3,9 @@
 
 #include <set>
 
+#include "perf/base/sizes.hpp"
 #include "perf/common/page.hpp"
 #include "perf/common/plot.hpp"
-#include "perf/common/sizes.hpp"
 #include "perf/compare/report.hpp"
 #include "perf/compare/settings.hpp"
 #include "src/base/markup.hpp"

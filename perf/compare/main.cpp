@@ -8,17 +8,17 @@
 #include <fstream>
 #include <set>
 
-#include "perf/common/flags.hpp"
+#include "perf/base/flags.hpp"
+#include "perf/base/machine.hpp"
+#include "perf/base/sizes.hpp"
 #include "perf/common/launch.hpp"
-#include "perf/common/machine.hpp"
-#include "perf/common/sizes.hpp"
 #include "perf/compare/builds.hpp"
 #include "perf/compare/network.hpp"
 #include "perf/compare/run.hpp"
 #include "src/base/text_file.hpp"
+#include "src/command_line/numbers.hpp"
+#include "src/command_line/program.hpp"
 #include "src/json/value.hpp"
-#include "tools/command_line/numbers.hpp"
-#include "tools/command_line/program.hpp"
 
 namespace wreath::perf {
 namespace {

@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "tools/process/child_process.hpp"
+#include "src/process/child_process.hpp"
 
 namespace wreath::perf {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "perf/common/statistics.hpp"
+#include "perf/base/statistics.hpp"
 
 namespace wreath::perf {
 

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <set>
 
-#include "perf/common/sizes.hpp"
+#include "perf/base/sizes.hpp"
 #include "perf/compare/processes.hpp"
 #include "perf/limits/shm.hpp"
 #include "src/json/value.hpp"

@@ -8,7 +8,7 @@
 #include <array>
 #include <sstream>
 
-#include "perf/common/machine.hpp"
+#include "perf/base/machine.hpp"
 #include "wreath/transport.hpp"
 
 namespace wreath::perf {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "perf/common/sizes.hpp"
+#include "perf/base/sizes.hpp"
 #include "perf/compare/report.hpp"
 #include "perf/compare/settings.hpp"
 

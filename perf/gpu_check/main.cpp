@@ -17,15 +17,15 @@
 #include <string>
 #include <vector>
 
-#include "perf/common/flags.hpp"
-#include "perf/common/machine.hpp"
+#include "perf/base/flags.hpp"
+#include "perf/base/machine.hpp"
 #include "perf/compare/processes.hpp"
 #include "perf/gpu_check/find.hpp"
 #include "perf/gpu_check/parts.hpp"
 #include "perf/gpu_check/report.hpp"
 #include "src/base/text_file.hpp"
-#include "tools/command_line/numbers.hpp"
-#include "tools/command_line/program.hpp"
+#include "src/command_line/numbers.hpp"
+#include "src/command_line/program.hpp"
 #include "wreath/device.hpp"
 #include "wreath/topology.hpp"
 

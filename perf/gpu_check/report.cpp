@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "perf/common/streamed.hpp"
+#include "perf/base/streamed.hpp"
 #include "src/json/value.hpp"
 
 namespace wreath::perf {

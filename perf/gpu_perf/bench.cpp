@@ -8,8 +8,8 @@
 #include <mutex>
 #include <optional>
 
-#include "perf/common/streamed.hpp"
-#include "tools/command_line/threads.hpp"
+#include "perf/base/streamed.hpp"
+#include "src/command_line/threads.hpp"
 
 namespace wreath::perf {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "perf/common/pattern.hpp"
+#include "perf/base/pattern.hpp"
 #include "perf/gpu_perf/results.hpp"
 #include "perf/kernels/device_patterns.hpp"
 #include "wreath/communicator.hpp"

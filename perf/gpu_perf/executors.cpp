@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "perf/common/statistics.hpp"
+#include "perf/base/statistics.hpp"
 #include "perf/gpu_perf/bench.hpp"
 #include "wreath/units.hpp"
 

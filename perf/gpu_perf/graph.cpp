@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "perf/common/statistics.hpp"
-#include "perf/common/streamed.hpp"
+#include "perf/base/statistics.hpp"
+#include "perf/base/streamed.hpp"
 #include "perf/gpu_perf/bench.hpp"
 #include "perf/kernels/kernels.hpp"
 #include "perf/kernels/ping_pong.hpp"

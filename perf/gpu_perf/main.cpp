@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "perf/common/flags.hpp"
-#include "perf/common/sizes.hpp"
-#include "perf/common/streamed.hpp"
+#include "perf/base/flags.hpp"
+#include "perf/base/sizes.hpp"
+#include "perf/base/streamed.hpp"
 #include "perf/gpu_perf/bench.hpp"
 #include "perf/gpu_perf/driver.hpp"
-#include "tools/command_line/numbers.hpp"
-#include "tools/command_line/program.hpp"
+#include "src/command_line/numbers.hpp"
+#include "src/command_line/program.hpp"
 
 namespace wreath::perf {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "perf/common/statistics.hpp"
+#include "perf/base/statistics.hpp"
 #include "perf/gpu_perf/bench.hpp"
 #include "wreath/units.hpp"
 

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <array>
 
-#include "perf/common/statistics.hpp"
+#include "perf/base/statistics.hpp"
 #include "perf/gpu_perf/bench.hpp"
 #include "perf/gpu_perf/driver.hpp"
 #include "perf/gpu_perf/nccl.hpp"
-#include "tools/command_line/threads.hpp"
+#include "src/command_line/threads.hpp"
 #include "wreath/units.hpp"
 
 namespace wreath::perf {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "perf/common/streamed.hpp"
+#include "perf/base/streamed.hpp"
 #include "src/base/text_file.hpp"
 
 namespace wreath::perf {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "perf/common/pattern.hpp"
+#include "perf/base/pattern.hpp"
 #include "wreath/device.hpp"
 #include "wreath/result.hpp"
 

@@ -11,7 +11,7 @@
 #include <set>
 #include <utility>
 
-#include "perf/common/machine.hpp"
+#include "perf/base/machine.hpp"
 #include "src/base/cpu.hpp"
 
 namespace wreath::perf {

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "perf/common/flags.hpp"
-#include "perf/common/sizes.hpp"
+#include "perf/base/flags.hpp"
+#include "perf/base/sizes.hpp"
 #include "perf/limits/machine.hpp"
 #include "perf/limits/memory.hpp"
 #include "perf/limits/shm.hpp"
 #include "perf/limits/tcp.hpp"
 #include "src/base/text_file.hpp"
+#include "src/command_line/program.hpp"
 #include "src/json/value.hpp"
-#include "tools/command_line/program.hpp"
 
 namespace wreath::perf {
 namespace {

@@ -16,7 +16,7 @@
 #include <optional>
 #include <utility>
 
-#include "perf/common/statistics.hpp"
+#include "perf/base/statistics.hpp"
 #include "perf/limits/machine.hpp"
 #include "src/base/clock.hpp"
 #include "src/base/fd.hpp"

@@ -2,7 +2,7 @@
 #include "perf/limits/team.hpp"
 
 #include "perf/limits/machine.hpp"
-#include "tools/command_line/threads.hpp"
+#include "src/command_line/threads.hpp"
 
 namespace wreath::perf {
 

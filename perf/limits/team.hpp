@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "perf/common/statistics.hpp"
+#include "perf/base/statistics.hpp"
 #include "perf/limits/effort.hpp"
 #include "src/base/clock.hpp"
 #include "src/base/cpu.hpp"

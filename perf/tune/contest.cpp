@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "perf/common/member.hpp"
+#include "perf/base/member.hpp"
 #include "perf/limits/machine.hpp"
 #include "perf/tune/tune.hpp"
 #include "wreath/units.hpp"

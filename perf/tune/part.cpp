@@ -6,11 +6,11 @@
 #include <cstring>
 #include <utility>
 
+#include "perf/base/sizes.hpp"
 #include "perf/common/launch.hpp"
-#include "perf/common/sizes.hpp"
 #include "perf/tune/contest.hpp"
 #include "perf/tune/tune.hpp"
-#include "tools/command_line/threads.hpp"
+#include "src/command_line/threads.hpp"
 
 namespace wreath::perf {
 namespace {

@@ -16,7 +16,7 @@
 #include "perf/common/host_memory.hpp"
 #include "perf/common/launch.hpp"
 #include "perf/limits/shm.hpp"
-#include "tools/command_line/program.hpp"
+#include "src/command_line/program.hpp"
 
 namespace wreath::perf {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "perf/common/streamed.hpp"
+#include "perf/base/streamed.hpp"
 #include "wreath/result.hpp"
 #include "wreath/transport.hpp"
 #include "wreath/tuning.hpp"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <optional>
 #include <regex>
 #include <string_view>
@@ -50,7 +51,7 @@ Layer over_training(std::string_view folder, std::vector<std::string_view> besid
   return over_compute(folder, std::move(beside));
 }
 
-// The library, what stands around it, and its tests.
+// The library, its bindings and its tests.
 std::vector<Layer> library_layers() {
   return {
       {"include/", {"wreath/"}},
@@ -59,6 +60,8 @@ std::vector<Layer> library_layers() {
       {"kernels/", {"wreath/", "kernels/", "src/base/"}},
       {"src/base/", {"wreath/"}},
       {"src/json/", {"wreath/"}},
+      {"src/command_line/", {"wreath/", "src/base/"}},
+      {"src/process/", {"wreath/", "src/base/"}},
       {"src/fifo/", {"wreath/", "src/base/"}},
       {"src/fifo/device_", {"wreath/", "src/base/", "src/fifo/", "src/device/library_device.hpp"}},
       {"src/device/", {"wreath/", "src/base/", "src/device/", "src/topology/nvml.hpp"}},
@@ -71,31 +74,47 @@ std::vector<Layer> library_layers() {
       {"src/executor/block/", {"wreath/", "src/base/", "src/fifo/", "src/schedule/", "src/executor/", "kernels/"}},
       {"src/membership/", {"wreath/", "src/base/", "src/bootstrap/", "src/fifo/"}},
       {"src/communicator/", {"wreath/", "src/", "kernels/kernels.hpp"}},
+  };
+}
+
+// The measuring programs and the command, which stand on the library.
+std::vector<Layer> program_layers() {
+  return {
       {"bindings/", {"wreath/"}},
       // NCCL's variables stand in the library's own table of settings.
       {"bindings/nccl/",
        {"wreath/", "bindings/nccl/", "src/base/config.hpp", "src/base/log.hpp", "src/base/text_file.hpp"}},
       {"bindings/torch/", {"wreath/", "bindings/torch/"}},
-      {"perf/",
-       {"wreath/", "perf/", "tools/command_line/", "tools/process/", "src/json/", "src/base/markup.hpp",
-        "src/base/available_memory.hpp", "src/base/printable.hpp", "src/base/text_file.hpp"}},
+      {"perf/", {"wreath/", "perf/base/", "perf/common/", "src/command_line/", "src/json/", "src/base/text_file.hpp"}},
       // Results are held to the scalar reference.
-      {"perf/common/reference.cpp", {"wreath/", "perf/", "kernels/kernels.hpp"}},
-      {"perf/kernels/", {"wreath/", "perf/", "kernels/block/flagged_word.hpp", "src/base/memory_order.hpp"}},
-      {"perf/check/", {"wreath/", "perf/", "tools/command_line/", "src/base/available_memory.hpp"}},
+      {"perf/base/", {"wreath/", "kernels/kernels.hpp", "src/base/printable.hpp"}},
+      {"perf/kernels/", {"wreath/", "perf/base/", "kernels/block/flagged_word.hpp", "src/base/memory_order.hpp"}},
       // They measure what the machine allows, with the clocks and kernels that the engine itself uses.
-      {"perf/limits/", {"wreath/", "perf/", "tools/command_line/", "src/base/", "src/json/", "kernels/kernels.hpp"}},
-      over_compute("perf/micro/", {"wreath/", "perf/", "src/", "kernels/", "transports/"}),
-      {"tools/", {"wreath/", "tools/", "src/json/", "src/base/printable.hpp", "src/base/text_file.hpp"}},
-      {"tools/process/", {"wreath/", "src/base/"}},
-      {"tools/topo/", {"wreath/", "tools/", "src/json/", "src/base/markup.hpp"}},
+      {"perf/limits/", {"wreath/", "perf/base/", "src/command_line/", "src/base/", "src/json/", "kernels/kernels.hpp"}},
+      {"perf/common/",
+       {"wreath/", "perf/base/", "perf/kernels/", "perf/limits/", "src/command_line/", "src/process/", "src/json/",
+        "src/base/available_memory.hpp", "src/base/markup.hpp", "src/base/printable.hpp", "src/base/text_file.hpp"}},
+      {"perf/check/", {"wreath/", "perf/base/", "perf/common/", "src/command_line/", "src/base/available_memory.hpp"}},
+      {"perf/compare/",
+       {"wreath/", "perf/base/", "perf/common/", "perf/limits/", "src/command_line/", "src/process/", "src/json/",
+        "src/base/markup.hpp", "src/base/text_file.hpp"}},
+      {"perf/tune/", {"wreath/", "perf/base/", "perf/common/", "perf/limits/", "src/command_line/"}},
+      {"perf/peers/", {"wreath/", "perf/common/"}},
+      {"perf/gpu_perf/",
+       {"wreath/", "perf/base/", "perf/kernels/", "src/command_line/", "src/json/", "src/base/text_file.hpp"}},
+      {"perf/gpu_check/",
+       {"wreath/", "perf/base/", "perf/compare/", "src/command_line/", "src/json/", "src/base/text_file.hpp"}},
+      over_compute("perf/micro/", {"wreath/", "perf/limits/", "src/", "kernels/", "transports/"}),
+      {"tools/",
+       {"wreath/", "tools/doctor/", "tools/run/", "tools/topo/", "perf/tune/", "src/command_line/", "src/json/",
+        "src/base/config.hpp", "src/base/printable.hpp", "src/base/text_file.hpp"}},
+      {"tools/topo/", {"wreath/", "src/json/", "src/base/markup.hpp"}},
       // It meets ranks by the library's own rules and variables.
-      {"tools/run/", {"wreath/", "tools/", "src/base/", "src/bootstrap/interfaces.hpp", "src/json/"}},
-      {"tools/run.cpp", {"wreath/", "tools/", "src/base/"}},
+      {"tools/run/", {"wreath/", "src/base/", "src/bootstrap/interfaces.hpp", "src/json/", "src/process/"}},
       // It asks the library's own readers of the machine and of the settings.
-      {"tools/doctor.cpp", {"wreath/", "tools/", "src/base/config.hpp"}},
-      {"tools/doctor/", {"wreath/", "tools/", "src/base/", "src/bootstrap/", "src/json/", "src/topology/"}},
-      {"tools/tune.cpp", {"wreath/", "tools/", "perf/tune/"}},
+      {"tools/doctor/",
+       {"wreath/", "tools/topo/", "src/base/", "src/bootstrap/", "src/command_line/", "src/json/", "src/topology/"}},
+      {"tools/doctor/nccl/", {"wreath/", "src/base/", "src/json/", "src/process/", "src/topology/kernel_files.hpp"}},
       {"tests/",
        {"wreath/", "src/", "kernels/", "transports/", "algorithms/", "tests/", "perf/", "tools/", "training/",
         "examples/train_gpt/"}},
@@ -125,17 +144,17 @@ std::vector<Layer> training_layers() {
                                             "training/parameters/", "training/data_parallel/", "training/zero/"}),
       {"examples/", {"wreath/"}},
       over_training("examples/train_gpt/", {"wreath/", "examples/train_gpt/"}),
-      {"examples/train_gpt/main.cpp", {"wreath/", "examples/train_gpt/", "tools/command_line/"}},
-      over_training("examples/train_gpt/run/",
-                    {"wreath/", "examples/train_gpt/", "tools/command_line/", "tools/process/",
-                     "src/base/available_memory.hpp", "src/base/text_file.hpp"}),
+      {"examples/train_gpt/main.cpp", {"wreath/", "examples/train_gpt/", "src/command_line/"}},
+      over_training("examples/train_gpt/run/", {"wreath/", "examples/train_gpt/", "src/command_line/", "src/process/",
+                                                "src/base/available_memory.hpp", "src/base/text_file.hpp"}),
   };
 }
 
 const std::vector<Layer>& layers() {
   static const std::vector<Layer> table = [] {
     std::vector<Layer> all = library_layers();
-    for (const Layer& layer : training_layers()) all.push_back(layer);
+    std::ranges::copy(program_layers(), std::back_inserter(all));
+    std::ranges::copy(training_layers(), std::back_inserter(all));
     return all;
   }();
   return table;
@@ -192,6 +211,9 @@ TEST(Style, TheTableTellsWrongIncludesFromRightOnes) {
   EXPECT_FALSE(ask("src/base/log.cpp", "src/recorder/recorder.hpp"));
   EXPECT_FALSE(ask("src/membership/shrink.cpp", "src/communicator/engine.hpp"));
   EXPECT_FALSE(ask("perf/all_reduce_perf.cpp", "src/communicator/engine.hpp"));
+  EXPECT_FALSE(ask("perf/limits/shm.cpp", "perf/common/run.hpp"));
+  EXPECT_FALSE(ask("perf/base/sizes.cpp", "perf/limits/shm.hpp"));
+  EXPECT_FALSE(ask("tools/topo/parts.cpp", "tools/doctor/findings.hpp"));
   EXPECT_FALSE(ask("examples/01_hello_all_reduce/main.cpp", "src/base/fd.hpp"));
   EXPECT_TRUE(ask("training/zero/fully_sharded.cpp", "training/parameters/layout.hpp"));
   EXPECT_FALSE(ask("training/zero/fully_sharded.cpp", "training/data_parallel/bucket_reducer.hpp"));

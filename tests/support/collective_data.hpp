@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "perf/common/pattern.hpp"
-#include "perf/common/reference.hpp"
+#include "perf/base/pattern.hpp"
+#include "perf/base/reference.hpp"
 
 namespace wreath::test {
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <system_error>
 
-#include "tools/command_line/program.hpp"
+#include "src/command_line/program.hpp"
 #include "tools/topo/local_ranks.hpp"
 #include "wreath/wreath.hpp"
 

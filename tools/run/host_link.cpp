@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "src/base/io.hpp"
-#include "tools/process/child_process.hpp"
+#include "src/process/child_process.hpp"
 #include "tools/run/agent.hpp"
 
 namespace wreath::launcher {

@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 
-#include "tools/process/child_process.hpp"
+#include "src/process/child_process.hpp"
 
 namespace wreath::launcher {
 

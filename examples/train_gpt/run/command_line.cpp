@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "tools/command_line/numbers.hpp"
-#include "tools/command_line/program.hpp"
+#include "src/command_line/numbers.hpp"
+#include "src/command_line/program.hpp"
 
 namespace wreath::gpt {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/process/child_process.hpp"
+#include "src/process/child_process.hpp"
 #include "wreath/environment.hpp"
 
 namespace wreath::gpt {

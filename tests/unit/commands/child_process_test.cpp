@@ -1,5 +1,5 @@
 // Programs that a program starts, and its threads: what is refused is said by name, and nothing is left.
-#include "tools/process/child_process.hpp"
+#include "src/process/child_process.hpp"
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -12,10 +12,10 @@
 #include <new>
 #include <string>
 
+#include "src/command_line/threads.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/surroundings.hpp"
 #include "tests/unit/commands/command.hpp"
-#include "tools/command_line/threads.hpp"
 
 namespace wreath {
 namespace {

@@ -8,8 +8,8 @@
 #include <array>
 
 #include "kernels/kernels.hpp"
+#include "perf/base/reference.hpp"
 #include "perf/common/host_memory.hpp"
-#include "perf/common/reference.hpp"
 #include "perf/common/run.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/unit/perf/threads.hpp"

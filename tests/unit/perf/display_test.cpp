@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "perf/common/machine.hpp"
+#include "perf/base/machine.hpp"
 #include "perf/common/run.hpp"
 #include "tests/unit/perf/threads.hpp"
 

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "perf/base/machine.hpp"
 #include "perf/common/baseline.hpp"
-#include "perf/common/machine.hpp"
 #include "perf/common/run.hpp"
 
 namespace wreath::perf {

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "perf/common/flags.hpp"
+#include "perf/base/flags.hpp"
 #include "perf/common/run.hpp"
 
 namespace wreath::perf {

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "perf/common/member.hpp"
-#include "perf/common/reference.hpp"
+#include "perf/base/member.hpp"
+#include "perf/base/reference.hpp"
 
 namespace wreath::perf {
 

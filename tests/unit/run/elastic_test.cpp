@@ -8,8 +8,8 @@
 #include <set>
 
 #include "tests/support/surroundings.hpp"
-#include "tools/run/elastic/folder.hpp"
-#include "tools/run/elastic/members.hpp"
+#include "tools/run/elastic_folder.hpp"
+#include "tools/run/elastic_members.hpp"
 #include "tools/run/hosts.hpp"
 
 namespace wreath::launcher {

@@ -13,8 +13,8 @@
 #include <system_error>
 
 #include "src/base/text_file.hpp"
+#include "src/process/child_process.hpp"
 #include "tools/doctor/nccl/trace_reader.hpp"
-#include "tools/process/child_process.hpp"
 
 namespace wreath {
 namespace {

@@ -6,8 +6,8 @@
 #include <set>
 #include <system_error>
 
+#include "src/process/child_process.hpp"
 #include "tools/doctor/nccl/report.hpp"
-#include "tools/process/child_process.hpp"
 
 namespace wreath {
 namespace {

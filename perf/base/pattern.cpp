@@ -1,12 +1,12 @@
 // Making and comparing the data of a measurement.
-#include "perf/common/pattern.hpp"
+#include "perf/base/pattern.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "perf/common/reference.hpp"
+#include "perf/base/reference.hpp"
 
 namespace wreath::perf {
 namespace {

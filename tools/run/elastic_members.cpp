@@ -1,5 +1,5 @@
 // Members of an elastic job: see members.hpp.
-#include "tools/run/elastic/members.hpp"
+#include "tools/run/elastic_members.hpp"
 
 #include <fmt/format.h>
 

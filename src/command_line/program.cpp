@@ -1,5 +1,5 @@
 // Standard streams that are closed or full, and exceptions, told in our words.
-#include "tools/command_line/program.hpp"
+#include "src/command_line/program.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 #include <string>
 
 #include "src/base/printable.hpp"
-#include "tools/command_line/threads.hpp"
+#include "src/command_line/threads.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath::command_line {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string_view>
 
-#include "tools/command_line/command.hpp"
+#include "src/command_line/command.hpp"
 
 namespace wreath::command_line {
 

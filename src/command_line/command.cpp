@@ -1,5 +1,5 @@
 // The handles, by CLI11.
-#include "tools/command_line/command.hpp"
+#include "src/command_line/command.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "src/base/printable.hpp"
-#include "tools/command_line/style.hpp"
+#include "src/command_line/style.hpp"
 
 namespace wreath::command_line {
 namespace {

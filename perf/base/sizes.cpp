@@ -1,5 +1,5 @@
 // Reading, writing and listing sizes.
-#include "perf/common/sizes.hpp"
+#include "perf/base/sizes.hpp"
 
 #include <fmt/format.h>
 

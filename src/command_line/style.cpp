@@ -1,5 +1,5 @@
 // CLI11's formatter with lines broken.
-#include "tools/command_line/style.hpp"
+#include "src/command_line/style.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Threads wait at a gate until all of them have been started.
-#include "tools/command_line/threads.hpp"
+#include "src/command_line/threads.hpp"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "perf/common/member.hpp"
+#include "perf/base/member.hpp"
 #include "wreath/group.hpp"
 
 namespace wreath::perf {

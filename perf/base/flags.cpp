@@ -1,5 +1,5 @@
 // Checks of flags' values.
-#include "perf/common/flags.hpp"
+#include "perf/base/flags.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <vector>
 
-#include "perf/common/sizes.hpp"
+#include "perf/base/sizes.hpp"
 #include "wreath/transport.hpp"
 
 namespace wreath::perf {

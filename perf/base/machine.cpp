@@ -1,5 +1,5 @@
 // The machine as seen by this process.
-#include "perf/common/machine.hpp"
+#include "perf/base/machine.hpp"
 
 #include <sched.h>
 #include <unistd.h>

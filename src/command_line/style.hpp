@@ -1,7 +1,7 @@
 // How help looks.
 #pragma once
 
-#include "tools/command_line/command.hpp"
+#include "src/command_line/command.hpp"
 
 namespace wreath::command_line {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "perf/common/member.hpp"
+#include "perf/base/member.hpp"
 #include "wreath/device.hpp"
 
 namespace wreath::perf {

@@ -1,5 +1,5 @@
 // Reductions by the kernels' scalar reference.
-#include "perf/common/reference.hpp"
+#include "perf/base/reference.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // Code between fork and exec is safe there: it allocates no memory, and takes no lock.
-#include "tools/process/child_process.hpp"
+#include "src/process/child_process.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Summaries of times.
-#include "perf/common/statistics.hpp"
+#include "perf/base/statistics.hpp"
 
 #include <algorithm>
 #include <cmath>

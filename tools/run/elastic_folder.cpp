@@ -1,5 +1,5 @@
 // An elastic job's folder, and the process that removes it when nobody else can: see folder.hpp.
-#include "tools/run/elastic/folder.hpp"
+#include "tools/run/elastic_folder.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "src/base/clock.hpp"
-#include "tools/process/child_process.hpp"
+#include "src/process/child_process.hpp"
 #include "tools/run/messages.hpp"
 
 namespace wreath::launcher {

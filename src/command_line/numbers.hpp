@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "tools/command_line/command.hpp"
+#include "src/command_line/command.hpp"
 
 namespace wreath::command_line {
 

@@ -1,5 +1,5 @@
 // Streams of a measurement, and their clocks: events.
-#include "perf/common/streamed.hpp"
+#include "perf/base/streamed.hpp"
 
 #include <algorithm>
 #include <array>
