@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "perf/common/kept.hpp"
-#include "perf/common/page.hpp"
 #include "perf/common/plot.hpp"
 #include "perf/common/report.hpp"
-#include "src/base/markup.hpp"
+#include "src/page/markup.hpp"
+#include "src/page/page.hpp"
 
 namespace wreath::perf {
 namespace {

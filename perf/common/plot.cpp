@@ -8,7 +8,8 @@
 #include <limits>
 
 #include "perf/base/sizes.hpp"
-#include "src/base/markup.hpp"
+#include "src/page/markup.hpp"
+#include "src/page/svg.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -113,27 +114,19 @@ std::vector<double> size_ticks(const Plot& plot, const Scale& scale) {
   return ticks;
 }
 
-std::string straight(std::string_view css, double x1, double y1, double x2, double y2) {
-  return fmt::format(R"(<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>)", css, x1, y1, x2, y2);
-}
-
-std::string label(double x, double y, std::string_view anchor, std::string_view text) {
-  return fmt::format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)", x, y, anchor, text);
-}
-
 std::string grid(const Plot& plot, const Frame& frame) {
   constexpr double kFloor = kHeight - kBottom;
   std::string svg;
   for (const double tick : value_ticks(frame.y)) {
-    svg += straight("grid", kLeft, frame.y(tick), kWidth - kRight, frame.y(tick));
-    svg += label(kLeft - 8, frame.y(tick) + 4, "end", number(tick));
+    svg += svg_line("grid", kLeft, frame.y(tick), kWidth - kRight, frame.y(tick));
+    svg += svg_text(kLeft - 8, frame.y(tick) + 4, "tick end", number(tick));
   }
   for (const double tick : size_ticks(plot, frame.x)) {
     if (tick <= 0) continue;
-    svg += straight("axis", frame.x(tick), kFloor, frame.x(tick), kFloor + 5);
-    svg += label(frame.x(tick), kFloor + 20, "middle", format_size(static_cast<std::size_t>(tick)));
+    svg += svg_line("axis", frame.x(tick), kFloor, frame.x(tick), kFloor + 5);
+    svg += svg_text(frame.x(tick), kFloor + 20, "tick middle", format_size(static_cast<std::size_t>(tick)));
   }
-  return svg + straight("axis", kLeft, kFloor, kWidth - kRight, kFloor);
+  return svg + svg_line("axis", kLeft, kFloor, kWidth - kRight, kFloor);
 }
 
 // Of each series: its place among those that have a colour of their own decides.
@@ -160,7 +153,7 @@ std::string line(const PlotSeries& series, const Frame& frame, const std::string
     const double x = frame.x(point.bytes);
     const double y = frame.y(point.value);
     path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : " L", x, y);
-    if (point.low > 0) points += straight("spread", x, frame.y(point.low), x, frame.y(point.high));
+    if (point.low > 0) points += svg_line("spread", x, frame.y(point.low), x, frame.y(point.high));
     points += fmt::format(R"(<g class="point"><circle class="halo" cx="{0:.1f}" cy="{1:.1f}" r="10"/>)"
                           R"(<circle class="dot" cx="{0:.1f}" cy="{1:.1f}" r="3.2"/><title>{2}</title></g>)",
                           x, y, escape_markup(point.title));
@@ -180,8 +173,8 @@ std::string legend(const Plot& plot, const std::vector<std::string>& classes) {
       x = kLeft;
       y += kLegendLine;
     }
-    svg += fmt::format(R"(<g class="{}">{}<text class="key" x="{:.1f}" y="{:.1f}">{}</text></g>)", classes[i],
-                       straight("line", x, y, x + 20, y), x + 26, y + 4, escape_markup(series.name));
+    svg += fmt::format(R"(<g class="{}">{}{}</g>)", classes[i], svg_line("line", x, y, x + 20, y),
+                       svg_text(x + 26, y + 4, "key", series.name));
     x += width;
   }
   return svg;

@@ -4,11 +4,11 @@
 #include <set>
 
 #include "perf/base/sizes.hpp"
-#include "perf/common/page.hpp"
 #include "perf/common/plot.hpp"
 #include "perf/compare/report.hpp"
 #include "perf/compare/settings.hpp"
-#include "src/base/markup.hpp"
+#include "src/page/markup.hpp"
+#include "src/page/page.hpp"
 
 namespace wreath::perf {
 namespace {

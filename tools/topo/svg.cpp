@@ -1,4 +1,6 @@
 // A machine as a picture: packages hold NUMA nodes, these their caches with cores, and the devices near them.
+#include "src/page/svg.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 
 #include "tools/topo/parts.hpp"
 #include "tools/topo/show.hpp"
-#include "tools/topo/svg_pieces.hpp"
 
 namespace wreath {
 namespace {
@@ -22,24 +23,20 @@ constexpr double kCellGap = 6;
 constexpr double kDeviceHeight = 28;
 constexpr int kColours = 8;
 
-constexpr std::string_view kStyle = R"(<style>
-text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1d2530; }
-.page { fill: #fbfaf8; } .package { fill: #f3f1ec; stroke: #e0ddd5; } .node { fill: #ffffff; stroke: #e0ddd5; }
-.group { fill: #f7f8fa; stroke: #e3e7ed; } .title { font-size: 22px; font-weight: 650; } .head { font-weight: 620; }
-.soft { fill: #667085; font-size: 12.5px; } .cell { fill: #dfeaf9; stroke: #a9c5ec; }
-.forbidden { fill: #eceae6; stroke: #d8d5cf; } .number, .tag { font-size: 12px; text-anchor: middle; }
-.rank { font-size: 10px; text-anchor: middle; fill: #475467; } .device { fill: #ffffff; stroke: #d6d9de; }
-.off { stroke-dasharray: 4 3; fill: #f4f3f0; } .gpu { fill: #1a8f6a; } .rdma { fill: #6d4bc3; }
-.interface { fill: #2463c4; } .tag { fill: #ffffff; font-weight: 600; font-size: 11px; }
-.c0 { fill: #cfe0f8; stroke: #2463c4; } .c1 { fill: #fbe0c6; stroke: #d9730d; } .c2 { fill: #c9ecdf; stroke: #1a8f6a; }
-.c3 { fill: #f4d3ea; stroke: #b0338e; } .c4 { fill: #ded5f5; stroke: #6d4bc3; } .c5 { fill: #f1e6b8; stroke: #8a6d00; }
-.c6 { fill: #cdeaf2; stroke: #0f7d99; } .c7 { fill: #f6d0d2; stroke: #c0262d; }
+constexpr std::string_view kStyle = R"(
+.package { fill: #f3f1ec; stroke: var(--rule); } .node { fill: var(--card); stroke: var(--rule); }
+.group { fill: #f7f8fa; stroke: var(--rule); } .title { font-size: 22px; } .cell { fill: #dfeaf9; stroke: #a9c5ec; }
+.forbidden { fill: #eceae6; stroke: #d8d5cf; } .number, .tag { font-size: 12px; } .device { fill: var(--card); }
+.rank { font-size: 10px; fill: var(--soft); } .device { stroke: var(--rule); } .gpu { fill: #1a8f6a; }
+.off { stroke-dasharray: 4 3; fill: #f4f3f0; } .rdma { fill: #6d4bc3; } .interface { fill: #2463c4; }
+svg .tag { fill: #ffffff; font-weight: 600; font-size: 11px; }
+.c0 { fill: var(--f0); stroke: var(--c0); } .c1 { fill: var(--f1); stroke: var(--c1); }
+.c2 { fill: var(--f2); stroke: var(--c2); } .c3 { fill: var(--f3); stroke: var(--c3); }
+.c4 { fill: var(--f4); stroke: var(--c4); } .c5 { fill: var(--f5); stroke: var(--c5); }
+.c6 { fill: var(--f6); stroke: var(--c6); } .c7 { fill: var(--f7); stroke: var(--c7); }
 @media (prefers-color-scheme: dark) {
-  text { fill: #e7eaee; } .soft { fill: #98a2b1; } .page { fill: #14171c; } .package { fill: #1a1e25; stroke: #2d333d; }
-  .node, .device { fill: #20252d; stroke: #363d49; } .group { fill: #191d24; stroke: #2d333d; } .off { fill: #1a1e25; }
-  .cell { fill: #23406b; stroke: #3f6fb5; } .forbidden { fill: #2a2e35; stroke: #3a3f48; } .rank { fill: #475467; }
-  .c0, .c1, .c2, .c3, .c4, .c5, .c6, .c7 { fill-opacity: 0.9; } .coloured { fill: #1d2530; } }
-</style>
+  .package { fill: #1a1e25; } .group { fill: #191d24; } .off { fill: #1a1e25; }
+  .cell { fill: #2a323e; stroke: #46536a; } .forbidden { fill: #2a2e35; stroke: #3a3f48; } }
 )";
 
 struct Drawn {
@@ -97,11 +94,7 @@ class Picture {
     below(elsewhere(box()));
     below(links(box()));
     const double height = all.height + kMargin - kGap;
-    return fmt::format(
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
-               "height=\"{1:.0f}\" role=\"img\">\n",
-               kWidth, height) +
-           std::string(kStyle) + svg_rectangle({0, 0, kWidth, height}, 0, "page") + all.svg + "</svg>\n";
+    return svg_picture(kWidth, height, kStyle, all.svg);
   }
 
  private:
@@ -136,9 +129,8 @@ class Picture {
     if (rank >= 0) title += fmt::format(", of rank {}", rank);
     const std::string look = !allowed ? "forbidden" : rank >= 0 ? colour(rank) : "cell";
     std::string svg = svg_rectangle(box, 6, look, title);
-    svg += svg_text(middle, box.y + (rank < 0 ? 20 : 15), rank < 0 ? "number" : "number coloured",
-                    fmt::format("{}", core.front()));
-    if (rank >= 0) svg += svg_text(middle, box.y + 27, "rank", fmt::format("rank {}", rank));
+    svg += svg_text(middle, box.y + (rank < 0 ? 20 : 15), "number middle", fmt::format("{}", core.front()));
+    if (rank >= 0) svg += svg_text(middle, box.y + 27, "rank middle", fmt::format("rank {}", rank));
     return svg;
   }
 
@@ -165,7 +157,7 @@ class Picture {
     const Look& look = kLooks[static_cast<std::size_t>(device.kind)];
     return svg_rectangle(box, 7, device.usable ? "device" : "device off", device.name + ": " + device.text) +
            svg_rectangle({box.x + 6, box.y + 5, 46, box.height - 10}, 5, look.classes) +
-           svg_text(box.x + 29, box.y + 18, "tag", look.tag) +
+           svg_text(box.x + 29, box.y + 18, "tag middle", look.tag) +
            svg_pair(box.x + 62, box.y + 19, device.name, device.text, box.width - 70);
   }
 
@@ -220,8 +212,8 @@ class Picture {
     Drawn all;
     for (int rank = 0; rank < links.ranks(); ++rank) {
       const double at = kSide * rank;
-      all.svg += svg_text(left + at + 10, top - 7, "soft number", std::to_string(rank));
-      all.svg += svg_text(left - 14, top + at + 15, "soft number", std::to_string(rank));
+      all.svg += svg_text(left + at + 10, top - 7, "soft number middle", std::to_string(rank));
+      all.svg += svg_text(left - 14, top + at + 15, "soft number middle", std::to_string(rank));
       for (int peer = 0; peer < links.ranks(); ++peer) {
         const int number = links.class_of[static_cast<std::size_t>(rank * links.ranks() + peer)];
         all.svg += svg_rectangle({left + kSide * peer, top + at, kSide - 2, kSide - 2}, 4,

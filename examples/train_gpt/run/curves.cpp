@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
+
+#include "src/page/markup.hpp"
+#include "src/page/svg.hpp"
 
 namespace wreath::gpt {
 
@@ -28,7 +30,7 @@ struct Axis {
   void settle() {
     if (!(low <= high)) low = high = 0;
     if (low == high) high = low + 1;
-    tick = tick_of(high - low);
+    tick = tick_step((high - low) / kTicks);
   }
   void round() {
     low = tick * std::floor(low / tick);
@@ -42,15 +44,6 @@ struct Axis {
 
  private:
   static constexpr double kNear = 1e-9;
-  // 1, 2 or 5 times a power of ten.
-  static double tick_of(double length) {
-    const double rough = length / kTicks;
-    const double power = std::pow(10, std::floor(std::log10(rough)));
-    for (const double factor : {1.0, 2.0, 5.0}) {
-      if (factor * power >= rough) return factor * power;
-    }
-    return 10 * power;
-  }
 };
 
 double at_x(const Axis& axis, double value) { return kLeft + axis.share(value) * (kWidth - kLeft - kRight); }
@@ -61,15 +54,12 @@ double at_y(const Axis& axis, double value) {
 std::string ticks(const Axis& x, const Axis& y) {
   std::string svg;
   for (double value = x.first_tick(); x.holds(value); value += x.tick) {
-    svg += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{:.6g}</text>)", at_x(x, value),
-                       kHeight - kBottom + 16, value);
+    svg += svg_text(at_x(x, value), kHeight - kBottom + 16, "tick middle", fmt::format("{:.6g}", value));
   }
   for (double value = y.first_tick(); y.holds(value); value += y.tick) {
     const double shown = std::abs(value) < y.tick / 2 ? 0 : value;
-    svg += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{:.4g}</text>)", kLeft - 6, at_y(y, value) + 4,
-                       shown);
-    svg += fmt::format(R"(<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>)", kLeft, kWidth - kRight,
-                       at_y(y, value), at_y(y, value));
+    svg += svg_text(kLeft - 6, at_y(y, value) + 4, "tick end", fmt::format("{:.4g}", shown));
+    svg += svg_line("grid", kLeft, at_y(y, value), kWidth - kRight, at_y(y, value));
   }
   return svg;
 }
@@ -84,12 +74,12 @@ std::string path_of(const Curve& curve, const Axis& x, const Axis& y) {
 }
 
 // Few points are seen as such, and one alone at all.
-std::string marks_of(const Curve& curve, const Axis& x, const Axis& y, const char* color) {
+std::string marks_of(const Curve& curve, const Axis& x, const Axis& y) {
   std::string svg;
   for (std::size_t i = 0; i < curve.x.size() && curve.x.size() <= kFewPoints; ++i) {
     if (!std::isfinite(curve.y[i])) continue;
-    svg += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="2.5" fill="{}"/>)", at_x(x, curve.x[i]),
-                       at_y(y, curve.y[i]), color);
+    svg += fmt::format(R"(<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="2.5"/>)", at_x(x, curve.x[i]),
+                       at_y(y, curve.y[i]));
   }
   return svg;
 }
@@ -97,7 +87,6 @@ std::string marks_of(const Curve& curve, const Axis& x, const Axis& y, const cha
 }  // namespace
 
 std::string plot_svg(const std::string& x_label, const std::string& y_label, const std::vector<Curve>& curves) {
-  static constexpr std::array<const char*, 4> kColors = {"#2f6fde", "#d9662b", "#3a9d5d", "#8a56c9"};
   Axis x, y;
   for (const Curve& curve : curves) {
     for (const double value : curve.x) x.add(value);
@@ -107,19 +96,17 @@ std::string plot_svg(const std::string& x_label, const std::string& y_label, con
   x.tick = std::max(x.tick, 1.0);
   y.settle();
   y.round();
-  std::string svg = fmt::format(R"(<svg class="plot" viewBox="0 0 {} {}" role="img" aria-label="{} over {}">)", kWidth,
-                                kHeight, y_label, x_label);
+  std::string svg = fmt::format(R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{} over {}">)", kWidth, kHeight,
+                                escape_markup(y_label), escape_markup(x_label));
   svg += ticks(x, y);
+  double place = kLeft;  // of a curve's name
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    const char* color = kColors[i % kColors.size()];
-    svg += fmt::format(R"(<polyline fill="none" stroke="{}" stroke-width="1.5" points="{}"/>)", color,
-                       path_of(curves[i], x, y));
-    svg += marks_of(curves[i], x, y, color);
-    svg += fmt::format(R"(<text x="{}" y="16" fill="{}" style="fill:{}">{}</text>)",
-                       kLeft + 150 * static_cast<double>(i), color, color, curves[i].name);
+    svg += fmt::format(R"(<g class="s{}"><polyline class="line" points="{}"/>{}{}{}</g>)", i, path_of(curves[i], x, y),
+                       marks_of(curves[i], x, y), svg_line("line", place, 12, place + 16, 12),
+                       svg_text(place + 22, 16, "tick", curves[i].name));
+    place += 44 + kCharacterWidth * static_cast<double>(curves[i].name.size());
   }
-  svg += fmt::format(R"(<text x="{}" y="{}" text-anchor="end">{}</text></svg>)", kWidth - kRight, kHeight - 6, x_label);
-  return svg;
+  return svg + svg_text(kWidth - kRight, kHeight - 6, "tick end", x_label) + "</svg>";
 }
 
 }  // namespace wreath::gpt

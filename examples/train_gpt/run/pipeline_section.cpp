@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "examples/train_gpt/run/timeline_svg.hpp"
 #include "training/pipeline/bubble.hpp"
 
 namespace wreath::gpt {
@@ -44,9 +45,8 @@ std::string pipeline_section(const training::PipelineSchedule& schedule,
     html += row(std::to_string(rank), measured[rank], computed.idle_shares[rank], paper);
   }
   html += row("mean", mean(measured), computed.idle_share, paper) + "</table>\n";
-  const training::TimelinePanel panels[] = {{schedule.name, true, timelines},
-                                            {schedule.name, false, computed.timelines}};
-  return html + training::timeline_svg(panels);
+  const TimelinePanel panels[] = {{schedule.name, true, timelines}, {schedule.name, false, computed.timelines}};
+  return html + timeline_svg(panels);
 }
 
 }  // namespace wreath::gpt

@@ -13,6 +13,8 @@
 #include "examples/train_gpt/run/pipeline_section.hpp"
 #include "examples/train_gpt/run/traffic_table.hpp"
 #include "src/base/text_file.hpp"
+#include "src/page/markup.hpp"
+#include "src/page/page.hpp"
 
 namespace wreath::gpt {
 
@@ -20,37 +22,10 @@ using training::MemoryTag;
 
 namespace {
 
-constexpr const char* kStyle =
-    ":root{color-scheme:light "
-    "dark;--text:#1b1f24;--faint:#8a93a0;--line:#d9dee5;--page:#fff;--good:#1a7f4b;--bad:#c0262d}"
-    "@media(prefers-color-scheme:dark){:root{--text:#e4e8ee;--faint:#8a93a0;--line:#39414d;--page:#14181e;--good:#"
-    "5fce95;--bad:#ff7b81}}"
-    "body{font:15px system-ui,sans-serif;color:var(--text);background:var(--page);max-width:1080px;margin:2em "
-    "auto;padding:0 1em}"
-    "svg{width:100%;height:auto}.plot text{font-size:11px;fill:var(--faint)}.grid{stroke:var(--line);stroke-width:.5}"
-    "table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
-    "td,th{padding:.2em .8em;border-bottom:1px solid var(--line);text-align:right}"
-    "td:first-child,th:first-child,td.word,th.word{text-align:left;white-space:nowrap}"
-    ".good{color:var(--good)}.bad{color:var(--bad);font-weight:600}";
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char letter : text) {
-    if (letter == '<') {
-      out += "&lt;";
-    } else if (letter == '&') {
-      out += "&amp;";
-    } else {
-      out += letter;
-    }
-  }
-  return out;
-}
-
 // Rows of this rank for the tables of phases, traffic and memory, apart by a line feed.
 std::string own_rows(Trainer& trainer, std::uint64_t steps) {
   const training::MeshPlace place = trainer.mesh().place();
-  const std::string rank = fmt::format("<td>{}</td><td class=word>dp {} pp {} cp {} tp {}</td>", trainer.mesh().rank(),
+  const std::string rank = fmt::format("<td>{}</td><td class=text>dp {} pp {} cp {} tp {}</td>", trainer.mesh().rank(),
                                        place.dp, place.pp, place.cp, place.tp);
   std::string phases = "<tr>" + rank;
   for (const double seconds : trainer.phases().all()) phases += fmt::format("<td>{:.2f}</td>", seconds);
@@ -93,7 +68,8 @@ std::string rows_of(const std::vector<std::string>& ranks, int part) {
 }
 
 std::string table(const std::string& title, const std::string& head, const std::string& rows) {
-  return fmt::format("<h2>{}</h2><table><tr>{}</tr>{}</table>\n", title, head, rows);
+  return fmt::format("<h2>{}</h2><div class=\"scroll\"><table><thead><tr>{}</tr></thead>{}</table></div>\n", title,
+                     head, rows);
 }
 
 std::string curves_of(const History& history) {
@@ -108,12 +84,12 @@ std::string curves_of(const History& history) {
     validation.x.push_back(static_cast<double>(point.step));
     validation.y.push_back(point.loss);
   }
-  return "<h2>Loss</h2>" + plot_svg("step", "loss", {loss, validation}) + "<h2>Gradient norm</h2>" +
-         plot_svg("step", "norm", {norm});
+  return "<h2>Loss</h2><div class=\"card\">" + plot_svg("step", "loss", {loss, validation}) +
+         "</div><h2>Gradient norm</h2><div class=\"card\">" + plot_svg("step", "norm", {norm}) + "</div>";
 }
 
 std::string memory_head() {
-  std::string head = "<th>rank</th><th class=word>place</th>";
+  std::string head = "<th>rank</th><th class=text>place</th>";
   for (std::size_t tag = 0; tag < training::kMemoryTags; ++tag) {
     head += fmt::format("<th>{}</th>", training::name(static_cast<MemoryTag>(tag)));
   }
@@ -134,27 +110,26 @@ std::string device_of(const TrainOptions& train) {
   return train.device == nullptr ? "the CPU" : "device " + std::string(train.device->name());
 }
 
-std::string page(const CommandLine& line, const History& history, const std::vector<std::string>& ranks,
-                 const std::string& pipeline) {
+std::string report_page(const CommandLine& line, const History& history, const std::vector<std::string>& ranks,
+                        const std::string& pipeline) {
   const TrainOptions& train = line.train;
-  std::string html = fmt::format(
-      "<!doctype html><html lang=en><meta charset=utf-8><title>train_gpt: {0}</title><style>{1}</style>"
-      "<h1>train_gpt: {0}</h1><p>{2} layers, {3} heads, width {4}, context {5}; {6} sequences a step, {7} "
-      "micro-batches, ZeRO stage {8}, "
-      "schedule {9}, precision {10}, on {11}; text: {12}.</p>",
-      name(train.mesh), kStyle, train.model.layers, train.model.heads, train.model.width, train.model.context,
-      train.batch, train.micro_batches, train.zero_stage, train.schedule, precision_of(train, history),
-      device_of(train), escaped(line.data.empty() ? "the project's sources" : line.data));
-  html += curves_of(history);
+  const std::string about = fmt::format(
+      "{} layers, {} heads, width {}, context {}; {} sequences a step, {} micro-batches, ZeRO stage {}, schedule {}, "
+      "precision {}, on {}; text: {}.",
+      train.model.layers, train.model.heads, train.model.width, train.model.context, train.batch, train.micro_batches,
+      train.zero_stage, train.schedule, precision_of(train, history), device_of(train),
+      line.data.empty() ? "the project's sources" : line.data);
+  std::string html = curves_of(history);
   html += table("Seconds by phase",
-                "<th>rank</th><th class=word>place</th><th>forward and "
+                "<th>rank</th><th class=text>place</th><th>forward and "
                 "backward</th><th>gradients</th><th>norm</th><th>optimizer</th>"
                 "<th>weights</th>",
                 rows_of(ranks, 0));
   html += pipeline;
   html += table("Communication", traffic_head(), rows_of(ranks, 1));
   html += table("Highest memory, MiB", memory_head(), rows_of(ranks, 2));
-  return html + "</html>\n";
+  const std::string title = fmt::format("train_gpt: {}", name(train.mesh));
+  return page(title, title, escape_markup(about), html);
 }
 
 }  // namespace
@@ -167,7 +142,7 @@ Status write_report(const std::string& path, const CommandLine& line, const Hist
     pipeline = pipeline_section(trainer.pipeline().schedule(), trainer.pipeline().gather_timelines());
   }
   if (world.rank() != 0) return {};
-  return write_output(path, page(line, history, ranks, pipeline));
+  return write_output(path, report_page(line, history, ranks, pipeline));
 }
 
 }  // namespace wreath::gpt

@@ -23,15 +23,15 @@ std::string expected(const PayloadBounds& bounds) {
 std::string verdict(const training::Traffic& counted, const PayloadBounds& bounds, std::uint64_t steps) {
   const bool fits = bounds.exact() ? counted.bytes == bounds.least * steps
                                    : counted.bytes >= bounds.least * steps && counted.bytes <= bounds.most * steps;
-  if (!fits) return "<td class=\"word bad\">unequal</td>";
-  return bounds.exact() ? "<td class=\"word good\">equal</td>" : "<td class=\"word good\">within</td>";
+  if (!fits) return "<td class=\"text bad\">unequal</td>";
+  return bounds.exact() ? "<td class=\"text good\">equal</td>" : "<td class=\"text good\">within</td>";
 }
 
 }  // namespace
 
 std::string traffic_head() {
-  return "<th>rank</th><th class=word>group</th><th class=word>operation</th><th>calls a step</th>"
-         "<th>payload, bytes a step</th><th>formula</th><th class=word></th><th>moved, bytes a "
+  return "<th>rank</th><th class=text>group</th><th class=text>operation</th><th>calls a step</th>"
+         "<th>payload, bytes a step</th><th>formula</th><th class=text></th><th>moved, bytes a "
          "step</th><th>seconds</th>";
 }
 
@@ -43,7 +43,7 @@ std::string traffic_rows(Trainer& trainer, std::uint64_t steps) {
   for (const auto& [key, bounds] : formula) {
     const training::Traffic counted = traffic.of(key.first, key.second);
     rows += fmt::format(
-        "<tr><td>{}</td><td class=word>{}</td><td class=word>{}</td><td>{:.4g}</td><td>{}</td><td>{}</td>{}<td>{}</td>"
+        "<tr><td>{}</td><td class=text>{}</td><td class=text>{}</td><td>{:.4g}</td><td>{}</td><td>{}</td>{}<td>{}</td>"
         "<td>{:.2f}</td></tr>",
         trainer.mesh().rank(), key.first, key.second, static_cast<double>(counted.calls) / static_cast<double>(steps),
         grouped(counted.bytes / steps), expected(bounds), verdict(counted, bounds, steps),

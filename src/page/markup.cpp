@@ -1,5 +1,5 @@
 // The five characters that mean something else in markup.
-#include "src/base/markup.hpp"
+#include "src/page/markup.hpp"
 
 namespace wreath {
 

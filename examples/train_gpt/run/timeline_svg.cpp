@@ -1,14 +1,19 @@
 // Timelines as a picture.
+#include "examples/train_gpt/run/timeline_svg.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 
-#include "training/pipeline/timeline.hpp"
+#include "src/page/svg.hpp"
 
-namespace wreath::training {
+namespace wreath::gpt {
+
+using training::Action;
+using training::TimedAction;
+using training::Timeline;
 
 namespace {
 
@@ -23,16 +28,10 @@ constexpr double kAxis = 46;         // and below its rows
 constexpr double kLegend = 60;       // of the picture
 constexpr double kDigitWidth = 7.5;  // of a number in a bar
 
-constexpr std::string_view kStyle = R"(<style>
-text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1d2530; }
-.page { fill: #fbfaf8; } .head { font-weight: 620; font-size: 15px; } .soft { fill: #667085; font-size: 12.5px; }
-.idle { fill: #efece6; } .tick { stroke: #d6d9de; } .number { font-size: 12px; text-anchor: middle; }
-.middle { text-anchor: middle; } .F { fill: #cfe0f8; stroke: #2463c4; } .B { fill: #fbe0c6; stroke: #d9730d; }
-.I { fill: #f6d0d2; stroke: #c0262d; } .W { fill: #c9ecdf; stroke: #1a8f6a; } .odd { fill-opacity: 0.45; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e7eaee; } .soft { fill: #98a2b1; } .page { fill: #14171c; } .idle { fill: #20252d; }
-  .tick { stroke: #363d49; } .F { fill: #23406b; } .B { fill: #6b3d12; } .I { fill: #6b2327; } .W { fill: #14513c; } }
-</style>
+constexpr std::string_view kStyle = R"(
+svg .head { font-size: 15px; } .idle { fill: var(--rule); } .timetick { stroke: var(--limit); stroke-width: 0.5; }
+.number { font-size: 12px; } .F { fill: var(--f0); stroke: var(--c0); } .B { fill: var(--f1); stroke: var(--c1); }
+.I { fill: var(--f7); stroke: var(--c7); } .W { fill: var(--f2); stroke: var(--c2); } .odd { fill-opacity: 0.45; }
 )";
 
 struct Kind {
@@ -43,10 +42,6 @@ constexpr Kind kKinds[] = {
     {'F', "forward"}, {'B', "backward"}, {'I', "backward by input"}, {'W', "backward by weights"}};
 
 Kind kind_of(const Action& action) { return kKinds[static_cast<std::size_t>(action.kind)]; }
-
-std::string text(double x, double y, std::string_view classes, std::string_view words) {
-  return fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", classes, x, y, words);
-}
 
 // Ends, scale and unit of a panel's time.
 struct Axis {
@@ -76,30 +71,22 @@ struct Axis {
     }
   }
   double x(double time) const { return kLeft + (time - first) / span * (kRight - kLeft); }
-  // 1, 2 or 5 times a power of ten, so that about ten fit.
-  double tick() const {
-    const double rough = span / 10;
-    const double power = std::pow(10, std::floor(std::log10(rough)));
-    for (const double factor : {1.0, 2.0, 5.0}) {
-      if (factor * power >= rough) return factor * power;
-    }
-    return 10 * power;
-  }
+  double tick() const { return tick_step(span / 10); }  // about ten fit
 };
 
 std::string bar(const Axis& axis, const TimedAction& timed, int rank, double y) {
   const double x = axis.x(static_cast<double>(timed.start_ns));
   const double width = axis.x(static_cast<double>(timed.end_ns)) - x;
   const Kind kind = kind_of(timed.action);
-  std::string svg = fmt::format(
-      "<rect class=\"{}{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\" rx=\"2\"><title>rank {}: {} of "
-      "micro-batch {}, chunk {}: {:.4g}{} from {:.4g}{}</title></rect>\n",
-      kind.letter, timed.action.chunk % 2 == 1 ? " odd" : "", x, y, std::max(width, 0.5), kBar, rank, kind.meaning,
-      timed.action.micro_batch, timed.action.chunk, static_cast<double>(timed.end_ns - timed.start_ns) / axis.unit,
-      axis.unit_name, (static_cast<double>(timed.start_ns) - axis.first) / axis.unit, axis.unit_name);
+  const std::string title = fmt::format("rank {}: {} of micro-batch {}, chunk {}: {:.4g}{} from {:.4g}{}", rank,
+                                        kind.meaning, timed.action.micro_batch, timed.action.chunk,
+                                        static_cast<double>(timed.end_ns - timed.start_ns) / axis.unit, axis.unit_name,
+                                        (static_cast<double>(timed.start_ns) - axis.first) / axis.unit, axis.unit_name);
+  const std::string classes = fmt::format("{}{}", kind.letter, timed.action.chunk % 2 == 1 ? " odd" : "");
+  std::string svg = svg_rectangle({x, y, std::max(width, 0.5), kBar}, 2, classes, title);
   const std::string number = std::to_string(timed.action.micro_batch);
   if (width > kDigitWidth * static_cast<double>(number.size()) + 3) {
-    svg += text(x + width / 2, y + 17.5, "number", number);
+    svg += svg_text(x + width / 2, y + 17.5, "number middle", number);
   }
   return svg;
 }
@@ -108,9 +95,8 @@ std::string ticks(const Axis& axis, double top, double bottom) {
   std::string svg;
   for (double time = 0; time <= axis.span * (1 + 1e-9); time += axis.tick()) {
     const double x = axis.x(axis.first + time);
-    svg += fmt::format("<line class=\"tick\" x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\"/>\n", x, top,
-                       bottom);
-    svg += text(x, bottom + 15, "soft middle", fmt::format("{:.4g}{}", time / axis.unit, axis.unit_name));
+    svg += svg_line("timetick", x, top, x, bottom);
+    svg += svg_text(x, bottom + 15, "soft middle", fmt::format("{:.4g}{}", time / axis.unit, axis.unit_name));
   }
   return svg;
 }
@@ -121,21 +107,20 @@ double height_of(const TimelinePanel& panel) {
 
 std::string draw(const TimelinePanel& panel, double top) {
   const Axis axis(panel.timelines);
-  const std::vector<double> idle = idle_shares(panel.timelines);
+  const std::vector<double> idle = training::idle_shares(panel.timelines);
   double mean = 0;
   for (const double share : idle) mean += share / static_cast<double>(idle.size());
-  std::string svg =
-      text(kMargin, top + 16, "head",
-           fmt::format("{}, {}: {:.1f}% idle", panel.schedule, panel.measured ? "measured" : "computed", 100 * mean));
+  std::string svg = svg_text(
+      kMargin, top + 16, "head",
+      fmt::format("{}, {}: {:.1f}% idle", panel.schedule, panel.measured ? "measured" : "computed", 100 * mean));
   const double rows = top + kHead;
   svg += ticks(axis, rows, rows + kRow * static_cast<double>(idle.size()));
   for (std::size_t rank = 0; rank < idle.size(); ++rank) {
     const double y = rows + kRow * static_cast<double>(rank) + (kRow - kBar) / 2;
-    svg += text(kMargin, y + 17.5, "rank", fmt::format("rank {}", rank));
-    svg += fmt::format("<rect class=\"idle\" x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" rx=\"2\"/>\n", kLeft, y,
-                       kRight - kLeft, kBar);
+    svg += svg_text(kMargin, y + 17.5, "rank", fmt::format("rank {}", rank));
+    svg += svg_rectangle({kLeft, y, kRight - kLeft, kBar}, 2, "idle");
     for (const TimedAction& timed : panel.timelines[rank]) svg += bar(axis, timed, static_cast<int>(rank), y);
-    svg += text(kRight + 12, y + 17.5, "soft", fmt::format("idle {:.1f}%", 100 * idle[rank]));
+    svg += svg_text(kRight + 12, y + 17.5, "soft", fmt::format("idle {:.1f}%", 100 * idle[rank]));
   }
   return svg;
 }
@@ -145,12 +130,11 @@ std::string legend() {
   std::string svg;
   double x = kMargin;
   for (const Kind& kind : kKinds) {
-    svg +=
-        fmt::format("<rect class=\"{}\" x=\"{:.1f}\" y=\"24\" width=\"18\" height=\"18\" rx=\"2\"/>\n", kind.letter, x);
-    svg += text(x + 26, 38, "soft", kind.meaning);
+    svg += svg_rectangle({x, 24, 18, 18}, 2, std::string_view(&kind.letter, 1));
+    svg += svg_text(x + 26, 38, "soft", kind.meaning);
     x += kEntryWidth;
   }
-  return svg + text(x, 38, "soft", "numbers: micro-batches; pale: odd chunks");
+  return svg + svg_text(x, 38, "soft", "numbers: micro-batches; pale: odd chunks");
 }
 
 }  // namespace
@@ -162,13 +146,7 @@ std::string timeline_svg(std::span<const TimelinePanel> panels) {
     drawn += draw(panel, height);
     height += height_of(panel);
   }
-  return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
-             "height=\"{1:.0f}\" role=\"img\">\n",
-             kWidth, height) +
-         std::string(kStyle) +
-         fmt::format("<rect class=\"page\" width=\"{:.0f}\" height=\"{:.0f}\"/>\n", kWidth, height) + drawn +
-         "</svg>\n";
+  return svg_picture(kWidth, height, kStyle, drawn);
 }
 
-}  // namespace wreath::training
+}  // namespace wreath::gpt

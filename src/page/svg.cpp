@@ -1,11 +1,26 @@
-// Writing them.
-#include "tools/topo/svg_pieces.hpp"
+// Writing pictures.
+#include "src/page/svg.hpp"
 
 #include <fmt/format.h>
 
-#include "src/base/markup.hpp"
+#include <cmath>
+
+#include "src/page/markup.hpp"
+#include "src/page/page.hpp"
 
 namespace wreath {
+
+std::string svg_picture(double width, double height, std::string_view style, const std::string& drawn) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+      "height=\"{1:.0f}\" role=\"img\">\n<style>\n{2}</style>\n{3}{4}</svg>\n",
+      width, height, picture_style(style), svg_rectangle({0, 0, width, height}, 0, "page"), drawn);
+}
+
+std::string svg_line(std::string_view classes, double x1, double y1, double x2, double y2) {
+  return fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", classes, x1, y1,
+                     x2, y2);
+}
 
 std::string svg_rectangle(const Box& box, double radius, std::string_view classes, std::string_view title) {
   const std::string shape =
@@ -32,6 +47,14 @@ std::string svg_pair(double x, double y, std::string_view head, std::string_view
 std::string shortened(std::string_view text, std::size_t characters) {
   if (text.size() <= characters) return std::string(text);
   return std::string(text.substr(0, characters - 3)) + "...";
+}
+
+double tick_step(double least) {
+  const double power = std::pow(10, std::floor(std::log10(least)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= least) return factor * power;
+  }
+  return 10 * power;
 }
 
 }  // namespace wreath
