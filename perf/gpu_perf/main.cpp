@@ -15,6 +15,9 @@
 #include "perf/gpu_perf/driver.hpp"
 #include "src/command_line/numbers.hpp"
 #include "src/command_line/program.hpp"
+#include "src/json/value.hpp"
+#include "wreath/device.hpp"
+#include "wreath/topology.hpp"
 
 namespace wreath::perf {
 namespace {
@@ -38,6 +41,7 @@ struct Options {
   std::string json;
   std::string low_latency = "both";
   int budget_s = 0;
+  bool machine = false;
   GpuSetup setup;
 };
 
@@ -84,6 +88,25 @@ int run(Options& options) {
   return results.failed() ? 1 : results.empty() ? exit_code(ErrorCode::Unavailable) : 0;
 }
 
+// What a report says of this machine, as JSON; 77 where it has no GPU.
+int print_machine() {
+  const auto devices = cuda_devices();
+  const auto first = devices && *devices > 0 ? cuda_device(0) : Result<Device*>(nullptr);
+  if (!devices || *devices == 0 || !first) {
+    const std::string why = !devices ? devices.error().message
+                            : !first ? first.error().message
+                                     : "CUDA finds no device";
+    fmt::print(stderr, "no GPU here: {}\n", why);
+    return exit_code(ErrorCode::Unavailable);
+  }
+  Json machine{{"version", WREATH_VERSION}, {"commit", WREATH_COMMIT}, {"gpus", Json::array()}, {"note", kOneGpu}};
+  for (const Gpu& gpu : read_topology().gpus) {
+    if (!gpu.driver.empty()) machine["gpus"].push_back(fmt::format("{} ({})", gpu.name, gpu.place.address));
+  }
+  fmt::print("{}\n", machine.dump());
+  return 0;
+}
+
 std::string check_device(const std::string& name) {
   const bool cuda = name.starts_with("cuda:") && name.size() > 5 && name.size() < 9 &&
                     name.find_first_not_of("0123456789", 5) == std::string::npos;
@@ -125,6 +148,7 @@ int main_of(int argc, char** argv) {
   app.add_option("--json", options.json, "the numbers, as JSON, written after each")
       .type_name("FILE")
       .check(check_output_file);
+  app.add_flag("--machine", options.machine, "print what a report says of this machine's GPUs, as JSON, and end");
   app.footer(
       "Times are of events in the streams. One device: what links devices is not measured. A target that is not\n"
       "reached is shown and is no error.\n"
@@ -132,7 +156,7 @@ int main_of(int argc, char** argv) {
   if (const auto code = app.parse(argc, argv)) return *code;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what was done is seen where the run is ended
   set_cuda_environment();
-  return run(options);
+  return options.machine ? print_machine() : run(options);
 }
 
 }  // namespace

@@ -103,8 +103,6 @@ std::vector<Layer> program_layers() {
       {"perf/peers/", {"wreath/", "perf/common/"}},
       {"perf/gpu_perf/",
        {"wreath/", "perf/base/", "perf/kernels/", "src/command_line/", "src/json/", "src/base/text_file.hpp"}},
-      {"perf/gpu_check/",
-       {"wreath/", "perf/base/", "perf/compare/", "src/command_line/", "src/json/", "src/base/text_file.hpp"}},
       over_compute("perf/micro/", {"wreath/", "perf/limits/", "src/", "kernels/", "transports/"}),
       {"tools/",
        {"wreath/", "tools/doctor/", "tools/run/", "tools/topo/", "perf/tune/", "src/command_line/", "src/json/",
@@ -146,8 +144,9 @@ std::vector<Layer> training_layers() {
       {"examples/", {"wreath/"}},
       over_training("examples/train_gpt/", {"wreath/", "examples/train_gpt/"}),
       {"examples/train_gpt/main.cpp", {"wreath/", "examples/train_gpt/", "src/command_line/"}},
-      over_training("examples/train_gpt/run/", {"wreath/", "examples/train_gpt/", "src/command_line/", "src/process/",
-                                                "src/base/available_memory.hpp", "src/base/text_file.hpp"}),
+      over_training("examples/train_gpt/run/",
+                    {"wreath/", "examples/train_gpt/", "src/command_line/", "src/page/", "src/process/",
+                     "src/base/available_memory.hpp", "src/base/text_file.hpp"}),
   };
 }
 
@@ -246,13 +245,9 @@ TEST(Style, EveryFileStartsBySayingWhatItIs) {
 
 // Beside the table of settings: programs that ask who started them or look for tools in PATH, and what runs inside the
 // system's loader.
-constexpr std::string_view kReadsEnvironment[] = {"src/base/config.cpp",
-                                                  "src/base/planted_fault.hpp",
-                                                  "perf/common/run.cpp",
-                                                  "perf/gpu_check/find.cpp",
-                                                  "bindings/nccl/audit/audit.c",
-                                                  "examples/",
-                                                  "tests/"};
+constexpr std::string_view kReadsEnvironment[] = {"src/base/config.cpp", "src/base/planted_fault.hpp",
+                                                  "perf/common/run.cpp", "bindings/nccl/audit/audit.c",
+                                                  "examples/",           "tests/"};
 
 TEST(Style, OnlyTheTableOfSettingsReadsTheEnvironment) {
   for (const SourceFile& file : source_files(kSources)) {
