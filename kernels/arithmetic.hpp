@@ -1,7 +1,7 @@
-// The arithmetic of one element, for host and device: what every kernel computes, whatever it computes it with.
+// The arithmetic of one element, for host and device. Every kernel computes it, by whatever means.
 //
 // Elements are widened to the accumulator's type (float for the narrower floats, else the type itself), combined there
-// and narrowed once. A NaN keeps any payload on the way; `canonical` and `narrow` make it the one quiet NaN.
+// and narrowed once. A NaN keeps any payload on the way. `canonical` and `narrow` make it the one quiet NaN.
 #pragma once
 
 #include <bit>
@@ -14,13 +14,13 @@
 
 namespace wreath {
 
-// A floating format of less than 32 bits: sign, exponent, mantissa.
+// A floating format of less than 32 bits, with sign, exponent and mantissa.
 template <typename T>
 struct NarrowFormat {
   static constexpr bool kExists = false;
 };
 
-// What follows from the widths where the format is as IEEE 754 has it: the largest exponent is infinity's and NaN's.
+// The values that follow from the widths of an IEEE 754 format. Its largest exponent belongs to infinity and NaN.
 template <typename Word, int mantissa_bits>
 struct InterchangeFormat {
   static constexpr bool kExists = true;
@@ -29,21 +29,23 @@ struct InterchangeFormat {
   static constexpr int kExponentBits = 8 * static_cast<int>(sizeof(Word)) - 1 - mantissa_bits;
   static constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
   static constexpr std::uint32_t kFromInfinity = ((1u << kExponentBits) - 1) << mantissa_bits;
-  static constexpr std::uint32_t kFirstNonFinite = kFromInfinity;  // the least magnitude that is no finite number
+  // The least magnitude that is not a finite number.
+  static constexpr std::uint32_t kFirstNonFinite = kFromInfinity;
   static constexpr std::uint32_t kNan = kFromInfinity | 1u << (mantissa_bits - 1);
 };
 
-// kLargestFloat: larger finite floats narrow as this one.
+// Larger finite floats narrow like kLargestFloat.
 template <>
 struct NarrowFormat<Float16> : InterchangeFormat<std::uint16_t, 10> {
-  static constexpr std::uint32_t kLargestFloat = 0x47800000;  // 2^16, which is infinity's place
+  static constexpr std::uint32_t kLargestFloat = 0x47800000;  // 2^16, the place of infinity
 };
 template <>
 struct NarrowFormat<BFloat16> : InterchangeFormat<std::uint16_t, 7> {
-  static constexpr std::uint32_t kLargestFloat = 0x7f7fffff;  // the largest of all
+  static constexpr std::uint32_t kLargestFloat = 0x7f7fffff;  // the largest float
 };
+// This format has no infinity, and one NaN.
 template <>
-struct NarrowFormat<Float8E4M3> : InterchangeFormat<std::uint8_t, 3> {  // no infinity, and one NaN
+struct NarrowFormat<Float8E4M3> : InterchangeFormat<std::uint8_t, 3> {
   static constexpr std::uint32_t kFirstNonFinite = 0x7f;
   static constexpr std::uint32_t kFromInfinity = 0x7f;
   static constexpr std::uint32_t kNan = 0x7f;
@@ -61,19 +63,19 @@ struct NarrowConversion {
   static constexpr int kShift = 23 - Format::kMantissaBits;
   static constexpr int kSignShift = 32 - 8 * static_cast<int>(sizeof(typename Format::Bits));
   static constexpr std::uint32_t kMagnitude = (1u << (31 - kSignShift)) - 1;
-  // What a shifted exponent lacks to be a float's.
+  // The difference between a shifted exponent and a float's exponent.
   static constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - Format::kBias) << 23;
   static constexpr bool kSameExponent = Format::kBias == 127;
   static constexpr std::uint32_t kFirstNormal = 1u << Format::kMantissaBits;
   static constexpr std::uint32_t kLeastNormal = static_cast<std::uint32_t>(128 - Format::kBias) << 23;
-  // A float whose last bit weighs as much as the format's least subnormal: adding it rounds to a multiple of that.
+  // A float whose last bit weighs as much as the format's least subnormal. Adding it rounds to a multiple of that.
   static constexpr std::uint32_t kSubnormalMagic = static_cast<std::uint32_t>(128 - Format::kBias + kShift) << 23;
 };
 
 template <typename T>
 using Accumulator = std::conditional_t<NarrowFormat<T>::kExists, float, T>;
 
-// Data to accumulator: exact.
+// Widens Data to the accumulator. The result is exact.
 template <typename T>
 WREATH_HOST_DEVICE constexpr Accumulator<T> widen(T value) noexcept {
   if constexpr (NarrowFormat<T>::kExists) {
@@ -86,7 +88,8 @@ WREATH_HOST_DEVICE constexpr Accumulator<T> widen(T value) noexcept {
       bits |= 0x7f800000u;
     } else if (Conversion::kSameExponent || magnitude >= Conversion::kFirstNormal) {
       bits += Conversion::kRebias;
-    } else {  // its implicit bit is not there: added as that of the least normal number, and subtracted
+    } else {
+      // A subnormal has no implicit bit. The least normal number is added with its implicit bit, and then subtracted.
       const float least = std::bit_cast<float>(Conversion::kLeastNormal);
       bits = std::bit_cast<std::uint32_t>(std::bit_cast<float>(bits + Conversion::kLeastNormal) - least);
     }
@@ -96,7 +99,7 @@ WREATH_HOST_DEVICE constexpr Accumulator<T> widen(T value) noexcept {
   }
 }
 
-// The one quiet NaN for any NaN; every other value as it is.
+// Returns the one quiet NaN for any NaN, and every other value unchanged.
 template <typename T>
 WREATH_HOST_DEVICE constexpr T canonical(T value) noexcept {
   if constexpr (std::is_same_v<T, float>) {
@@ -108,7 +111,7 @@ WREATH_HOST_DEVICE constexpr T canonical(T value) noexcept {
   }
 }
 
-// Accumulator to Data: rounds once, to nearest even; any NaN becomes the one quiet NaN.
+// Narrows the accumulator to Data. It rounds once, to nearest even, and any NaN becomes the one quiet NaN.
 template <typename T>
 WREATH_HOST_DEVICE constexpr T narrow(Accumulator<T> value) noexcept {
   if constexpr (NarrowFormat<T>::kExists) {
@@ -137,7 +140,7 @@ WREATH_HOST_DEVICE constexpr T narrow(Accumulator<T> value) noexcept {
   }
 }
 
-// Unsigned arithmetic of at least 32 bits, in which integers of type T wrap.
+// The unsigned arithmetic, of at least 32 bits, in which integers of type T wrap.
 template <typename T>
 using WrappingWord = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
@@ -159,7 +162,7 @@ WREATH_HOST_DEVICE constexpr T multiply(T a, T b) noexcept {
   }
 }
 
-// Whether a float is negative, -0 too.
+// Returns whether a float is negative, also for -0.
 template <typename T>
 WREATH_HOST_DEVICE constexpr bool has_sign(T value) noexcept {
   using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
@@ -184,7 +187,7 @@ WREATH_HOST_DEVICE constexpr T maximum(T a, T b) noexcept {
   return a > b ? a : b;  // b if it is NaN
 }
 
-// One node of the tree.
+// Combines the two inputs of one node of the tree.
 template <typename T>
 WREATH_HOST_DEVICE constexpr T combine_pair(ReduceOp op, T a, T b) noexcept {
   switch (op) {
@@ -198,7 +201,7 @@ WREATH_HOST_DEVICE constexpr T combine_pair(ReduceOp op, T a, T b) noexcept {
   return add(a, b);
 }
 
-// The end of an average. Integers truncate toward zero, also where `ranks` is no value of T.
+// Ends an average. Integers truncate toward zero, also where T cannot hold the value of `ranks`.
 template <typename T>
 WREATH_HOST_DEVICE constexpr T divide(T sum, int ranks) noexcept {
   if constexpr (std::is_floating_point_v<T>) {
@@ -209,7 +212,7 @@ WREATH_HOST_DEVICE constexpr T divide(T sum, int ranks) noexcept {
   }
 }
 
-// The factor of a premultiplied sum in the accumulator's type.
+// Returns the factor of a premultiplied sum in the accumulator's type.
 template <typename T>
 WREATH_HOST_DEVICE constexpr T factor_in(const Reduction& reduction) noexcept {
   if constexpr (std::is_floating_point_v<T>) {
