@@ -1,4 +1,4 @@
-// The builders that registry.cpp lists, one file each, in the folder of their collective.
+// Declares the builders that registry.cpp lists. Each has one file, in the folder of its collective.
 #pragma once
 
 #include "wreath/algorithm.hpp"

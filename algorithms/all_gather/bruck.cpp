@@ -1,7 +1,8 @@
-// Bruck's all-gather: a rank passes on all blocks it has to the rank 1, 2, 4, ... before it (Bruck, Ho, Kipnis, Upfal
-// and Weathersby, "Efficient algorithms for all-to-all communications in multiport message-passing systems",
-// TPDS 8(11), 1997). Blocks are named by rank, so nothing is left to rotate in the end.
-// n ranks, S bytes in all blocks: ceil(log2 n) steps; every rank sends and receives (n-1)/n S.
+// The all-gather of Bruck has every rank pass on all blocks it has to the rank 1, 2, 4, ... before it. Blocks are named
+// by rank, so nothing is left to rotate in the end.
+// The paper is Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient algorithms for all-to-all communications in
+// multiport message-passing systems", TPDS 8(11), 1997.
+// The cost for n ranks and S bytes in all blocks is ceil(log2 n) steps. Every rank sends and receives (n-1)/n S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 

@@ -1,6 +1,6 @@
-// Direct all-gather: every rank hands its block to all others (the linear algorithm; the fewest steps where all ranks
-// reach each other directly).
-// n ranks, S bytes in all blocks: 1 step; every rank sends and receives (n-1)/n S.
+// The direct all-gather (the linear algorithm) has every rank hand its block to all others. It has the fewest steps
+// where all ranks reach each other directly.
+// The cost for n ranks and S bytes in all blocks is 1 step. Every rank sends and receives (n-1)/n S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 

@@ -1,7 +1,8 @@
-// Recursive doubling all-gather, for powers of two: partners by rank bit, low bit first, exchange all blocks they have
-// (Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1),
-// 2005). Other numbers of ranks are better served by Bruck's, which sends no more.
-// n ranks, S bytes in all blocks: log2 n steps; every rank sends and receives (n-1)/n S.
+// The recursive doubling all-gather is for powers of two. Partners by rank bit exchange all blocks they have, low bit
+// first. Bruck's all-gather serves other numbers of ranks better, and sends no more.
+// The paper is Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
+// 19(1), 2005.
+// The cost for n ranks and S bytes in all blocks is log2 n steps. Every rank sends and receives (n-1)/n S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 

@@ -1,6 +1,7 @@
-// Ring all-gather: every block goes once around the ring (Thakur, Rabenseifner and Gropp, "Optimization of collective
-// communication operations in MPICH", IJHPCA 19(1), 2005).
-// n ranks, S bytes in all blocks: n-1 steps; every rank sends and receives (n-1)/n S.
+// The ring all-gather sends every block once around the ring.
+// The paper is Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
+// 19(1), 2005.
+// The cost for n ranks and S bytes in all blocks is n-1 steps. Every rank sends and receives (n-1)/n S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 

@@ -1,7 +1,9 @@
-// Double-tree all-reduce: each half of the vector is summed up a binary tree and handed down again, tile after tile; a
-// rank has children in one of the two trees at most (Sanders, Speck and Traff, "Two-tree algorithms for full
-// bandwidth broadcast, reduction and scan", Parallel Computing 35(12), 2009).
-// n ranks, S bytes: 2 floor(log2 n) steps; a rank sends and receives at most 2 S and reduces at most S.
+// The double-tree all-reduce sums each half of the vector up a binary tree and hands it down again, tile after tile. A
+// rank has children in one of the two trees at most.
+// The paper is Sanders, Speck and Traff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
+// Parallel Computing 35(12), 2009.
+// The cost for n ranks and S bytes is 2 floor(log2 n) steps. A rank sends and receives at most 2 S and reduces at most
+// S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
@@ -10,13 +12,14 @@ namespace {
 
 constexpr int kTrees = 2;
 
-// One rank's place in one of the trees. Ranks stand at 1..n in it, children around their parents, so that odd places
-// are leaves. The first tree is in rank order. The second one swaps odd and even: it is reversed for even n, and
+// One rank's place in one of the trees. Ranks stand at 1..n in it, with children around their parents, so that odd
+// places are leaves. The first tree is in rank order. The second one swaps odd and even: it is reversed for even n, and
 // shifted by one for odd n.
 struct TreePlace {
   TreePlace(int ranks, Rank me, int tree) : ranks_(ranks), tree_(tree) {
     const int place = tree == 0 ? me + 1 : ranks % 2 == 0 ? ranks - me : (me + 1) % ranks + 1;
-    const int width = place & -place;  // it stands `width` places after its subtree's left end
+    // The rank stands `width` places after its subtree's left end.
+    const int width = place & -place;
     const int above = (place & 2 * width) != 0 ? place - width : place + width;
     parent = rank_at(above <= ranks ? above : place - width);
     if (width == 1) return;
@@ -33,7 +36,7 @@ struct TreePlace {
   std::vector<Rank> children;
 
  private:
-  // -1: above the root.
+  // Returns the rank at a place, or -1 above the root.
   Rank rank_at(int place) const {
     if (place == 0) return -1;
     return tree_ == 0 ? place - 1 : ranks_ % 2 == 0 ? ranks_ - place : (place + ranks_ - 2) % ranks_;
@@ -73,7 +76,8 @@ Schedule double_tree_all_reduce(const Problem& problem, Rank me) {
 }
 
 Cost double_tree_all_reduce_cost(const Problem& problem) {
-  std::size_t most = 0;  // halves of the vector that a rank sends: one up each tree, one to each child
+  // The most halves of the vector that a rank sends: one up each tree, one to each child.
+  std::size_t most = 0;
   for (Rank rank = 0; rank < problem.ranks; ++rank) {
     std::size_t sent = 0;
     for (int tree = 0; tree < kTrees; ++tree) {

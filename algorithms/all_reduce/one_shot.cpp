@@ -1,7 +1,9 @@
-// One-shot all-reduce: every rank gets every input and sums them itself (the all-to-all algorithm of small
-// messages; Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH",
-// IJHPCA 19(1), 2005, compare it with the log-step ones).
-// n ranks, S bytes: 1 step; every rank sends one message of S to n-1 readers, receives and reduces (n-1) S.
+// The one-shot all-reduce gives every rank every input, and each rank sums the inputs itself. This is the all-to-all
+// algorithm of small messages.
+// Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005,
+// compare it with the log-step algorithms.
+// The cost for n ranks and S bytes is 1 step. Every rank sends one message of S to n-1 readers, and receives and
+// reduces (n-1) S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
@@ -13,8 +15,8 @@ Schedule one_shot_all_reduce(const Problem& problem, Rank me) {
   const std::vector<Rank> peers = others(n, me);
   Schedule schedule(1);
   Lane& lane = schedule.lane();
-  // Staged, and in one lane: in place our sum replaces the input, which must have left before (lane order) and must
-  // not be needed by slower ranks any more (their copy is staged).
+  // The send is staged, and both lines are in one lane. In place the sum replaces the input. By then the input must
+  // have left (lane order), and slower ranks must not need it any more (their copy is staged).
   lane.send_all_staged(peers, input(0));
   lane.load_reduce(peers, input(0), output(0));
   return schedule;

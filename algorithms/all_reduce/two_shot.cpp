@@ -1,7 +1,9 @@
-// Two-shot all-reduce: every rank collects and sums one part, then hands it to all: a direct-exchange
-// reduce-scatter and all-gather (Rabenseifner's scheme, "Optimization of collective reduction operations",
-// ICCS 2004, with its log-step phases replaced by direct exchange, as on a full mesh or in shared memory).
-// n ranks, S bytes: 2 steps; every rank sends and receives 2(n-1)/n S and reduces (n-1)/n S, rounding like the tree.
+// The two-shot all-reduce has every rank collect and sum one part, then hand it to all. This is a direct-exchange
+// reduce-scatter and all-gather.
+// The scheme is Rabenseifner's, "Optimization of collective reduction operations", ICCS 2004. Direct exchange replaces
+// its log-step phases, as on a full mesh or in shared memory.
+// The cost for n ranks and S bytes is 2 steps. Every rank sends and receives 2(n-1)/n S and reduces (n-1)/n S, rounding
+// like the tree.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 

@@ -1,7 +1,8 @@
-// Direct all-to-all: every rank sends all its blocks, then takes what comes (the linear algorithm; Thakur, Rabenseifner
-// and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005). Rank r starts with
-// rank r + 1, so that not all send to one.
-// n ranks, S bytes of Input: 1 step; every rank sends and receives (n-1)/n S.
+// The direct all-to-all (the linear algorithm) has every rank send all its blocks, then take what comes. Rank r starts
+// with rank r + 1, so that not all send to one.
+// The paper is Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
+// 19(1), 2005.
+// The cost for n ranks and S bytes of Input is 1 step. Every rank sends and receives (n-1)/n S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 

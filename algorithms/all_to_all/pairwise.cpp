@@ -1,7 +1,8 @@
-// Pairwise all-to-all: in round k every rank sends to the rank k after it and receives from the rank k before it
-// (Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1),
-// 2005). One message in and one out at a time: no rank is flooded.
-// n ranks, S bytes of Input: n-1 steps; every rank sends and receives (n-1)/n S.
+// The pairwise all-to-all has rounds: in round k every rank sends to the rank k after it and receives from the rank k
+// before it. One message goes in and one goes out at a time, so no rank is flooded.
+// The paper is Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
+// 19(1), 2005.
+// The cost for n ranks and S bytes of Input is n-1 steps. Every rank sends and receives (n-1)/n S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 

@@ -1,7 +1,8 @@
-// Chain broadcast: the vector goes from rank to rank, tile after tile (the pipeline of van de Geijn and others; see
-// Barnett, Littlefield, Payne and van de Geijn, "Global combine on mesh architectures with wormhole routing", IPPS
-// 1993). The chain starts at the root and follows the ranks.
-// n ranks, S bytes: n-1 steps, of a tile each; every rank but the last sends S.
+// The chain broadcast sends the vector from rank to rank, tile after tile (the pipeline of van de Geijn and others).
+// The chain starts at the root and follows the ranks.
+// The paper is Barnett, Littlefield, Payne and van de Geijn, "Global combine on mesh architectures with wormhole
+// routing", IPPS 1993.
+// The cost for n ranks and S bytes is n-1 steps, of a tile each. Every rank but the last sends S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 

@@ -1,6 +1,6 @@
-// Direct broadcast: the root hands the vector to all (the linear algorithm; one message that all read, where memory is
-// shared).
-// n ranks, S bytes: 1 step; the root sends (n-1) S.
+// The direct broadcast (the linear algorithm) has the root hand the vector to all. Where memory is shared, it is one
+// message that all read.
+// The cost for n ranks and S bytes is 1 step. The root sends (n-1) S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 

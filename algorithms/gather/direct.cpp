@@ -1,5 +1,6 @@
-// Direct gather: every rank sends its block to the root (the linear algorithm).
-// n ranks, S bytes in all blocks: 1 step; every other rank sends S/n, the root receives (n-1)/n S.
+// The direct gather (the linear algorithm) has every rank send its block to the root.
+// The cost for n ranks and S bytes in all blocks is 1 step. Every other rank sends S/n, and the root receives (n-1)/n
+// S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 

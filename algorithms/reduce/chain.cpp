@@ -1,7 +1,9 @@
-// Chain reduce: the sum goes from rank to rank, tile after tile, and ends at the root (the broadcast pipeline run
-// backwards; Barnett, Littlefield, Payne and van de Geijn, "Global combine on mesh architectures with wormhole
-// routing", IPPS 1993). The chain follows the ranks from the one after the root.
-// n ranks, S bytes: n-1 steps, of a tile each; every rank but the root sends S, every rank but the first reduces S.
+// The chain reduce sends the sum from rank to rank, tile after tile, until it ends at the root. It is the broadcast
+// pipeline run backwards. The chain follows the ranks from the one after the root.
+// The paper is Barnett, Littlefield, Payne and van de Geijn, "Global combine on mesh architectures with wormhole
+// routing", IPPS 1993.
+// The cost for n ranks and S bytes is n-1 steps, of a tile each. Every rank but the root sends S, and every rank but
+// the first reduces S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 

@@ -1,5 +1,5 @@
-// Direct reduce: the root gets every input and sums them at once (the linear algorithm, with one rounding).
-// n ranks, S bytes: 1 step; every other rank sends S, the root receives and reduces (n-1) S.
+// The direct reduce (the linear algorithm, with one rounding) has the root get every input and sum all of them at once.
+// The cost for n ranks and S bytes is 1 step. Every other rank sends S, and the root receives and reduces (n-1) S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 

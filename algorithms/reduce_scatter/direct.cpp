@@ -1,7 +1,8 @@
-// Direct reduce-scatter: every rank sends each block to the rank it belongs to, which sums all of them at once (the
-// pairwise exchange of Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations
-// in MPICH", IJHPCA 19(1), 2005, without its rounds).
-// n ranks, S bytes in all blocks: 1 step; every rank sends and receives (n-1)/n S and reduces as much, rounding once.
+// The direct reduce-scatter has every rank send each block to the rank it belongs to, which sums all of them at once.
+// This is the pairwise exchange of Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations
+// in MPICH", IJHPCA 19(1), 2005, without its rounds.
+// The cost for n ranks and S bytes in all blocks is 1 step. Every rank sends and receives (n-1)/n S and reduces as
+// much, rounding once.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 

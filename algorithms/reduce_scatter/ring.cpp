@@ -1,6 +1,7 @@
-// Ring reduce-scatter: the sum of each block goes once around the ring and ends at the block's rank (Patarasuk and
-// Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2), 2009).
-// n ranks, S bytes in all blocks: n-1 steps; every rank sends, receives and reduces (n-1)/n S.
+// The ring reduce-scatter sends the sum of each block once around the ring, to end at the block's rank.
+// The paper is Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2),
+// 2009.
+// The cost for n ranks and S bytes in all blocks is n-1 steps. Every rank sends, receives and reduces (n-1)/n S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 

@@ -1,5 +1,5 @@
-// Direct scatter: the root sends every rank its block (the linear algorithm).
-// n ranks, S bytes in all blocks: 1 step; the root sends (n-1)/n S.
+// The direct scatter (the linear algorithm) has the root send every rank its block.
+// The cost for n ranks and S bytes in all blocks is 1 step. The root sends (n-1)/n S.
 #include "algorithms/rows.hpp"
 #include "algorithms/words.hpp"
 
