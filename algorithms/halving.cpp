@@ -1,4 +1,4 @@
-// Recursive halving, low bit first, so that sums form in canonical order.
+// Recursive halving goes low bit first, so that sums form in canonical order.
 #include "algorithms/halving.hpp"
 
 #include "algorithms/words.hpp"

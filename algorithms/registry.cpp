@@ -1,4 +1,4 @@
-// The table of algorithms: a new one is its own file and one row here.
+// The table of algorithms. A new one is its own file and one row here.
 #include <array>
 
 #include "wreath/algorithm.hpp"

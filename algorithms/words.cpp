@@ -1,10 +1,10 @@
-// The words that are more than a line.
+// Defines the functions that are longer than a line.
 #include "algorithms/words.hpp"
 
 namespace wreath {
 namespace {
 
-// The chunks of message `index` of those a long one is cut into.
+// Returns the chunks of message `index` of the messages into which a long one is cut.
 Chunks message(const Chunks& all, std::size_t index) {
   const std::size_t first = std::min(index * kMaximumMessageParts, all.size());
   const std::size_t end = std::min(first + kMaximumMessageParts, all.size());

@@ -1,4 +1,4 @@
-// The few words that algorithms share.
+// The few functions that algorithms share.
 #pragma once
 
 #include <algorithm>
@@ -24,22 +24,23 @@ inline Chunk partial(int slot, int part) {
 
 inline constexpr Incoming kPartial{.form = Form::Partial};
 
-// `count` numbers from `first`; in a ring of `ranks`.
+// Returns `count` numbers from `first` on.
 inline std::vector<int> stretch(int first, int count) {
   std::vector<int> numbers(static_cast<std::size_t>(count));
   std::iota(numbers.begin(), numbers.end(), first);
   return numbers;
 }
+// Returns `count` numbers from `first` on, in a ring of `ranks`.
 inline std::vector<int> stretch_of_ring(int first, int count, int ranks) {
   std::vector<int> numbers = stretch(first, count);
   for (int& number : numbers) number %= ranks;
   return numbers;
 }
 
-// These parts of a buffer; in Scratch and Partial, in places from `slot` on.
+// Returns these parts of a buffer. In Scratch and Partial, their places begin at `slot`.
 Chunks chunks(Buffer buffer, std::span<const int> parts, int slot = 0);
 
-// The messages that a message of so many chunks is cut into.
+// Returns the number of messages into which a message of so many chunks is cut.
 constexpr int messages(int chunks) { return (chunks + kMaximumMessageParts - 1) / kMaximumMessageParts; }
 
 // A rank takes this in an exchange: target = message, or, with a source, target = source + message.
@@ -52,7 +53,7 @@ struct Taken {
 // Sends and receives in turns, message by message, so that one slot is enough where both ends send first.
 void exchange(Lane& lane, Rank to, const Chunks& sent, const Taken& taken);
 
-// The ranks in a circle around `me`; distances are 0 to `ranks`.
+// The ranks in a circle around `me`. Distances are 0 to `ranks`.
 struct Ring {
   static Ring of(const Problem& problem, Rank me) { return {problem.ranks, me}; }
   Rank after(int distance) const { return (me + distance) % ranks; }
@@ -62,7 +63,7 @@ struct Ring {
   Rank me;
 };
 
-// All ranks but `me`, starting at me + 1.
+// Returns all ranks but `me`, starting at me + 1.
 inline std::vector<Rank> others(int ranks, Rank me) { return stretch_of_ring(me + 1, ranks - 1, ranks); }
 
 // The schedule of one rank alone copies its vector, or its one block.
@@ -72,8 +73,9 @@ inline Schedule copy_only() {
   return schedule;
 }
 
-// floor(log2(n)) and ceil(log2(n)), n >= 1.
+// Returns floor(log2(n)), where n is 1 at least.
 constexpr int floor_log2(int n) { return static_cast<int>(std::bit_width(static_cast<unsigned>(n))) - 1; }
+// Returns ceil(log2(n)), where n is 1 at least.
 constexpr int ceiling_log2(int n) { return n == 1 ? 0 : floor_log2(n - 1) + 1; }
 
 // Algorithm::supports of most rows.

@@ -35,7 +35,7 @@ WREATH_HOST_DEVICE constexpr T multiply(T a, T b) noexcept {
   }
 }
 
-// Whether a float is negative, -0 too.
+// Returns whether a float is negative, also for -0.
 template <typename T>
 WREATH_HOST_DEVICE constexpr bool has_sign(T value) noexcept {
   using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
@@ -60,7 +60,7 @@ WREATH_HOST_DEVICE constexpr T maximum(T a, T b) noexcept {
   return a > b ? a : b;  // b if it is NaN
 }
 
-// One node of the tree.
+// Combines the two inputs of one node of the tree.
 template <typename T>
 WREATH_HOST_DEVICE constexpr T combine_pair(ReduceOp op, T a, T b) noexcept {
   switch (op) {
@@ -74,7 +74,7 @@ WREATH_HOST_DEVICE constexpr T combine_pair(ReduceOp op, T a, T b) noexcept {
   return add(a, b);
 }
 
-// The end of an average. Integers truncate toward zero, also where `ranks` is no value of T.
+// Ends an average. Integers truncate toward zero, also where T cannot hold the value of `ranks`.
 template <typename T>
 WREATH_HOST_DEVICE constexpr T divide(T sum, int ranks) noexcept {
   if constexpr (std::is_floating_point_v<T>) {
@@ -85,7 +85,7 @@ WREATH_HOST_DEVICE constexpr T divide(T sum, int ranks) noexcept {
   }
 }
 
-// The factor of a premultiplied sum in the accumulator's type.
+// Returns the factor of a premultiplied sum in the accumulator's type.
 template <typename T>
 WREATH_HOST_DEVICE constexpr T factor_in(const Reduction& reduction) noexcept {
   if constexpr (std::is_floating_point_v<T>) {

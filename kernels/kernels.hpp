@@ -1,4 +1,4 @@
-// The table of kernels per processor: what executors call to move and reduce bytes.
+// The table of kernels per processor. Executors call them to move and reduce bytes.
 #pragma once
 
 #include <cstddef>
@@ -9,27 +9,30 @@
 
 namespace wreath {
 
-// The forms of what a combination takes: one of the sources may be the rank's own, in another form than the messages.
+// The forms of a combination's sources. One of them may be the rank's own source, in another form than the messages.
 struct Operands {
   Form messages = Form::Data;  // of all sources but the own one
-  int own = -1;                // its place among the sources; -1: all are messages
+  // The own source's place among the sources, or -1 where all are messages.
+  int own = -1;
   Form own_form = Form::Data;
 };
 
-// The arithmetic of one call: made once, used for all its tiles. Plain data; kernels are pure functions of it.
+// The arithmetic of one call, which is made once and used for all its tiles. It is plain data, and kernels are pure
+// functions of it.
 //
-// combine(target) = canonical sum, product, ... of `k` sources of `elements` elements each: the balanced tree that
-// pairs neighbours first; k beyond the largest power of two folds into pairs (2i, 2i+1) first. Sources in Data form are
-// untouched inputs: they are widened to the accumulator's type, and for PremultipliedSum multiplied by
-// the factor there (only the own one is ever Data then). A target in Data form is finished: an average divided by
-// `ranks` (integers truncate toward zero), then rounded to the dtype. A Partial target is neither. k = 1
-// converts: premultiplies, finishes or both. Where that changes nothing (see `moves`) it is a copy, bit by bit.
+// combine(target) makes the canonical sum, product, ... of `k` sources of `elements` elements each. Canonical is the
+// balanced tree that pairs neighbours first; k beyond the largest power of two folds into pairs (2i, 2i+1) first.
+// Sources in Data form are untouched inputs, which are widened to the accumulator's type. For PremultipliedSum they are
+// multiplied by the factor there; only the own one is ever Data then. A target in Data form is finished: an average is
+// divided by `ranks` (integers truncate toward zero), then rounded to the dtype. A Partial target is neither divided
+// nor rounded. k = 1 converts: it premultiplies, finishes or both. Where that changes nothing (see `moves`) it is a
+// copy, bit by bit.
 //
-// target may equal any source exactly if they are of one form or their forms are the same bytes; other overlap
-// is not allowed. Pointers may be misaligned, not null. k >= 1.
-// Floats round to nearest even, subnormals are kept, nothing is contracted; a NaN result is the dtype's one quiet NaN
-// with the sign clear; min and max propagate NaN and order -0 below +0. Narrowing to float8 saturates finite values
-// (infinities stay where the dtype has them, else NaN). Integers wrap.
+// The target may equal any source exactly if both have one form, or their forms are the same bytes. Other overlap is
+// not allowed. Pointers may be misaligned, not null. k is 1 at least. Floats round to nearest even, subnormals are
+// kept, and nothing is contracted. A NaN result is the dtype's one quiet NaN with the sign clear. Minimum and maximum
+// propagate NaN, and order -0 below +0. Narrowing to float8 saturates finite values. Infinities stay where the dtype
+// has them, else they become NaN. Integers wrap.
 struct Arithmetic {
   using Combine = void (*)(const Arithmetic&, std::byte* target, Form target_form, const std::byte* const* sources,
                            int k, Operands operands, std::size_t elements);
@@ -38,7 +41,7 @@ struct Arithmetic {
   Reduction reduction{};
   int ranks = 1;
 
-  // Whether converting one source from `from` to `to` is a plain copy of bytes.
+  // Returns whether converting one source from `from` to `to` is a plain copy of bytes.
   bool moves(Form from, Form to) const noexcept {
     const bool same_type = accumulator_of(dtype) == dtype;
     const bool premultiplies = reduction.op == ReduceOp::PremultipliedSum && from == Form::Data;
@@ -52,25 +55,29 @@ struct Arithmetic {
 using CopyKernel = void (*)(std::byte* target, const std::byte* source, std::size_t bytes);
 
 struct CopyKernels {
-  CopyKernel plain = nullptr;      // ordinary stores
-  CopyKernel fill = nullptr;       // into a slot that a peer read before: whole lines without fetching its copy
-  CopyKernel stream = nullptr;     // non-temporal stores, past the caches
-  void (*end_stream)() = nullptr;  // after the last of them, before another thread is told of what they wrote
+  CopyKernel plain = nullptr;  // ordinary stores
+  // Fills a slot that a peer read before. It writes whole lines without fetching the peer's copy.
+  CopyKernel fill = nullptr;
+  // Makes non-temporal stores, past the caches.
+  CopyKernel stream = nullptr;
+  // Runs after the last of these stores, before another thread is told of what they wrote.
+  void (*end_stream)() = nullptr;
 };
 
-// The arithmetic of a call, with the kernel for the best instruction set of this machine.
+// Returns the arithmetic of a call, with the kernel for the best instruction set of this machine.
 Arithmetic arithmetic(DataType dtype, const Reduction& reduction, int ranks) noexcept;
 const CopyKernels& copy_kernels() noexcept;
 
-// Every instruction set compiled in that this machine can run, best first ("AVX3", "AVX2", "SSE2", ...):
-// tests hold each to the scalar reference.
+// An instruction set that is compiled in and that this machine can run: "AVX3", "AVX2", "SSE2", ...
 struct CombineTarget {
   const char* name;
   Arithmetic::Combine combine;
 };
+// Writes the targets, best first, and returns their number. Tests compare each target with the scalar reference.
 std::size_t combine_targets(CombineTarget* targets, std::size_t capacity) noexcept;
 
-// One element at a time, in plain C++: the meaning of the kernels above. An Arithmetic::Combine itself.
+// Combines one element at a time, in plain C++. This is the meaning of the kernels above, and an Arithmetic::Combine
+// itself.
 void combine_reference(const Arithmetic& arithmetic, std::byte* target, Form target_form,
                        const std::byte* const* sources, int k, Operands operands, std::size_t elements) noexcept;
 

@@ -9,13 +9,14 @@ namespace {
 
 constexpr int kTrees = 2;
 
-// One rank's place in one of the trees. Ranks stand at 1..n in it, children around their parents, so that odd places
-// are leaves. The first tree is in rank order. The second one swaps odd and even: it is reversed for even n, and
+// One rank's place in one of the trees. Ranks stand at 1..n in it, with children around their parents, so that odd
+// places are leaves. The first tree is in rank order. The second one swaps odd and even: it is reversed for even n, and
 // shifted by one for odd n.
 struct TreePlace {
   TreePlace(int ranks, Rank me, int tree) : ranks_(ranks), tree_(tree) {
     const int place = tree == 0 ? me + 1 : ranks % 2 == 0 ? ranks - me : (me + 1) % ranks + 1;
-    const int width = place & -place;  // it stands `width` places after its subtree's left end
+    // The rank stands `width` places after its subtree's left end.
+    const int width = place & -place;
     const int above = (place & 2 * width) != 0 ? place - width : place + width;
     parent = rank_at(above <= ranks ? above : place - width);
     if (width == 1) return;
@@ -32,7 +33,7 @@ struct TreePlace {
   std::vector<Rank> children;
 
  private:
-  // -1: above the root.
+  // Returns the rank at a place, or -1 above the root.
   Rank rank_at(int place) const {
     if (place == 0) return -1;
     return tree_ == 0 ? place - 1 : ranks_ % 2 == 0 ? ranks_ - place : (place + ranks_ - 2) % ranks_;

@@ -13,8 +13,8 @@ Schedule build_one_shot_all_reduce(const Problem& problem, Rank me) {
   const std::vector<Rank> peers = others(n, me);
   Schedule schedule(1);
   Lane& lane = schedule.lane();
-  // Staged, and in one lane: in place our sum replaces the input, which must have left before (lane order) and must
-  // not be needed by slower ranks any more (their copy is staged).
+  // The send is staged, and both lines are in one lane. In place the sum replaces the input. By then the input must
+  // have left (lane order), and slower ranks must not need it any more (their copy is staged).
   lane.send_all_staged(peers, input(0));
   lane.load_reduce(peers, input(0), output(0));
   return schedule;

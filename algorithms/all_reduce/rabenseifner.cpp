@@ -1,8 +1,8 @@
-// Rabenseifner's all-reduce: recursive halving until each team holds one part of the sum, then recursive doubling of
-// the parts (Rabenseifner, "Optimization of collective reduction operations", ICCS 2004). Ranks beyond the
-// largest power of two, p, give their input to a neighbour first and get the result last.
-// n ranks, S bytes: 2 log2 p steps; every rank sends and receives 2(p-1)/p S and reduces (p-1)/p S; 2 more steps, and
-// S more, where n > p.
+// Rabenseifner's all-reduce halves recursively until each team holds one part of the sum, then doubles the parts
+// recursively. Ranks beyond the largest power of two, p, give their input to a neighbour first and get the result last.
+// The paper is Rabenseifner, "Optimization of collective reduction operations", ICCS 2004.
+// The cost for n ranks and S bytes is 2 log2 p steps. Every rank sends and receives 2(p-1)/p S and reduces (p-1)/p S.
+// Where n > p, there are 2 more steps, and S more.
 #include "algorithms/fold.hpp"
 #include "algorithms/halving.hpp"
 #include "algorithms/words.hpp"

@@ -1,7 +1,9 @@
-// Recursive doubling all-reduce: partners by rank bit exchange whole sums, low bit first (Thakur, Rabenseifner and
-// Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005). Ranks beyond
-// the largest power of two, p, give their input to a neighbour first and get the result last.
-// n ranks, S bytes: log2 p steps, each of S sent, received and reduced; at most 2 more steps, and S more, where n > p.
+// The recursive doubling all-reduce exchanges whole sums between partners by rank bit, low bit first. Ranks beyond the
+// largest power of two, p, give their input to a neighbour first and get the result last.
+// The paper is Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
+// 19(1), 2005.
+// The cost for n ranks and S bytes is log2 p steps, each of S sent, received and reduced. Where n > p, there are at
+// most 2 more steps, and S more.
 #include "algorithms/fold.hpp"
 #include "algorithms/words.hpp"
 
@@ -28,7 +30,8 @@ Schedule build_recursive_doubling_all_reduce(const Problem& problem, Rank me) {
   for (int bit = 1; bit < fold.power; bit *= 2) {
     const int partner = team ^ bit;
     const Chunk next = 2 * bit == fold.power ? output(0) : partial(0, 0);
-    // Staged: in place the result replaces the input, and nothing tells that the first partner has read it by then.
+    // The send is staged. In place the result replaces the input, and nothing tells that the first partner has read it
+    // by then.
     lane.send_all_staged({fold.leader(partner)}, sum);
     lane.recv_reduce(fold.leader(partner), sum, next, {.form = bit == 1 ? fold.first_form(partner) : Form::Partial});
     sum = next;

@@ -15,12 +15,14 @@ Schedule build_ring_all_reduce(const Problem& problem, Rank me) {
   Lane& lane = schedule.lane();
 
   lane.send(next, input(ring.before(1)));
-  for (int k = 2; k <= n; ++k) {  // partial sums travel; the last to arrive completes our own part
+  // Partial sums travel. The last one to arrive completes the rank's own part.
+  for (int k = 2; k <= n; ++k) {
     const Chunk sum = k == n ? output(me) : partial(0, ring.before(k));
     lane.recv_reduce(previous, input(ring.before(k)), sum, k == 2 ? Incoming{} : kPartial);
     lane.send(next, sum);
   }
-  for (int k = 1; k < n; ++k) {  // complete parts travel; nobody needs what the next rank made
+  // Complete parts travel. Nobody needs the part that the next rank made.
+  for (int k = 1; k < n; ++k) {
     lane.recv(previous, output(ring.before(k)));
     if (k < n - 1) lane.send(next, output(ring.before(k)));
   }

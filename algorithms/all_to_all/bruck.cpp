@@ -7,7 +7,7 @@
 namespace wreath {
 namespace {
 
-// The distances below n that have `bit` set, ascending.
+// Returns the distances below n that have `bit` set, ascending.
 std::vector<int> distances_with(int bit, int n) {
   std::vector<int> distances;
   for (int distance = 1; distance < n; ++distance) {
@@ -23,9 +23,11 @@ Schedule build_bruck_all_to_all(const Problem& problem, Rank me) {
   Lane& lane = schedule.lane();
 
   lane.copy(input(me), output(me));
-  std::vector<Chunk> places;  // by distance: where the block that goes that far in all is now
+  // The present place of each block, by the distance that the block goes in all.
+  std::vector<Chunk> places;
   for (int distance = 0; distance < n; ++distance) places.push_back(input(ring.after(distance)));
-  int slot = n / 2;  // before it: what is packed for one message; from it on: what came
+  // Places before this one hold what is packed for one message. Places from it on hold what came.
+  int slot = n / 2;
   for (int bit = 1; bit < n; bit *= 2) {
     const std::vector<int> moving = distances_with(bit, n);
     const int count = static_cast<int>(moving.size());
@@ -34,7 +36,8 @@ Schedule build_bruck_all_to_all(const Problem& problem, Rank me) {
     for (int i = 0; i < count; ++i) {
       const int distance = moving[static_cast<std::size_t>(i)];
       Chunk& place = places[static_cast<std::size_t>(distance)];
-      // It came (distance mod bit) ranks so far, and comes from (distance mod 2 bit) ranks before us next.
+      // The block came (distance mod bit) ranks so far, and comes from (distance mod 2 bit) ranks before this rank
+      // next.
       const int came_from = ring.before(distance % (2 * bit));
       if (bit > 1) {
         const Chunk packed = scratch(i, static_cast<int>(place.part));

@@ -17,7 +17,8 @@ Schedule build_dissemination_barrier(const Problem& problem, Rank me) {
   Chunk heard = input(0);
   for (int distance = 1; distance < n; distance *= 2) {
     const Chunk next = 2 * distance >= n ? output(0) : partial(0, 0);
-    lane.send_all_staged({ring.after(distance)}, heard);  // in place the last round replaces the input
+    // The send is staged, because in place the last round replaces the input.
+    lane.send_all_staged({ring.after(distance)}, heard);
     lane.recv_reduce(ring.before(distance), heard, next, distance == 1 ? Incoming{} : kPartial);
     heard = next;
   }

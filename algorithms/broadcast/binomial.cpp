@@ -1,7 +1,9 @@
-// Binomial broadcast: who has the vector passes it on to the rank half of the remaining distance away (Thakur,
-// Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005).
+// The binomial broadcast has each rank that has the vector pass it on to the rank half of the remaining distance away.
 // Ranks are counted from the root (algorithms/binomial.hpp).
-// n ranks, S bytes: floor(log2 n) messages follow each other at most; the root sends ceil(log2 n) S.
+// The paper is Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
+// 19(1), 2005.
+// The cost for n ranks and S bytes is at most floor(log2 n) messages that follow each other. The root sends ceil(log2
+// n) S.
 #include "algorithms/binomial.hpp"
 
 namespace wreath {

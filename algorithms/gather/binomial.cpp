@@ -1,8 +1,9 @@
-// Binomial gather: every rank collects the blocks of its subtree and sends them up as one message (Thakur, Rabenseifner
-// and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1), 2005). Ranks are counted
-// from the root (algorithms/binomial.hpp).
-// n ranks, S bytes in all blocks: floor(log2 n) messages follow each other at most; a rank sends at most S/2, the root
-// receives (n-1)/n S.
+// The binomial gather has every rank collect the blocks of its subtree and send them up as one message. Ranks are
+// counted from the root (algorithms/binomial.hpp).
+// The paper is Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
+// 19(1), 2005.
+// The cost for n ranks and S bytes in all blocks is at most floor(log2 n) messages that follow each other. A rank sends
+// at most S/2, and the root receives (n-1)/n S.
 #include "algorithms/binomial.hpp"
 
 namespace wreath {

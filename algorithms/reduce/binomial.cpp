@@ -1,9 +1,10 @@
-// Binomial reduce: groups of ranks that differ in their low bits only join two by two, and one rank of each sends its
-// sum to one of the other (Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in
-// MPICH", IJHPCA 19(1), 2005). Who acts for a group is the root, where it is a member, else the lowest rank:
-// so the tree is the canonical one for every root, and nobody has to send the result on.
-// n ranks, S bytes: log2 p steps, with p the largest power of two, and 1 or no more where n > p; every rank but the
-// root sends S, the root receives and reduces log2 p S, and S more if it is one of a pair.
+// The binomial reduce joins groups of ranks two by two. The ranks of a group differ in their low bits only. One rank of
+// each group sends its sum to one rank of the other. The root acts for a group of which it is a member, else the lowest
+// rank does. So the tree is the canonical one for every root, and nobody has to send the result on.
+// The paper is Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
+// 19(1), 2005.
+// The cost for n ranks and S bytes is log2 p steps, with p the largest power of two. Where n > p, there is 1 more or
+// none. Every rank but the root sends S. The root receives and reduces log2 p S, and S more if it is one of a pair.
 #include "algorithms/fold.hpp"
 #include "algorithms/words.hpp"
 
@@ -48,8 +49,8 @@ Schedule build_binomial_reduce(const Problem& problem, Rank me) {
 
 Cost cost_of_binomial_reduce(const Problem& problem) {
   const Fold fold(problem.ranks);
-  // A pair's rank sends at every later step only if its team is the last of the half without the root, and that is
-  // the lower half.
+  // A pair's rank sends at every later step only if its team is the last of the half without the root. That half is the
+  // lower one.
   const bool late_pair = 2 * fold.extra >= fold.power && 2 * fold.team(problem.root) >= fold.power;
   const int steps = floor_log2(problem.ranks) + (problem.ranks > 1 && fold.extra > 0 && late_pair ? 1 : 0);
   return {steps, problem.ranks == 1 ? 0.0 : 1.0};

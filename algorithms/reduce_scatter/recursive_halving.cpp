@@ -1,9 +1,10 @@
-// Recursive halving reduce-scatter: partners by rank bit, low bit first, each give away the half that is the other's
-// (Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
-// 19(1), 2005). Ranks beyond the largest power of two, p, give their input to a neighbour first and get their block
+// The recursive halving reduce-scatter pairs partners by rank bit, low bit first. Each partner gives away the half that
+// is the other's. Ranks beyond the largest power of two, p, give their input to a neighbour first and get their block
 // last.
-// n ranks, S bytes in all blocks: log2 p steps; every rank sends, receives and reduces (n-1)/n S; at most 2 more steps,
-// and S more received, where n > p.
+// The paper is Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
+// 19(1), 2005.
+// The cost for n ranks and S bytes in all blocks is log2 p steps. Every rank sends, receives and reduces (n-1)/n S.
+// Where n > p, there are at most 2 more steps, and S more received.
 #include "algorithms/fold.hpp"
 #include "algorithms/halving.hpp"
 #include "algorithms/words.hpp"
@@ -26,7 +27,8 @@ Schedule build_recursive_halving_reduce_scatter(const Problem& problem, Rank me)
 
   const bool pair = fold.is_pair(fold.team(me));
   halve(lane, fold, halving, me, pair ? Buffer::Partial : Buffer::Output);
-  if (pair) {  // both blocks of the pair, in rank order
+  // The leader has both blocks of the pair, in rank order.
+  if (pair) {
     lane.copy(partial(mine.back().first, me), output(me));
     lane.send(me + 1, partial(mine.back().first + 1, me + 1));
   }

@@ -1,7 +1,9 @@
-// Binomial scatter: every rank gets the blocks of its subtree as one message and hands on those of its children's
-// (Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 19(1),
-// 2005). Ranks are counted from the root (algorithms/binomial.hpp).
-// n ranks, S bytes in all blocks: floor(log2 n) messages follow each other at most; the root sends (n-1)/n S.
+// The binomial scatter gives every rank the blocks of its subtree as one message. The rank hands on the blocks of its
+// children's subtrees. Ranks are counted from the root (algorithms/binomial.hpp).
+// The paper is Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA
+// 19(1), 2005.
+// The cost for n ranks and S bytes in all blocks is at most floor(log2 n) messages that follow each other. The root
+// sends (n-1)/n S.
 #include "algorithms/binomial.hpp"
 
 namespace wreath {

@@ -1,4 +1,4 @@
-// An algorithm: a pure function from a problem and a rank to a schedule. One file and one row each.
+// An algorithm is a pure function from a problem and a rank to a schedule. Each has one file and one row.
 #pragma once
 
 #include <span>
@@ -9,51 +9,58 @@
 
 namespace wreath {
 
-// All that a schedule may depend on. Every rank holds the same value.
+// The values on which a schedule may depend. It depends on nothing else. Every rank holds the same problem.
 struct Problem {
   Collective collective;
   int ranks;
   Rank root = 0;
 };
 
-// The order in which a floating-point sum is formed. Canonical: the balanced tree over absolute
-// ranks, partners by rank bit, low bit first; ranks beyond the largest power of two fold into
-// pairs (2i, 2i+1) first. All canonical rows give the same bits. Ring, Tree: the order of the algorithm's own
-// ring or tree, equal on all ranks. Rows that combine nothing are Canonical.
+// The order in which a floating-point sum is formed. Canonical is the balanced tree over absolute ranks: partners by
+// rank bit, low bit first. Ranks beyond the largest power of two fold into pairs (2i, 2i+1) first. All canonical rows
+// give the same bits. Ring and Tree are the orders of the algorithm's own ring or tree, equal on all ranks. Rows that
+// combine nothing are Canonical.
 enum class Order : std::uint8_t { Canonical, Ring, Tree };
 
-// "canonical", "ring", "tree".
+// Returns "canonical", "ring" or "tree".
 std::string_view name(Order order) noexcept;
 
-// What a row costs, where every message is one tile: what `wreath plan simulate` measures and tests hold rows to.
+// The cost of a row, where every message is one tile. `wreath plan simulate` measures it, and tests compare rows with
+// it.
 struct Cost {
-  int steps = 0;     // messages on the longest chain of messages that wait for each other
-  double bytes = 0;  // sent by the rank that sends most, in units of the vector, or of all ranks' blocks together (of
-                     // one rank's Input, for all_to_all); partials count like elements
+  // The number of messages on the longest chain of messages that wait for each other.
+  int steps = 0;
+  // The bytes of the rank that sends most, in units of the vector. For blocks the unit is all ranks' blocks together,
+  // and for all_to_all it is one rank's Input. Partials count like elements.
+  double bytes = 0;
 };
 
-// Bits of Algorithm::traits.
+// The bits of Algorithm::traits.
 enum AlgorithmTrait : unsigned {
-  kPartialMessages = 1,  // some messages may be Partial
-  kSeveralParts = 2,     // some messages may be of several chunks
-  kVarying = 4,          // blocks may differ in size, as in all_gather_v
+  // Some messages may be Partial.
+  kPartialMessages = 1,
+  // Some messages may have several chunks.
+  kSeveralParts = 2,
+  // Blocks may differ in size, as in all_gather_v.
+  kVarying = 4,
 };
 
 struct Algorithm {
   std::string_view name;
   Collective collective;
   Order order;
-  int minimum_resident_lanes;  // lanes of a rank that must be able to run at once
+  // The number of a rank's lanes that must be able to run at once.
+  int minimum_resident_lanes;
   unsigned traits;
   bool (*supports)(const Problem&);
   Schedule (*build)(const Problem&, Rank me);
   Cost (*cost)(const Problem&);
 };
 
-// The table (algorithms/registry.cpp).
+// Returns all rows of the table (algorithms/registry.cpp).
 std::span<const Algorithm> algorithms() noexcept;
 
-// The row of that name, or nullptr.
+// Returns the row of that name, or nullptr.
 const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept;
 
 }  // namespace wreath

@@ -1,9 +1,9 @@
-// Kernels of a program's own: what all threads of all blocks of a grid do, for a device's memory. One source is
-// compiled twice: by nvcc for GPUs, and by the C++ compiler for the host device, where a block is a group of host
-// threads.
+// A program may have kernels of its own. A kernel says what all threads of all blocks of a grid do, for a device's
+// memory. One source is compiled twice: by nvcc for GPUs, and by the C++ compiler for the host device. There a block is
+// a group of host threads.
 //
-// A kernel is a template over its block, which has block(), thread(), threads(), barrier(), pause(), clock_ns(),
-// shared_memory() and kTogether, the threads that run in step (a warp):
+// A kernel is a template over its block. The block has block(), thread(), threads(), barrier(), pause(), clock_ns(),
+// shared_memory() and kTogether. kTogether is the number of threads that run in step (a warp).
 //
 //   template <typename Block>
 //   WREATH_HOST_DEVICE void run_fill(Block& block, const FillRun& run);
@@ -23,11 +23,11 @@
 
 namespace wreath {
 
-// What the threads of one block share on the host. Each has a HostBlock of its own that refers to it.
+// The state that the threads of one block share on the host. Each thread has a HostBlock of its own that refers to it.
 struct HostBlockShared {
   explicit HostBlockShared(std::ptrdiff_t threads) : meet(threads) {}
   std::barrier<> meet;
-  // Memory of the block, as `__shared__` is, as much as a GPU gives unasked; the kernel gives it a meaning.
+  // The memory of the block, as `__shared__` is, with the size that a GPU gives unasked. The kernel gives it a meaning.
   alignas(16) std::byte memory[std::size_t{48} * 1024] = {};
 };
 
@@ -40,12 +40,13 @@ class HostBlock {
   unsigned block() const { return block_; }
   unsigned thread() const { return thread_; }
   unsigned threads() const { return threads_; }
-  // Returns when all threads of the block have come; what they wrote before is seen by all.
+  // Returns when all threads of the block have come. All of them then see what each wrote before.
   void barrier() { shared_.meet.arrive_and_wait(); }
-  // While there is nothing to do.
+  // Lets other threads run while this one has nothing to do.
   void pause() {
     if (++pauses_ % kYields != 0) return std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::microseconds(50));  // what it waits for may need this core
+    // The thread that this one waits for may need this core.
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   static std::uint64_t clock_ns() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -64,35 +65,36 @@ class HostBlock {
 };
 
 struct Kernel {
-  const char* name;   // of the extern "C" function in the image
-  const void* image;  // a fat binary, a cubin or PTX, as cuModuleLoadData takes it; null: none, so no GPU runs it
-  // The same on the host, called by each thread of each block with a copy of the argument.
+  const char* name;  // of the extern "C" function
+  // A fat binary, a cubin or PTX, as cuModuleLoadData takes it. If it is null, no GPU runs the kernel.
+  const void* image;
+  // The same kernel on the host. Each thread of each block calls it with a copy of the argument.
   void (*host)(HostBlock& block, const void* arguments);
 };
 
-// A grid of one kernel. The kernel has one parameter by value: `bytes` at `arguments`.
+// A grid of one kernel. The kernel has one parameter by value: the `bytes` bytes at `arguments`.
 struct Grid {
   int blocks;
-  int threads;  // of each, 1024 at most
+  int threads;  // of each block, 1024 at most
   const void* arguments;
   std::size_t bytes;
 };
 
-// Adds the grid to `stream`; the argument is copied. `kernel` lives as long as the process. Addresses in the argument
-// are those of address_in_kernels(). Unavailable where the kernel has no code for the stream's device.
+// Adds the grid to `stream`, and copies the argument. `kernel` must live as long as the process. Addresses in the
+// argument are those of address_in_kernels(). Returns Unavailable where the kernel has no code for the stream's device.
 Status launch(Stream& stream, const Kernel& kernel, const Grid& grid);
 
-// For work of CUDA's own libraries: calls `add` with the stream's CUstream and the device's context current in this
-// thread; what it puts there runs in the stream's order. An error of `add` is the stream's failure, too.
-// A graph that captures it may call `add` again with each launch, from another thread and with another stream.
-// InvalidArgument where the stream is none of a CUDA device.
+// Adds work of CUDA's own libraries. Calls `add` with the stream's CUstream, while the device's context is current in
+// this thread. The work that `add` puts there runs in the stream's order. An error of `add` is the stream's failure,
+// too. A graph that captures the work may call `add` again with each launch, from another thread and with another
+// stream. Returns InvalidArgument where the stream does not belong to a CUDA device.
 Status add_cuda_work(Stream& stream, const std::function<Status(void* cuda_stream)>& add);
 
-// How many blocks of `threads` threads of the kernel run at once on the device.
+// Returns how many blocks of `threads` threads of the kernel run at once on the device.
 Result<int> resident_blocks(Device& device, const Kernel& kernel, int threads);
 
-// The address by which kernels of `device` reach memory at `data`: of its own memory another one than the program's on
-// the host device; pinned memory is where it is.
+// Returns the address by which kernels of `device` reach memory at `data`. On the host device, the address of its own
+// memory differs from the program's address. Pinned memory keeps its address.
 std::byte* address_in_kernels(Device& device, const void* data);
 template <typename T>
 T* address_in_kernels(Device& device, T* data) {

@@ -1,4 +1,4 @@
-// The canonical tree (kernels.hpp) over sources whose reads take long: those of several leaves are on their way at
+// The canonical tree (kernels.hpp) over sources whose reads take long. The reads of several leaves are on their way at
 // once.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace wreath {
 
-// Of k sources, kMaximumFanIn + 1 at most. `Sources` has Raw read(int source), which only begins a load, and
-// Combined wide(int source, const Raw&), which waits for it; they are called once for each. kLeaves leaves, a power of
-// two, are read before the first is waited for, then the second sources of those that have two.
+// The tree has k sources, kMaximumFanIn + 1 at most. `Sources` has Raw read(int source), which only begins a load, and
+// Combined wide(int source, const Raw&), which waits for it. Each is called once for each source. kLeaves leaves, a
+// power of two, are read before the first is waited for. Then come the second sources of the leaves that have two.
 template <typename Combined, int kLeaves, typename Sources>
 class CanonicalTree {
  public:
@@ -21,7 +21,7 @@ class CanonicalTree {
         leaves_(static_cast<int>(std::bit_floor(static_cast<unsigned>(k)))),
         paired_(k - leaves_) {}
 
-  // As a binary counter over the groups: after the i-th, as many results merge as i has trailing zeros.
+  // Works like a binary counter over the groups: after the i-th, as many results merge as i has trailing zeros.
   WREATH_HOST_DEVICE Combined result() {
     Combined stack[unsigned{kStack}];
     int depth = 0;
@@ -38,10 +38,10 @@ class CanonicalTree {
   static constexpr int kStack = std::bit_width(static_cast<unsigned>(kMaximumFanIn) / static_cast<unsigned>(kLeaves));
   using Raw = typename Sources::Raw;
 
-  // The first source of a leaf; a second one is the next.
+  // Returns the first source of a leaf. A second source is the next one.
   WREATH_HOST_DEVICE int source_of(int leaf) const { return leaf + (leaf < paired_ ? leaf : paired_); }
 
-  // kLeaves leaves from `first` on, or all where there are fewer.
+  // Combines kLeaves leaves from `first` on, or all where there are fewer.
   WREATH_HOST_DEVICE Combined group(int first) {
     Combined leaf[unsigned{kLeaves}] = {};
     Raw raw[unsigned{kLeaves}] = {};
@@ -76,7 +76,8 @@ class CanonicalTree {
   Sources& sources_;
   ReduceOp op_;
   int leaves_;
-  int paired_;  // leaves of two sources: the first ones
+  // The number of leaves of two sources, which come first.
+  int paired_;
 };
 
 }  // namespace wreath

@@ -1,5 +1,5 @@
-// Combining elements with all threads of a block: kernels.hpp's rules. All that a thread reads for a result, or for
-// two, is on its way before it looks at any of it: what it looked at, it would wait for.
+// Combines elements with all threads of a block, by the rules of kernels.hpp. All that a thread reads for one or two
+// results is on its way before the thread looks at any of it. A look would wait for the load.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace wreath {
 
-// A piece of work's sources in packs of N elements. The work is copied: a store may be to anything, and what lies in
-// memory would be read again after each.
+// The sources of a piece of work, in packs of N elements. The work is copied. A store may be to any memory, so fields
+// in memory would be read again after each store.
 template <typename T, int N>
 class PackSources {
  public:
@@ -46,7 +46,7 @@ class PackSources {
   Operands operands_;
 };
 
-// What becomes of them.
+// The results of a piece of work, in packs of N elements.
 template <typename T, int N>
 class PackResults {
  public:
@@ -63,7 +63,7 @@ class PackResults {
   Form form_;
 };
 
-// One source or two, K.
+// Combines K sources: one or two.
 template <typename T, int N, int K>
 class FewCombiner {
  public:
@@ -73,7 +73,7 @@ class FewCombiner {
     for (int source = 0; source < K; ++source) data_[source] = work.sources[source];
   }
 
-  // Packs first, first + stride, ...: kPacks of them, all read before the first is written.
+  // Combines the packs first, first + stride, ...: kPacks of them, which are all read before the first is written.
   template <int kPacks>
   WREATH_HOST_DEVICE void run(std::size_t first, std::size_t stride) const {
     typename PackSources<T, N>::Raw raw[unsigned{kPacks}][unsigned{K}];
@@ -99,7 +99,7 @@ class FewCombiner {
   const std::byte* data_[unsigned{K}];
 };
 
-// Any number of sources.
+// Combines any number of sources.
 template <typename T, int N>
 class ManyCombiner {
  public:
@@ -137,7 +137,7 @@ class ManyCombiner {
   const std::byte* const* data_;
 };
 
-// Packs [first, end), kPacks of each thread at once.
+// Combines the packs [first, end). Each thread handles kPacks of them at once.
 template <int kPacks, typename Combiner, typename Block>
 WREATH_HOST_DEVICE inline void combine_packs(const Block& block, const Combiner& combiner, std::size_t first,
                                              std::size_t end) {
@@ -149,12 +149,13 @@ WREATH_HOST_DEVICE inline void combine_packs(const Block& block, const Combiner&
   for (; i < end; i += threads) combiner.template run<1>(i, threads);
 }
 
-// All pointers are aligned to elements of their form.
+// Combines one piece of work. All pointers are aligned to elements of their form.
 template <typename T, typename Block>
 WREATH_HOST_DEVICE inline void block_combine(const Block& block, const Arithmetic& arithmetic, const BlockWork& work) {
   constexpr int kPack = 16 / static_cast<int>(sizeof(T));
-  constexpr int kWidePack = sizeof(T) == 8 ? 2 : 4;  // of any number of sources
-  constexpr int kPacks = sizeof(T) == 1 ? 1 : 2;     // more would not fit a thread's registers
+  constexpr int kWidePack = sizeof(T) == 8 ? 2 : 4;  // for any number of sources
+  // More packs would not fit a thread's registers.
+  constexpr int kPacks = sizeof(T) == 1 ? 1 : 2;
   const bool aligned = aligned_to_16(work);
   const int pack = work.k <= 2 ? kPack : kWidePack;
   const std::size_t packs = aligned ? work.units / static_cast<std::size_t>(pack) : 0;

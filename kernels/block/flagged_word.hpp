@@ -1,4 +1,4 @@
-// Words that carry data and their own flag: read and written whole, in no order with anything else.
+// A flagged word carries data and its own flag. It is read and written whole, in no order with anything else.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace wreath {
 
-// 4 bytes of data below, the flag above. Aligned to 8 bytes.
+// A word has 4 bytes of data below, and the flag above. It is aligned to 8 bytes.
 using FlaggedWord = std::uint64_t;
 
 WREATH_HOST_DEVICE constexpr FlaggedWord flagged(std::uint32_t data, std::uint32_t flag) {
@@ -16,7 +16,7 @@ WREATH_HOST_DEVICE constexpr FlaggedWord flagged(std::uint32_t data, std::uint32
 WREATH_HOST_DEVICE constexpr std::uint32_t flag_of(FlaggedWord word) { return static_cast<std::uint32_t>(word >> 32); }
 WREATH_HOST_DEVICE constexpr std::uint32_t data_of(FlaggedWord word) { return static_cast<std::uint32_t>(word); }
 
-// Neighbours, aligned to 16 bytes: moved by one access, of which each word is whole.
+// A pair of neighbouring words, aligned to 16 bytes. One access moves both, and each word is whole.
 struct WordPair {
   FlaggedWord word[2];
 };

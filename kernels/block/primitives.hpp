@@ -1,6 +1,7 @@
-// Moving bytes with all threads of a block, 16 bytes at a time where the pointers allow it and several loads before the
-// first store, which hides the time that a load takes; and what combining them is made of (combine.hpp). One source for
-// a GPU and for the host, where a block is a group of threads. `Block` says who a thread is: thread(), threads().
+// Moves bytes with all threads of a block, 16 bytes at a time where the pointers allow it. Several loads come before
+// the first store, which hides the time of a load. Combinations (combine.hpp) are made of these functions, too. One
+// source serves a GPU and the host, where a block is a group of threads. `Block` says which thread it is: thread(),
+// threads().
 #pragma once
 
 #include <cstddef>
@@ -32,10 +33,10 @@ struct BlockWork {
   Kind kind;
   Form target_form;
   std::byte* target;
-  const std::byte* const* sources;  // Copy: one
+  const std::byte* const* sources;  // one for Copy
   int k;
   Operands operands;
-  std::size_t units;  // Copy: bytes; Combine: elements
+  std::size_t units;  // bytes for Copy, elements for Combine
 };
 
 // Accumulators of N neighbouring elements.
@@ -44,7 +45,7 @@ struct Pack {
   A value[unsigned{N}];
 };
 
-// Memory is read and written in words of so many bytes.
+// The word in which so many bytes of memory are read and written.
 template <int kBytes>
 using AccessWord = std::conditional_t<
     kBytes % 16 == 0, Word16,
@@ -58,7 +59,7 @@ struct RawBytes {
   std::uint32_t words[unsigned{(kBytes + 3) / 4}];
 };
 
-// The index-th kBytes at `source`, into as many of the words.
+// Loads the kBytes at `source` that have this index, into as many of the words.
 template <int kBytes, int kRawBytes>
 WREATH_HOST_DEVICE inline void load_bytes(const std::byte* source, std::size_t index, RawBytes<kRawBytes>& raw) {
   using Access = AccessWord<kBytes>;
@@ -156,7 +157,8 @@ WREATH_HOST_DEVICE inline bool aligned_to_16(const BlockWork& work) {
   return bits % 16 == 0;
 }
 
-// Words `first`, first + stride, ... below `end`: as many at once as kBatch, then half as many, ...
+// Copies the words `first`, first + stride, ... below `end`. It holds kBatch of them at once, then half as many, and so
+// on.
 template <unsigned kBatch, typename Word>
 WREATH_HOST_DEVICE inline void copy_strided(Word* to, const Word* from, std::size_t first, std::size_t end,
                                             std::size_t stride) {
@@ -170,7 +172,8 @@ WREATH_HOST_DEVICE inline void copy_strided(Word* to, const Word* from, std::siz
   if constexpr (kBatch > 1) copy_strided<kBatch / 2>(to, from, first, end, stride);
 }
 
-// Both pointers are aligned to Words after as many bytes; what lies before and behind whole Words goes byte by byte.
+// Copies Words. After the same number of bytes, both pointers are aligned to Words. Bytes before and behind whole Words
+// are copied one by one.
 template <typename Word, typename Block>
 WREATH_HOST_DEVICE inline void copy_words(const Block& block, std::byte* target, const std::byte* source,
                                           std::size_t bytes) {
@@ -189,7 +192,7 @@ WREATH_HOST_DEVICE inline void copy_words(const Block& block, std::byte* target,
   }
 }
 
-// In the largest words of which both pointers are as far from the next.
+// Copies in the largest words whose next boundary is as far from one pointer as from the other.
 template <typename Block>
 WREATH_NOINLINE WREATH_HOST_DEVICE void block_copy(Block block, const BlockWork& work) {
   std::byte* const target = work.target;

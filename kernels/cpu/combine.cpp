@@ -1,5 +1,5 @@
-// Combinations of any number of sources in any forms, from the kernels of one instruction set (reduce.cpp). What one
-// kernel does as a whole goes there at once; the rest goes block by block, through rows that stay in L1.
+// Combines any number of sources in any forms, by the kernels of one instruction set (reduce.cpp). Work that one kernel
+// does as a whole goes there at once. The rest goes block by block, through rows that stay in L1.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -12,8 +12,9 @@ namespace wreath {
 namespace {
 
 constexpr std::size_t kRowBytes = 2048;
-constexpr int kGroup = 8;      // leaves that become one row, at most
-constexpr int kMaxDepth = 28;  // rows that wait to be merged: fewer than the binary digits of k / kGroup
+constexpr int kGroup = 8;  // the most leaves that become one row
+// The most rows that wait to be merged: fewer than the binary digits of k / kGroup.
+constexpr int kMaxDepth = 28;
 
 struct alignas(64) Row {
   std::byte bytes[kRowBytes];
@@ -34,7 +35,7 @@ struct Sources {
   std::size_t data_bytes() const { return size_of(arithmetic.dtype); }
   std::size_t partial_bytes() const { return size_of(accumulator_of(arithmetic.dtype)); }
 
-  // A source's elements from `first` on as accumulators: where they lie, or in `room`.
+  // Returns a source's elements from `first` on as accumulators, either in place or in `room`.
   const std::byte* entered(int source, std::size_t first, std::size_t elements, Row& room) const {
     if (form(source) == Form::Partial) return pointers[source] + first * partial_bytes();
     const std::byte* data = pointers[source] + first * data_bytes();
@@ -44,7 +45,7 @@ struct Sources {
   }
 };
 
-// Combines the elements [first, first + elements) of two sources or more into `result`, accumulators. Groups of
+// Combines the elements [first, first + elements) of two sources or more into `result`, as accumulators. Groups of
 // leaves become rows, and rows merge like the digits of a binary counter. The result is written last.
 void combine_block(const Sources& from, std::size_t first, std::size_t elements, std::byte* result) {
   Row leaf_rows[kGroup];
@@ -78,7 +79,7 @@ void combine_block(const Sources& from, std::size_t first, std::size_t elements,
   }
 }
 
-// Blocks of one row each: enter, combine, finish.
+// Combines in blocks of one row each: it enters, combines and finishes them.
 void combine_blocks(const Sources& from, std::byte* target, bool finishes, std::size_t elements) {
   Row entered;
   Row sum;

@@ -1,4 +1,4 @@
-// Copies: plain, into slots (fill) and past the caches (stream), compiled per instruction set where that matters.
+// Copies plainly, into slots (fill) and past the caches (stream), compiled per instruction set where that matters.
 #include <cstdint>
 #include <cstring>
 
@@ -17,7 +17,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Non-temporal stores of whole vectors; the ends, up to the target's alignment, are plain.
+// Copies by non-temporal stores of whole vectors. The ends, up to the target's alignment, are plain.
 void copy_stream(std::byte* target_bytes, const std::byte* source_bytes, std::size_t bytes) {
   const hn::ScalableTag<std::uint8_t> d;
   const std::size_t lanes = hn::Lanes(d);
@@ -50,7 +50,7 @@ namespace {
 
 HWY_EXPORT(copy_stream);
 
-// Below this, starting the string move costs more than it saves.
+// Below this size, starting the string move costs more than it saves.
 constexpr std::size_t kStringMoveBytes = 1024;
 
 void copy_plain(std::byte* target, const std::byte* source, std::size_t bytes) { std::memcpy(target, source, bytes); }

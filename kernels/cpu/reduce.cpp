@@ -1,5 +1,5 @@
-// Reductions by SIMD: compiled once per instruction set (Highway), for every dtype and operator. Two to eight sources
-// run through an unrolled tree in registers; combine.cpp builds the rest of these.
+// Reduces by SIMD. This file is compiled once per instruction set (Highway), for every dtype and operator. Two to eight
+// sources run through an unrolled tree in registers. combine.cpp builds the rest of these kernels.
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Whether Highway's conversions of float16 are instructions, which round as they should.
+// Says whether Highway's conversions of float16 are instructions, which round correctly.
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 inline constexpr bool kConvertsFloat16 = true;
 #else
@@ -43,7 +43,7 @@ requires NarrowFormat<T>::kExists struct StoredAs<T> {
 template <typename T>
 using Stored = typename StoredAs<T>::Type;
 
-// One vector from or to memory of any alignment. Highway's own one-lane access is a plain one, so it goes bytewise.
+// Loads one vector from memory of any alignment. Highway's own one-lane access is a plain one, so it goes bytewise.
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> load(D d, const T* source) {
   if constexpr (hn::MaxLanes(D()) == 1) {
@@ -55,6 +55,7 @@ HWY_INLINE hn::Vec<D> load(D d, const T* source) {
   }
 }
 
+// Stores one vector to memory of any alignment, in the same way.
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE void store(hn::Vec<D> vector, D d, T* target) {
   if constexpr (hn::MaxLanes(D()) == 1) {
@@ -65,7 +66,7 @@ HWY_INLINE void store(hn::Vec<D> vector, D d, T* target) {
   }
 }
 
-// A result that is NaN is the one quiet NaN, so that operand order and instruction set do not show.
+// Makes every NaN the one quiet NaN, so that operand order and instruction set do not show in a result.
 template <class D>
 HWY_INLINE hn::Vec<D> canonical_vector(D d, hn::Vec<D> value) {
   using T = hn::TFromD<D>;
@@ -78,7 +79,8 @@ HWY_INLINE hn::Vec<D> canonical_vector(D d, hn::Vec<D> value) {
   }
 }
 
-// As `widen` of kernels/arithmetic.hpp: elements of T at `source` as vectors of tag D, their accumulators.
+// Does the same as `widen` of kernels/arithmetic.hpp. Elements of T at `source` become accumulators in vectors of tag
+// D.
 template <typename T, class D>
 HWY_INLINE hn::Vec<D> load_widened(D d, const Stored<T>* source) {
   if constexpr (!NarrowFormat<T>::kExists) {
@@ -110,7 +112,7 @@ HWY_INLINE hn::Vec<D> load_widened(D d, const Stored<T>* source) {
   }
 }
 
-// As `narrow` of kernels/arithmetic.hpp, bits in 32-bit words.
+// Does the same as `narrow` of kernels/arithmetic.hpp. The bits are in 32-bit words.
 template <typename T, class D>
 HWY_INLINE hn::Vec<hn::RebindToSigned<D>> narrowed(D d, hn::Vec<D> value) {
   using Format = NarrowFormat<T>;
@@ -134,14 +136,15 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<D>> narrowed(D d, hn::Vec<D> value) {
     const auto subnormal = hn::Sub(hn::BitCast(words, summed), magic);
     result = hn::IfThenElse(hn::Lt(finite, word(Format::kLeastNormal)), subnormal, result);
   }
-  if constexpr (sizeof(Stored<T>) == 1) {  // the wider formats' largest float rounds to their infinity
+  // The largest float of the wider formats rounds to their infinity.
+  if constexpr (sizeof(Stored<T>) == 1) {
     result = hn::IfThenElse(hn::Eq(magnitude, word(kInfinity)), word(Format::kFromInfinity), result);
   }
   constexpr std::uint32_t kNoNumber = Format::kFromInfinity == Format::kNan ? kInfinity - 1 : kInfinity;
   return hn::IfThenElse(hn::Gt(magnitude, word(kNoNumber)), word(Format::kNan), hn::Or(result, sign));
 }
 
-// Quotients of integers are formed in floats that hold all of T: see Quotient.
+// Quotients of integers are formed in floats that hold all values of T (see Quotient).
 template <typename T>
 using Real = std::conditional_t<sizeof(T) == 1, float, double>;
 
@@ -158,7 +161,7 @@ HWY_INLINE hn::Vec<D> load_as_reals(D d, const T* source) {
   }
 }
 
-// Reals below 2^31, truncated to integers T.
+// Truncates reals below 2^31 to integers T.
 template <typename T, class D>
 HWY_INLINE hn::Vec<hn::Rebind<T, D>> truncated(D /*d*/, hn::Vec<D> value) {
   const hn::Rebind<T, D> stored;
@@ -169,7 +172,7 @@ HWY_INLINE hn::Vec<hn::Rebind<T, D>> truncated(D /*d*/, hn::Vec<D> value) {
   }
 }
 
-// As `narrow`, or reals as integers.
+// Stores values like `narrow`, or reals as integers.
 template <typename T, class D>
 HWY_INLINE void store_narrowed(hn::Vec<D> value, D d, Stored<T>* target) {
   const hn::Rebind<Stored<T>, D> stored;
@@ -185,7 +188,7 @@ HWY_INLINE void store_narrowed(hn::Vec<D> value, D d, Stored<T>* target) {
   }
 }
 
-// Products that wrap; bytes, which have no instruction, by halves of 16-bit words.
+// Returns products that wrap. No instruction multiplies bytes, so they go by halves of 16-bit words.
 template <class D>
 HWY_INLINE hn::Vec<D> product(D d, hn::Vec<D> a, hn::Vec<D> b) {
   using T = hn::TFromD<D>;
@@ -201,8 +204,8 @@ HWY_INLINE hn::Vec<D> product(D d, hn::Vec<D> a, hn::Vec<D> b) {
   }
 }
 
-// The lesser or, with kLargest, the greater. Neither is less where floats are equal or one is NaN: for equal ones
-// only zeros differ, in the sign; a NaN ored with anything is a NaN.
+// Returns the lesser or, with kLargest, the greater. Neither is less where floats are equal or one is NaN. Equal floats
+// differ only as zeros, in the sign. A NaN ored with anything is a NaN.
 template <bool kLargest, class D>
 HWY_INLINE hn::Vec<D> extreme([[maybe_unused]] D d, hn::Vec<D> a, hn::Vec<D> b) {
   if constexpr (!std::is_floating_point_v<hn::TFromD<D>>) {
@@ -226,13 +229,14 @@ HWY_INLINE hn::Vec<D> combined(D d, hn::Vec<D> a, hn::Vec<D> b) {
   }
 }
 
-// A canonical tree over K sources of elements T, widened.
+// A canonical tree over K sources of elements T, which are widened.
 template <typename T, ReduceOp kOp, int K>
 struct Tree {
   using Sum = Accumulator<T>;
-  const Stored<T>* sources[unsigned{K}];  // a copy that stores to the target cannot alias
+  // A store to the target cannot alias this copy.
+  const Stored<T>* sources[unsigned{K}];
 
-  // Leaves [First, First + Count) at `at`, of which the first K - 2^m are pairs.
+  // Combines the leaves [First, First + Count) at `at`. The first K - 2^m leaves are pairs.
   template <int First, int Count, class D>
   HWY_INLINE hn::Vec<D> leaves(D d, std::size_t at) const {
     constexpr int kPairs = K - static_cast<int>(std::bit_floor(static_cast<unsigned>(K)));
@@ -251,8 +255,9 @@ struct Tree {
   }
 };
 
-// One source of elements T, widened and multiplied by a factor or divided.
+// The step that one source of elements T takes after it is widened: a factor multiplies it, or a number divides it.
 enum class Step { None, Multiply, Divide };
+// Converts one source by that step.
 template <typename T, Step kStep>
 struct Conversion {
   using Sum = Accumulator<T>;
@@ -272,8 +277,9 @@ struct Conversion {
   }
 };
 
-// Integers multiplied by a number's inverse, in floats of 2^-p relative error. The inverse is rounded up, so that a
-// whole quotient never falls short of itself, and no other reaches the next: it lacks 1 / number, the error is less.
+// Divides integers by a number: its inverse multiplies them, in floats of 2^-p relative error. The inverse is rounded
+// up, so a whole quotient never falls short of itself. No other quotient reaches the next integer, because it lacks 1 /
+// number and the error is less.
 template <typename T>
 struct Quotient {
   using Sum = Real<T>;
@@ -286,7 +292,7 @@ struct Quotient {
   }
 };
 
-// Stores vectors of tag D from `at` on while whole ones are left; returns where it stopped.
+// Stores vectors of tag D from `at` on while whole ones are left. Returns the place where it stopped.
 template <typename Out, class Body, class D>
 HWY_INLINE std::size_t store_rest(const Body& body, D d, Stored<Out>* target, std::size_t at, std::size_t elements) {
   const std::size_t lanes = hn::Lanes(d);
@@ -294,7 +300,7 @@ HWY_INLINE std::size_t store_rest(const Body& body, D d, Stored<Out>* target, st
   return at;
 }
 
-// Out: what the results of `body` are stored as.
+// Stores the results of `body`. Out is their stored type.
 template <typename Out, class Body>
 HWY_INLINE void store_all(const Body body, std::byte* target_bytes, std::size_t elements) {
   using Sum = typename Body::Sum;
@@ -325,7 +331,7 @@ void reduce_fixed(std::byte* target, const std::byte* const* given, std::size_t 
   store_all<T>(tree, target, elements);
 }
 
-// The sizes of trees that are compiled: each costs compile time.
+// The sizes of trees that are compiled. Each costs compile time.
 enum class Trees { Pairs, Powers, All };
 
 template <typename T, ReduceOp kOp, Trees kTrees>
@@ -368,7 +374,8 @@ void divide_integers(std::byte* target, const std::byte* source, int ranks, std:
       value = divide(value, ranks);
       std::memcpy(target + i * sizeof(T), &value, sizeof(T));
     }
-  } else if (ranks == 1) {  // other quotients are below 2^31
+  } else if (ranks == 1) {
+    // The other quotients are below 2^31.
     std::memmove(target, source, elements * sizeof(T));
   } else {
     const Real<T> nearest = 1 / static_cast<Real<T>>(ranks);
@@ -389,7 +396,7 @@ void finish(const Arithmetic& arithmetic, std::byte* target, const std::byte* so
   }
 }
 
-// Sums and products of both signednesses are the same bits.
+// Sums and products have the same bits for signed and unsigned integers.
 template <typename T, bool kSigned = std::is_integral_v<T>&& std::is_signed_v<T>>
 struct Unsigned {
   using Type = T;

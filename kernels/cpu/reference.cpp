@@ -1,4 +1,4 @@
-// The meaning of the reductions, one element at a time in plain C++.
+// Defines the meaning of the reductions, one element at a time in plain C++.
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -21,7 +21,7 @@ void store(std::byte* target, std::size_t element, T value) noexcept {
   std::memcpy(target + element * sizeof(T), &value, sizeof(T));
 }
 
-// The sources of one call, read as accumulators.
+// The sources of one call, which are read as accumulators.
 template <typename T>
 struct Leaves {
   const Arithmetic& arithmetic;
@@ -38,7 +38,8 @@ struct Leaves {
     return premultiplies ? multiply(value, factor_in<Sum>(arithmetic.reduction)) : value;
   }
 
-  // The canonical tree of leaves [first, first + count), count a power of two; the first `paired` leaves are pairs.
+  // Combines the canonical tree of the leaves [first, first + count). `count` is a power of two. The first `paired`
+  // leaves are pairs.
   Accumulator<T> tree(std::size_t element, int paired, int first, int count) const noexcept {
     const ReduceOp op = arithmetic.reduction.op;
     if (count > 1) {

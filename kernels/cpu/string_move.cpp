@@ -1,4 +1,4 @@
-// `rep movsb` on x86; elsewhere, and under sanitizers (which cannot see into assembly), memcpy.
+// Uses `rep movsb` on x86. Elsewhere, and under sanitizers (which cannot see into assembly), it uses memcpy.
 #include "kernels/cpu/string_move.hpp"
 
 #include <cstring>

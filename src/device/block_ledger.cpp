@@ -1,4 +1,4 @@
-// First come, first served.
+// The ledger serves its callers in the order in which they came.
 #include "src/device/block_ledger.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Who runs how many blocks on a device: the grids of all communicators and streams of this process. Blocks of a grid
-// wait for other ranks' while they hold their place, so no more are launched than run at once.
+// The ledger counts the blocks that run on a device, for the grids of all communicators and streams of this process.
+// Blocks of a grid keep their places while they wait for other ranks' blocks. So no more blocks are launched than can
+// run at once.
 #pragma once
 
 #include <deque>
@@ -10,27 +11,28 @@
 
 namespace wreath {
 
-// Any thread. A grid where nothing moves ends and gives its blocks back, so every turn comes: whatever the order in
-// which ranks and communicators ask, none waits for ever for one that waits for it.
+// Any thread may call every function. A grid in which nothing moves ends and gives its blocks back, so every turn
+// comes. Ranks and communicators may ask in any order: none waits for ever for another that waits for it.
 class BlockLedger {
  public:
-  // What a waiter is told by when its turn may have come. Its address names the waiter.
+  // Wakes a waiter when its turn may have come. The address of the function names the waiter.
   using Ring = std::function<void()>;
 
-  // The device's own; lives as long as the process.
+  // Returns the ledger of `device`, which lives as long as the process.
   static BlockLedger& of(const Device& device);
 
-  // Of `capacity` blocks that run at once, how many the caller may launch: `wanted`, or all there are if that is more;
-  // 0: it stands in line and asks again when it was rung. They are the caller's until give_back().
+  // Takes blocks from the `capacity` blocks that run at once, and returns how many the caller may launch. That is
+  // `wanted`, or all that are not reserved if these are fewer. The blocks are the caller's until give_back(). Returns 0
+  // where the caller now stands in line: it asks again after its Ring was called.
   int take(const Ring& who, int wanted, int capacity);
   void give_back(int blocks);
-  // A place for `blocks` that lasts until yield(): for kernels that wait without an end. At most half of the capacity
-  // is given away so; false: there is none left.
+  // Reserves `blocks` blocks until yield(), for kernels that wait without an end. At most half of `capacity` is
+  // reserved in this way. Returns false where no such place is left.
   bool reserve(int blocks, int capacity);
   void yield(int blocks);
-  // Out of the line, if it stands there.
+  // Removes the waiter from the line, if it stands there.
   void leave(const Ring& who);
-  // Whether somebody waits for blocks.
+  // Returns whether somebody waits for blocks.
   bool crowded() const;
 
  private:

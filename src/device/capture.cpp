@@ -1,4 +1,4 @@
-// The bookkeeping of captures; what a graph is, each device knows.
+// Keeps the order of captured work. Each device makes its own kind of graph from it.
 #include "src/device/capture.hpp"
 
 #include <fmt/format.h>
@@ -130,7 +130,7 @@ Status Capture::invalidate(const std::string& reason) {
   return *invalid_;
 }
 
-// Whether the first branch comes after all that the others have.
+// Fails unless the first branch comes after all that the other branches have.
 Status Capture::joined() const {
   Seen first = branches_.front();
   first.resize(branches_.size());
@@ -153,7 +153,7 @@ Result<CapturedItems> Capture::end(std::size_t branch) {
   return CapturedItems{std::move(items_), std::move(guards_), branches_.size(), points_.size()};
 }
 
-// ---- who takes part ----
+// ---- membership ----
 
 void CaptureMembership::set(CapturePart part) {
   const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// Captures: what streams that capture together were given, in one order, and which of it comes before what.
+// A capture keeps what its streams were given, in one order, and knows which piece comes before which.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,18 @@
 
 namespace wreath {
 
-// Branch 0 is of the stream that began, each stream that joined has another one.
+// One thing that a stream of a capture was given. Branch 0 belongs to the stream that began the capture. Each stream
+// that joined has a branch of its own.
 struct CapturedItem {
   enum class Kind : std::uint8_t { Work, Record, Wait };
   Kind kind;
   std::size_t branch;
-  std::shared_ptr<GraphWork> work;  // Work
-  std::size_t point = 0;            // Record: passes it; Wait: until it was passed
+  std::shared_ptr<GraphWork> work;  // of Kind::Work only
+  // A Record passes this point, and a Wait waits until the point was passed.
+  std::size_t point = 0;
 };
 
-// All guards of a graph as one.
+// Combines all guards of a graph into one.
 class GraphGuards final : public GraphGuard {
  public:
   void add(std::shared_ptr<GraphGuard> guard) { each_.push_back(std::move(guard)); }
@@ -38,35 +40,37 @@ class GraphGuards final : public GraphGuard {
 };
 
 struct CapturedItems {
-  std::vector<CapturedItem> items;  // what depends on another comes behind it
+  // An item that depends on another one comes behind it.
+  std::vector<CapturedItem> items;
   GraphGuards guards;
   std::size_t branches = 0;
   std::size_t points = 0;
 };
 
-// What the streams that capture together share. Any thread.
+// The state that the streams of one capture share. Any thread may call every function.
 class Capture {
  public:
   // `where` names the device's streams in messages.
   explicit Capture(std::string where);
 
-  // No other capture of this process has it.
+  // Returns a number that no other capture of this process has.
   std::uint64_t number() const { return number_; }
-  // False once it ended: its streams run what they are given again.
+  // Returns false once the capture has ended: from then on its streams run what they are given.
   bool open() const;
   std::size_t add_branch();
   Status add(std::size_t branch, std::shared_ptr<GraphWork> work);
   void guard(std::shared_ptr<GraphGuard> guard);
-  // The point behind all that the branch has.
+  // Makes a point behind all that the branch has, and returns its number.
   std::size_t record(std::size_t branch);
   Status wait(std::size_t branch, std::size_t point);
-  // The first reason stays, and is returned.
+  // Makes the capture invalid. The first reason stays, and is returned.
   Status invalidate(const std::string& reason);
-  // Ends it, asked of `branch`. InvalidUsage where it is invalid, or a stream was not joined.
+  // Ends the capture, at the request of the stream of `branch`. Returns InvalidUsage where another stream began the
+  // capture, where the capture is invalid, or where a stream was not joined.
   Result<CapturedItems> end(std::size_t branch);
 
  private:
-  // How many pieces of each branch are before something.
+  // Counts for each branch how many of its pieces come before something.
   using Seen = std::vector<std::size_t>;
   static void merge(Seen& into, const Seen& from);
   Status valid() const;
@@ -83,19 +87,19 @@ class Capture {
   std::vector<Seen> points_;
 };
 
-// A stream's part in a capture, or an event's point of one; null: none.
+// The part of a stream in a capture, or the point of an event in one. Without a capture there is none.
 struct CapturePart {
   std::shared_ptr<Capture> capture;
-  std::size_t at = 0;  // branch, or point
+  std::size_t at = 0;  // number of the branch or point
 };
 
-// What a stream or an event knows of captures. Any thread.
+// The capture that a stream or an event belongs to. Any thread may call every function.
 class CaptureMembership {
  public:
   void set(CapturePart part);
-  // Of an event: also where the capture has ended.
+  // Returns an event's part, also where the capture has ended.
   CapturePart any() const;
-  // Of a stream: while it goes on.
+  // Returns a stream's part while its capture goes on.
   CapturePart open() const;
 
  private:
@@ -103,23 +107,24 @@ class CaptureMembership {
   CapturePart part_;
 };
 
-// A stream is to wait for a point of a capture: one that ran what it was given becomes a part of it.
+// Makes a stream wait for a point of a capture. A stream that ran what it was given joins that capture.
 Status wait_for_captured(CaptureMembership& stream, const CapturePart& event, std::string_view where);
 
-// Work that is the same in each launch.
+// Says whether work that is the same in each launch is the host's or a kernel.
 enum class SameWorkOf : std::uint8_t { Host, Kernel };
+// Makes a piece of work that is the same in each launch.
 std::shared_ptr<GraphWork> same_work(std::function<Status()> work, SameWorkOf of = SameWorkOf::Host);
 
-// What the pieces of one launch share.
+// The state that the pieces of one launch share.
 class Replay {
  public:
-  // `usable` says whether the launching stream has failed; it is told the first failure by `fail`.
+  // `usable` returns the failure of the launching stream, if there is one. `fail` gets the first failure of the launch.
   Replay(std::function<Status()> usable, std::function<void(const Error&)> fail)
       : usable_(std::move(usable)), fail_(std::move(fail)) {}
 
-  // What a failed launch still holds is skipped. `where` names the stream in messages.
+  // Runs `work`, or skips it once the launch has failed. `where` names the stream in messages.
   Status run(const std::function<Status()>& work, std::string_view where);
-  // The first failure.
+  // Returns the first failure of the launch, or else that of its stream.
   Status status() const;
 
  private:

@@ -1,4 +1,4 @@
-// What every device refuses of a copy before it begins.
+// Every device makes these checks before a copy begins, and reports the outcome of work in this way.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@
 
 namespace wreath {
 
-// Whose memory a copy is between. The driver is asked once for each end.
+// The facts about the memory at both ends of a copy. The driver is asked once for each end.
 struct CopyEnds {
   PointerFacts target;
   PointerFacts source;
 };
 
-// InvalidArgument for null, and for memory of another device that `device` does not reach.
+// Returns InvalidArgument for null, for memory of another device than `device`, and for bytes beyond an allocation.
 Result<CopyEnds> check_copy(const Device& device, const void* target, const void* source, std::size_t bytes);
 
-// The work's own status; what it throws is its failure. `where` names the stream in messages.
+// Returns the status of `work`, or its exception as a failure. `where` names the stream in messages.
 Status outcome_of(const std::function<Status()>& work, std::string_view where);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Two mappings of one memfd, and the table from the first to the second.
+// Device memory is two mappings of one memfd. A table leads from the first mapping to the second.
 #include "src/device/device_memory.hpp"
 
 #include <fcntl.h>
@@ -22,7 +22,8 @@ namespace {
 struct Entry {
   std::byte* reachable;
   std::size_t bytes;
-  Fd exportable;  // none: nobody else may map it
+  // The descriptor is empty where no other process may map the memory.
+  Fd exportable;
   std::uint64_t allocation = 0;
 };
 
@@ -34,7 +35,7 @@ struct HostDeviceMemory {
   std::uint64_t made = 0;
 };
 
-// Reachable until the process ends: destructors of late objects still use it.
+// Returns a table that stays reachable until the process ends, because destructors of late objects still use it.
 HostDeviceMemory& host_device_memory() {
   static HostDeviceMemory* const instance = new HostDeviceMemory;  // NOLINT(cppcoreguidelines-*): never deleted
   return *instance;
@@ -63,7 +64,7 @@ std::byte* keep(std::byte* data, Entry entry) {
 template <typename Use>
 void with_entry(const void* data, Use use) {
   HostDeviceMemory& all = host_device_memory();
-  // Who made the memory that it asks about has made it before: a stale zero cannot be seen.
+  // A caller that asks about memory has made that memory before, so it cannot see a stale zero.
   if (all.count.load(std::memory_order_relaxed) == 0) return;
   const auto* first = static_cast<const std::byte*>(data);
   const std::lock_guard lock(all.mutex);

@@ -1,4 +1,4 @@
-// The host device: its memory, its copies, its streams, its kernels.
+// Implements the host device: its memory, its copies, its streams and its kernels.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -19,7 +19,8 @@
 namespace wreath {
 namespace {
 
-constexpr int kMostThreads = 1024;  // of a grid: all run at once
+// The most threads that a grid may have, because all of them run at once.
+constexpr int kMostThreads = 1024;
 
 // Runs all threads of a grid, and returns when they have ended.
 Status run_grid(const Kernel& kernel, const Grid& grid, const std::byte* arguments) {
@@ -33,7 +34,7 @@ Status run_grid(const Kernel& kernel, const Grid& grid, const std::byte* argumen
                     static_cast<unsigned>(thread), static_cast<unsigned>(grid.threads));
     kernel.host(place, arguments);
   };
-  // Threads that wait for others which cannot be started would wait for ever: they begin together.
+  // A thread that waits for another one which cannot be started would wait for ever. So all threads begin together.
   std::atomic<int> go{0};
   const MemoryInUse in_use;
   const auto begin = [&](int block, int thread) {
@@ -96,7 +97,8 @@ class HostDevice final : public LibraryDevice {
   Status let_use(const void*, LibraryDevice& reader) override { return reader.reaches(identity()); }
   std::byte* address_in_kernels(const std::byte* data) const override { return reachable(data, 1); }
   Result<std::shared_ptr<const void>> let_in(const HostPages&) override {
-    return std::shared_ptr<const void>();  // they run in this process
+    // Kernels of the host device run in this process, which has mapped the pages.
+    return std::shared_ptr<const void>();
   }
   Result<std::unique_ptr<Stream>> make_urgent_stream() override { return make_stream(); }
   std::shared_ptr<const void> hold_frees() override { return nullptr; }
@@ -130,7 +132,7 @@ class HostDevice final : public LibraryDevice {
                    fmt::format("host: a kernel was put into a stream of {}", stream.device().name())};
     }
     const auto* first = static_cast<const std::byte*>(grid.arguments);
-    // As a device has them: in memory of its own, aligned for anything.
+    // Copies the arguments as a device holds them: in memory of its own, aligned for any type.
     auto arguments = std::make_shared<std::vector<std::max_align_t>>(grid.bytes / sizeof(std::max_align_t) + 1);
     std::memcpy(arguments->data(), first, grid.bytes);
     auto& own = static_cast<HostStream&>(stream);
@@ -139,7 +141,8 @@ class HostDevice final : public LibraryDevice {
     };
     if (own.capturing()) return own.capture(same_work(run, SameWorkOf::Kernel));
     WREATH_TRY(own.failure());
-    own.give({run, true});  // as on a GPU: what was launched runs, for other ranks' blocks may wait for it
+    // A launched kernel runs even after a failure, as on a GPU, because other ranks' blocks may wait for it.
+    own.give({run, true});
     return {};
   }
 

@@ -1,4 +1,5 @@
-// The branches of a graph are streams of its own, but for the first: that is the stream it is launched in.
+// The first branch of a graph runs in the stream in which the graph is launched. Every other branch has a stream of the
+// graph's own.
 #include "src/device/host_graph.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ Error misused(std::string text) { return {ErrorCode::InvalidUsage, std::move(tex
 
 class HostGraph final : public Graph {
  public:
-  // Throws std::system_error without a thread for each of its branches.
+  // Throws std::system_error where a branch other than the first gets no thread.
   HostGraph(Device& device, CapturedItems captured)
       : items_(std::move(captured.items)), guards_(std::move(captured.guards)) {
     for (std::size_t i = 1; i < captured.branches; ++i) branches_.push_back(std::make_unique<HostStream>(device));
@@ -44,9 +45,10 @@ class HostGraph final : public Graph {
   }
 
  private:
-  // The items of all branches but the first are given to their streams at once: they wait for points of the first.
+  // Gives the items of all branches but the first to their streams at once: they wait for points of the first branch.
   void begin(HostStream& own) {
-    const auto began = std::make_shared<std::atomic<bool>>(false);  // the stream has come here, and has not failed
+    // The flag becomes true once the stream has come here without a failure.
+    const auto began = std::make_shared<std::atomic<bool>>(false);
     const auto usable = [began] {
       return *began ? Status() : Status(misused("host stream: it failed before it came to its graph"));
     };
@@ -81,11 +83,13 @@ class HostGraph final : public Graph {
     const bool alone = item.branch == 0;
     return {[replay, alone, work = item.work->begin()] {
               const Status outcome = replay->run(work, "host");
-              return alone ? outcome : Status();  // the launching stream says so
+              // The launching stream itself reports a failure of another branch.
+              return alone ? outcome : Status();
             },
             false};
   }
-  // Also in a stream that has failed: the graph's other branches go on.
+  // Returns an item that passes a point. It runs also in a stream that has failed, because the graph's other branches
+  // go on.
   static HostStream::Item reached(const std::shared_ptr<HostEventState>& state, std::uint64_t number) {
     return {[state, number] {
               state->reach(number);
@@ -93,6 +97,7 @@ class HostGraph final : public Graph {
             },
             true};
   }
+  // Returns an item that waits for a point, also in a stream that has failed.
   static HostStream::Item passed(const std::shared_ptr<HostEventState>& state, std::uint64_t number) {
     return {[state, number] {
               state->wait(number, -1);

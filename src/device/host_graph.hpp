@@ -1,5 +1,5 @@
-// Graphs of the host device: the streams' commands in the order of their capture, given again, with events of their
-// own, by each launch.
+// A graph of the host device gives its streams the captured commands again with each launch, in the order of their
+// capture. It has events of its own.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace wreath {
 
-// System without a thread for each branch but the first.
+// Returns System where a branch other than the first gets no thread.
 Result<std::unique_ptr<Graph>> make_host_graph(Device& device, CapturedItems captured);
 
 }  // namespace wreath

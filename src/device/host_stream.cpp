@@ -15,7 +15,8 @@
 namespace wreath {
 namespace {
 
-// Waits on `changed` until `ready()`, at most `timeout_ms` (< 0, or beyond what clocks count: without end).
+// Waits on `changed` until `ready()` holds, for at most `timeout_ms`. A time that is negative, or longer than clocks
+// count, sets no limit. Returns false when the time runs out.
 template <typename Ready>
 bool wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, std::int64_t timeout_ms,
                 Ready ready) {
@@ -29,7 +30,7 @@ Error not_ready(std::string_view what, std::int64_t timeout_ms) {
   return {ErrorCode::NotReady, fmt::format("{} is still busy after {} ms", what, timeout_ms)};
 }
 
-// Null for an event of another device.
+// Returns null for an event of another device.
 HostEvent* own(Event& event) { return dynamic_cast<HostEvent*>(&event); }
 
 Error misused(const char* text) { return {ErrorCode::InvalidUsage, text, -1}; }
@@ -155,10 +156,11 @@ void HostStream::work() {
     busy_ = true;
     lock.unlock();
     const Status done = skipped ? Status() : outcome_of(item.work, "host");
-    item.work = nullptr;  // what it holds may learn from its end that it was skipped
+    // Objects that the work holds may learn from their end that the work was skipped.
+    item.work = nullptr;
     lock.lock();
-    if (!done && !failure_)
-      failure_ = done.error();  // first: who adds a kernel from here on is refused, others are told
+    // The failure is stored before listeners are told. From here on the stream refuses new kernels.
+    if (!done && !failure_) failure_ = done.error();
     if (!done) {
       lock.unlock();
       failures_.tell(done.error());

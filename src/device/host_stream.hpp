@@ -1,4 +1,5 @@
-// Streams and events of the host device: one thread a stream, a queue of work, a counter per event.
+// The host device makes these streams and events. A stream has one thread and a queue of work, and an event has a
+// counter.
 #pragma once
 
 #include <condition_variable>
@@ -20,28 +21,30 @@
 
 namespace wreath {
 
-// What an event and the streams that record it or wait for it share. Points are numbered from 1 in the order of
-// record() calls; streams pass them in any order.
+// The state that an event shares with the streams that record it or wait for it. Points are numbered from 1 in the
+// order of record() calls. Streams pass them in any order.
 class HostEventState {
  public:
   std::uint64_t next();
-  // The point of a capture that it means now, which no stream passes.
+  // Returns the point of a capture that the event means now. No stream passes that point.
   CaptureMembership& captured() { return captured_; }
-  // The last one; 0: never recorded.
+  // Returns the number of the last point, or 0 where the event was never recorded.
   std::uint64_t recorded() const;
-  // The point `number` was passed.
+  // Marks the point `number` as passed.
   void reach(std::uint64_t number);
-  // When the last point that was passed was; InvalidUsage before the first record, NotReady until it is passed.
+  // Returns the time at which the last point that was passed was passed. Returns InvalidUsage before the first record,
+  // and NotReady until the last recorded point is passed.
   Result<std::int64_t> reached_ns() const;
-  // Until that point is passed. False when the time runs out (timeout_ms < 0: never).
+  // Waits until that point is passed. Returns false when the time runs out; timeout_ms < 0 sets no limit.
   bool wait(std::uint64_t number, std::int64_t timeout_ms);
 
  private:
   mutable std::mutex mutex_;
   std::condition_variable reached_;
   std::uint64_t recorded_ = 0;
-  std::set<std::uint64_t> ahead_;  // points that no stream has passed yet
-  std::int64_t passed_ns_ = 0;     // the last one
+  // The points that no stream has passed yet.
+  std::set<std::uint64_t> ahead_;
+  std::int64_t passed_ns_ = 0;  // of the point passed last
   CaptureMembership captured_;
 };
 
@@ -62,7 +65,7 @@ class HostEvent final : public Event {
 
 class HostStream final : public LibraryStream {
  public:
-  // Throws std::system_error without a thread.
+  // Throws std::system_error where the stream gets no thread.
   explicit HostStream(Device& device);
   ~HostStream() override;
   Device& device() const override { return device_; }
@@ -82,12 +85,13 @@ class HostStream final : public LibraryStream {
 
   struct Item {
     std::function<Status()> work;
-    bool always;  // after a failure, too: others wait for it
+    // The item runs after a failure, too, because others wait for it.
+    bool always;
   };
-  // Adds them together, also where the stream has failed, and skips there what is not for always.
+  // Adds the items together, also where the stream has failed. A failed stream skips the items that do not run always.
   void give(std::vector<Item> items);
   void give(Item item);
-  // Success: none.
+  // Returns the stream's first failure, or success where there is none.
   Status failure() const;
 
  private:

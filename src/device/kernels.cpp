@@ -1,4 +1,4 @@
-// Programs' kernels, by the devices that run them.
+// Hands the kernels of programs to the devices that run them.
 #include <string>
 
 #include "src/device/library_device.hpp"

@@ -1,5 +1,4 @@
-// What the library does with a stream beyond what programs do: it puts work there that a graph begins anew with each
-// launch.
+// The library uses a stream in more ways than programs do: it adds work that a graph begins anew with each launch.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +15,26 @@ namespace wreath {
 class GraphWork {
  public:
   virtual ~GraphWork() = default;
-  // Why it cannot be launched now. Asked of all pieces before any begins.
+  // Returns the reason for which the piece cannot be launched now. A launch asks all pieces before any begins.
   virtual Status check() = 0;
-  // Begins a launch: what the stream does when it comes to the piece. A stream that fails before drops it undone,
-  // unless it is a kernel.
+  // Begins a launch, and returns what the stream does when it comes to the piece. A stream that fails before then drops
+  // the piece undone, unless it is a kernel.
   virtual std::function<Status()> begin() = 0;
-  // Runs in a stream that has failed, too, as on a GPU: other ranks' kernels may wait for it.
+  // Returns true for work that runs even in a stream that has failed, as on a GPU: other ranks' kernels may wait for
+  // it.
   virtual bool is_kernel() const { return false; }
 };
 
-// What stands behind kernels of a graph, which run without the host: it says whether a launch may begin, and puts it in
-// its place among other work. Asked by every launch, in the order of the capture.
+// Guards kernels of a graph, which run without the host. The guard says whether a launch may begin, and puts the launch
+// in its place among other work. Every launch asks it, in the order of the capture.
 class GraphGuard {
  public:
   virtual ~GraphGuard() = default;
-  // Why it cannot be launched now. Asked before anything of the launch begins.
+  // Returns the reason for which the graph cannot be launched now. It is called before anything of the launch begins.
   virtual Status check() = 0;
-  // Adds to the launching stream what comes before the graph, and what comes after it.
+  // Adds to the launching stream the work that comes before the graph.
   virtual Status before(Stream& stream) = 0;
+  // Adds to the launching stream the work that comes after the graph.
   virtual Status after(Stream& stream) = 0;
 };
 
@@ -42,21 +43,22 @@ struct CapturePart;
 class LibraryStream : public Stream {
  public:
   virtual bool capturing() const = 0;
-  // Of the capture that goes on; null: none.
+  // Returns the stream's part in the capture that goes on. Its capture is null where there is none.
   virtual CapturePart capture_part() const = 0;
-  // Of a stream that captures: adds `work` to the graph.
+  // Adds `work` to the graph of a stream that captures.
   virtual Status capture(std::shared_ptr<GraphWork> work) = 0;
-  // The capture cannot become a graph, and says why. Nothing where the stream does not capture.
+  // Makes the capture invalid for `reason`, so that it cannot become a graph. Does nothing where the stream does not
+  // capture.
   virtual void invalidate(const std::string& reason) = 0;
-  // Told before kernels run that stand behind work which has failed.
+  // Returns the listeners that hear of failed work before kernels run that stand behind it.
   virtual StreamFailures& failures() = 0;
 };
 
-// Null where it does not capture, or is null.
+// Returns the library's view of `stream`. Returns null where `stream` does not capture, or is null.
 LibraryStream* capturing(Stream* stream);
-// Of a stream that captures: a number that no other capture of this process has.
+// Returns a number that no other capture of this process has. The stream captures.
 std::uint64_t capture_number(const LibraryStream& stream);
-// Of a stream that captures: each launch of the graph asks `guard`.
+// Makes each launch of the graph ask `guard`. The stream captures.
 Status guard_graph(const LibraryStream& stream, std::shared_ptr<GraphGuard> guard);
 
 }  // namespace wreath

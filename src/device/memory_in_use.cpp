@@ -1,4 +1,4 @@
-// The turns of those that live, in order.
+// Keeps the turns of all living MemoryInUse objects in order.
 #include "src/device/memory_in_use.hpp"
 
 #include <chrono>
@@ -16,7 +16,7 @@ struct Users {
   std::uint64_t next = 0;
 };
 
-// Reachable until the process ends: destructors of late objects still use it.
+// Returns an object that stays reachable until the process ends, because destructors of late objects still use it.
 Users& users() {
   static Users* const instance = new Users;  // NOLINT(cppcoreguidelines-*): never deleted
   return *instance;

@@ -1,4 +1,4 @@
-// Asks the host device first, then CUDA, where this process uses it.
+// Finds the owner of memory. The host device is asked first, then CUDA, where this process uses it.
 #include <fmt/format.h>
 
 #include "src/device/call_memory.hpp"
@@ -18,7 +18,8 @@ Status check_end(std::string_view what, const PointerFacts& facts, const void* d
 }
 
 Status check_range(const Device& device, const PointerFacts& facts, const void* data, std::size_t bytes) {
-  if (facts.kind != MemoryKind::Device) return {};  // of others the driver need not know where they end
+  // The driver need not know where other kinds of memory end.
+  if (facts.kind != MemoryKind::Device) return {};
   if (facts.device == &device) return check_end(fmt::format("{}: copy", device.name()), facts, data, bytes);
   return Error{ErrorCode::InvalidArgument,
                fmt::format("{}: {} is memory of another device, {}", device.name(), data,

@@ -1,4 +1,4 @@
-// Who is told before memory of a device is freed.
+// Keeps the watchers that get a call before memory of a device is freed.
 #include <algorithm>
 #include <mutex>
 #include <vector>
@@ -13,7 +13,7 @@ struct Watchers {
   std::vector<ReleaseWatcher*> all;
 };
 
-// Reachable until the process ends: late objects still free memory.
+// Returns an object that stays reachable until the process ends, because late objects still free memory.
 Watchers& watchers() {
   static Watchers* const instance = new Watchers;  // NOLINT(cppcoreguidelines-*): never deleted
   return *instance;

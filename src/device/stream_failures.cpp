@@ -1,4 +1,4 @@
-// One entry for each listener: what it has last added.
+// Each listener has one entry, for the work that it added last.
 #include "src/device/stream_failures.hpp"
 
 #include <algorithm>

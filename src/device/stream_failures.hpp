@@ -1,5 +1,5 @@
-// Who is told that a stream's work has failed, before the stream comes to what stands behind it: kernels, which run
-// all the same.
+// Tells listeners that a stream's work has failed. They hear of it before the stream comes to the kernels behind that
+// work, which run all the same.
 #pragma once
 
 #include <memory>
@@ -13,15 +13,16 @@ namespace wreath {
 class StreamFailureListener {
  public:
   virtual ~StreamFailureListener() = default;
-  // By a thread that is on its way to other work of the stream, and may hold locks of streams.
+  // The caller is a thread on its way to other work of the stream. It may hold locks of streams.
   virtual void stream_failed(const Error& error) = 0;
 };
 
 class StreamFailures {
  public:
-  // `listener` has work in the stream until `passed` is; null: it is about to add it. Instead of what it said before.
+  // Notes that `listener` has work in the stream until `passed` is over. Null means that the listener is about to add
+  // that work. The note replaces the listener's earlier one.
   void expect(const std::shared_ptr<StreamFailureListener>& listener, std::shared_ptr<Event> passed);
-  // Tells all whose work is not over.
+  // Calls all listeners whose work is not over.
   void tell(const Error& error);
 
  private:

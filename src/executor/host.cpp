@@ -1,4 +1,4 @@
-// Round robin over resident lanes: a lane that waits lets the others work.
+// Resident lanes take turns, round robin: a lane that waits lets the others work.
 #include "src/executor/host.hpp"
 
 #include <algorithm>
@@ -44,7 +44,8 @@ std::byte* LaneScratch::reserve(std::uint64_t bytes) {
   if (bytes == 0) return nullptr;
   if (bytes > bytes_) {
     memory_.reset();
-    memory_.reset(new std::byte[bytes + kLineBytes]);  // not zeroed: pages are touched by those who write them
+    // The memory is not zeroed, so each page is first touched by the thread that writes it.
+    memory_.reset(new std::byte[bytes + kLineBytes]);
     bytes_ = bytes;
   }
   return line_from(memory_.get());
@@ -110,7 +111,7 @@ void LaneScheduler::add_lane() {
   if (!lane.done) running_.push_back(lane.index);
 }
 
-// Its place in running_ goes to the next lane.
+// Gives the lane's place in running_ to the next lane.
 void LaneScheduler::end_lane(std::size_t place) {
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(place));
   const std::size_t left = running_.size();
@@ -137,8 +138,8 @@ Advance LaneScheduler::advance_traced(LaneState& lane) {
   return advanced;
 }
 
-// A lane without messages copies what another may just have put into a slot, and read for it: so it takes its turns.
-// Where nothing is put into slots it fills the gaps, and readers do not wait for what it does.
+// A lane without messages copies data that another lane may just have put into a slot, and read for that. So it takes
+// its turns. Where nothing is put into slots, it fills the gaps, and readers do not wait for it.
 Advance LaneScheduler::run(int budget) {
   bool advanced = false;
   std::size_t blocked = 0;
@@ -174,7 +175,7 @@ void LaneScheduler::adopt(std::span<const LaneState> states) {
   std::erase_if(running_, [&](std::uint16_t index) { return lanes_[index].done; });
 }
 
-// One step of the first lane without messages, if there is one.
+// Advances the first lane without messages by one step. Returns false where there is no such lane.
 bool LaneScheduler::advance_local() {
   const auto lane = std::find_if(running_.begin(), running_.end(), [&](std::uint16_t i) { return lanes_[i].local; });
   if (lane == running_.end()) return false;
@@ -182,7 +183,7 @@ bool LaneScheduler::advance_local() {
   return true;
 }
 
-// User memory that was sent by reference was read, and a pump holds nothing back.
+// Returns whether user memory that was sent by reference was read, and no pump holds anything back.
 bool LaneScheduler::drained() const {
   const bool referenced = std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane.referenced; });
   for (const SendFifo* fifo : plan_->targets) {

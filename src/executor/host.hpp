@@ -1,4 +1,4 @@
-// The host processor: the executor's kernels on a CPU, and the round-robin scheduler over lanes.
+// The host processor runs the executor's kernels on a CPU, and the scheduler gives turns to lanes, round robin.
 #pragma once
 
 #include <memory>
@@ -16,13 +16,17 @@ namespace wreath {
 
 // Moves the bytes of try_step on this CPU.
 struct HostProcessor {
-  static constexpr std::size_t kBlockBytes = 8192;  // stays in L1 between two kernels
+  // A block of this size stays in L1 between two kernels.
+  static constexpr std::size_t kBlockBytes = 8192;
   static constexpr bool kStreams = true;
   static constexpr bool kTraces = true;
-  static constexpr bool kCombinesInSlots = false;  // it would fetch the lines that the slot's reader holds
-  static constexpr bool kKeepsSources = false;     // lanes take turns
+  // A combination in a slot would fetch the lines that the slot's reader holds.
+  static constexpr bool kCombinesInSlots = false;
+  // Lanes take turns, and each turn makes its list anew.
+  static constexpr bool kKeepsSources = false;
   static constexpr std::size_t kPulledBytes = 1U << 20;
-  static constexpr std::size_t kPulledBlockBytes = 128U << 10;  // stays in L2 until it is combined
+  // A block of this size stays in L2 until it is combined.
+  static constexpr std::size_t kPulledBlockBytes = 128U << 10;
 
   struct SourceList {
     explicit SourceList(const HostProcessor& /*processor*/) {}
@@ -30,11 +34,12 @@ struct HostProcessor {
     Origin origins[kMaximumFanIn + 1];         // NOLINT(modernize-avoid-c-arrays): likewise
   };
 
-  Arithmetic arithmetic{};  // combine null: nothing is combined, all bytes are moved as they are
+  // If `combine` is null, nothing is combined, and all bytes are moved unchanged.
+  Arithmetic arithmetic{};
   CopyKernels copies{};
   std::byte* pulled = nullptr;
   SlotFill slot_fill{};
-  // 0, or an errno value. Of devices as slots name them.
+  // Returns 0, or an errno value. `device` is a device's number in slots.
   int (*read_device)(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes) = nullptr;
 
   void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k, Operands operands,
@@ -61,13 +66,14 @@ struct HostProcessor {
   }
 };
 
-// What changes of form mean under `arithmetic`; without a combine nothing changes.
+// Returns the changes of form that are plain copies under `arithmetic`. Without a combine all of them are.
 Conversions conversions_of(const Arithmetic& arithmetic) noexcept;
 
-// The places of Scratch and Partial of all lanes. Grows, never shrinks; contents do not outlive a call.
+// The places of Scratch and Partial of all lanes. They grow and never shrink. Their contents do not outlive a call.
 class LaneScratch {
  public:
-  // At least `bytes` of memory, at a line's start; null for none. Pointers given before end.
+  // Returns at least `bytes` bytes of memory, at a line's start, or null for none. Pointers given before become
+  // invalid.
   std::byte* reserve(std::uint64_t bytes);
 
  private:
@@ -83,54 +89,56 @@ struct Plan {
   LaneScratch scratch;
 };
 
-// The state of an operation of `plan` on this rank. Of `call` the call's fields are given: geometry, Input and Output
-// with their regions, signatures, epoch; the others are set here, and Scratch and Partial get their places.
+// Returns the state of an operation of `plan` on this rank. `call` gives the call's fields: geometry, Input and Output
+// with their regions, signatures, and epoch. This function sets the others, and gives Scratch and Partial their places.
 OperationState begin_operation(Plan& plan, const OperationState& call, const Conversions& conversions);
 
-// Bytes that the places of Scratch and of Partial take, both whole lines.
+// The bytes that the places of Scratch and of Partial take. Both are whole lines.
 struct LanePlaces {
   std::uint64_t scratch;
   std::uint64_t partial;
 };
 LanePlaces places_of(const Plan& plan, const Geometry& geometry);
 
-// Lane `index` of the plan before its first step; one with nothing to do is done.
+// Returns lane `index` of the plan before its first step. A lane with nothing to do is done.
 LaneState begin_lane(const Plan& plan, const OperationState& state, std::size_t index);
 
-// One operation's lanes on this rank, advanced by whoever drives the communicator.
+// The lanes of one operation on this rank. The thread that drives the communicator advances them.
 class LaneScheduler {
  public:
   static constexpr std::size_t kAllResident = ~std::size_t{0};
 
-  // Needed, once, before messages may come that are fetched. False: there is no memory for it.
+  // The caller calls this once, before messages may come that are fetched. Returns false where there is no memory for
+  // it.
   bool prepare_to_pull();
 
-  // Starts all lanes of `plan`; `state` as begin_operation() has it. At any time only the `resident` lowest-numbered
-  // unfinished lanes run.
-  // Plan, signature tables and geometry's tables must live until the operation is over.
+  // Starts all lanes of `plan`. `state` is the `call` of begin_operation(). At any time only the `resident`
+  // lowest-numbered unfinished lanes run. Plan, signature tables and geometry's tables must live until the operation is
+  // over.
   void start(Plan& plan, const OperationState& state, const HostProcessor& processor,
              std::size_t resident = kAllResident);
 
-  // Advances every resident lane until it blocks or `budget` steps are done. Failed: see failed_lane().
+  // Advances every resident lane until it blocks or `budget` steps are done. After Failed, see failed_lane().
   Advance run(int budget);
 
-  // Instead of run(), where something else has advanced lanes: each is now as `states` says.
+  // Replaces run() where something else has advanced lanes. Each lane is now as `states` says.
   void adopt(std::span<const LaneState> states);
 
-  // Whether in the last run all lanes with messages waited.
+  // Returns whether all lanes with messages waited in the last run.
   bool waits() const { return waits_; }
 
-  // Keeps what lanes do from now on in `trace`, which outlives this; null: nothing.
+  // Keeps what lanes do from now on in `trace`, which outlives this object. Null keeps nothing.
   void set_trace(StepTrace* trace) { trace_ = trace; }
 
-  // A lane that waits for a message, and for which: the first one; nullptr if none does.
+  // Returns the end of a FIFO for which the first waiting lane waits, or nullptr if no lane waits.
   const FifoEnd* waiting_for() const;
   const LaneState* failed_lane() const { return failed_; }
-  // Of the messages that the operation has published so far.
+  // Returns the bytes of the messages that the operation has published so far.
   std::uint64_t sent_bytes() const;
 
-  // The lanes that are resident and not done, as indices of the plan's lanes, and where each is.
+  // Returns the lanes that are resident and not done, as indices of the plan's lanes.
   std::span<const std::uint16_t> running() const { return running_; }
+  // Returns the state of the plan's lane `index`.
   const LaneState& lane(std::uint16_t index) const { return lanes_[index]; }
   const Plan& plan() const { return *plan_; }
   const OperationState& state() const { return state_; }
@@ -151,7 +159,8 @@ class LaneScheduler {
   std::vector<std::uint16_t> running_;  // resident lanes
   std::size_t turn_ = 0;                // in running_
   std::size_t begun_ = 0;               // lanes that are or were resident
-  bool names_ = false;                  // readers are told where data lies, not given it
+  // Readers are told where data lies. They are not given the data.
+  bool names_ = false;
   bool waits_ = false;
   const LaneState* failed_ = nullptr;
   StepTrace* trace_ = nullptr;

@@ -1,7 +1,7 @@
-// LaneMessages does what a lane does with messages; steps (try_step.hpp) or handwritten loops decide which and when.
-// It looks for messages, says where they lie, makes targets of them, gives their slots back, and tells peers of new
-// ones. The order of looks, fences and tells is here (src/base/memory_order.hpp). Nothing here waits. A Processor
-// (processor.hpp) moves the bytes.
+// LaneMessages does what a lane does with messages. Steps (try_step.hpp) or handwritten loops decide which messages it
+// handles, and when. LaneMessages looks for messages, says where they lie, makes targets of them, gives their slots
+// back, and tells peers of new ones. The order of looks, fences and tells is here (src/base/memory_order.hpp). Nothing
+// here waits. A Processor (processor.hpp) moves the bytes.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class LaneMessages {
   using Sources = LaneSources<Processor>;
 
  protected:
-  // What messages have to be.
+  // The signature and the size that messages must have.
   struct Expected {
     std::uint32_t signature;
     std::uint64_t bytes;
@@ -37,7 +37,8 @@ class LaneMessages {
     std::uint32_t region;
     std::uint64_t offset;
     std::uint32_t flags;
-    std::uint64_t allocation = 0;  // of a device's memory, for peers of this process
+    // The number of a device's allocation, for peers of this process.
+    std::uint64_t allocation = 0;
   };
 
   struct Span {
@@ -55,10 +56,10 @@ class LaneMessages {
     return Advance::Failed;
   }
 
-  // One chunk's elements in this tile.
+  // The elements of one chunk in this tile.
   struct Piece {
     std::byte* data;
-    std::uint64_t offset;  // into its buffer, bytes
+    std::uint64_t offset;  // into its buffer, in bytes
     std::uint64_t elements;
     std::uint64_t bytes;
   };
@@ -69,7 +70,7 @@ class LaneMessages {
     return buffer == Buffer::Scratch || buffer == Buffer::Partial;
   }
 
-  // `range` of a buffer; in the lane's own ones at place `slot`.
+  // Returns the piece for `range` of a buffer. In the lane's own buffers it is at place `slot`.
   WREATH_HOST_DEVICE Piece piece_of(Buffer buffer, const ElementRange& range, std::uint32_t slot) const {
     const std::uint64_t element_bytes = bytes_of(form_of(buffer));
     const int index = static_cast<int>(buffer);
@@ -87,7 +88,7 @@ class LaneMessages {
   WREATH_HOST_DEVICE Form outgoing_form(Buffer buffer) const {
     return multiplied_when_sent(buffer) ? Form::Partial : form_of(buffer);
   }
-  // Whether one source is copied as it is. `finished`: it is a result, no input or sum.
+  // Returns whether one source is copied unchanged. `finished` says that the source is a result, not an input or a sum.
   WREATH_HOST_DEVICE bool plain(Form from, bool finished, Form to) const {
     return (finished && to == Form::Data) || operation_.conversions.moves(from, to);
   }
@@ -102,9 +103,9 @@ class LaneMessages {
 
   // ---- taking ----
 
-  // Advanced: all messages of sources.from are here, and are what is expected; `sources` has where they lie, at the
-  // places that sources.operands leave them. What a message costs if its header is far: a look, an acquire for all that
-  // were found together, and one read of the header.
+  // Returns Advanced where all messages of sources.from are here, and are what is expected. `sources` then has where
+  // they lie, at the places that sources.operands leave them. A message whose header is far costs a look and one read
+  // of the header. All messages that were found together cost one acquire.
   WREATH_HOST_DEVICE Advance await(const Expected& expected, Sources& sources) {
     const std::uint32_t known = lane_.arrived;
     const std::uint32_t here = count_here(sources.from, known);
@@ -114,20 +115,22 @@ class LaneMessages {
       if (const Advance found = find(lane_.arrived, expected, sources); found != Advance::Advanced) return found;
     }
     if (here < sources.from.count) return Advance::Blocked;
-    if (Processor::kKeepsSources && known > 0) return check_owners(sources.from);  // they may have given up meanwhile
+    // The owners may have given up since the last look.
+    if (Processor::kKeepsSources && known > 0) return check_owners(sources.from);
     for (std::uint32_t i = 0; !Processor::kKeepsSources && i < known; ++i) {
       if (const Advance found = find(i, expected, sources); found != Advance::Advanced) return found;
     }
     return Advance::Advanced;
   }
 
-  // After finish_reads(): the owner of referenced memory may have given up and changed it while it was read.
+  // Returns whether the owner of referenced memory has given up, and may have changed it while it was read. It is
+  // called after finish_reads().
   WREATH_HOST_DEVICE bool torn(const Ends& from, std::uint32_t i) const {
     const RecvFifo& fifo = in(from, i);
     return (load_far(awaited_slot(fifo)).flags & kSlotReference) != 0 && gave_up(fifo);
   }
 
-  // After the last read of messages: gives their slots back.
+  // Gives the slots of messages back, after the last read of them.
   WREATH_HOST_DEVICE Advance consume_all(const Ends& from) {
     finish_reads();
     if (const Advance owned = check_owners(from); owned != Advance::Advanced) return owned;
@@ -145,7 +148,7 @@ class LaneMessages {
     fifo.landing->target = target.data;
   }
 
-  // `to`, and `slot` if there is one, = sum or copy of the sources.
+  // Makes `to`, and `slot` if there is one, as the sum or copy of the sources.
   WREATH_HOST_DEVICE Advance make(const Piece& to, Sources& sources, std::byte* slot) {
     if (sources.fetched > 0) return pull_and_move(to, sources, slot);
     move(to, sources, slot);
@@ -154,7 +157,8 @@ class LaneMessages {
 
   // ---- sending ----
 
-  // Whether all targets have room for a message. What was found is known from then on, also where another has none.
+  // Returns whether all targets have room for a message. Room that was found stays known, also where another target has
+  // none.
   WREATH_HOST_DEVICE bool credit(const Ends& to) const {
     bool all = true;
     bool found = false;
@@ -168,8 +172,8 @@ class LaneMessages {
     return all;
   }
 
-  // Publishes one message to all targets, which are different ones: its address for pumps, `name` for peers that map it
-  // or read it there.
+  // Publishes one message to all targets, which are different ones. Pumps get its address. Peers that map the message
+  // or read it there get `name`.
   WREATH_HOST_DEVICE void publish_all(const Ends& to, std::uint32_t signature, const Span& message,
                                       const MessageName& name) {
     for (std::uint32_t i = 0; i < to.count; ++i) {
@@ -193,12 +197,12 @@ class LaneMessages {
     lane_.sent_bytes += to.count * message.bytes;
   }
 
-  // Where message i is among the sources.
+  // Returns the place of message i among the sources.
   WREATH_HOST_DEVICE static int place_of(int i, const Operands& operands) {
     return operands.own >= 0 && i >= operands.own ? i + 1 : i;
   }
 
-  // Whether every receiver can read `bytes` of `buffer` itself, so that no copy is staged.
+  // Returns whether every receiver can read `bytes` bytes of `buffer` itself, so that no copy is staged.
   WREATH_HOST_DEVICE bool by_reference(const Ends& to, Buffer buffer, std::uint64_t bytes) const {
     if (is_private(buffer) || multiplied_when_sent(buffer)) return false;
     const std::uint32_t region = operation_.region[static_cast<int>(buffer)];
@@ -213,7 +217,7 @@ class LaneMessages {
     return true;
   }
 
-  // The target whose staging slot holds the one copy for all: one that peers map, if there is one.
+  // Returns the target whose staging slot holds the one copy for all. It is one that peers map, if there is one.
   WREATH_HOST_DEVICE SendFifo& stager(const Ends& to) const {
     for (std::uint32_t i = 0; i < to.count; ++i) {
       if (!out(to, i).by_reference) return out(to, i);
@@ -221,14 +225,14 @@ class LaneMessages {
     return out(to, 0);
   }
 
-  // Where the next message is put, until publish_staged().
+  // Returns the place where the next message is put, until publish_staged().
   WREATH_HOST_DEVICE std::byte* begin_slot(const Ends& to, std::uint64_t bytes) const {
     SendFifo& fifo = stager(to);
     processor_.begin_slot(fifo, bytes);
     return fifo.staging + staging_place(fifo, bytes);
   }
 
-  // `slot` = what is sent of a piece of `buffer`.
+  // Puts what is sent of a piece of `buffer` into `slot`.
   WREATH_HOST_DEVICE void stage_piece(std::byte* slot, Buffer buffer, const Piece& piece) {
     if (!multiplied_when_sent(buffer)) return processor_.fill(slot, piece.data, piece.bytes);
     const std::byte* input = piece.data;
@@ -247,7 +251,8 @@ class LaneMessages {
     const int index = static_cast<int>(buffer);
     const std::uint32_t region = operation_.region[index];
     MessageName name{region, operation_.region_offset[index] + piece.offset, kSlotReference};
-    if (region == 0) {  // of a device: all are in this process
+    // Peers read at the address where there is no region. For memory of a device all of them are in this process.
+    if (region == 0) {
       name.region = kPeerAddress;
       name.offset = reinterpret_cast<std::uint64_t>(piece.data);
     }
@@ -263,7 +268,7 @@ class LaneMessages {
  private:
   static constexpr std::uint32_t kLooksAtOnce = Processor::kKeepsSources ? 4 : 1;
 
-  // Of the first messages how many are here, `known` of them for sure.
+  // Returns how many of the first messages are here. `known` of them are here for sure.
   WREATH_HOST_DEVICE std::uint32_t count_here(const Ends& from, std::uint32_t known) const {
     std::uint32_t here = known;
     while (here < from.count) {
@@ -274,7 +279,7 @@ class LaneMessages {
     }
     return here;
   }
-  // Of the messages from `first` on, kLooksAtOnce at most: all looks are on their way before one is answered.
+  // Returns how many messages from `first` on are here, kLooksAtOnce at most. All looks begin before one is answered.
   WREATH_HOST_DEVICE std::uint32_t count_next(const Ends& from, std::uint32_t first) const {
     const std::uint32_t last = from.count - 1;
     bool looks[kLooksAtOnce];
@@ -313,12 +318,12 @@ class LaneMessages {
     return Advance::Advanced;
   }
 
-  // Whether the header is one of this communicator, and of this lane.
+  // Returns whether the header is one of this communicator, and of this lane.
   WREATH_HOST_DEVICE bool belongs(const SlotHeader& header, const RecvFifo& fifo) const {
     return header.epoch == operation_.epoch && header.lane == fifo.lane;
   }
 
-  // Whether what messages refer to is still what was sent. Flags are read again only where an owner has given up.
+  // Checks that referenced memory still holds what was sent. Flags are read again only where an owner has given up.
   WREATH_HOST_DEVICE Advance check_owners(const Ends& from) {
     if (!lane_.reads_references) return Advance::Advanced;
     bool any = false;
@@ -328,14 +333,15 @@ class LaneMessages {
     }
     return Advance::Advanced;
   }
-  static constexpr std::uint64_t kPulledElements = 64;  // blocks begin at lines where they are pulled
+  // Blocks begin at whole lines where they are pulled.
+  static constexpr std::uint64_t kPulledElements = 64;
 
-  // Whether the reader has mapped that region of a device's memory.
+  // Returns whether the reader has mapped that region of a device's memory.
   WREATH_HOST_DEVICE static bool maps(const SendFifo& fifo, std::uint32_t region) {
     return region != 0 && (fifo.readable >> region & 1U) != 0;
   }
 
-  // make() where messages lie in their senders' processes.
+  // Does the same as make(), where messages lie in their senders' processes.
   WREATH_HOST_DEVICE Advance pull_and_move(const Piece& to, Sources& sources, std::byte* slot) {
     if constexpr (Processor::kPulledBytes > 0) {
       return sources.plain ? pull_whole(to, sources, slot) : pull_by_blocks(to, sources, slot);
@@ -343,7 +349,7 @@ class LaneMessages {
     return Advance::Advanced;
   }
 
-  // One message is read into the target, or into the slot that is sent instead.
+  // Reads one message into the target, or into the slot that is sent instead.
   WREATH_HOST_DEVICE Advance pull_whole(const Piece& to, Sources& sources, std::byte* slot) {
     const bool dead = slot != nullptr && sources.target_dead;
     if (!pull(sources, 0, dead ? slot : to.data, to.bytes)) return Advance::Failed;
@@ -352,7 +358,7 @@ class LaneMessages {
     return Advance::Advanced;
   }
 
-  // Messages are read to where they are combined.
+  // Reads messages to the places where they are combined.
   WREATH_HOST_DEVICE Advance pull_by_blocks(const Piece& to, Sources& sources, std::byte* slot) {
     const bool dead = slot != nullptr && sources.target_dead;
     const std::uint64_t element_bytes = bytes_of(sources.target_form);
@@ -368,14 +374,14 @@ class LaneMessages {
     return Advance::Advanced;
   }
 
-  // Elements of a block of a message, all of which have room at `pulled`.
+  // Returns the elements of a message's block. The blocks of all messages have room at `pulled`.
   WREATH_HOST_DEVICE std::uint64_t elements_pulled(const Sources& sources) const {
     const std::uint64_t share = Processor::kPulledBytes / static_cast<std::uint64_t>(sources.fetched);
     const std::uint64_t bytes = share < Processor::kPulledBlockBytes ? share : Processor::kPulledBlockBytes;
     return bytes / bytes_of(sources.operands.messages) / kPulledElements * kPulledElements;
   }
 
-  // near = the next block of all sources, in this process; `sources` moves on. False: failed.
+  // Makes `near` the next block of all sources, in this process, and moves `sources` on. Returns false after a failure.
   WREATH_HOST_DEVICE bool pull_block(Sources& sources, std::uint64_t elements, Sources& near) {
     near.from = sources.from;
     near.k = sources.k;
@@ -400,7 +406,7 @@ class LaneMessages {
     return true;
   }
 
-  // target = the next bytes of message i, which is fetched. False: failed.
+  // Reads the next bytes of message i, which is fetched, into `target`. Returns false after a failure.
   WREATH_HOST_DEVICE bool pull(const Sources& sources, std::uint32_t i, std::byte* target, std::uint64_t bytes) {
     const Ends& from = sources.from;
     const int at = place_of(static_cast<int>(i), sources.operands);
@@ -413,13 +419,13 @@ class LaneMessages {
     return false;
   }
 
-  // Whether the target is one of the sources: its lines are near, having been read.
+  // Returns whether the target is one of the sources. Its lines are near then, because they have been read.
   WREATH_HOST_DEVICE static bool adds_to(const Piece& to, const Sources& sources) {
     return sources.operands.own >= 0 && sources.data[sources.operands.own] == to.data;
   }
 
-  // One piece of target; with a slot block by block, so that the second store finds the block near. A target that
-  // nothing else reads is left out, or only its first block is used.
+  // Makes one piece of the target. With a slot it works block by block, so that the second store finds the block near.
+  // A target that nothing else reads is left out, or only its first block is used.
   WREATH_HOST_DEVICE void move(const Piece& to, Sources& sources, std::byte* slot) {
     if (sources.streams && !adds_to(to, sources)) return move_past_caches(to, sources, slot);
     if (slot == nullptr) return move_block(to.data, sources, to.elements, false);
@@ -437,7 +443,7 @@ class LaneMessages {
     }
   }
 
-  // As move(); what is combined is combined near, block by block, and goes from there to the target and to the slot.
+  // Does the same as move(), past the caches. Sums are made near, block by block, and go to the target and to the slot.
   WREATH_HOST_DEVICE void move_past_caches(const Piece& to, Sources& sources, std::byte* slot) {
     if constexpr (Processor::kStreams) {
       const std::uint64_t element_bytes = bytes_of(sources.target_form);

@@ -1,4 +1,4 @@
-// The segments and links of all ranks of a job in one process and without an engine: for tests and benchmarks.
+// Makes the segments and links of all ranks of a job in one process, without an engine. Tests and benchmarks use them.
 #pragma once
 
 #include <memory>

@@ -1,24 +1,36 @@
-// The contract of a Processor, which is a CPU or a block of a device, and the list of sources that it keeps.
+// A Processor is a CPU or a block of a device. This file has its contract, and the list of sources that it keeps.
 // A Processor moves the bytes:
 //   void combine(std::byte* target, Form target_form, const std::byte* const* sources, int k, Operands operands,
-//                std::size_t elements)                                                      see Arithmetic
+//                std::size_t elements)
+//       Combines sources as Arithmetic::combine does.
 //   void copy(std::byte* target, const std::byte* source, std::size_t bytes)
-//   void begin_slot(SendFifo& fifo, std::size_t bytes)   before a message of so many bytes is put into a slot,
-//   void fill(std::byte* slot, const std::byte* source, std::size_t bytes)   which this does with parts of it
-//   void end_slot()                   before it is published
-//   kStreams          whether it has stream(), which copies past the caches: of OperationState::streams_output
-//   kBlockBytes       where a target and a slot are written, they are in blocks of so many bytes, which stay near
-//   kCombinesInSlots  a combination straight into a slot costs no more than filling it afterwards
-//   kTraces           whether handwritten loops keep what they do, where there is a trace
-//   SourceList        made of the processor, which it may share: `data`, room for kMaximumFanIn + 1 pointers to sources
-//   kKeepsSources     what is put there stays there while the lane waits
-//   kPulledBytes      0: all messages are where they are read. Else, of memory at `pulled`: messages
-//                     that are combined are read there first, in blocks of at most kPulledBlockBytes; and SourceList
-//                     has `origins`, an Origin for each of `data`
+//   void begin_slot(SendFifo& fifo, std::size_t bytes)
+//       Prepares for a message of so many bytes that is put into a slot.
+//   void fill(std::byte* slot, const std::byte* source, std::size_t bytes)
+//       Puts a part of that message into the slot.
+//   void end_slot()
+//       Ends the slot, before its message is published.
+//   kStreams
+//       Says whether there is stream(), which copies past the caches (see OperationState::streams_output).
+//   kBlockBytes
+//       Gives the size of the blocks in which both a target and a slot are written, so that each block stays near.
+//   kCombinesInSlots
+//       Says whether a combination straight into a slot costs no more than filling the slot afterwards.
+//   kTraces
+//       Says whether handwritten loops keep what they do, where there is a trace.
+//   SourceList
+//       Is made of the processor, which it may share. `data` has room for kMaximumFanIn + 1 pointers to sources.
+//   kKeepsSources
+//       Says whether the pointers in `data` stay there while the lane waits.
+//   kPulledBytes
+//       Is 0 where all messages can be read where they are. Otherwise it is the size of the memory at `pulled`.
+//       Messages that are combined are read there first, in blocks of at most kPulledBlockBytes. SourceList then has
+//       `origins`, an Origin for each entry of `data`.
 //   std::byte* pulled
-//   int pull(const ProcessMemory& process, std::byte* target, const std::byte* source, std::size_t bytes)   see
-//   read_peer
-//   int pull(std::uint64_t device, ...)   the same out of a device's memory
+//   int pull(const ProcessMemory& process, std::byte* target, const std::byte* source, std::size_t bytes)
+//       Does the same as read_peer.
+//   int pull(std::uint64_t device, ...)
+//       Does the same out of a device's memory.
 #pragma once
 
 #include <cstdint>
@@ -27,24 +39,29 @@
 
 namespace wreath {
 
-// Ends of FIFOs: OperationState::sources or targets [first .. + count).
+// A range of ends of FIFOs: OperationState::sources or targets [first .. + count).
 struct FifoRange {
   std::uint32_t first;
   std::uint32_t count;
 };
 
-// Messages, and maybe memory of the rank's own, that become one target piece by piece: pointers move on.
+// The messages, and maybe memory of the rank's own, that become one target piece by piece. The pointers move on with
+// each piece.
 template <typename Processor>
 struct LaneSources : Processor::SourceList {
   WREATH_HOST_DEVICE explicit LaneSources(Processor& processor) : Processor::SourceList(processor) {}
   FifoRange from;
   int k;
   Operands operands;
-  bool plain;   // one source, and only its bytes are wanted
-  int fetched;  // messages that host code does not reach
+  // There is one source, and only its bytes are wanted.
+  bool plain;
+  // The number of messages that must be fetched, because host code does not reach them.
+  int fetched;
   Form target_form;
-  bool target_dead;  // nothing reads the target but the slot that is filled with it
-  bool streams;      // the target is written past the caches
+  // The slot that is filled with the target is its only reader.
+  bool target_dead;
+  // The target is written past the caches.
+  bool streams;
 };
 
 }  // namespace wreath

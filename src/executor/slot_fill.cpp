@@ -1,4 +1,4 @@
-// When fills are timed, when the other way is tried, and what follows from it.
+// Decides when fills are timed, when the other way is tried, and which way the next fills go.
 #include "src/executor/slot_fill.hpp"
 
 #include <algorithm>
@@ -10,9 +10,12 @@ namespace wreath {
 namespace {
 
 constexpr std::uint32_t kTimedEvery = 8;
-constexpr std::uint32_t kTrialEvery = 768;  // a trial may cost 15 times a fill: 2 % of the time then
-constexpr std::uint32_t kFirstTrial = 32;   // fresh slots are slower: their pages come first
-constexpr std::uint32_t kTrialFills = 3;    // a median survives one interruption
+// A trial may cost 15 times a fill. At this distance trials take 2 % of the time.
+constexpr std::uint32_t kTrialEvery = 768;
+// Fresh slots are slower, because their pages come first.
+constexpr std::uint32_t kFirstTrial = 32;
+// A median survives one interruption.
+constexpr std::uint32_t kTrialFills = 3;
 static_assert(std::size(FillHistory{}.plain) == kTrialFills);
 
 std::uint32_t median(const std::uint32_t (&times)[3]) {
@@ -21,13 +24,13 @@ std::uint32_t median(const std::uint32_t (&times)[3]) {
 
 bool known(const std::uint32_t (&times)[3]) { return times[0] != 0; }
 
-// Fills until the next trial is over.
+// Returns the number of fills until the next trial is over.
 std::uint32_t turns_of(const FillHistory& history) {
   return history.turns == 0 ? kFirstTrial + kTrialFills : history.turns;
 }
 
-// Past the caches the reader takes longer, too, by about the time of a fill: a way must win by that, and stays until
-// the other one wins clearly.
+// Returns whether fills go past the caches. There the reader takes longer, too, by about the time of a fill. So a way
+// must win by that much, and it stays until the other one wins clearly.
 bool prefers_past(const FillHistory& history) {
   if (!known(history.plain) || !known(history.past_caches)) return history.past;
   const std::uint64_t plain = median(history.plain);

@@ -1,4 +1,4 @@
-// What an operation and its lanes are while they run: plain data, which also lives on a device.
+// The state of an operation and its lanes while they run. It is plain data, which also lives on a device.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@ namespace wreath {
 
 enum class Advance : std::uint8_t { Advanced, Blocked, Done, Failed };
 
-// Why try_step failed, and on which message.
+// The reason for which try_step failed on a message.
 enum class Fault : std::uint8_t { None, Signature, Bytes, Region, OwnerAborted, Unreadable };
 
-// The algorithms that also stand as text-book loops (src/executor/handwritten).
+// The algorithms that also exist as textbook loops (src/executor/handwritten).
 enum class HandwrittenLoop : std::uint8_t {
   None,
   RingAllReduce,
@@ -28,33 +28,43 @@ enum class HandwrittenLoop : std::uint8_t {
 
 inline constexpr std::uint64_t kNotBegun = ~std::uint64_t{0};
 
-// A lane in flight. Written by the thread that drives it only.
+// A lane in flight. Only the thread that drives the lane writes its state.
 struct LaneState {
   std::uint32_t first = 0;
   std::uint32_t end = 0;
   std::uint32_t step = 0;
   std::uint32_t tile = 0;
-  std::uint64_t elements = kNotBegun;  // of the present step in this tile, all chunks together
-  std::uint16_t index = 0;             // among the rank's lanes: whose places in Scratch and Partial are its own
+  // The elements of the present step in this tile, all chunks together.
+  std::uint64_t elements = kNotBegun;
+  // The lane's index among the rank's lanes. It selects the lane's own places in Scratch and Partial.
+  std::uint16_t index = 0;
   std::uint16_t data_lane = 0;
-  std::uint16_t number = 0;       // that its messages carry
-  std::uint16_t arrived = 0;      // messages of the present step that are known to be here
-  bool received = false;          // the receiving half of a fused step is done
-  bool reads_references = false;  // ... of which some are in their senders' own memory
-  bool referenced = false;        // sent user memory by reference: end only when it was read
-  bool named = false;             // the last step moved no data: it told readers where to find it
-  bool local = false;             // LoweredLane::local
+  // The number that its messages carry.
+  std::uint16_t number = 0;
+  // The number of messages of the present step that are known to be here.
+  std::uint16_t arrived = 0;
+  // The receiving half of a fused step is done.
+  bool received = false;
+  // Some of the received messages are in their senders' own memory.
+  bool reads_references = false;
+  // The lane sent user memory by reference, so it ends only when that memory was read.
+  bool referenced = false;
+  // The last step moved no data: it told readers where to find the data.
+  bool named = false;
+  bool local = false;  // LoweredLane::local
   bool done = false;
   Fault fault = Fault::None;
   std::uint16_t fault_source = 0;  // index into sources
   std::int32_t fault_errno = 0;    // of Unreadable
-  std::uint64_t sent_bytes = 0;    // of published messages: a message to several targets counts for each
+  // The bytes of published messages. A message to several targets counts for each.
+  std::uint64_t sent_bytes = 0;
 };
 
-// Which changes of form are plain copies: Arithmetic::moves for all pairs. All are where nothing is combined.
+// The changes of form that are plain copies: Arithmetic::moves for all pairs. All are plain where nothing is combined.
 struct Conversions {
   std::uint8_t plain = 0b1111;
-  bool premultiplies = false;  // inputs are multiplied, and sent as Partial
+  // Inputs are multiplied, and sent as Partial.
+  bool premultiplies = false;
 
   WREATH_HOST_DEVICE static unsigned bit(Form from, Form to) {
     return static_cast<unsigned>(from) * 2U + static_cast<unsigned>(to);
@@ -62,32 +72,45 @@ struct Conversions {
   WREATH_HOST_DEVICE bool moves(Form from, Form to) const { return ((plain >> bit(from, to)) & 1U) != 0; }
 };
 
-// What all lanes of one rank share during an operation. Plain pointers: it also lives on a device.
+// The state that all lanes of one rank share during an operation. It has plain pointers, because it also lives on a
+// device.
 struct OperationState {
-  // Of the call.
+  // The call sets these fields.
   Geometry geometry{};
-  std::byte* buffers[kBuffers] = {};    // by Buffer. Scratch, Partial: the places of all lanes
-  std::uint32_t region[kBuffers] = {};  // how peers name Input or Output; 0: they cannot
+  // The buffers by Buffer. Scratch and Partial are the places of all lanes.
+  std::byte* buffers[kBuffers] = {};
+  // The number by which peers name Input or Output, or 0 where they cannot.
+  std::uint32_t region[kBuffers] = {};
   std::uint64_t region_offset[kBuffers] = {};
-  const std::uint32_t* input_signatures = nullptr;   // of messages sent from Input, by part; null: `signature`
-  const std::uint32_t* output_signatures = nullptr;  // of messages received, by part of their target; as above
+  // The signatures of messages sent from Input, by part. If this is null, `signature` holds.
+  const std::uint32_t* input_signatures = nullptr;
+  // The signatures of received messages, by part of their target. If this is null, `signature` holds.
+  const std::uint32_t* output_signatures = nullptr;
   std::uint32_t signature = 0;
   std::uint16_t epoch = 0;
-  std::uint64_t device = 0;                 // whose memory Input and Output are, as slots name it; 0: the host's
-  std::uint64_t allocation[kBuffers] = {};  // ... in which of its allocations; 0: in several, or untold
-  std::uint64_t single_copy_bytes = 0;      // peers read messages of so many bytes where they are; 0: none
-  // Of the plan and the processor.
+  // The device whose memory Input and Output are, as slots name it. The host is 0.
+  std::uint64_t device = 0;
+  // The allocation of that device, or 0 where there are several or it is unknown.
+  std::uint64_t allocation[kBuffers] = {};
+  // Peers read messages of so many bytes or more where the messages are. 0 means that they read none.
+  std::uint64_t single_copy_bytes = 0;
+  // The plan and the processor set these fields.
   Conversions conversions{};
-  bool step_major = false;             // Lowered::step_major
-  bool streams_output = false;         // what is written to Output goes past the caches
-  std::uint32_t slots[kBuffers] = {};  // places of a lane in Scratch and Partial, each of one tile
+  bool step_major = false;  // Lowered::step_major
+  // Data for Output goes past the caches.
+  bool streams_output = false;
+  // The number of a lane's places in Scratch and Partial, each of one tile.
+  std::uint32_t slots[kBuffers] = {};
   const Step* steps = nullptr;
-  const std::uint32_t* several = nullptr;        // Lowered::several
-  SendFifo* const* targets = nullptr;            // by Lowered::targets
-  RecvFifo* const* sources = nullptr;            // by Lowered::sources
-  HandwrittenLoop loop = HandwrittenLoop::None;  // advances the lanes in place of their steps
-  std::uint32_t ranks = 1;                       // of the loop's communicator: two or more
-  std::uint32_t rank = 0;                        // this rank in that communicator
+  const std::uint32_t* several = nullptr;  // Lowered::several
+  SendFifo* const* targets = nullptr;      // by Lowered::targets
+  RecvFifo* const* sources = nullptr;      // by Lowered::sources
+  // The loop that advances the lanes in place of their steps.
+  HandwrittenLoop loop = HandwrittenLoop::None;
+  // The number of ranks of the loop's communicator, two or more.
+  std::uint32_t ranks = 1;
+  // The number of this rank in that communicator.
+  std::uint32_t rank = 0;
 };
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// What lanes did, step by step: kept while a trace is asked for.
+// Keeps what lanes did, step by step, while a trace is asked for.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 
 namespace wreath {
 
-// One advance of a lane: a tile of a step, or one half of a fused one.
+// One advance of a lane: a tile of a step, or one half of a fused step.
 struct StepEvent {
   std::int64_t begin_ns;  // the host's monotonic clock
   std::int64_t end_ns;
-  std::uint64_t call;  // set by who reads it
+  std::uint64_t call;  // set by StepTrace::add()
   std::uint32_t step;  // within its lane
   std::uint32_t tile;
-  std::uint16_t lane;  // the number its messages carry
+  std::uint16_t lane;  // number that its messages carry
   StepOp op;
 };
 
-// Of one thread at a time. Keeps the first kMaximumEvents.
+// One thread uses it at a time. It keeps the first kMaximumEvents events.
 class StepTrace {
  public:
   void begin_call(std::uint64_t number) { call_ = number; }

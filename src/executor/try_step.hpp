@@ -1,7 +1,7 @@
 // The executor's shared unit: try_step advances one lane by one tile of one step, and never waits.
 //
-// A host scheduler calls it round-robin over lanes, a CUDA block calls it in a loop. It decides what to do and when;
-// LaneMessages does it, by the Processor's means.
+// A host scheduler calls it round-robin over lanes, and a CUDA block calls it in a loop. try_step decides what to do
+// and when. LaneMessages does it, by means of the Processor.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class StepRunner : private LaneMessages<Processor> {
   WREATH_HOST_DEVICE StepRunner(const OperationState& operation, LaneState& lane, Processor& processor)
       : StepRunner(operation, lane, processor, operation.steps[lane.step]) {}
 
-  // Of the present tile of the step.
+  // Returns the elements of the present tile of the step.
   WREATH_HOST_DEVICE std::uint64_t elements() const { return lane_.elements == kNotBegun ? count() : lane_.elements; }
 
   WREATH_HOST_DEVICE Advance run() {
@@ -47,7 +47,7 @@ class StepRunner : private LaneMessages<Processor> {
   using Work::plain;
   using Work::processor_;
 
-  // The chunks a step reads or writes.
+  // The chunks that a step reads or writes.
   struct Side {
     Buffer buffer;
     std::uint32_t part;
@@ -104,7 +104,7 @@ class StepRunner : private LaneMessages<Processor> {
     return ++lane_.tile < operation_.geometry.tiles ? Advance::Advanced : end();
   }
 
-  // Step by step: the part of this one has no more tiles.
+  // Goes on to the next step of a step-major schedule: the part of this step has no more tiles.
   WREATH_HOST_DEVICE Advance skip_step() {
     lane_.elements = kNotBegun;
     lane_.tile = 0;
@@ -144,19 +144,19 @@ class StepRunner : private LaneMessages<Processor> {
     return next_step();
   }
 
-  // A staging slot to fill while the target is computed; null: the sending half comes later.
+  // Returns a staging slot to fill while the target is computed. Returns null where the sending half comes later.
   WREATH_HOST_DEVICE std::byte* fused_slot() const {
     if (!sends() || by_reference(step_.target_buffer) || !Work::credit(to())) return nullptr;
     return Work::begin_slot(to(), lane_.elements * bytes_of(form_of(step_.target_buffer)));
   }
 
-  // Of the own source among all; -1: there is none.
+  // Returns the place of the own source among all sources, or -1 where there is none.
   WREATH_HOST_DEVICE int own_place() const {
     if (!reduces()) return -1;
     return step_.own_place < step_.in_count && !planted_fault(2) ? step_.own_place : step_.in_count;
   }
 
-  // target, and `slot` if there is one, = sum or copy of the messages.
+  // Makes the target, and `slot` if there is one, as the sum or copy of the messages.
   WREATH_HOST_DEVICE Advance take(Sources& sources, std::byte* slot) {
     const int own = sources.operands.own;
     const Form messages = sources.operands.messages;
@@ -229,8 +229,9 @@ class StepRunner : private LaneMessages<Processor> {
   const Step& step_;
 };
 
-// Advances `lane` by at most one step of one tile; `step` is its present one, wherever that lies. Advanced: something
-// moved. Blocked: nothing can move until a peer (or a pump) acts. Done: the lane is over. Failed: see lane.fault.
+// Advances `lane` by at most one step of one tile. `step` is the lane's present step, wherever that lies. Advanced
+// means that something moved. Blocked means that nothing can move until a peer (or a pump) acts. Done means that the
+// lane is over. Failed means that lane.fault has the reason.
 template <typename Processor>
 WREATH_HOST_DEVICE inline Advance try_step(const OperationState& operation, LaneState& lane, Processor& processor,
                                            const Step& step) {

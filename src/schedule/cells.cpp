@@ -1,4 +1,4 @@
-// Reads and writes of cells, with the happens-before checks of each.
+// Reads and writes cells, with the happens-before checks of each access.
 #include "src/schedule/cells.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What each step means to values and to memory.
+// Defines what each step means to values and to memory.
 #include "src/schedule/checker.hpp"
 
 #include <fmt/format.h>
@@ -21,11 +21,12 @@ Checker::Checker(const Machine& machine, const Claim& claim, const Shapes& shape
       queues_(machine.fifos().size()),
       carried_(machine.lanes().size()) {
   for (std::uint32_t share = 0; sums_ && share < cells_.shares(); ++share) {
-    // Exactly, the complete value differs from share to share in its name only.
+    // The complete values of shares differ only in their names where values are exact.
     const bool known = values_.exact() && share > 0;
     complete_.push_back(known ? complete_[0] : values_.full(share));
     complete_.back().cell = share;
-    if (claim.order != Order::Canonical) complete_.back().tree = 0;  // the first rank to end sets it
+    // The first rank to end sets the tree.
+    if (claim.order != Order::Canonical) complete_.back().tree = 0;
   }
 }
 
@@ -181,7 +182,7 @@ bool Checker::take(std::uint32_t lane, const Step& step, std::uint32_t fifo) {
   return true;
 }
 
-// Makes of a value what it is in `target`.
+// Changes a value to what it is in `target`.
 bool Checker::settle(Value& value, Buffer target) {
   if (!sums_) return true;
   if (target == Buffer::Scratch) {
@@ -242,7 +243,7 @@ bool Checker::do_first_part(std::uint32_t lane, const MachineStep& linked) {
     Value result{};
     if (!compute(lane, step, i, result) || !settle(result, at.target.buffer)) return false;
     carried_[lane] = result;
-    // A copy onto itself (in place) moves nothing; a sum of one rank may still be divided.
+    // A copy onto itself (in place) moves nothing. A sum of one rank may still be divided.
     if (step.op == StepOp::Copy && at.source.cell == at.target.cell && !dead && !sums_) continue;
     if (!cells_.store(clocks_, lane, at.target.cell, dead ? nullptr : &result, fault_)) return false;
   }

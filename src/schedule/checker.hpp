@@ -1,4 +1,4 @@
-// The hooks that make a greedy run a proof: values, message sizes and hazards.
+// The checker's hooks make a greedy run a proof of values, message sizes and hazards.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace wreath {
 
-// Runs with unlimited slots and all lanes resident: these order the least, so what holds here holds for
+// The checker runs with unlimited slots and all lanes resident. These order the least, so what holds here holds for
 // every K and R.
 class Checker : public RunHooks {
  public:
-  // Machine, claim and shapes must live as long. `values`: of as many ranks as the machine has.
+  // Machine, claim and shapes must live as long as this object. `values` has as many ranks as the machine.
   Checker(const Machine& machine, const Claim& claim, const Shapes& shapes, bool in_place, const Values& values);
 
   bool begin(Rank rank, std::uint32_t operation);
@@ -24,19 +24,20 @@ class Checker : public RunHooks {
   bool receive(std::uint32_t lane, const MachineStep& step, std::uint32_t tile);
   bool send(std::uint32_t lane, const MachineStep& step, std::uint32_t tile);
 
-  // What was wrong, and where; empty if nothing was.
+  // Returns what was wrong, and where. It is empty if nothing was wrong.
   const std::string& fault() const { return fault_; }
 
  private:
-  // One chunk of a message in flight. By reference (cell != kUnlimited) its data is read where it is taken.
+  // One chunk of a message in flight. If it was sent by reference (cell != kUnlimited), its data is read where it is
+  // taken.
   struct Piece {
     Value value;
     std::uint64_t elements;
     std::uint32_t cell;
     std::uint32_t version;
-    Stamp stamp;  // of the first chunk; others have none
+    Stamp stamp;  // only in the first chunk
     std::uint32_t next;
-    std::uint16_t chunks;  // of the message, in its first
+    std::uint16_t chunks;  // of the message, in its first chunk
     Form form;
   };
   struct Queue {
@@ -48,7 +49,7 @@ class Checker : public RunHooks {
     std::uint32_t cell = kUnlimited;
     std::uint64_t elements = 0;
   };
-  // One chunk of the step at hand.
+  // The operands of one chunk of the present step.
   struct Place {
     Operand source;
     Operand target;
@@ -56,7 +57,7 @@ class Checker : public RunHooks {
 
   bool find_places(std::uint32_t lane, const Step& step, std::uint32_t tile);
   bool find(Operand& operand, std::uint32_t lane, std::uint32_t part, std::uint32_t slot, std::uint32_t tile);
-  // What is wrong with the final value of a cell of Output; empty: nothing.
+  // Returns what is wrong with the final value of a cell of Output. Returns an empty text where nothing is.
   std::string wrong_with(const Value* value, const Owed& owed, std::uint32_t share);
   bool fail(std::uint32_t lane, const MachineStep& step, std::uint32_t tile, std::string_view why);
   bool do_first_part(std::uint32_t lane, const MachineStep& step);
@@ -74,17 +75,20 @@ class Checker : public RunHooks {
   const Machine& machine_;
   const Claim& claim_;
   const Shapes& shapes_;
-  bool sums_;  // whether the collective combines elements
+  // The collective combines elements if this is true.
+  bool sums_;
   Values values_;
   Clocks clocks_;
   Cells cells_;
-  std::vector<Value> complete_;  // of a reduction: the sum over all ranks, by share
-  std::vector<Queue> queues_;    // by FIFO
+  // The sums over all ranks by share, for a reduction.
+  std::vector<Value> complete_;
+  std::vector<Queue> queues_;  // by FIFO
   std::vector<Piece> pieces_;
   std::uint32_t free_piece_ = kUnlimited;
-  std::vector<Value> carried_;  // by lane: what a fused step's first part made
-  std::vector<Value> taken_;    // messages of the step at hand, chunk by chunk
-  std::vector<Place> places_;   // its chunks
+  // The results of fused steps' first parts, by lane.
+  std::vector<Value> carried_;
+  std::vector<Value> taken_;   // of the present step, chunk by chunk
+  std::vector<Place> places_;  // chunks of the present step
   std::string fault_;
 };
 

@@ -1,4 +1,4 @@
-// Joining clocks; the expensive part of verify(), so equal snapshots are joined once.
+// Joining clocks is the expensive part of verify(), so equal snapshots are joined once.
 #include "src/schedule/clocks.hpp"
 
 #include <algorithm>
@@ -11,7 +11,8 @@ Clocks::Clocks(const Machine& machine) : joined_(machine.fifos().size(), 0) {
     lanes_.push_back({.entry = width[lane.data_lane]++, .data_lane = lane.data_lane});
   }
   width_ = *std::max_element(width.begin(), width.end());
-  snapshots_.push_back({.users = static_cast<std::uint32_t>(lanes_.size()) + 1, .serial = 0});  // 0: heard of nothing
+  // Snapshot 0 has heard of nothing.
+  snapshots_.push_back({.users = static_cast<std::uint32_t>(lanes_.size()) + 1, .serial = 0});
   entries_.resize(width_);
 }
 

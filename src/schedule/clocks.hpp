@@ -1,4 +1,4 @@
-// Happens-before between lanes: vector clocks that travel with messages.
+// Happens-before between lanes is kept in vector clocks that travel with messages.
 #pragma once
 
 #include <cstdint>
@@ -8,34 +8,34 @@
 
 namespace wreath {
 
-// A point in a lane's program, and what that lane had heard of by then.
+// A point in a lane's program, with all that the lane had heard of by then.
 struct Stamp {
   std::uint32_t lane = 0;
   std::uint32_t epoch = 0;
-  std::uint32_t snapshot = 0;  // counted; give it back with release()
+  std::uint32_t snapshot = 0;  // counted: release() gives it back
 };
 
-// A clock per lane, with an entry per lane of the same data lane. Messages between data lanes carry
-// none: data lanes share no memory, and fewer edges only make the check stricter. Clocks are shared with
-// the messages that carry them and copied when they change.
+// A clock per lane, with an entry per lane of the same data lane. Messages between data lanes carry no clock. Data
+// lanes share no memory, and fewer edges only make the check stricter. Clocks are shared with the messages that carry
+// them, and copied when they change.
 class Clocks {
  public:
   explicit Clocks(const Machine& machine);
 
-  // Starts the next event of `lane`; its epoch is the event's name.
+  // Starts the next event of `lane`. Its epoch names the event.
   std::uint32_t tick(std::uint32_t lane) { return ++lanes_[lane].epoch; }
   std::uint32_t epoch(std::uint32_t lane) const { return lanes_[lane].epoch; }
 
-  // What a message sent now carries.
+  // Returns the stamp that a message sent now carries.
   Stamp stamp(std::uint32_t lane) {
     ++snapshots_[lanes_[lane].snapshot].users;
     return {lane, lanes_[lane].epoch, lanes_[lane].snapshot};
   }
-  // `lane` takes a message that came through `fifo`.
+  // Joins the clock of `lane` with the stamp of a message that came through `fifo`.
   void join(std::uint32_t lane, const Stamp& stamp, std::uint32_t fifo);
   void release(const Stamp& stamp) { drop(stamp.snapshot); }
 
-  // Whether event `epoch` of `other` is over for everything `lane` does now.
+  // Returns whether event `epoch` of `other` is over for everything that `lane` does now.
   bool ordered(std::uint32_t lane, std::uint32_t other, std::uint32_t epoch) const {
     if (lane == other) return true;
     if (lanes_[lane].data_lane != lanes_[other].data_lane) return false;
@@ -46,7 +46,8 @@ class Clocks {
   struct LaneClock {
     std::uint32_t epoch = 0;
     std::uint32_t snapshot = 0;
-    std::uint32_t entry = 0;  // place of this lane in the clocks of its data lane
+    // The place of this lane in the clocks of its data lane.
+    std::uint32_t entry = 0;
     std::uint16_t data_lane = 0;
   };
   struct Snapshot {
@@ -62,7 +63,7 @@ class Clocks {
 
   std::size_t width_ = 0;
   std::vector<LaneClock> lanes_;
-  std::vector<std::uint64_t> joined_;  // by FIFO: serial of the snapshot last joined
+  std::vector<std::uint64_t> joined_;  // by FIFO: last joined snapshot's serial
   std::vector<Snapshot> snapshots_;
   std::vector<std::uint32_t> entries_;
   std::vector<std::uint32_t> free_;

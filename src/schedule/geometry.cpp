@@ -1,4 +1,4 @@
-// Making a geometry: where parts are, how large a tile is, how many tiles that makes.
+// Makes a geometry: it places the parts, and decides the size and the number of tiles.
 #include "src/schedule/geometry.hpp"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ PartTable table_of(const CallShape& shape, const Cut& cut, Buffer buffer, std::u
   return table;
 }
 
-// Elements of the largest part.
+// Returns the elements of the largest part.
 std::uint64_t largest(const PartTable& table, std::uint32_t parts) {
   if (table.counts == nullptr) return parts == 0 ? 0 : std::min(table.stride, table.total);
   return parts == 0 ? 0 : *std::max_element(table.counts, table.counts + parts);
@@ -68,7 +68,7 @@ Geometry make_geometry(const CallShape& shape, const Cut& cut) {
   geometry.input = table_of(shape, cut, Buffer::Input, geometry.line);
   geometry.output = table_of(shape, cut, Buffer::Output, geometry.line);
   geometry.tile = tile_elements(shape, cut);
-  // Any block may pass through Scratch, so all of them count, not only those that Input and Output hold.
+  // Any block may pass through Scratch, so all blocks count, not only those that Input and Output hold.
   const std::uint64_t most = std::max(largest(geometry.input, cut.parts), largest(geometry.output, cut.parts));
   const std::uint64_t share = cut.data_lanes == 1 ? most : std::min(most, geometry.share(most));
   geometry.tiles = static_cast<std::uint32_t>(std::min<std::uint64_t>(kTooManyTiles, divide_up(share, geometry.tile)));

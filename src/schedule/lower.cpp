@@ -1,4 +1,5 @@
-// The passes: check, fuse neighbours, cut long messages, mark dead targets, repeat for each data lane as 32-byte steps.
+// The passes check, fuse neighbours, cut long messages, mark dead targets, and repeat all for each data lane as 32-byte
+// steps.
 #include "src/schedule/lower.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaximumIndex = std::numeric_limits<std::uint16_t>::max();
 
-// A step before it is encoded: one line, or two that were fused.
+// A step before it is encoded: one line, or two lines that were fused.
 struct Draft {
   StepOp op{};
   Chunks source;
@@ -43,7 +44,7 @@ Draft draft_of(const Line& line) {
   return draft;
 }
 
-// The fused kind of a receiving step followed by a send of its target; nothing for other kinds.
+// Returns the fused kind of a receiving step that a send of its target follows. Other kinds have none.
 std::optional<StepOp> fused_with_send(StepOp op) {
   switch (op) {
     case StepOp::Recv: return StepOp::RecvSend;
@@ -53,7 +54,7 @@ std::optional<StepOp> fused_with_send(StepOp op) {
   }
 }
 
-// Lines of one chunk only: those of several are rarely sent on whole.
+// Fuses lines of one chunk only, because lines of several chunks are rarely sent on whole.
 bool can_fuse(const Draft& first, const Line& send) {
   return send.word == Word::Send && first.target.size() == 1 && first.target == send.source;
 }
@@ -80,7 +81,7 @@ Chunks piece(const Chunks& chunks, std::size_t first, std::size_t count) {
   return std::vector<Chunk>(begin, begin + static_cast<std::ptrdiff_t>(count));
 }
 
-// Drafts of at most kMaximumMessageParts chunks.
+// Returns drafts of at most kMaximumMessageParts chunks.
 DraftLane cut(const DraftLane& drafts) {
   DraftLane pieces;
   for (const Draft& draft : drafts) {
@@ -95,7 +96,7 @@ DraftLane cut(const DraftLane& drafts) {
   return pieces;
 }
 
-// Scratch and Partial are gone, or written anew, before a peer may have read them.
+// Stages these sends, because Scratch and Partial are gone, or written anew, before a peer may have read them.
 void stage_sends_of_own(DraftLane& drafts) {
   for (Draft& draft : drafts) {
     if (!has_send(draft.op)) continue;
@@ -104,7 +105,7 @@ void stage_sends_of_own(DraftLane& drafts) {
   }
 }
 
-// Whether two chunks of one lane may be the same memory: Input and Output may be.
+// Returns whether two chunks of one lane may be the same memory. Input and Output may be.
 bool may_alias(Chunk a, Chunk b) {
   if (is_lanes_own(a.buffer) || is_lanes_own(b.buffer)) return a.buffer == b.buffer && a.slot == b.slot;
   return a.part == b.part;
@@ -219,7 +220,8 @@ class Emitter {
     lowered_.steps.push_back(step);
   }
 
-  // One chunk's part; of several, where they start in the table. An equal run is used again.
+  // Returns one chunk's part. For several chunks, returns the place where their parts start in the table. An equal run
+  // is used again.
   std::uint32_t place_parts(const Chunks& chunks) {
     if (chunks.size() == 1) return chunks[0].part;
     std::vector<std::uint32_t> run;
@@ -231,7 +233,7 @@ class Emitter {
     return index;
   }
 
-  // Where this run of ends stands in the table; an equal run is used again.
+  // Returns the place of this run of ends in the table. An equal run is used again.
   static std::uint16_t place(std::vector<FifoEnd>& table, std::span<const Rank> peers, std::uint16_t lane) {
     if (peers.empty()) return 0;
     std::vector<FifoEnd> run;

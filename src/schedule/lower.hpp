@@ -1,4 +1,4 @@
-// Lowering: from the lines an algorithm wrote to the 32-byte steps executors read.
+// Lowering turns the lines that an algorithm wrote into the 32-byte steps that executors read.
 #pragma once
 
 #include "src/schedule/step.hpp"
@@ -7,22 +7,23 @@
 
 namespace wreath {
 
-// What rank `me` runs, on `data_lanes` copies of the schedule's lanes (strands): copy d works on share d
-// of every part, and its strand s is lane number d * strands + s. Neighbouring lines of one chunk are fused, lines of
-// more than kMaximumMessageParts chunks are cut, sends from Scratch and Partial are staged, and targets that nobody
-// reads are marked. InvalidArgument names lane and line of what cannot be run: no or repeated peers, a message to
-// self, a part out of range, chunks that differ in number or buffer or are not neighbours, a write to Input, a sum
-// in Scratch, a finished sum that is reduced, sends of one lane to several peers that differ in their peers, two lanes
-// that receive from one FIFO, more than 65,535 lanes or messages. Peers beyond the job's ranks and ends that do not
-// match are found by verify().
+// Returns the steps of rank `me`, on `data_lanes` copies of the schedule's lanes (strands). Copy d works on share d of
+// every part, and its strand s is lane number d * strands + s. Neighbouring lines of one chunk are fused. Lines of more
+// than kMaximumMessageParts chunks are cut. Sends from Scratch and Partial are staged. Targets that nobody reads are
+// marked. InvalidArgument names lane and line of a fault. Faults of peers are no or repeated peers, and a message to
+// self. Faults of chunks are a part out of range, and chunks that differ in number or buffer or are not neighbours.
+// Faults of memory are a write to Input, a sum in Scratch, and a finished sum that is reduced. Faults of lanes are
+// sends of one lane to several peers that differ in their peers, and two lanes that receive from one FIFO. More than
+// 65,535 lanes or messages are refused, too. verify() finds peers beyond the job's ranks, and ends that do not match.
 Result<Lowered> lower(const Schedule& schedule, Rank me, int data_lanes);
 
-// Whether a step of this kind has a first part (all but Send), and ends in a send.
+// Returns whether a step of this kind has a first part (all but Send).
 constexpr bool has_first_part(StepOp op) { return op != StepOp::Send; }
+// Returns whether a step of this kind ends in a send.
 constexpr bool has_send(StepOp op) { return op == StepOp::Send || op >= StepOp::RecvSend; }
-// Whether it reads its source (a receive has only its message).
+// Returns whether a step of this kind reads its source. A receive has only its message.
 constexpr bool reads_source(StepOp op) { return op != StepOp::Recv && op != StepOp::RecvSend; }
-// The first part of a fused step, alone; other kinds are themselves.
+// Returns the first part of a fused step, alone. Other kinds are returned unchanged.
 constexpr StepOp first_part(StepOp op) {
   switch (op) {
     case StepOp::RecvSend: return StepOp::Recv;

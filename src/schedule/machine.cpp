@@ -1,4 +1,4 @@
-// Linking lowered programs: the checks that need no run, and the FIFOs that join the ranks.
+// Links lowered programs. This makes the checks that need no run, and the FIFOs that join the ranks.
 #include "src/schedule/machine.hpp"
 
 #include <fmt/format.h>

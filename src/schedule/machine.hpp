@@ -1,10 +1,10 @@
-// The engine that verify() and simulate() share: the lowered steps of all ranks, linked by FIFOs of K
-// slots, and one greedy run over them.
+// The engine that verify() and simulate() share. It links the lowered steps of all ranks by FIFOs of K slots, and makes
+// one greedy run over them.
 //
-// Every FIFO has one producer and one consumer and no step waits on "any", so the steps form a marked
-// graph: firing one never disables another, and one greedy run decides deadlock for every interleaving.
-// A step whose chunks have no elements in a tile does nothing there, so ranks may differ in their tiles.
-// The run moves tokens only; hooks give them a meaning (values and clocks for verify, time for simulate).
+// Every FIFO has one producer and one consumer, and no step waits on "any", so the steps form a marked graph. Firing
+// one step never disables another, so one greedy run decides deadlock for every interleaving. A step whose chunks have
+// no elements in a tile does nothing there, so ranks may differ in their tiles. The run moves tokens only. Hooks give
+// them a meaning: values and clocks for verify, time for simulate.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct MachineLane {
   std::uint16_t data_lane;
 };
 
-// Who uses a FIFO; kUnlimited: nobody.
+// The two users of a FIFO. kUnlimited means nobody.
 struct MachineFifo {
   FifoEnd source;  // the sender and its lane number
   Rank receiver;
@@ -40,36 +40,39 @@ struct MachineFifo {
 
 // A step with its ends resolved to FIFOs.
 struct MachineStep {
-  Step step;               // of several chunks: source_part and target_part are for Machine::part
+  // Machine::part takes source_part and target_part of a step of several chunks.
+  Step step;
   std::uint32_t in_first;  // Machine::fifo_of(in_first + i)
   std::uint32_t out_first;
 };
 
 class Machine {
  public:
-  // programs[r] is what rank r runs. Mismatch names rank, lane and step of what no executor may be
-  // given: an unknown op or flag, an index out of its table, a part or peer that does not exist, a write to Input, a
-  // send on another lane's number, a FIFO with two producers or two consumers.
+  // Links programs[r], which rank r runs, for all ranks. Mismatch names rank, lane and step where no executor may be
+  // given a program. Faults of a step are an unknown op or flag, an index out of its table, and a part or peer that
+  // does not exist. Others are a write to Input, a send on another lane's number, and a FIFO with two producers or two
+  // consumers.
   static Result<Machine> link(std::span<const Lowered> programs);
 
   int ranks() const { return ranks_; }
   std::uint32_t parts() const { return parts_; }
-  // Places of every lane in Scratch and Partial: most of any rank.
+  // Returns the number of places of every lane in Scratch: the most of any rank.
   std::uint32_t scratch_slots() const { return scratch_slots_; }
+  // Returns the number of places of every lane in Partial: the most of any rank.
   std::uint32_t partial_slots() const { return partial_slots_; }
   std::uint16_t data_lanes() const { return data_lanes_; }
   std::span<const MachineLane> lanes() const { return lanes_; }
   std::span<const MachineFifo> fifos() const { return fifos_; }
-  // The lanes of `rank`: ids [first_lane(rank), first_lane(rank + 1)).
+  // Returns the id of the first lane of `rank`. The rank's lanes are [first_lane(rank), first_lane(rank + 1)).
   std::uint32_t first_lane(Rank rank) const { return first_lane_[static_cast<std::size_t>(rank)]; }
   const MachineStep& step(std::uint32_t index) const { return steps_[index]; }
   std::uint32_t steps() const { return static_cast<std::uint32_t>(steps_.size()); }
-  // The part of chunk `index` of a step, whose source_part or target_part is `first`.
+  // Returns the part of chunk `index` of a step whose source_part or target_part is `first`.
   std::uint32_t part(const Step& step, std::uint32_t first, std::uint32_t index) const {
     return step.chunks > 1 ? several_[first + index] : first;
   }
   std::uint32_t fifo_of(std::uint32_t end) const { return ends_[end]; }
-  // "rank 3 lane 1 step 2 tile 0 (recv_reduce_send)".
+  // Returns a place as text: "rank 3 lane 1 step 2 tile 0 (recv_reduce_send)".
   std::string where(std::uint32_t lane, std::uint32_t step, std::uint32_t tile) const;
 
  private:
@@ -87,46 +90,51 @@ class Machine {
   std::vector<MachineFifo> fifos_;
 };
 
-// In how many tiles each step of a machine has elements: it does nothing in later ones. All that a run of tokens
-// depends on besides the machine.
+// The number of tiles in which each step of a machine has elements. A step does nothing in later tiles. A run of tokens
+// depends on nothing else besides the machine.
 struct Extents {
   std::vector<std::uint32_t> steps;  // by index into Machine::steps()
-  std::vector<std::uint32_t> lanes;  // most of its steps
+  std::vector<std::uint32_t> lanes;  // the most of its steps
   auto operator<=>(const Extents&) const = default;
 };
 Extents extents_of(const Machine& machine, const Shapes& shapes);
 
 struct RunOptions {
-  std::uint32_t slots = kUnlimited;     // K, messages a FIFO holds
-  std::uint32_t resident = kUnlimited;  // R: only the R lowest-numbered unfinished lanes of a rank run
-  std::uint32_t operations = 1;         // times the schedule runs, back to back: a rank starts the next when all its
-                                        // lanes are done and all messages it sent by reference were consumed
+  std::uint32_t slots = kUnlimited;  // K: messages a FIFO holds
+  // The number R of a rank's lanes that run at once. These are the lowest-numbered unfinished ones.
+  std::uint32_t resident = kUnlimited;
+  // The schedule runs so many times, back to back. A rank starts the next operation when all its lanes are done, and
+  // all messages that it sent by reference were consumed.
+  std::uint32_t operations = 1;
 };
 
-// What a run calls, and in which order lanes go on. Timed: always the one whose next part starts first, one part at a
-// time, so that what lanes share is taken in turn; else each as far as it can. A false return ends it; the hooks keep
-// the reason. FIFOs are named by id and their messages come out in the order in which they went in.
+// The calls that a run makes, and the order in which lanes go on. With kTimed, the lane whose next part starts first
+// goes on, one part at a time, so that lanes take turns with what they share. Otherwise each lane goes as far as it
+// can. A false return ends the run, and the hooks keep the reason. FIFOs are named by id. Their messages come out in
+// the order in which they went in.
 struct RunHooks {
   static constexpr bool kTimed = false;
-  // When the next part of the lane's step could start, its messages or slots being there; and the lane's own clock.
+  // Returns when the receiving part of the lane's step could start. Its messages are there.
   double start_of_receive(std::uint32_t /*lane*/, const MachineStep&) const { return 0; }
+  // Returns when the sending part of the lane's step could start. Its slots are there.
   double start_of_send(std::uint32_t /*lane*/, const MachineStep&) const { return 0; }
+  // Returns the lane's own clock.
   double clock(std::uint32_t /*lane*/) const { return 0; }
   bool begin(Rank /*rank*/, std::uint32_t /*operation*/) { return true; }
   bool finish(Rank /*rank*/, std::uint32_t /*operation*/) { return true; }
   // A lane begins a tile.
   void start_tile(std::uint32_t /*lane*/) {}
-  // The first part of a step (all but Send): its messages were just taken.
+  // Handles the first part of a step (all but Send). Its messages are taken right after this call.
   bool receive(std::uint32_t /*lane*/, const MachineStep&, std::uint32_t /*tile*/) { return true; }
-  // Its last part, where it sends: its messages were just put.
+  // Handles the last part of a step that sends. Its messages are put right after this call.
   bool send(std::uint32_t /*lane*/, const MachineStep&, std::uint32_t /*tile*/) { return true; }
 };
 
-// What a run that did not end was waiting for, in words.
+// Says in words what a run that did not end was waiting for.
 class StuckReport {
  public:
   explicit StuckReport(const Machine& machine) : machine_(machine) {}
-  // wait: 0 its turn to be resident, 1 a message of `fifo`, 2 a slot of `fifo`.
+  // Adds a lane. `wait` is 0 for its turn to be resident, 1 for a message of `fifo`, and 2 for a slot of `fifo`.
   void add_lane(std::uint32_t lane, std::uint32_t step, std::uint32_t tile, std::uint32_t fifo, int wait);
   void add_fifo(std::uint32_t fifo, std::uint32_t messages);
   std::string text() const;
@@ -139,7 +147,8 @@ class StuckReport {
   std::uint32_t more_fifos_ = 0;
 };
 
-// One greedy run. Construct, call run(), and read stuck() where it ended in Deadlock or Leftover.
+// Makes one greedy run. The caller constructs it, calls run(), and reads stuck() where the run ended in Deadlock or
+// Leftover.
 template <typename Hooks>
 class GreedyRun {
  public:
@@ -171,8 +180,8 @@ class GreedyRun {
     return End::Done;
   }
 
-  // After Deadlock: the lanes that wait, and for what. After Leftover: the messages that nobody took.
-  // The first few of each.
+  // Returns the lanes that wait, and for what, after Deadlock. After Leftover, returns the messages that nobody took.
+  // Both lists have only the first few.
   std::string stuck() const {
     StuckReport report(machine_);
     for (std::uint32_t id = 0; id < lanes_.size(); ++id) {
@@ -190,7 +199,7 @@ class GreedyRun {
   struct LaneState {
     std::uint32_t step = 0;
     std::uint32_t tile = 0;
-    std::uint32_t fifo = 0;  // what it waits on
+    std::uint32_t fifo = 0;  // FIFO that it waits on
     Wait wait = Wait::Nothing;
     bool received = false;
     bool done = false;
@@ -204,7 +213,7 @@ class GreedyRun {
     std::uint32_t operation = 0;
     std::uint32_t started = 0;  // lanes
     std::uint32_t finished = 0;
-    std::uint32_t references = 0;  // FIFOs that hold a message sent by reference
+    std::uint32_t references = 0;  // FIFOs that hold a referenced message
   };
 
   bool begin(Rank rank) {
@@ -247,7 +256,7 @@ class GreedyRun {
     push_ready(lane, hooks_.clock(lane));
   }
 
-  // The first FIFO that keeps the step's part from happening; kUnlimited: none.
+  // Returns the first FIFO without a message for the step's first part, or kUnlimited where there is none.
   std::uint32_t empty_fifo(const MachineStep& step) const {
     for (std::uint32_t i = 0; i < step.step.in_count; ++i) {
       const std::uint32_t fifo = machine_.fifo_of(step.in_first + i);
@@ -255,6 +264,7 @@ class GreedyRun {
     }
     return kUnlimited;
   }
+  // Returns the first FIFO without a slot for the step's send, or kUnlimited where there is none.
   std::uint32_t full_fifo(const MachineStep& step) const {
     for (std::uint32_t i = 0; i < step.step.out_count; ++i) {
       const std::uint32_t fifo = machine_.fifo_of(step.out_first + i);
@@ -291,11 +301,11 @@ class GreedyRun {
     }
   }
 
-  // A lane that can go on, and since when.
+  // A lane that can go on, and the time since when it can.
   struct Ready {
     double time;
     std::uint32_t lane;
-    bool operator<(const Ready& other) const { return time > other.time; }  // the earliest is the heap's top
+    bool operator<(const Ready& other) const { return time > other.time; }  // the earliest is on top
   };
   void push_ready(std::uint32_t lane, double time) {
     ready_.push_back({time, lane});
@@ -307,7 +317,7 @@ class GreedyRun {
     ready_.pop_back();
     return lane;
   }
-  // Whether another lane starts before `time`; then this one waits.
+  // Returns whether another lane starts before `time`. This one waits then.
   bool yields(std::uint32_t lane, double time) {
     if (!Hooks::kTimed || ready_.empty() || ready_.front().time >= time) return false;
     push_ready(lane, time);
@@ -335,7 +345,7 @@ class GreedyRun {
     }
   }
 
-  // The first part of a step, or its send.
+  // Does the first part of a step, or its send.
   Went do_part(std::uint32_t id, LaneState& lane, const MachineStep& step) {
     const bool sends = step.step.out_count > 0;
     if (!lane.received && has_first_part(step.step.op)) {

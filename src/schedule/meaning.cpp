@@ -1,4 +1,4 @@
-// The table of meanings, a row per collective.
+// The table of meanings has a row per collective.
 #include "src/schedule/meaning.hpp"
 
 #include <array>
@@ -6,13 +6,13 @@
 namespace wreath {
 namespace {
 
-// A buffer on the root, and on other ranks.
+// The holdings of a buffer on the root, and on other ranks.
 struct Held {
   Holding root;
   Holding others;
 };
 
-// Whose Input a part of Output is made of.
+// The ranks whose Input makes a part of Output.
 enum class Origin : std::uint8_t { Everybody, Root, RankOfPart, Exchanged };
 
 struct Row {
@@ -37,7 +37,8 @@ constexpr std::array kRows{
     Row{Collective::Gather, kOwn, kAllOfRoot, Origin::RankOfPart},
     Row{Collective::Scatter, kAllOfRoot, kOwn, Origin::Root},
     Row{Collective::Barrier, kAll, kAll, Origin::Everybody},
-    Row{Collective::Exchange, kNone, kNone, Origin::Exchanged},  // what each exchange promises is its own
+    // Each exchange makes promises of its own.
+    Row{Collective::Exchange, kNone, kNone, Origin::Exchanged},
 };
 
 constexpr bool in_order() {

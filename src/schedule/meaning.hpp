@@ -1,4 +1,4 @@
-// What each collective promises: who holds what, and what belongs where in the end.
+// Each collective promises who holds what, and what belongs where in the end.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace wreath {
 
-// What the schedules of a problem are said to be.
+// The claim that is made for the schedules of a problem.
 struct Claim {
   Problem problem;
   Order order = Order::Canonical;
@@ -17,10 +17,10 @@ struct Claim {
 
 enum class Holding : std::uint8_t { None, OwnPart, AllParts };
 
-// Which parts of Input or Output are `rank`'s memory.
+// Returns which parts of Input or Output are `rank`'s memory.
 Holding holding(const Problem& problem, Buffer buffer, Rank rank) noexcept;
 
-// What a part of Output is in the end: the sum of that part over all ranks, or part `part` of one rank's Input.
+// The final value of a part of Output. It is the sum of that part over all ranks, or part `part` of one rank's Input.
 struct Owed {
   bool sum;
   Rank rank;
@@ -28,7 +28,7 @@ struct Owed {
 };
 Owed owed(const Problem& problem, Rank rank, std::uint32_t part) noexcept;
 
-// Whether Output may be (a part of) Input's memory, or Input of Output's.
+// Returns whether Output may be (a part of) Input's memory, or Input of Output's.
 bool has_in_place(Collective collective) noexcept;
 
 }  // namespace wreath

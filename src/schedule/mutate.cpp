@@ -1,4 +1,4 @@
-// A table of edits, and the dice.
+// A table has the edits, and a random number selects one.
 #include "src/schedule/mutate.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace wreath {
 namespace {
 
-// Where an edit happens: a step of a lane of one program, and a random number for the edit to use.
+// The spot of an edit: a step of a lane of one program, and a random number for the edit to use.
 struct Spot {
   Lowered& program;
   LoweredLane& lane;
@@ -20,7 +20,7 @@ struct Spot {
   Step& step() const { return program.steps[index]; }
 };
 
-// -1 or +1.
+// Adds -1 or +1.
 template <typename T>
 bool nudge(T& value, std::uint64_t dice) {
   value = static_cast<T>(dice % 2 == 0 ? value + 1 : value - 1);
@@ -30,7 +30,7 @@ bool nudge(T& value, std::uint64_t dice) {
 bool has_target(const Step& step) { return has_first_part(step.op); }
 bool is_fused(const Step& step) { return has_first_part(step.op) && has_send(step.op); }
 
-// Edits the end of a message that a step names, in this step alone: its run is copied to the table's end first.
+// Edits the end of a message that a step names, in this step alone. The step's run is first copied to the table's end.
 bool edit_end(std::vector<FifoEnd>& table, std::uint16_t& first, std::uint16_t count, std::uint64_t dice, bool lane) {
   if (count == 0) return false;
   const std::vector<FifoEnd> run(table.begin() + first, table.begin() + first + count);
@@ -110,7 +110,7 @@ bool end_early(Spot& at) {
   return true;
 }
 
-// One chunk's part, or where the parts of several start.
+// Edits one chunk's part, or the place where the parts of several chunks start.
 bool source_part(Spot& at) { return reads_source(at.step().op) && nudge(at.step().source_part, at.dice); }
 bool target_part(Spot& at) { return has_target(at.step()) && nudge(at.step().target_part, at.dice); }
 
@@ -176,7 +176,7 @@ bool end_out(Spot& at) {
 }
 bool data_lane(Spot& at) { return nudge(at.lane.data_lane, at.dice); }
 
-// apply returns false where the edit does not apply or no executor would see it.
+// `apply` returns false where the edit does not apply, or no executor would see it.
 struct Edit {
   const char* name;
   bool (*apply)(Spot& at);
@@ -214,7 +214,7 @@ constexpr Edit kEdits[] = {
     {"data lane +-1", data_lane},
 };
 
-// One try: an edit of one rank or of all; empty where it changed nothing.
+// Tries one edit, of one rank or of all. Returns an empty text where it changed nothing.
 std::string try_edit(std::vector<Lowered>& programs, std::mt19937_64& random) {
   const Edit& edit = kEdits[random() % std::size(kEdits)];
   const std::size_t rank = random() % programs.size();

@@ -1,4 +1,4 @@
-// Random edits of lowered schedules, to test verify() and whoever else claims to notice a wrong one.
+// Random edits of lowered schedules test verify(), and all others that claim to notice a wrong schedule.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace wreath {
 
-// Applies one random edit to one rank's program, or the same to every rank's; says what it did. programs[r] is what
-// rank r runs; some rank has a step. The result may be malformed, wrong, slow, or as good as before.
+// Applies one random edit to one rank's program, or the same to every rank's, and says what it did. Rank r runs
+// programs[r], and some rank has a step. The result may be malformed, wrong, slow, or as good as before.
 std::string mutate(std::vector<Lowered>& programs, std::mt19937_64& random);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// The builder: what an algorithm says, kept as lines in lanes.
+// The builder keeps what an algorithm says as lines in lanes.
 #include "wreath/schedule.hpp"
 
 #include <algorithm>

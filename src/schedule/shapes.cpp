@@ -1,4 +1,4 @@
-// Every rank's call shape, cut as the row says.
+// Makes every rank's call shape, and cuts it as the row says.
 #include "src/schedule/shapes.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace wreath {
 namespace {
 
-// Every `step`-th of `all`, `count` of them from `first`.
+// Returns every `step`-th of `all`, `count` of them from `first` on.
 std::vector<std::uint64_t> every(const std::vector<std::uint64_t>& all, std::size_t first, std::size_t step,
                                  std::size_t count) {
   std::vector<std::uint64_t> some;

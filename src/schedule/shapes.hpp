@@ -10,7 +10,7 @@
 
 namespace wreath {
 
-// What a point's geometries depend on, beside its options.
+// The values on which a point's geometries depend, beside its options.
 struct PointOf {
   Collective collective;
   int ranks;
@@ -22,14 +22,15 @@ struct PointOf {
 // Owns the tables of blocks that vary.
 class Shapes {
  public:
-  // options.block_counts: none, or as many as VerifyOptions says.
+  // options.block_counts is empty, or has as many counts as VerifyOptions says.
   Shapes(const PointOf& point, const VerifyOptions& options);
   Shapes(const Shapes&) = delete;
   Shapes& operator=(const Shapes&) = delete;
 
   const Geometry& operator[](Rank rank) const { return geometries_[static_cast<std::size_t>(rank)]; }
   int ranks() const { return static_cast<int>(geometries_.size()); }
-  std::uint32_t tiles() const;  // most of any rank
+  // Returns the most tiles of any rank.
+  std::uint32_t tiles() const;
 
  private:
   BlockTable table(std::vector<std::uint64_t> counts);

@@ -1,4 +1,4 @@
-// Printing steps and schedules.
+// Prints steps and schedules.
 #include "src/schedule/show.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace wreath {
 namespace {
 
-// "output[3]", "partial[0: 3]" with the slot, "scratch[1..2: 5, 7]" of several chunks.
+// Returns "output[3]", "partial[0: 3]" with the slot, or "scratch[1..2: 5, 7]" for several chunks.
 std::string chunks(const Lowered& program, const Step& step, Buffer buffer, std::uint32_t part, std::uint16_t slot) {
   std::string parts;
   for (std::uint32_t i = 0; i < step.chunks; ++i) {
@@ -26,7 +26,7 @@ std::string chunks(const Lowered& program, const Step& step, Buffer buffer, std:
   return fmt::format("{}[{}: {}]", name(buffer), slots, parts);
 }
 
-// "1, 2.0, 5..7": ranks, runs of them as a range, RANK.LANE where the lane is not `own`.
+// Returns "1, 2.0, 5..7": ranks, with runs of ranks as a range, and RANK.LANE where the lane is not `own`.
 std::string ends(std::span<const FifoEnd> list, std::uint16_t own) {
   std::string text;
   for (std::size_t i = 0; i < list.size();) {

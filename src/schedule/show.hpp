@@ -1,4 +1,4 @@
-// Lowered schedules in words, for `wreath plan show` and for messages.
+// Shows lowered schedules in words, for `wreath plan show` and for messages.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace wreath {
 
-// "recv_reduce_send".
+// Returns a name like "recv_reduce_send".
 std::string_view name(StepOp op) noexcept;
-// "input", "output", "scratch".
+// Returns a name like "input", "output" or "scratch".
 std::string_view name(Buffer buffer) noexcept;
 
-// One line: "recv_reduce_send  output[3] = input[3] + message from 2.0; send to 4  (target dead)".
-// `lane` is the lane's own number: a message is written RANK.LANE where its lane differs from it.
+// Returns one line: "recv_reduce_send  output[3] = input[3] + message from 2.0; send to 4  (target dead)". `lane` is
+// the lane's own number. A message is written RANK.LANE where its lane differs from that number.
 std::string show(const Lowered& program, const Step& step, std::uint16_t lane);
 
-// All lanes of rank `me`, a line per step, with the elements each works on in its first and last tile.
+// Returns all lanes of rank `me`, a line per step, with the elements that each works on in its first and last tile.
 std::string show(const Lowered& program, Rank me, const Geometry& geometry);
 
 }  // namespace wreath

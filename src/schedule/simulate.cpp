@@ -1,4 +1,4 @@
-// The greedy run with clocks: a machine of equal links.
+// Makes the greedy run with clocks, on a machine of equal links.
 #include <algorithm>
 #include <vector>
 
@@ -7,7 +7,7 @@
 namespace wreath {
 namespace {
 
-// Microseconds that `bytes` take at a speed.
+// Returns the microseconds that `bytes` take at a speed.
 double time_of(std::uint64_t bytes, double gb_s) { return static_cast<double>(bytes) / (gb_s * 1e3); }
 
 class Timing : public RunHooks {
@@ -92,15 +92,16 @@ class Timing : public RunHooks {
  private:
   struct Lane {
     double time = 0;
-    int depth = 0;  // messages on the longest chain that it waited for
+    // The number of messages on the longest chain that the lane waited for.
+    int depth = 0;
   };
   struct Message {
-    double time;  // when it is there
+    double time;  // of arrival
     int depth;
   };
   struct Fifo {
     std::vector<Message> sent;
-    std::vector<double> taken;  // when each was
+    std::vector<double> taken;  // times, by message
   };
   struct RankState {
     double link_free = 0;
@@ -109,14 +110,14 @@ class Timing : public RunHooks {
     std::uint64_t messages = 0;
   };
 
-  // The rank's core does what takes `us`.
+  // Makes the rank's core busy for `us` microseconds.
   void work(Lane& lane, RankState& rank, double us) {
     if (model_.one_core) lane.time = std::max(lane.time, rank.core_free);
     lane.time += us;
     rank.core_free = lane.time;
   }
 
-  // Of all chunks of a step together.
+  // Returns the bytes of all chunks of a step together.
   std::uint64_t bytes_of(std::uint32_t id, const Step& step, std::uint32_t tile) const {
     const MachineLane& lane = machine_.lanes()[id];
     const bool target = has_first_part(step.op);

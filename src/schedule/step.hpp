@@ -1,4 +1,4 @@
-// The lowered form of a schedule: what executors read. Plain data, equal on host and device.
+// The lowered form of a schedule, which executors read. It is plain data, equal on host and device.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace wreath {
 
-// A step is done once per tile, and not at all for a tile without elements: then no message is sent or taken. Fused
-// steps (*Send) mean exactly their two parts in sequence: an executor that has a message but no credit does the first
-// part and waits for the second. Fused steps and LoadReduce have one chunk.
+// A step is done once per tile. For a tile without elements it is not done, and no message is sent or taken. Fused
+// steps (*Send) mean exactly their two parts in sequence. An executor that has a message but no credit does the first
+// part, and waits for the second. Fused steps and LoadReduce have one chunk.
 enum class StepOp : std::uint8_t {
   Send,            // message(s) = source
   Recv,            // target = message
@@ -25,9 +25,12 @@ enum class StepOp : std::uint8_t {
 };
 
 enum StepFlag : std::uint8_t {
-  kStaged = 1,           // a sent message must be a copy: its source may change before it is read
-  kTargetDead = 2,       // nothing reads the target but this step's own Send
-  kPartialIncoming = 4,  // received messages are Partial
+  // A sent message must be a copy, because its source may change before it is read.
+  kStaged = 1,
+  // This step's own Send is the only reader of the target.
+  kTargetDead = 2,
+  // Received messages are Partial.
+  kPartialIncoming = 4,
 };
 
 struct Step {
@@ -35,51 +38,63 @@ struct Step {
   std::uint8_t flags;
   Buffer source_buffer;
   Buffer target_buffer;
-  std::uint32_t source_part;  // of several chunks: where their parts start in Lowered::several
+  // The part, or with several chunks the place in Lowered::several where their parts start.
+  std::uint32_t source_part;
   std::uint32_t target_part;
-  std::uint16_t in_first;  // messages received: Lowered::sources[in_first .. + in_count)
+  // The messages received are Lowered::sources[in_first .. + in_count).
+  std::uint16_t in_first;
   std::uint16_t in_count;
-  std::uint16_t out_first;  // messages sent: Lowered::targets[out_first .. + out_count)
+  // The messages sent are Lowered::targets[out_first .. + out_count).
+  std::uint16_t out_first;
   std::uint16_t out_count;
-  std::uint16_t own_place;    // LoadReduce: the place of `source` among the messages, in rank order
-  std::uint16_t source_slot;  // Scratch and Partial: the place of the first chunk
+  // The place of `source` among the messages of a LoadReduce, in rank order.
+  std::uint16_t own_place;
+  // The place of the first chunk, in Scratch and Partial.
+  std::uint16_t source_slot;
   std::uint16_t target_slot;
-  std::uint16_t chunks;  // of source and target alike, and of the message
+  // The number of chunks of source and target alike, and of the message.
+  std::uint16_t chunks;
   std::uint16_t reserved[2];
 };
 static_assert(sizeof(Step) == 32);
 
-// One end of a FIFO: messages of `lane` (the sender's) to or from `peer`.
+// One end of a FIFO, for messages of `lane` (the sender's) to or from `peer`.
 struct FifoEnd {
   Rank peer;
   std::uint16_t lane;
   bool operator==(const FifoEnd&) const = default;
 };
 
-// A lane: steps [first_step, first_step + step_count), repeated for every tile.
+// A lane has the steps [first_step, first_step + step_count), which are repeated for every tile.
 struct LoweredLane {
   std::uint32_t first_step;
   std::uint32_t step_count;
-  std::uint16_t number;     // the lane number its messages carry: data_lane * strands + strand
-  std::uint16_t data_lane;  // which share of every part it works on
-  bool local = false;       // without messages: it waits for nobody
+  // The lane number that its messages carry: data_lane * strands + strand.
+  std::uint16_t number;
+  // The share of every part on which the lane works.
+  std::uint16_t data_lane;
+  // The lane has no messages, so it waits for no other lane.
+  bool local = false;
 };
 
-// One rank's lowered schedule. Independent of count and dtype; Geometry adds those per call.
+// One rank's lowered schedule. It does not depend on count and dtype, which Geometry adds per call.
 struct Lowered {
   std::vector<Step> steps;
   std::vector<LoweredLane> lanes;
   std::vector<FifoEnd> sources;
   std::vector<FifoEnd> targets;
-  std::vector<std::uint32_t> several;  // parts of steps with more than one chunk
+  std::vector<std::uint32_t> several;  // parts of steps with several chunks
   std::uint32_t parts = 1;
-  std::uint32_t scratch_slots = 0;  // places of a lane in Scratch and Partial, each of one tile
+  // The number of a lane's places in Scratch, each of one tile.
+  std::uint32_t scratch_slots = 0;
+  // The number of a lane's places in Partial, each of one tile.
   std::uint32_t partial_slots = 0;
   std::uint16_t data_lanes = 1;
-  bool step_major = false;  // a lane does all tiles of a step before its next step; else all steps of a tile
+  // A lane does all tiles of a step before its next step. Otherwise it does all steps of a tile before the next tile.
+  bool step_major = false;
 };
 
-// The part of chunk `index` of a step, whose source_part or target_part is `first`.
+// Returns the part of chunk `index` of a step whose source_part or target_part is `first`.
 inline std::uint32_t part_of(const Lowered& program, const Step& step, std::uint32_t first, std::uint32_t index) {
   return step.chunks > 1 ? program.several[first + index] : first;
 }

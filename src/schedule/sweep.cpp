@@ -1,4 +1,4 @@
-// verify_all: the points of one problem, and no run twice.
+// verify_all() makes the points of one problem, and makes no run twice.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr std::uint64_t kTileElements = 2;
 
 std::string resident_text(std::uint32_t resident) { return resident == kUnlimited ? "all" : std::to_string(resident); }
 
-// Blocks of one vector: of no elements, of one, of several tiles.
+// The sizes of one vector's blocks: without elements, with one element, or with several tiles.
 enum class Ragged : std::uint8_t { MostlyNone, OneLarge, Mixed };
 
 std::uint64_t block_count(Ragged shape, std::uint64_t block, std::uint64_t blocks) {
@@ -30,7 +30,7 @@ std::uint64_t block_count(Ragged shape, std::uint64_t block, std::uint64_t block
   return 0;
 }
 
-// All points of one problem and one number of data lanes.
+// Proves all points of one problem and one number of data lanes.
 class Sweep {
  public:
   Sweep(const Algorithm& algorithm, const Problem& problem, const Machine& machine)
@@ -52,8 +52,8 @@ class Sweep {
     }
     const auto minimum = static_cast<std::uint32_t>(algorithm_.minimum_resident_lanes);
     const std::set<std::uint32_t> residents{minimum, std::max(minimum, 8u), kUnlimited};
-    // More slots and more resident lanes only add to what may happen next, and nothing that happens prevents another:
-    // the least of both decides for all.
+    // More slots and more resident lanes only add to what may happen next, and nothing that happens prevents another
+    // event. So the least of both decides for all.
     for (const Extents& extents : extents_) WREATH_TRY(flow(extents, kSlots.front(), minimum));
     return points_ * kSlots.size() * residents.size();
   }

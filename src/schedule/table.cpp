@@ -1,4 +1,4 @@
-// The registry as a table, for `wreath plan table`.
+// Prints the registry as a table, for `wreath plan table`.
 #include <fmt/format.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// The complete value of a cell.
+// Makes the complete value of a cell.
 #include "src/schedule/values.hpp"
 
 #include <vector>

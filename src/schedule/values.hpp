@@ -1,4 +1,4 @@
-// Symbolic values: what verify() computes with instead of numbers.
+// The symbolic values with which verify() computes in place of numbers.
 #pragma once
 
 #include <bit>
@@ -10,8 +10,8 @@
 
 namespace wreath {
 
-// Folds `values` in canonical order: the first 2m of k = 2^p + m values become m pairs (2i, 2i+1), then
-// neighbours combine, level by level. Overwrites `values`. k >= 1.
+// Folds `values` in canonical order. The first 2m of k = 2^p + m values become m pairs (2i, 2i+1). Then neighbours
+// combine, level by level. Overwrites `values`; k is 1 at least.
 template <typename T, typename Combine>
 T canonical_fold(std::span<T> values, Combine&& combine) {
   const std::size_t power = std::bit_floor(values.size());
@@ -24,22 +24,24 @@ T canonical_fold(std::span<T> values, Combine&& combine) {
   return values[0];
 }
 
-// How far a value of a reduction has come: an input as it was, a sum that may still grow, a result.
+// The stage of a value of a reduction: an untouched input, a sum that may still grow, or a result.
 enum class Stage : std::uint8_t { Untouched, Unfinished, Finished };
 
 // The sum of some ranks' contributions to one cell (the elements of one tile of one part).
 struct Value {
-  std::uint64_t contributions = 0;  // exact: a bit per rank; else the sum of their weights mod 2^61 - 1
-  std::uint64_t tree = 0;           // hash of the tree of additions, over absolute ranks; a + b equals b + a
-  std::uint32_t cell = 0;           // which elements it is made of
+  // An exact value has a bit per rank. Another one has the sum of the ranks' weights mod 2^61 - 1.
+  std::uint64_t contributions = 0;
+  // The hash of the tree of additions over absolute ranks. It is the same for a + b and b + a.
+  std::uint64_t tree = 0;
+  std::uint32_t cell = 0;  // the elements it is made of
   Stage stage = Stage::Untouched;
 };
 
 enum class ValueFault : std::uint8_t { None, CountedTwice, OtherElements, Finished };
 
-// The values of a problem of `ranks` ranks: exact up to 64 ranks, beyond by random weights, where a wrong sum passes
-// with a probability of 2^-61. Where contributions may be counted twice (a barrier) weights would not do: such values
-// know the 64 ranks of a window exactly and nothing of others.
+// The values of a problem of `ranks` ranks. They are exact up to 64 ranks. Beyond that they are made of random weights,
+// where a wrong sum passes with a probability of 2^-61. Weights would not do where contributions may be counted twice
+// (a barrier). The values of a barrier know the 64 ranks of a window exactly, and nothing of the others.
 class Values {
  public:
   explicit Values(int ranks) : ranks_(ranks) {}
@@ -67,7 +69,7 @@ class Values {
     return canonical_fold(values, [&](const Value& a, const Value& b) { return combine(a, b, fault); });
   }
 
-  // What all ranks contribute to `cell`, in canonical order. O(ranks).
+  // Returns the value of all ranks' contributions to `cell`, in canonical order. It takes O(ranks).
   Value full(std::uint32_t cell) const;
 
  private:

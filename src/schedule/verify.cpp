@@ -1,4 +1,4 @@
-// Proving one point.
+// Proves one point.
 #include "src/schedule/verify.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace wreath {
 namespace {
 
-// Cells that verify() holds at most: some GiB.
+// The most cells that verify() holds: some GiB.
 constexpr std::uint64_t kMaximumCells = std::uint64_t{1} << 26;
 
 Status check_size(const Machine& machine, const Problem& problem, const Shapes& shapes) {
@@ -22,7 +22,7 @@ Status check_size(const Machine& machine, const Problem& problem, const Shapes& 
                            shapes.tiles(), cells, kMaximumCells)};
 }
 
-// Shares and tiles of a part follow each other without a gap or an overlap, and end where the part does.
+// Checks that shares and tiles of a part follow each other without a gap or an overlap, and end where the part does.
 Status check_part(const Geometry& geometry, Buffer buffer, std::uint32_t part, Rank rank) {
   const ElementRange whole = (buffer == Buffer::Input ? geometry.input : geometry.output).part(part);
   std::uint64_t next = whole.first;

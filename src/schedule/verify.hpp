@@ -1,7 +1,7 @@
-// Proof that an algorithm is right, on the lowered steps of all ranks: those the executors read.
+// Proves that an algorithm is right, on the lowered steps of all ranks, which the executors read.
 //
-// One greedy run with unlimited slots proves values, message sizes and hazards for every K and R; one greedy
-// run of tokens per K and R decides deadlock. Nothing depends on data or on timing.
+// One greedy run with unlimited slots proves values, message sizes and hazards for every K and R. One greedy run of
+// tokens per K and R decides deadlock. Nothing depends on data or on timing.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,23 @@
 
 namespace wreath {
 
-// The lowered schedules of all ranks.
+// Returns the lowered schedules of all ranks.
 Result<std::vector<Lowered>> lower_all(const Algorithm& algorithm, const Problem& problem, int data_lanes);
 
-// verify() of wreath/plan.hpp for programs that come from elsewhere: programs[r] is what rank r runs.
-// options.data_lanes is not used: the programs say it.
+// Does the same as verify() of wreath/plan.hpp for programs from another source. Rank r runs programs[r].
+// options.data_lanes is not used, because the programs have it.
 Status verify(std::span<const Lowered> programs, const Claim& claim, const VerifyOptions& options);
 
-// The two halves of verify, for a linked machine.
+// Checks the values of a linked machine. This is the first half of verify().
 Status verify_values(const Machine& machine, const Claim& claim, const Shapes& shapes, bool in_place,
                      std::uint32_t operations);
+// Checks the flow of a linked machine. This is the second half of verify().
 Status verify_flow(const Machine& machine, const Extents& extents, const RunOptions& options);
 
-// InvalidArgument where the options do not fit the claim.
+// Returns InvalidArgument where the options do not fit the claim.
 Status check_options(const Claim& claim, const VerifyOptions& options);
 
-// One greedy run: Mismatch where it deadlocks, leaves messages over, or a hook ends it.
+// Makes one greedy run. Returns Mismatch where it deadlocks, leaves messages over, or a hook ends it.
 template <typename Hooks>
 Status run_to_end(const Machine& machine, const Extents& extents, const RunOptions& options, Hooks& hooks) {
   using Run = GreedyRun<Hooks>;

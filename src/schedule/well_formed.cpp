@@ -1,4 +1,4 @@
-// The checks of single lines, and of lines that share a FIFO.
+// Checks single lines, and lines that share a FIFO.
 #include "src/schedule/well_formed.hpp"
 
 #include <fmt/format.h>
@@ -78,7 +78,7 @@ class LineChecker {
     return {};
   }
 
-  // Inputs are the caller's; sums have their places, and a finished one is not an operand.
+  // Checks a target. Inputs are the caller's, sums have their places, and a finished sum is not an operand.
   static std::string fault_of_target(const Line& line) {
     const Buffer target = line.target[0].buffer;
     const bool partial_in = receives(line.word) && line.form == Form::Partial;
@@ -115,7 +115,7 @@ class LineChecker {
     return {};
   }
 
-  // One staging slot serves all readers of a send to several: the lane's FIFOs must advance alike.
+  // One staging slot serves all readers of a send to several peers, so the lane's FIFOs must advance alike.
   Status check_send_sets(const Lane& lane) const {
     const std::vector<Rank>* several = nullptr;
     for (const Line& line : lane.lines()) {

@@ -1,4 +1,4 @@
-// Whether what an algorithm wrote can be lowered at all.
+// Checks whether the lines of an algorithm can be lowered at all.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace wreath {
 
-// InvalidArgument names lane and line of what lower() (lower.hpp) refuses.
+// Checks all lines of a schedule. InvalidArgument names lane and line of what lower() (lower.hpp) refuses.
 Status check_lines(const Schedule& schedule, Rank me);
 
 constexpr bool reads_source(Word word) { return word != Word::Recv; }

@@ -1,4 +1,4 @@
-// Initial state of the lanes, and what the pump asks of one.
+// Makes the initial state of the lanes, and answers the pump's questions about one lane.
 #include "transports/tcp/lanes.hpp"
 
 #include <utility>
@@ -8,7 +8,7 @@
 namespace wreath {
 namespace {
 
-// Of an incoming FIFO, which holds a whole window.
+// Returns the shape of an incoming FIFO, which holds a whole window.
 FifoShape incoming(FifoShape shape) {
   shape.slot_count = window_messages(shape);
   return shape;
@@ -23,7 +23,7 @@ std::unique_ptr<TcpLane> make_lane(const FifoShape& shape, const LocalFifos& fif
   return lane;
 }
 
-// The next message to send if it is published, room or not.
+// Returns the next message to send if it is published, with or without room.
 const SlotHeader* published(const TcpLane& lane) {
   const SlotHeader* slot = &lane.shared.send_slots[lane.sent.end() & (lane.send.slot_count - 1)];
   return load_acquire(slot->sequence) == lane.sent.end() ? slot : nullptr;

@@ -1,4 +1,4 @@
-// The two FIFOs of every lane of a link, in memory of this process, and how far the wire has come.
+// The two FIFOs of every lane of a link are in memory of this process, with the progress of the wire.
 #pragma once
 
 #include <cstddef>
@@ -14,28 +14,31 @@
 
 namespace wreath {
 
-// One lane: `send` and `recv` are the executor's ends; the pump is the other end of both.
+// One lane. `send` and `recv` are the executor's ends, and the pump is the other end of both.
 struct TcpLane {
-  LocalFifos::Lane shared;  // send_consumed: messages the kernel has accepted: their memory may be used again
+  // send_consumed counts messages that the kernel has accepted. Their memory may be used again.
+  LocalFifos::Lane shared;
   LocalMemory send_staging;
   SendFifo send;
-  TcpWindow sent;  // from what the peer has reported to the next message to hand to the kernel
+  // The window goes from what the peer has reported to the next message that the kernel gets.
+  TcpWindow sent;
 
   LocalMemory small_staging;  // a place for each message of the window
   LocalMemory large_staging;
   Landing landing;
   RecvFifo recv;
-  TcpWindow
-      received;  // from what the peer has been told of shared.recv_consumed to the next message expected from the wire
+  // The window goes from what the peer has been told of shared.recv_consumed to the next message expected from the
+  // wire.
+  TcpWindow received;
   bool used = false;
 
   explicit TcpLane(const FifoShape& shape) : sent(shape), received(shape) {}
 
-  // The next message to send if it is published and the peer has room; else null.
+  // Returns the next message to send if it is published and the peer has room, else null.
   const SlotHeader* sendable() const;
-  // Whether a message waits for the peer's credit.
+  // Returns whether a message waits for the peer's credit.
   bool starved() const;
-  // What the executor is done with: all messages before this one.
+  // Returns the sequence before which the executor is done with all messages.
   std::uint32_t consumed() const;
 };
 
@@ -46,9 +49,10 @@ class TcpLanes {
   const FifoShape& shape() const { return shape_; }
   TcpLane& operator[](std::uint16_t lane) { return *lanes_[lane]; }
   const TcpLane& operator[](std::uint16_t lane) const { return *lanes_[lane]; }
-  // The lane for an executor, who may publish and consume from now on.
+  // Returns the lane for an executor, which may publish and consume from now on.
   TcpLane& use(std::uint16_t lane);
-  // The lanes that an executor uses, in the order of their first use: all that have something to send or to report.
+  // Returns the lanes that an executor uses, in the order of their first use. No other lane has anything to send or
+  // report.
   std::span<TcpLane* const> used() const { return used_; }
 
  private:

@@ -1,4 +1,4 @@
-// One send and one receive in turn; errors in words.
+// A call makes one send and one receive in turn. Errors are in words.
 #include "transports/tcp/link.hpp"
 
 #include <fmt/format.h>
@@ -11,8 +11,9 @@
 namespace wreath {
 namespace {
 
-constexpr int kLingerMs = 2000;          // of quiet, after which a peer that reads nothing is left
-constexpr std::size_t kEndOfStream = 1;  // unacknowledged_bytes() counts it as a byte
+// The link leaves a peer that reads nothing after so many milliseconds of quiet.
+constexpr int kLingerMs = 2000;
+constexpr std::size_t kEndOfStream = 1;  // counts as a byte in unacknowledged_bytes()
 
 void discard_input(int socket) {
   std::array<std::byte, 4096> discarded;
@@ -29,11 +30,10 @@ TcpLink::TcpLink(Rank peer, Fd socket, const FifoShape& shape)
       sender_(socket_.get(), lanes_),
       receiver_(socket_.get(), lanes_) {}
 
-// What the kernel accepted must reach the peer, who may be reading it still. Closing with unread input
-// would reset the connection and discard it: so input is read away until our bytes are acknowledged. The end
-// of the stream is not waited for: a peer that has nothing to say acknowledges it some 40 ms later.
-// A packet that is lost is sent again by the kernel, after 0.2 s and more; a host that vanished has lost several by
-// now.
+// The peer may still be reading bytes that the kernel accepted, and they must reach it. Closing with unread input would
+// reset the connection and discard them. So input is read away until this rank's bytes are acknowledged. The end of the
+// stream is not waited for: a peer that has nothing to say acknowledges it some 40 ms later. The kernel sends a lost
+// packet again after 0.2 s and more. A host that vanished has lost several by now.
 TcpLink::~TcpLink() {
   if (broken_ || send_error_) return;
   ::shutdown(socket_.get(), SHUT_WR);
@@ -84,7 +84,7 @@ std::size_t TcpLink::in_flight() const {
   return bytes;
 }
 
-// The peer is named once, here. What is not the peer's doing keeps its code.
+// Names the peer once, here. An error that is not the peer's doing keeps its code.
 Error TcpLink::explain(const Error& error) const {
   return {error.code, fmt::format("tcp link to rank {}: {}", peer_, error.message),
           error.code == ErrorCode::PeerLost ? peer_ : -1};

@@ -1,8 +1,8 @@
-// A link over one stream socket. Its FIFOs are in local memory; progress() carries their messages.
+// A link runs over one stream socket. Its FIFOs are in local memory, and progress() carries their messages.
 //
-// A sender has at most a window of a lane's messages outstanding at the receiver (window.hpp), so what arrives
-// always has room, the stream is always read, and a slow lane holds up no other. Room comes back as
-// credit: one lane's count in every header, in frames of their own where nothing else is sent.
+// A sender has at most a window of a lane's messages outstanding at the receiver (window.hpp). So arriving messages
+// always have room, the stream is always read, and a slow lane holds up no other. Room comes back as credit. Every
+// header has one lane's count, and frames of their own have it where nothing else is sent.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ namespace wreath {
 
 class TcpLink : public Wire {
  public:
-  // `socket`: connected, authenticated, a stream; nothing of another protocol may be unread on it.
+  // `socket` is connected, authenticated, and a stream. Nothing of another protocol may be unread on it.
   TcpLink(Rank peer, Fd socket, const FifoShape& shape);
   ~TcpLink() override;
 
   SendFifo& send_fifo(std::uint16_t lane) override { return lanes_.use(lane).send; }
   RecvFifo& recv_fifo(std::uint16_t lane) override { return lanes_.use(lane).recv; }
   Status prepare(std::uint16_t lane) override;
-  // PeerLost names the peer and why: "connection closed", "connection reset", or the field of a frame
+  // Returns PeerLost with the peer and the reason: "connection closed", "connection reset", or the field of a frame
   // that is not as agreed.
   Result<std::size_t> progress(bool expecting) override;
   int descriptor() const override { return socket_.get(); }
@@ -39,7 +39,8 @@ class TcpLink : public Wire {
   Error explain(const Error& error) const;
   Result<std::size_t> fail(Error error);
 
-  static constexpr int kIdleCalls = 16;  // an empty recv costs 250 ns: rarely, when nothing is expected
+  // An empty recv costs 250 ns, so it is rare when nothing is expected.
+  static constexpr int kIdleCalls = 16;
 
   Rank peer_;
   Fd socket_;
@@ -47,7 +48,8 @@ class TcpLink : public Wire {
   TcpSender sender_;
   TcpReceiver receiver_;
   int idle_calls_ = 0;
-  std::optional<Error> send_error_;  // reported when everything that arrived before it has been read
+  // This error is reported when everything that arrived before it has been read.
+  std::optional<Error> send_error_;
   std::optional<Error> broken_;
 };
 

@@ -18,7 +18,7 @@
 namespace wreath {
 namespace {
 
-// recv into one or two pieces: the bytes, 0 at the end of the stream, -1 with errno.
+// Calls recv into one or two pieces. Returns the bytes, 0 at the end of the stream, or -1 with errno.
 ssize_t receive_pieces(int socket, iovec* pieces, std::size_t count) {
   msghdr message{};
   message.msg_iov = pieces;
@@ -40,8 +40,8 @@ Error bad_field(const char* field, const WireHeader& header, std::uint32_t value
 TcpReceiver::TcpReceiver(int socket, TcpLanes& lanes)
     : socket_(socket), lanes_(lanes), buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
 
-// A large message is begun only in a call that has published nothing yet: the step that waits for it
-// may have to post its landing first.
+// Begins a large message only in a call that has published nothing yet. The step that waits for it may have to post its
+// landing first.
 Result<std::size_t> TcpReceiver::receive_some() {
   published_ = false;
   const std::size_t waiting = buffered();
@@ -52,13 +52,14 @@ Result<std::size_t> TcpReceiver::receive_some() {
   if (!first || *first == 0) return first;
   WREATH_TRY(parse());
   if (remaining_ == 0 || *first != asked) return first;
-  auto rest = read();  // a header was all we asked for: its payload is probably here, too
+  // The call asked for a header only. The payload is probably here, too.
+  auto rest = read();
   if (!rest) return rest;
   WREATH_TRY(parse());
   return *first + *rest;
 }
 
-// How much to ask for while no payload is under way: much, unless it would only have to be copied on.
+// Returns how much to ask for while no payload is under way. It is much, unless it would only have to be copied on.
 std::size_t TcpReceiver::wanted() const {
   return large_ && buffered() < kPrefixRead ? kPrefixRead - buffered() : kFirstRead;
 }
@@ -174,7 +175,7 @@ Status TcpReceiver::check_credit(const WireHeader& header) const {
   return {};
 }
 
-// The step that waits for this very message, or else the message's place in staging memory.
+// Returns the target of the step that waits for this very message, or else the message's place in staging memory.
 Result<std::byte*> TcpReceiver::destination(const WireHeader& header) {
   TcpLane& lane = lanes_[header.lane];
   Landing& landing = lane.landing;
@@ -201,7 +202,7 @@ Status TcpReceiver::take(std::byte* target, std::size_t bytes) {
   return remaining_ == 0 ? finish_message() : Status();
 }
 
-// The whole message is here: publishes it, unless it is thrown away.
+// Publishes the message, which is here as a whole, unless it is thrown away.
 Status TcpReceiver::finish_message() {
   skip_ = extent(header_).tail;
   if (target_ == nullptr) return {};

@@ -1,7 +1,7 @@
-// The receiving half of a link: reads frames, checks them, and publishes their messages.
+// The receiving half of a link reads frames, checks them, and publishes their messages.
 //
-// Small frames are read many at a time into a buffer. A large payload is read straight to where the
-// executor wants it, together with the prefix of the frame behind it.
+// Small frames are read many at a time into a buffer. A large payload is read straight to the place where the executor
+// wants it, together with the prefix of the frame behind it.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ class TcpReceiver {
  public:
   TcpReceiver(int socket, TcpLanes& lanes);
 
-  // Reads what is there now; the bytes moved, 0 when nothing is. PeerLost with the reason when the
-  // connection is gone, or naming the field for a frame that no correct peer sends; other codes are of this rank's own
-  // trouble.
+  // Reads what is there now, and returns the bytes moved, 0 when nothing is there. Returns PeerLost with the reason
+  // when the connection is gone. Returns PeerLost with the field for a frame that no correct peer sends. Other codes
+  // are of this rank's own trouble.
   Result<std::size_t> receive_some();
 
  private:
   Result<std::size_t> read();
   Error end_of_stream() const;
   Status parse();
-  // The outcome of looking at one frame: false when more bytes are needed first.
+  // Looks at one frame. Returns false when more bytes are needed first.
   Result<bool> parse_frame();
   Status check_order(const WireHeader& header) const;
   Status check_credit(const WireHeader& header) const;
@@ -40,7 +40,7 @@ class TcpReceiver {
 
   static constexpr std::size_t kBufferBytes = 16 * 1024;
   static constexpr std::size_t kFirstRead = 8 * 1024;              // while frames are small
-  static constexpr std::size_t kPrefixRead = 63 + kLongestPrefix;  // behind a large payload: tail and next prefix
+  static constexpr std::size_t kPrefixRead = 63 + kLongestPrefix;  // behind a large payload: tail, next prefix
   static_assert(kFirstRead >= kLongestCopied);
 
   int socket_;
@@ -48,17 +48,20 @@ class TcpReceiver {
   std::unique_ptr<std::byte[]> buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::size_t skip_ = 0;  // padding to throw away before the next frame
+  std::size_t skip_ = 0;  // padding before the next frame
 
-  // The message being read.
+  // These fields describe the message that is being read.
   WireHeader header_;
-  std::uint64_t checksum_ = 0;   // where its kind has one
-  std::byte* target_ = nullptr;  // of the whole message; null: it is thrown away
+  std::uint64_t checksum_ = 0;  // for kinds that have one
+  // The place of the whole message. If it is null, the message is thrown away.
+  std::byte* target_ = nullptr;
   std::size_t done_ = 0;
   std::size_t remaining_ = 0;
 
-  bool large_ = false;      // the last message was: expect another
-  bool published_ = false;  // a message, in this call
+  // The last message was large, so another large one is expected.
+  bool large_ = false;
+  // A message was published in this call.
+  bool published_ = false;
 };
 
 }  // namespace wreath

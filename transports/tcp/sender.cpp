@@ -1,4 +1,4 @@
-// Batches: {prefix, payload} pieces in one sendmsg; small messages are copied beside their headers.
+// A batch is one sendmsg of {prefix, payload} pieces. Small messages are copied beside their headers.
 #include "transports/tcp/sender.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace wreath {
 namespace {
 
-// One system call for `count` pieces.
+// Makes one system call for `count` pieces.
 ssize_t send_pieces(int socket, iovec* pieces, std::size_t count) {
   constexpr int kFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
   if (count == 1) return ::send(socket, pieces->iov_base, pieces->iov_len, kFlags);
@@ -46,7 +46,7 @@ Result<std::size_t> TcpSender::send_some() {
   return moved + *sent;
 }
 
-// One message of each lane in turn, so that no lane waits for another's queue.
+// Takes one message of each lane in turn, so that no lane waits for another's queue.
 Status TcpSender::gather() {
   first_piece_ = end_piece_ = first_frame_ = end_frame_ = 0;
   scratch_used_ = batch_bytes_ = sent_bytes_ = 0;
@@ -68,7 +68,7 @@ Status TcpSender::gather() {
   return {};
 }
 
-// Whether a further message must wait for the next batch. Room for credit frames is kept.
+// Returns whether a further message must wait for the next batch. Room for credit frames is kept.
 bool TcpSender::full(std::size_t bytes) const {
   if (end_frame_ == 0) return false;
   const std::size_t room = kLongestCopied + kLongestPrefix + 63;
@@ -111,7 +111,7 @@ Status TcpSender::add_message(TcpLane& lane, const SlotHeader& slot) {
   return {};
 }
 
-// Every header reports the lane that has most to report.
+// Reports the lane that has most to report. Every header does this.
 void TcpSender::take_credit(WireHeader& header) {
   TcpLane* most = lanes_.used().front();
   std::uint32_t unreported = 0;
@@ -132,9 +132,9 @@ void TcpSender::report(TcpLane& lane, WireHeader& header) {
   header.credit = lane.received.begin();
 }
 
-// Frames of their own for lanes of which half is unreported. They cost a system call unless the batch
-// holds `anything_else`. A lane that is full and less than half read is reported after a few calls, so
-// that in the end the peer always has all its credit.
+// Adds frames of their own for lanes of which half is unreported. They cost a system call unless the batch holds
+// `anything_else`. A lane that is full and less than half read is reported after a few calls. So in the end the peer
+// always has all its credit.
 void TcpSender::add_owed_credits(bool anything_else) {
   bool stuck = false;
   for (TcpLane* lane : lanes_.used()) {
@@ -154,7 +154,7 @@ void TcpSender::add_owed_credits(bool anything_else) {
   calls_stuck_ = stuck ? calls_stuck_ + 1 : 0;
 }
 
-// Of the window's messages, or of its large ones.
+// Returns whether half of the window's messages, or of its large ones, is unreported.
 bool TcpSender::half_unreported(const TcpLane& lane) const {
   const FifoShape& shape = lanes_.shape();
   const std::uint32_t consumed = lane.consumed();
@@ -162,7 +162,7 @@ bool TcpSender::half_unreported(const TcpLane& lane) const {
          lane.received.large_before(consumed) * 2 >= shape.slot_count;
 }
 
-// Adds `bytes` of scratch memory to the batch, to be filled by the caller.
+// Adds `bytes` bytes of scratch memory to the batch. The caller fills them.
 std::byte* TcpSender::reserve(std::size_t bytes) {
   std::byte* data = scratch_.get() + scratch_used_;
   scratch_used_ += bytes;
@@ -197,7 +197,7 @@ Result<std::size_t> TcpSender::send_batch() {
   return static_cast<std::size_t>(sent);
 }
 
-// Moves the batch forward and gives back the slots whose last byte is gone.
+// Moves the batch forward, and gives back the slots whose last byte is gone.
 void TcpSender::accepted(std::size_t bytes) {
   sent_bytes_ += bytes;
   while (bytes > 0) {

@@ -1,4 +1,4 @@
-// The sending half of a link: gathers published messages of all lanes into batches, one system call each.
+// The sending half of a link gathers published messages of all lanes into batches, with one system call each.
 #pragma once
 
 #include <sys/uio.h>
@@ -18,17 +18,17 @@ class TcpSender {
  public:
   TcpSender(int socket, TcpLanes& lanes);
 
-  // Hands to the kernel what it takes now; the bytes moved. PeerLost with the reason when the
-  // connection is gone, InvalidUsage for a slot no pump could send.
+  // Hands to the kernel what it takes now, and returns the bytes moved. Returns PeerLost with the reason when the
+  // connection is gone, and InvalidUsage for a slot that no pump could send.
   Result<std::size_t> send_some();
 
-  // The kernel would not take everything that was gathered.
+  // Returns whether the kernel left something of what was gathered.
   bool blocked() const { return blocked_; }
-  // A published message waits for credit, which only receiving can bring.
+  // Returns whether a published message waits for credit, which only receiving can bring.
   bool starved() const { return starved_; }
 
  private:
-  // A message in the batch: its memory is free once `end` bytes of the batch are gone.
+  // A message in the batch. Its memory is free once `end` bytes of the batch are gone.
   struct Frame {
     TcpLane* lane;
     std::uint32_t sequence;
@@ -48,13 +48,16 @@ class TcpSender {
   void accepted(std::size_t bytes);
   std::size_t unsent() const { return batch_bytes_ - sent_bytes_; }
 
-  static constexpr std::size_t kBatchBytes = std::size_t{1} << 20;  // more brings nothing (measured)
-  static constexpr std::size_t kRefillBytes = kBatchBytes / 4;      // a rest this small is not worth a turn
-  static constexpr std::size_t kScratchBytes = 64 * 1024;           // prefixes, small messages, credit frames
-  static constexpr std::size_t kCreditBytes = 8 * 1024;             // of it, kept for credit frames
+  // A larger batch brings nothing (measured).
+  static constexpr std::size_t kBatchBytes = std::size_t{1} << 20;
+  // A rest this small is not worth a turn of its own.
+  static constexpr std::size_t kRefillBytes = kBatchBytes / 4;
+  static constexpr std::size_t kScratchBytes = 64 * 1024;  // prefixes, small messages, credit frames
+  static constexpr std::size_t kCreditBytes = 8 * 1024;    // of it, kept for credit frames
   static constexpr std::size_t kPieces = 96;
   static constexpr std::size_t kFrames = 64;
-  static constexpr int kPatience = 4;  // calls to wait for a message that could carry a credit
+  // The number of calls that wait for a message that could carry a credit.
+  static constexpr int kPatience = 4;
 
   int socket_;
   TcpLanes& lanes_;

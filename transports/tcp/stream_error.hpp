@@ -1,4 +1,4 @@
-// What became of a stream, in words.
+// Describes the end of a stream in words.
 #pragma once
 
 #include <cerrno>
@@ -9,8 +9,9 @@
 
 namespace wreath {
 
-// For the errno of a failed send or receive; the message is the reason alone. PeerLost where the connection is gone,
-// InvalidArgument where the caller's buffer is no memory of this process, else System: this rank's own trouble.
+// Returns the error for the errno of a failed send or receive. The message is the reason alone. The code is PeerLost
+// where the connection is gone, and InvalidArgument where the caller's buffer is no memory of this process. Otherwise
+// it is System, for this rank's own trouble.
 inline Error stream_error(int error_number) {
   switch (error_number) {
     case ECONNRESET: return {ErrorCode::PeerLost, "connection reset"};

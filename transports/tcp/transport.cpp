@@ -25,7 +25,7 @@ int integer_option(int socket, int option) {
   return ::getsockopt(socket, SOL_SOCKET, option, &value, &bytes) == 0 ? value : -1;
 }
 
-// Small messages leave at once. A kernel that refuses reno keeps the system's choice.
+// Makes small messages leave at once. A kernel that refuses reno keeps the system's choice.
 Status set_tcp_options(int socket, Rank peer, bool same_host) {
   const int one = 1;
   if (::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) {
@@ -72,9 +72,9 @@ Error bad_shape(const char* field, std::uint64_t value, const char* rule) {
 
 }  // namespace
 
-// connect() needs a connected, authenticated stream socket (TCP, or UNIX) as Offer::descriptors[0] and owns
-// it then; offer() is empty. InvalidArgument names a field of the shape that is out of range. Between two
-// ends on one host connect() asks for reno congestion control: pacing halves the speed of loopback.
+// connect() needs a connected, authenticated stream socket (TCP, or UNIX) as Offer::descriptors[0], and owns it then.
+// offer() is empty. InvalidArgument names a field of the shape that is out of range. Between two ends on one host
+// connect() asks for reno congestion control, because pacing halves the speed of loopback.
 Result<std::unique_ptr<Transport>> make_tcp(const TransportContext& context) {
   const FifoShape& shape = context.shape;
   if (shape.lanes == 0) return bad_shape("lanes", shape.lanes, "at least 1");

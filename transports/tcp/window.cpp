@@ -1,4 +1,4 @@
-// What is outstanding, by counts and a ring of marks.
+// A window keeps counts, and a ring of marks for large messages.
 #include "transports/tcp/window.hpp"
 
 #include "transports/tcp/wire.hpp"

@@ -1,4 +1,4 @@
-// Encoding and checking of frame headers: offsets are fixed, see encode().
+// Encodes and checks frame headers. Offsets are fixed (see encode()).
 #include "transports/tcp/wire.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,8 @@ T load(const std::byte* source) {
   return static_cast<T>(value);
 }
 
-// Of the bytes before it. Each round is a bijection of the word: a change of one word changes the sum.
+// Returns the check of the bytes before it. Each round is a bijection of the word, so a change of one word changes the
+// sum.
 std::uint32_t check_of(const std::byte* source) {
   std::uint64_t sum = kMagic;
   for (std::size_t at = 0; at < kCheckAt; at += 4) {

@@ -1,11 +1,10 @@
-// The frame of the tcp transport: a 32-byte header, the message, and padding to 64 bytes.
+// A frame of the tcp transport is a 32-byte header, the message, and padding to 64 bytes.
 //
-// A message of at most kCopiedBytes follows its header directly, so that both are sent as one
-// buffer. Before a larger one stand 64 + `padding` bytes in all: the kernel's copy is slow where
-// source and destination differ by 1 to 63 bytes modulo 4096, so the sender pads a payload to the
-// same place in its 64-byte line as it has in memory. Every frame is a multiple of 64 bytes long.
-// Where the shape says so, a message's checksum stands behind its header.
-// Everything here is a pure function of its arguments.
+// A message of at most kCopiedBytes follows its header directly, so that both are sent as one buffer. Before a larger
+// one stand 64 + `padding` bytes in all. The kernel's copy is slow where source and destination differ by 1 to 63 bytes
+// modulo 4096. So the sender pads a payload to the same place in its 64-byte line as it has in memory. Every frame is a
+// multiple of 64 bytes long. Where the shape says so, a message's checksum stands behind its header. Everything here is
+// a pure function of its arguments.
 #pragma once
 
 #include <cstddef>
@@ -19,31 +18,35 @@ namespace wreath {
 
 enum class FrameKind : std::uint8_t {
   Data = 1,     // a message
-  Credit = 2,   // nothing but the credit that every header carries
+  Credit = 2,   // only the credit of every header
   Checked = 3,  // a message with its checksum
 };
 
 struct WireHeader {
   FrameKind kind = FrameKind::Data;
-  std::uint8_t padding = 0;  // 0 to 63 bytes before a large payload, beyond the first 64
+  // The number of bytes before a large payload, beyond the first 64. It is 0 to 63.
+  std::uint8_t padding = 0;
   std::uint16_t epoch = 0;
-  std::uint16_t lane = 0;         // of the message
-  std::uint16_t credit_lane = 0;  // the receiver of that lane's messages, who is the sender of this frame, ...
+  std::uint16_t lane = 0;  // of the message
+  // The lane of which this frame's sender reports its receiving end.
+  std::uint16_t credit_lane = 0;
   std::uint32_t sequence = 0;
   std::uint32_t signature = 0;
-  std::uint32_t bytes = 0;   // of the message
-  std::uint32_t credit = 0;  // ... is done with all sequences before this one
+  std::uint32_t bytes = 0;  // of the message
+  // The sender of this frame is done with all sequences of credit_lane before this one.
+  std::uint32_t credit = 0;
   bool operator==(const WireHeader&) const = default;
 };
 
 inline constexpr std::size_t kWireHeaderBytes = 32;
 inline constexpr std::size_t kChecksumBytes = 8;
 inline constexpr std::size_t kWireAlignment = 64;
-inline constexpr std::size_t kCopiedBytes = 4096;       // largest message that is copied beside its header
+// The largest message that is copied beside its header.
+inline constexpr std::size_t kCopiedBytes = 4096;
 inline constexpr std::size_t kLongestPrefix = 64 + 63;  // before a large payload
 inline constexpr std::size_t kLongestCopied = kWireHeaderBytes + kChecksumBytes + kCopiedBytes + 63;
 
-// Where the parts of a frame are: prefix (header and padding), bytes of message, tail padding.
+// The extents of a frame's parts: prefix (header and padding), bytes of message, and tail padding.
 struct FrameExtent {
   std::size_t prefix;
   std::size_t bytes;
@@ -51,18 +54,19 @@ struct FrameExtent {
 };
 FrameExtent extent(const WireHeader& header) noexcept;
 
-// The padding that a large payload at `data` needs.
+// Returns the padding that a large payload at `data` needs.
 std::uint8_t padding_for(const std::byte* data) noexcept;
 
-// Writes kWireHeaderBytes to `target`, little-endian.
+// Writes kWireHeaderBytes bytes to `target`, little-endian.
 void encode(const WireHeader& header, std::byte* target) noexcept;
 
-// Behind a header of kind Checked, at the frame's begin: the checksum of its message.
+// Writes the checksum of a message behind its header, of kind Checked. `frame` is the beginning of the frame.
 void put_checksum(std::byte* frame, std::uint64_t checksum) noexcept;
+// Returns the checksum that put_checksum() wrote.
 std::uint64_t checksum_in(const std::byte* frame) noexcept;
 
-// Reads and checks a header: each field is in range for `shape`. PeerLost names the field and
-// its value. A header of another epoch is checked only as far as its length needs.
+// Reads and checks a header: each field is in range for `shape`. PeerLost names the field and its value. A header of
+// another epoch is checked only as far as its length needs.
 Result<WireHeader> decode(std::span<const std::byte, kWireHeaderBytes> source, const FifoShape& shape);
 
 }  // namespace wreath

@@ -1,5 +1,5 @@
-// The part of the CUDA driver's binary interface that the library uses, declared here so that it builds where no CUDA
-// is. `tests/unit/device/cuda_abi_test.cpp` holds it to cuda.h where that is installed.
+// Declares the part of the CUDA driver's binary interface that the library uses, so that it builds without CUDA.
+// `tests/unit/device/cuda_abi_test.cpp` compares it with cuda.h where that is installed.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace wreath {
 using CudaResult = int;
 using CudaAddress = unsigned long long;
 using CudaAllocation = unsigned long long;
-// Objects of the driver: contexts, streams, events, modules, functions.
+// An object of the driver: a context, stream, event, module or function.
 using CudaHandle = void*;
 
 inline constexpr CudaResult kCudaSuccess = 0;
@@ -30,7 +30,7 @@ inline constexpr CudaResult kCudaAlreadyRegistered = 712;
 inline constexpr CudaResult kCudaLaunchFailed = 719;
 inline constexpr CudaResult kCudaNotSupported = 801;
 
-// Device attributes.
+// The numbers of device attributes.
 inline constexpr int kCudaMultiprocessors = 16;
 inline constexpr int kCudaComputeMajor = 75;
 inline constexpr int kCudaComputeMinor = 76;
@@ -43,11 +43,11 @@ inline constexpr int kCudaRdmaOrder = 118;
 inline constexpr int kCudaDmaBufSupported = 124;
 inline constexpr int kCudaMpsEnabled = 133;
 
-// Their values.
+// The values of device attributes.
 inline constexpr int kCudaRdmaFlushByHost = 1;
 inline constexpr int kCudaRdmaOrderOwner = 100;
 
-// Pointer attributes.
+// The numbers and values of pointer attributes.
 inline constexpr int kCudaMemoryType = 2;
 inline constexpr int kCudaBufferId = 7;
 inline constexpr int kCudaIsManaged = 8;
@@ -57,7 +57,7 @@ inline constexpr int kCudaRangeBytes = 12;
 inline constexpr unsigned kCudaMemoryHost = 1;
 inline constexpr unsigned kCudaMemoryDevice = 2;
 
-// Flags.
+// The flags and enumerators of driver functions.
 inline constexpr unsigned kCudaHostPortable = 1;
 inline constexpr unsigned kCudaHostDeviceMap = 2;
 inline constexpr unsigned kCudaRegisterPortable = 1;

@@ -1,4 +1,4 @@
-// What a CUDA device and its streams, events and memory share: the driver and the device's primary context.
+// The state that a CUDA device shares with its streams, events and memory: the driver and the device's primary context.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,17 @@ struct CudaContext {
   int number;  // CUDA's ordinal
   int device;  // the driver's own
   CudaHandle handle;
-  std::string name;              // "cuda:0"
-  int urgent = 0;                // the priority of the library's own streams
+  std::string name;  // "cuda:0"
+  // The priority of the library's own streams.
+  int urgent = 0;
   PinnedWords* words = nullptr;  // the device's
 
   Status check(CudaResult result, std::string_view call) const { return driver.check(result, name, call); }
 };
 
-// Makes the device's context the calling thread's own for a while: calls about its memory and streams need it. And a
-// capture of the program's in another thread (CUDA's "global" mode) is none of this thread's concern: else what it
-// allocates or asks would be refused, and end that capture.
+// Makes the device's context the calling thread's own for a while, because calls about its memory and streams need it.
+// It also relaxes the thread's capture mode. Otherwise a capture of the program in another thread (CUDA's "global"
+// mode) would refuse this thread's allocations and questions. Each refusal would end that capture.
 class CurrentContext {
  public:
   explicit CurrentContext(const CudaContext& context)
@@ -44,10 +45,11 @@ class CurrentContext {
  private:
   const CudaDriver& driver_;
   CudaResult result_;
-  int mode_ = kCudaCaptureRelaxed;  // then the thread's own
+  // The mode that the thread gets. After the first exchange it holds the thread's own mode.
+  int mode_ = kCudaCaptureRelaxed;
 };
 
-// `call` with the context current; its result, or why the context cannot be.
+// Makes `call` with the context current. Returns its result, or the reason for which the context cannot be current.
 template <typename Call>
 CudaResult with_context(const CudaContext& context, Call call) {
   const CurrentContext current(context);

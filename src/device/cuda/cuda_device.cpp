@@ -1,4 +1,5 @@
-// Memory by cuMemAlloc, pinned by cuMemHostAlloc, exportable by the virtual memory functions where the device has them.
+// Makes plain memory by cuMemAlloc and pinned memory by cuMemHostAlloc. Makes exportable memory by the virtual memory
+// functions where the device has them.
 #include "src/device/cuda/cuda_device.hpp"
 
 #include <fmt/format.h>
@@ -12,7 +13,8 @@
 namespace wreath {
 namespace {
 
-constexpr std::int64_t kInUseMs = 2'000;  // a lost device ends no grid
+// Waits for memory in use have this limit, because a lost device ends no grid.
+constexpr std::int64_t kInUseMs = 2'000;
 
 CudaAllocationProperties exportable_on(const CudaContext& context) {
   CudaAllocationProperties properties{};
@@ -21,7 +23,8 @@ CudaAllocationProperties exportable_on(const CudaContext& context) {
   properties.location = {kCudaAtDevice, context.number};
   int has_rdma = 0;
   context.driver.device_get_attribute(&has_rdma, kCudaRdmaOfMapped, context.device);
-  properties.flags.rdma = has_rdma != 0 ? 1 : 0;  // else an adapter gets no dma-buf of it
+  // An adapter gets no dma-buf of the memory without this flag.
+  properties.flags.rdma = has_rdma != 0 ? 1 : 0;
   return properties;
 }
 
@@ -71,7 +74,7 @@ Result<std::unique_ptr<Stream>> CudaDevice::make_stream() {
   return std::unique_ptr<Stream>(*std::move(stream));
 }
 
-// Streams of one priority share a few of the hardware's queues, where one that waits holds up those behind it.
+// Streams of one priority share a few of the hardware's queues. A stream that waits there holds up those behind it.
 Result<std::unique_ptr<Stream>> CudaDevice::make_urgent_stream() {
   auto stream = CudaStream::make(*this, context_, context_.urgent);
   if (!stream) return stream.error();
@@ -165,7 +168,7 @@ Result<CudaAddress> CudaDevice::map(CudaAllocation allocation, std::size_t bytes
     mapped = static_cast<bool>(done);
   }
   if (done) done = context_.check(driver.mem_set_access(address, bytes, &access, 1), "cuMemSetAccess");
-  driver.mem_release(allocation);  // the mapping keeps it
+  driver.mem_release(allocation);  // the mapping keeps the allocation
   if (done) return address;
   if (mapped) driver.mem_unmap(address, bytes);
   if (address != 0) driver.mem_address_free(address, bytes);
@@ -243,7 +246,7 @@ void CudaDevice::release(std::byte* data, std::size_t) {
 
 // ---- kernels ----
 
-// A driver that is older than the compiler says so in one of several ways.
+// Explains a refusal. A driver that is older than the compiler refuses an image in one of several ways.
 Error CudaDevice::refused_image(CudaResult result, const Error& error) const {
   if (result != kCudaNoBinaryForGpu && result != kCudaInvalidImage && result != kCudaInvalidPtx &&
       result != kCudaUnsupportedPtx) {

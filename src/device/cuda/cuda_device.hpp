@@ -1,4 +1,4 @@
-// A CUDA device: memory through the driver, streams and events of its own.
+// A CUDA device gets memory through the driver, and makes streams and events of its own.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,8 @@ namespace wreath {
 
 class CudaDevice final : public LibraryDevice {
  public:
-  // Takes the primary context of CUDA's device `number`, which exists. Unavailable where it does not start.
+  // Takes the primary context of CUDA's device `number`, which exists. Returns Unavailable where the device does not
+  // start.
   static Result<std::unique_ptr<CudaDevice>> open(const CudaDriver& driver, int number);
   ~CudaDevice() override;
 
@@ -45,7 +46,8 @@ class CudaDevice final : public LibraryDevice {
   enum class Origin : std::uint8_t { Allocated, Pinned, Mapped, ImportedHandle };
   struct Entry {
     Origin origin;
-    std::size_t bytes;  // reserved ones, of Mapped
+    // The size of the memory. For Mapped memory it is the number of reserved bytes.
+    std::size_t bytes;
     bool exportable = false;
   };
 
@@ -64,15 +66,16 @@ class CudaDevice final : public LibraryDevice {
   // Maps `allocation` of `bytes` bytes and gives up its handle, also where it fails.
   Result<CudaAddress> map(CudaAllocation allocation, std::size_t bytes);
   DeviceMemory keep(CudaAddress address, std::size_t bytes, Entry entry);
-  // What keep() is given. Once again where memory that was put off to be freed is free then.
+  // Returns the address that keep() is given. Tries once again where deferred releases have freed memory meanwhile.
   Result<CudaAddress> make_address(std::size_t bytes, MemoryUse use, Entry& entry);
-  // Frees it, when no stream waits.
+  // Frees the memory once no stream waits.
   void free(CudaAddress address, const Entry& entry);
   Error refused_image(CudaResult result, const Error& error) const;
   bool has(int attribute) const;
-  int value_of(int attribute) const;  // 0 where the driver does not know it
+  // Returns 0 where the driver does not know the attribute.
+  int value_of(int attribute) const;
   Error refused(const Error& error, std::size_t bytes) const;
-  // Work in `copies_`, done on return.
+  // Runs `work` in the stream `copies_`, and returns when it is done.
   Status at_once(std::string_view call, const std::function<CudaResult()>& work);
   Result<CudaHandle> function_of(const Kernel& kernel);
 
@@ -86,7 +89,7 @@ class CudaDevice final : public LibraryDevice {
   std::map<const char*, CudaHandle> functions_;  // by the kernel's name
 };
 
-// What the driver says of `data`; the device is found by `device_of`, which is given CUDA's number.
+// The driver's facts about an address. CudaPlatform finds the device by `number`, which is CUDA's.
 struct CudaPointer {
   MemoryKind kind = MemoryKind::Host;
   int number = -1;

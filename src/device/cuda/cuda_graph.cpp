@@ -1,5 +1,5 @@
-// A launch of a graph with work of the host is one piece of the host's work in its stream: a thread of each branch
-// gives the branch's commands to a stream of its own, and does the host's work when that stream is idle.
+// A launch of a graph with work of the host is one piece of the host's work in its stream. Each branch has a thread and
+// a stream of its own. The thread gives the branch's commands to that stream, and does the host's work when it is idle.
 #include "src/device/cuda/cuda_graph.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace wreath {
 namespace {
 
-// Every graph of a CUDA device asks this before a launch.
+// Makes the checks that every graph of a CUDA device needs before a launch.
 class CudaGraph : public Graph {
  public:
   CudaGraph(const CudaContext& context, CapturedItems captured, std::unique_ptr<CudaEvent> over)
@@ -53,7 +53,8 @@ class CudaGraph : public Graph {
   virtual Status begin(CudaStream& stream) = 0;
   const CudaContext& context() const { return context_; }
   const std::vector<CapturedItem>& items() const { return items_; }
-  CudaEvent& over() { return *over_; }  // recorded behind each launch
+  // Returns the event that is recorded behind each launch.
+  CudaEvent& over() { return *over_; }
 
  private:
   const CudaContext& context_;
@@ -81,14 +82,14 @@ class DriversGraph final : public CudaGraph {
   CudaHandle executable_;
 };
 
-// Launches use these while they run: each branch has a thread, and a stream for its commands.
+// The threads and streams that launches use while they run: each branch has a thread, and a stream for its commands.
 struct Branches {
   std::vector<std::unique_ptr<HostStream>> threads;
   std::vector<std::unique_ptr<CudaStream>> streams;
   std::vector<std::unique_ptr<CudaEvent>> points;
 };
 
-// One launch of a graph whose commands are given again. Of threads of all branches.
+// One launch of a graph whose commands are given again. The threads of all branches use it.
 class Launch {
  public:
   Launch(std::shared_ptr<Branches> branches, std::shared_ptr<CudaHostWork> host, std::string where)
@@ -102,7 +103,7 @@ class Launch {
   void add(const CapturedItem& item) {
     items_[item.branch].push_back({item, item.work == nullptr ? nullptr : item.work->begin()});
   }
-  // Runs all of it.
+  // Runs all branches, and returns their first failure.
   Status run() {
     for (std::size_t branch = 0; branch < items_.size(); ++branch) {
       WREATH_TRY(branches_->threads[branch]->run([this, branch] { return run(branch), Status(); }));
@@ -114,10 +115,10 @@ class Launch {
  private:
   struct Item {
     CapturedItem captured;
-    std::function<Status()> work;  // the host's; null of others
+    std::function<Status()> work;  // null unless it is the host's
   };
 
-  // After a failure only the points are passed: other branches wait for them.
+  // Runs one branch. After a failure it only passes the points, because other branches wait for them.
   void run(std::size_t branch) {
     CudaStream& stream = *branches_->streams[branch];
     for (const Item& item : items_[branch]) {
@@ -157,7 +158,7 @@ class GivenAgain final : public CudaGraph {
   ~GivenAgain() override { static_cast<void>(over().synchronize(-1)); }
 
  private:
-  // One launch after the other, whatever streams they are in.
+  // Launches run one after the other, whatever streams they are in.
   Status begin(CudaStream& stream) override {
     WREATH_TRY(stream.wait(over()));
     const auto launch = std::make_shared<Launch>(branches_, stream.host_work(), context().name);

@@ -1,6 +1,6 @@
-// Graphs of a CUDA device. Without work of the host in it a graph is the driver's own. With such work it is the
-// streams' commands, given again by each launch: a stream that waits takes few commands of the driver, and a launch
-// that finds it full waits under locks that the host's work needs (decision 0026).
+// A graph of a CUDA device without work of the host is the driver's own. A graph with such work gives the streams'
+// commands again with each launch. A stream that waits takes few commands of the driver. A launch that finds it full
+// waits under locks that the host's work needs (decision 0026).
 #pragma once
 
 #include <functional>
@@ -12,10 +12,10 @@
 
 namespace wreath {
 
-// A stream that captures gave the driver this command.
+// A command that a capturing stream gave the driver.
 class CudaCommand final : public GraphWork {
  public:
-  // `call` lives as long as the process.
+  // The text of `call` lives as long as the process.
   CudaCommand(std::string_view call, std::function<CudaResult(CudaHandle stream)> enqueue)
       : call_(call), enqueue_(std::move(enqueue)) {}
   Status check() override { return {}; }

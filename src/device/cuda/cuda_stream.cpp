@@ -1,4 +1,5 @@
-// What a CUDA stream is given goes to the driver in one order; while it captures, into a graph of the driver's.
+// A CUDA stream gives the driver all that it is given in one order. While it captures, this goes into a graph of the
+// driver's.
 #include "src/device/cuda/cuda_stream.hpp"
 
 #include <fmt/format.h>
@@ -28,8 +29,8 @@
 namespace wreath {
 namespace {
 
-// Asks until the answer is no longer "not ready", or blocks in `wait` where there is no end (timeout_ms < 0). NotReady
-// when the time runs out first.
+// Asks until the answer is no longer "not ready", or blocks in `wait` where there is no end (timeout_ms < 0). Returns
+// NotReady when the time runs out first.
 template <typename Query, typename Wait>
 Status wait_for(const CudaContext& context, std::string_view what, std::int64_t timeout_ms, Query query, Wait wait) {
   constexpr std::int64_t kLongestNapNs = 1'000'000;
@@ -130,7 +131,7 @@ CudaStream::CudaStream(Device& device, const CudaContext& context, CudaHandle ha
                        std::shared_ptr<CudaHostWork> host)
     : device_(device), context_(context), handle_(handle), host_(std::move(host)) {}
 
-// Of a stream of others, which may be gone. What it still holds keeps what it needs.
+// Leaves a stream of others, which may be gone. While the stream still holds work, the host's side of it is kept.
 void CudaStream::leave() {
   constexpr std::int64_t kPatienceMs = 100;
   const Status over = last_->synchronize(kPatienceMs);
@@ -145,7 +146,8 @@ CudaStream::~CudaStream() {
   const CapturePart in = part_.open();
   invalidate("one of its streams was destroyed");
   const CurrentContext current(context_);
-  if (in.capture != nullptr && in.at == 0) {  // a stream that captures cannot be waited for
+  // A stream that captures cannot be waited for, so the capture ends first.
+  if (in.capture != nullptr && in.at == 0) {
     CudaHandle graph = nullptr;
     context_.driver.stream_end_capture(handle_, &graph);
     if (graph != nullptr) context_.driver.graph_destroy(graph);
@@ -158,7 +160,7 @@ CudaStream::~CudaStream() {
   CudaHostWork::keep(std::move(host_));
 }
 
-// A graph of the program's own would not run our work anew with each launch.
+// Refuses a stream that the program captures: the program's graph would not begin the library's work anew.
 Status CudaStream::check_foreign_capture() const {
   if (last_ == nullptr) return {};
   int status = kCudaNotCapturing;
@@ -175,7 +177,8 @@ Status CudaStream::give(const CudaCommand& command) {
   if (const auto failure = host_->failure()) return *failure;
   if (!capturing()) host_->pace();
   const Status added = context_.check(with_context(context_, [&] { return command.enqueue(handle_); }), command.call());
-  if (!added && !capturing()) host_->fail(added.error(), false);  // what stands behind it counts on it
+  // The work behind this command counts on it, so the stream fails.
+  if (!added && !capturing()) host_->fail(added.error(), false);
   return added;
 }
 
@@ -203,7 +206,8 @@ Status CudaStream::copy(void* target, const void* source, std::size_t bytes) {
   if (!ends) return ends.error();
   WREATH_TRY(check_foreign_capture());
   const bool pageable = ends->target.kind == MemoryKind::Host || ends->source.kind == MemoryKind::Host;
-  if (pageable) {  // the driver might let nobody in until the stream has come to it
+  // The driver might admit no other call until the stream has come to this copy.
+  if (pageable) {
     return run([&device = device_, target, source, bytes] { return device.copy(target, source, bytes); });
   }
   return add(std::make_shared<CudaCommand>(
@@ -234,7 +238,8 @@ Status CudaStream::run(std::function<Status()> work) {
           context_,
           [&] { return driver.stream_wait_value32(handle_, host_->word_of_host(), *number, kCudaWaitGreaterOrEqual); }),
       "cuStreamWaitValue32");
-  if (!waits) host_->fail(waits.error(), false);  // the work itself is taken
+  // The work itself is in the queue by now, so the call succeeds.
+  if (!waits) host_->fail(waits.error(), false);
   if (last_ != nullptr) {
     with_context(context_, [&] { return context_.driver.event_record(last_->handle(), handle_); });
   }
@@ -246,7 +251,8 @@ Status CudaStream::record(Event& event) {
   if (mine == nullptr || &mine->context() != &context_) return foreign(context_);
   const CapturePart in = part_.open();
   mine->captured().set(in.capture == nullptr ? CapturePart{} : CapturePart{in.capture, in.capture->record(in.at)});
-  const auto turn = host_->turn();  // after a failure, too: others wait for it
+  const auto turn = host_->turn();
+  // The event is recorded after a failure, too, because others wait for it.
   return context_.check(with_context(context_, [&] { return context_.driver.event_record(mine->handle(), handle_); }),
                         "cuEventRecord");
 }
@@ -259,7 +265,8 @@ Status CudaStream::wait(Event& event) {
   });
   if (const CapturePart point = mine->captured().any(); point.capture != nullptr) {
     WREATH_TRY(wait_for_captured(part_, point, context_.name));
-    const Status added = give(command);  // the driver's part of it: the capture's is done
+    // This is the driver's part. The capture's part is done.
+    const Status added = give(command);
     return added ? Status() : part_.open().capture->invalidate(added.error().message);
   }
   if (const CapturePart in = part_.open(); in.capture != nullptr) {
@@ -282,8 +289,8 @@ Status CudaStream::launch(CudaHandle function, const Grid& grid) {
 
 // ---- captures ----
 
-// Relaxed: what the library allocates on behalf of a captured call, and what its other threads do meanwhile, is not
-// part of the capture and need not be; the other modes forbid it to this thread, or to all.
+// Begins in the relaxed mode. Allocations for a captured call, and calls of other threads meanwhile, are not part of
+// the capture and need not be. The other modes forbid them to this thread, or to all threads.
 Status CudaStream::begin_capture() {
   if (const CapturePart in = part_.open(); in.capture != nullptr) {
     return in.capture->invalidate("begin_capture() of a stream that captures");

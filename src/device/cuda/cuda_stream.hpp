@@ -1,4 +1,4 @@
-// Streams and events of a CUDA device. Host work runs on a thread of the stream's own (host_work.hpp).
+// A CUDA device makes these streams and events. Host work runs on a thread of the stream's own (host_work.hpp).
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class CudaEvent final : public Event {
   Result<std::int64_t> ns_since(const Event& earlier) const override;
   CudaHandle handle() const { return handle_; }
   const CudaContext& context() const { return context_; }
-  // The point of a capture that it means now.
+  // Returns the point of a capture that the event means now.
   CaptureMembership& captured() { return captured_; }
 
  private:
@@ -31,15 +31,15 @@ class CudaEvent final : public Event {
   CaptureMembership captured_;
 };
 
-// The host's work of a stream, and what it shares with the driver's callback and the stream's thread.
+// The host's work of a stream, with the state that it shares with the stream's thread.
 class CudaHostWork;
 class CudaCommand;
 
 class CudaStream final : public LibraryStream {
  public:
-  // `context` lives as long as the device, which does as long as the process.
+  // `context` lives as long as the device, which lives as long as the process.
   static Result<std::unique_ptr<CudaStream>> make(Device& device, const CudaContext& context, int priority);
-  // Over a stream that stays its maker's, and may go first.
+  // Uses a stream that stays its maker's, and that may be destroyed before the returned object.
   static Result<std::unique_ptr<CudaStream>> use(Device& device, const CudaContext& context, CudaHandle handle);
   ~CudaStream() override;
   Device& device() const override { return device_; }
@@ -57,18 +57,18 @@ class CudaStream final : public LibraryStream {
   void invalidate(const std::string& reason) override;
   StreamFailures& failures() override;
 
-  // Gives it the driver, in its turn, unless the stream has failed; a capture keeps it, too.
+  // Gives the driver the command, in its turn, unless the stream has failed. A capture keeps the command, too.
   Status add(const std::shared_ptr<CudaCommand>& command);
   Status launch(CudaHandle function, const Grid& grid);
-  // What `add` puts into the driver's stream by another library.
+  // Adds the work that `add` puts into the driver's stream by another library.
   Status add_others(const std::function<Status(void* cuda_stream)>& add);
   const CudaContext& context() const { return context_; }
-  // Where it fails: for work that others run on its behalf.
+  // Returns the object that takes failures of work that others run for this stream.
   const std::shared_ptr<CudaHostWork>& host_work() const { return host_; }
 
  private:
   CudaStream(Device& device, const CudaContext& context, CudaHandle handle, std::shared_ptr<CudaHostWork> host);
-  // Gives it in its turn, unless the stream has failed.
+  // Gives the driver the command, in its turn, unless the stream has failed.
   Status give(const CudaCommand& command);
   Status check_foreign_capture() const;
   void leave();
@@ -78,7 +78,8 @@ class CudaStream final : public LibraryStream {
   CudaHandle handle_;
   std::shared_ptr<CudaHostWork> host_;
   CaptureMembership part_;
-  std::unique_ptr<CudaEvent> last_;  // of a stream of others: behind the last work of the host
+  // The event behind the last work of the host. Only a stream of others has one.
+  std::unique_ptr<CudaEvent> last_;
 };
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// cuGetProcAddress gives each function in the version that abi.hpp declares, whatever the driver calls it by now.
+// cuGetProcAddress gives each function in the version that abi.hpp declares, whatever the driver now calls it.
 #include "src/device/cuda/driver.hpp"
 
 #include <fmt/format.h>
@@ -8,7 +8,8 @@
 namespace wreath {
 namespace {
 
-constexpr int kDeclaredVersion = 12000;  // of the functions' signatures: CUDA 12.0, the oldest driver that has them all
+// The signatures are those of CUDA 12.0, the oldest driver that has all these functions.
+constexpr int kDeclaredVersion = 12000;
 
 // Finds functions one after the other, and keeps the name of the first that is missing.
 class Finder {

@@ -1,4 +1,4 @@
-// The CUDA driver's functions, found in libcuda.so.1 while the program runs: nothing links it.
+// Finds the CUDA driver's functions in libcuda.so.1 while the program runs. Nothing links that library.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace wreath {
 
-// Functions as cuda.h declares them, by the same names without `cu`. Set once, then read by any thread.
+// The functions as cuda.h declares them, by the same names without `cu`. They are set once, then read by any thread.
 struct CudaFunctions {
   CudaResult (*init)(unsigned flags);
   CudaResult (*get_error_name)(CudaResult, const char**);
@@ -94,13 +94,14 @@ struct CudaFunctions {
                               CudaHandle stream, void** arguments, void** extra);
 };
 
-// The loaded and initialised driver.
+// The driver after it was loaded and initialised.
 class CudaDriver : public CudaFunctions {
  public:
-  // Loads `file` and initialises it. Unavailable where there is none, or one too old, or it refuses; says which.
+  // Loads `file` and initialises it. Returns Unavailable where there is no such file, where it is too old, or where it
+  // refuses; the message says which.
   static Result<std::unique_ptr<CudaDriver>> load(const char* file = "libcuda.so.1");
 
-  // Success, or "`where`: `call`: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure" as System.
+  // Returns success, or System with "`where`: `call`: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure".
   Status check(CudaResult result, std::string_view where, std::string_view call) const;
 
  private:

@@ -1,4 +1,4 @@
-// One registered_pages for the process: registering twice is an error, and ranks that are threads share their memory.
+// The process has one registered_pages: registering twice is an error, and ranks that are threads share their memory.
 #include "src/device/cuda/host_memory.hpp"
 
 #include <fmt/format.h>
@@ -15,25 +15,28 @@ namespace wreath {
 namespace {
 
 struct PageUsers {
-  HostPages pages;  // stay mapped until the driver has let go of them
+  // The pages stay mapped until the driver has let go of them.
+  HostPages pages;
   std::size_t count = 0;
-  bool own = false;  // else the program's
+  bool own = false;  // false: the program registered them
 };
 
 struct RegisteredPages {
-  std::mutex mutex;  // held while the driver works: nobody finds memory that is half registered
+  // The mutex is held while the driver works, so that nobody finds memory that is half registered.
+  std::mutex mutex;
   std::map<std::byte*, PageUsers> registered;
 };
 
-// Reachable until the process ends: destructors of late objects still use it.
+// Returns an object that stays reachable until the process ends, because destructors of late objects still use it.
 RegisteredPages& registered_pages() {
   static RegisteredPages* const instance = new RegisteredPages;  // NOLINT(cppcoreguidelines-*): never deleted
   return *instance;
 }
 
-// Where nobody has asked for it again.
+// Unregisters the pages, unless somebody has asked for them again.
 void unregister(const CudaContext& context, std::byte* data) {
-  HostPages pages;  // unmapped without the lock
+  // The pages are unmapped after the lock is released.
+  HostPages pages;
   const std::lock_guard lock(registered_pages().mutex);
   const auto entry = registered_pages().registered.find(data);
   if (entry == registered_pages().registered.end() || entry->second.count > 0) return;
@@ -60,14 +63,14 @@ class Registration {
   std::byte* data_;
 };
 
-// Whether the program has registered all of it: else a part of it is registered, which is of no use.
+// Returns whether the program has registered all of the pages. Memory that is registered in part is of no use.
 bool is_registered(const CudaContext& context, const HostPages& pages) {
   return ask_pointer(context.driver, pages.data).kind == MemoryKind::Pinned &&
          ask_pointer(context.driver, pages.data + pages.bytes - 1).kind == MemoryKind::Pinned;
 }
 
-// Few drivers take pages that are not writable. They look when the pages are entered; afterwards this process writes
-// them as little as before.
+// Registers the pages with the driver. Few drivers take pages that are not writable. They look only when the pages are
+// registered, and afterwards this process writes the pages as little as before.
 CudaResult enter(const CudaContext& context, const HostPages& pages, bool reads_only) {
   const unsigned flags = kCudaRegisterPortable | kCudaRegisterDeviceMap;
   const auto call = [&](unsigned more) {

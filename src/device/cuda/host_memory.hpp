@@ -1,5 +1,5 @@
-// Memory of the host that the process has mapped itself, let in to kernels: registered with the driver, for all
-// devices.
+// Gives kernels access to memory of the host that the process has mapped itself. The memory is registered with the
+// driver, for all devices.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace wreath {
 
-// Registered until the last who asked for it is gone, of whatever device, and no stream waits. Memory that the program
-// has registered itself stays its own. Pages that this process only reads are registered to be read where the device
-// can have that (`reads_only`), else are writable for a moment.
+// Registers the pages until the last returned object for them is gone, for whatever device, and no stream waits. Memory
+// that the program has registered itself stays the program's. Pages that this process only reads are registered as
+// read-only where the device supports it (`reads_only`). Otherwise they are writable for a moment.
 Result<std::shared_ptr<const void>> register_host_memory(const CudaContext& context, const HostPages& pages,
                                                          bool reads_only);
 

@@ -1,4 +1,4 @@
-// The thread begins an item when its stream has come to it, and tells the stream when it is over.
+// The thread begins an item when its stream has come to that item, and tells the stream when the item is over.
 #include "src/device/cuda/host_work.hpp"
 
 #include <fmt/format.h>
@@ -21,11 +21,11 @@
 namespace wreath {
 namespace {
 
-// Streams of the driver that this process uses here.
+// The number of the driver's streams that this process uses here.
 std::atomic<int> streams_in_use = 0;
 
-// The hardware's queues, by the variable that CUDA reads. Where streams share one, and the first in it waits for the
-// host, the others wait, too, whatever they have.
+// Warns once where streams outnumber the hardware's queues, which the variable that CUDA reads sets. Streams may share
+// a queue, and the first in it may wait for the host. Then the others wait, too, whatever work they have.
 void warn_of_queues() {
   static const std::int64_t queues = [] {
     constexpr std::int64_t kUsual = 8;
@@ -33,7 +33,7 @@ void warn_of_queues() {
     return asked ? *asked : kUsual;
   }();
   static std::atomic<bool> said = false;
-  const int streams = streams_in_use + 1;  // the device's own, for copies
+  const int streams = streams_in_use + 1;  // one more for copies
   if (streams <= queues || said.exchange(true)) return;
   log_warning(
       "{} CUDA streams of this process take part in calls, and CUDA has {} queues for them: work in one may stand "
@@ -80,7 +80,8 @@ Result<std::uint32_t> CudaHostWork::add(std::function<Status()> work) {
 }
 
 void CudaHostWork::pace() {
-  constexpr std::uint64_t kMostBehind = 512;  // a driver of CUDA 13.0 took 1020
+  // The driver of CUDA 13.0 took 1020 commands behind a stream that waited.
+  constexpr std::uint64_t kMostBehind = 512;
   std::unique_lock lock(mutex_);
   room_.wait(lock, [&] { return added_ == done_ || commands_ - passed_ < kMostBehind || failure_; });
   ++commands_;
@@ -101,7 +102,7 @@ Status CudaHostWork::start() {
   return {};
 }
 
-// Long waits are looked at seldom: a look may come later by an eighth of what it waited for, and by 200 us at most.
+// Looks seldom during a long wait. A look comes late by at most an eighth of the time waited, and by at most 200 us.
 bool CudaHostWork::await_stream(std::unique_lock<std::mutex>& lock) {
   constexpr auto kSpin = std::chrono::microseconds(20);
   constexpr std::chrono::nanoseconds kLongestNap = std::chrono::microseconds(200);
@@ -132,7 +133,8 @@ void CudaHostWork::work() {
     const bool skipped = failure_.has_value();
     lock.unlock();
     const Status outcome = skipped ? Status() : outcome_of(item.work, context_.name);
-    item.work = nullptr;  // what it holds may learn from its end that it was skipped
+    // Objects that the work holds may learn from their end that the work was skipped.
+    item.work = nullptr;
     if (!outcome) fail(outcome.error(), false);
     lock.lock();
     ++done_;

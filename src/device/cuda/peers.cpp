@@ -1,4 +1,4 @@
-// What a CUDA device shares: memory that other processes map, and what devices of this process reach of each other.
+// A CUDA device shares memory that other processes map. Devices of this process reach each other's memory here.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,10 +47,11 @@ Status CudaDevice::reaches(const EndpointDevice& other) const {
     return Error{ErrorCode::Unavailable, fmt::format("{} cannot access cuda:{}, which it reaches by {}", context_.name,
                                                      number, way_to(device))};
   }
-  return {};  // hidden from this process by CUDA_VISIBLE_DEVICES
+  // CUDA_VISIBLE_DEVICES hides the other device from this process.
+  return {};
 }
 
-// For people: NVML's word for it, where it is installed.
+// Returns NVML's name for the link, for people to read, where NVML is installed.
 std::string CudaDevice::way_to(int device) const {
   const auto address_of = [&](int of) {
     std::array<char, 32> text{};

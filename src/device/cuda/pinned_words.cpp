@@ -1,4 +1,4 @@
-// Pages are cut into lines, which come and go; the pages stay.
+// Pages are cut into lines, which are taken and given back. The pages stay.
 #include "src/device/cuda/pinned_words.hpp"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Words of pinned memory that a device's streams wait for, in pages that stay: to make such memory, or to free it, may
-// wait for all streams, and a stream of a program comes and goes while others wait.
+// A device's streams wait for these words of pinned memory. The pages of the words stay: to make or free such memory
+// may wait for all streams. A program's streams come and go while other streams wait.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,20 @@ namespace wreath {
 
 struct CudaContext;
 
-// Zero-filled, for all devices; freed by cuMemFreeHost.
+// Allocates zero-filled pinned memory for all devices. The caller frees it by cuMemFreeHost.
 Result<std::byte*> allocate_pinned(const CudaContext& context, std::size_t bytes);
 
 class PinnedWords {
  public:
   explicit PinnedWords(const CudaContext& context) : context_(context) {}
-  // Of which nobody has a word any more.
+  // Frees the pages. Nobody may have a word of them any more.
   ~PinnedWords();
   PinnedWords(const PinnedWords&) = delete;
   PinnedWords& operator=(const PinnedWords&) = delete;
 
-  // The first page.
+  // Makes the first page.
   Status prepare();
-  // A cache line; its first two words are 0.
+  // Returns a cache line whose first two words are 0.
   Result<std::uint32_t*> take();
   void give(std::uint32_t* line);
 

@@ -1,4 +1,4 @@
-// Opened once; never closed, for the driver's own threads outlive the program's last objects.
+// The platform is opened once and never closed, because the driver's own threads outlive the program's last objects.
 #include "src/device/cuda/platform.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The CUDA devices of this process: the driver, loaded at the first question, and a device for each number.
+// The CUDA devices of this process. The driver is loaded at the first question, and each number has one device.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,18 @@ namespace wreath {
 
 class CudaPlatform {
  public:
-  // Unavailable: no driver `file`, one that refuses, or no device.
+  // Returns Unavailable where there is no driver `file`, where the driver refuses, or where there is no device.
   static Result<std::unique_ptr<CudaPlatform>> open(const char* file);
-  // The process's own, of libcuda.so.1; the first answer stays.
+  // Returns the process's own platform, of libcuda.so.1. The first answer stays.
   static const Result<std::unique_ptr<CudaPlatform>>& get();
-  // As get(), but null unless somebody has asked before: without it no memory of this process is CUDA's to us.
+  // Returns the platform that get() opened, or null where there is none. Without it no memory of this process counts as
+  // CUDA's.
   static CudaPlatform* opened() noexcept;
 
   int devices() const { return static_cast<int>(devices_.size()); }
-  // Opened at the first use. InvalidArgument where there is no such number.
+  // Opens the device at its first use. Returns InvalidArgument where there is no such number.
   Result<CudaDevice*> device(int number);
-  // The device of the context that is current in this thread; null: none is.
+  // Returns the device of the context that is current in this thread, or null where none is.
   Device* current();
   PointerFacts facts_of(const void* data);
 

@@ -1,4 +1,4 @@
-// Counts waits; who ends the last one does what was put off, while new waits stand back.
+// Counts waits. The thread that ends the last one does the deferred work, and new waits begin only afterwards.
 #include "src/device/cuda/stream_waits.hpp"
 
 #include <chrono>

@@ -1,7 +1,7 @@
-// Streams that wait for this process: for the host's work, or for kernels that wait for other ranks. What waits for all
-// of a device's streams (to free its memory does, to unregister the host's, too) would then wait for work that itself
-// needs the driver, which lets nobody else in meanwhile. So it is put off until no stream waits. One for the process,
-// for what one device's streams wait for may be another's.
+// Counts the streams that wait for this process: for the host's work, or for kernels that wait for other ranks. Some
+// calls wait for all of a device's streams, such as those that free its memory or unregister the host's. Such a call
+// would wait for work that itself needs the driver, which admits nobody else meanwhile. So the call is deferred until
+// no stream waits. The process has one count, because streams of one device may wait for another device.
 #pragma once
 
 #include <condition_variable>
@@ -16,13 +16,13 @@ class StreamWaits {
  public:
   static StreamWaits& of_process();
 
-  // A stream is about to wait. Itself waits while what was put off is done.
+  // Counts a stream that is about to wait. The call itself waits while deferred work is done.
   void begin();
-  // It no longer waits. Does what was put off, where no other does.
+  // Ends a stream's wait. Does the deferred work if no other stream waits.
   void end();
-  // At once where no stream waits, else later, by the thread that ends the last wait.
+  // Does `work` at once if no stream waits, else later, in the thread that ends the last wait.
   void when_none(std::function<void()> work);
-  // Whether there was anything put off, and none is any more, within this time.
+  // Returns whether some work was deferred, and all of it was done within this time.
   bool settle(std::int64_t timeout_ms);
 
  private:
@@ -35,7 +35,7 @@ class StreamWaits {
   bool busy_ = false;
 };
 
-// One wait, while it lives.
+// Counts as one wait while it lives.
 class StreamWait {
  public:
   StreamWait() { StreamWaits::of_process().begin(); }

@@ -1,4 +1,5 @@
-// The kernels: the executor, a block per lane, the same by handwritten loops, and all_reduces by the protocol LL.
+// Defines the kernels: the executor with a block per lane, the same by handwritten loops, and all_reduces by the
+// protocol LL.
 #include "src/executor/block/kernels.hpp"
 #include "src/executor/block/low_latency.hpp"
 #include "src/executor/block/run_handwritten.hpp"

@@ -1,4 +1,4 @@
-// The same templates that nvcc compiles, with a block of host threads.
+// The host runs the same templates that nvcc compiles, with blocks of host threads.
 #include "src/executor/block/kernels.hpp"
 
 #include "src/executor/block/image.hpp"

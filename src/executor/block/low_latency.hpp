@@ -1,6 +1,6 @@
-// All_reduce by the protocol LL (low_latency_area.hpp), without steps: one_shot, where each rank sums all ranks'
-// inputs, and two_shot, where it sums its part of the vector and takes the others' sums. Threads go on by themselves:
-// who needs a word waits for that word. `Block` as in run_lanes.hpp.
+// Runs all_reduces by the protocol LL (low_latency_area.hpp), without steps. In one_shot each rank sums all ranks'
+// inputs. In two_shot a rank sums its part of the vector and takes the others' sums. Threads go on by themselves: a
+// thread that needs a word waits for that word. `Block` is as in run_lanes.hpp.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,13 @@ namespace wreath {
 
 enum class LowLatencyOutcome : std::uint8_t {
   Done,
-  GaveUp,  // *stop was not zero, or nothing came for stall_ns
-  Differs  // a peer made another call: one of another signature
+  // The word *stop was not zero, or nothing came for stall_ns.
+  GaveUp,
+  // A peer made another call, with another signature.
+  Differs
 };
 
-// How a block ended, and the peer it was waiting for or that differs; 0: it is done.
+// The way in which a block ended, and the peer that it was waiting for or that differs. As a word, 0 means done.
 struct LowLatencyEnd {
   LowLatencyOutcome outcome;
   std::uint32_t rank;
@@ -35,18 +37,20 @@ WREATH_HOST_DEVICE constexpr LowLatencyEnd low_latency_end(std::uint32_t word) {
   return {static_cast<LowLatencyOutcome>(word & 0xFFU), word >> 8U};
 }
 
-// One call of one rank, for low_latency_blocks() blocks. All pointers are reachable from the device; input and output
-// are aligned to elements, and may be equal, nothing else overlaps. Sums are those of the canonical tree over all
-// ranks. A call that does not end with Done leaves the areas unusable. Of `arithmetic` all but combine is used, and
-// `ranks` is their number, 2 to kMaximumFanIn.
+// One call of one rank, for low_latency_blocks() blocks. All pointers are reachable from the device. Input and output
+// are aligned to elements, and may be equal; nothing else overlaps. Sums are those of the canonical tree over all
+// ranks. A call that does not end with Done leaves the areas unusable. All of `arithmetic` but combine is used. Its
+// `ranks` is the number of ranks, 2 to kMaximumFanIn.
 struct LowLatencyRun {
   Arithmetic arithmetic;
   const std::byte* input;
   std::byte* output;
   std::uint64_t elements;
-  std::byte* own;                 // this rank's area
-  const std::byte* const* areas;  // by rank, as this one maps them; its own is not read
-  std::uint32_t* ends;            // by block: word_of() its end, written by those that are not done
+  std::byte* own;  // this rank's area
+  // The areas by rank, as this rank maps them. Its own entry is not read.
+  const std::byte* const* areas;
+  // The end of each block as a word (see word_of()), by block. Only blocks that are not done write one.
+  std::uint32_t* ends;
   const std::uint32_t* stop;
   std::uint64_t stall_ns;   // 0: never
   std::uint32_t signature;  // of the call
@@ -54,14 +58,16 @@ struct LowLatencyRun {
   bool two_shot;
 };
 
-// What the threads of a block share.
+// The state that the threads of a block share.
 struct LowLatencyShared {
-  std::uint32_t call;  // the block's number of this call
-  std::uint32_t end;   // not zero: some thread ended the call early
+  std::uint32_t call;  // number of this call
+  // A thread ended the call early if this is not zero.
+  std::uint32_t end;
 };
 
-// One thread's view of a call. T: the elements in memory. M: as they travel to be summed, T, or of premultiplied sums
-// the accumulator's. A pack is as many elements as fit two words as M, and is handled by one thread at once.
+// One thread's view of a call. T is the type of elements in memory. M is the type in which they travel to be summed: T,
+// or the accumulator's for premultiplied sums. A pack is as many elements as fit two words as M. One thread handles a
+// pack at once.
 template <typename T, typename M, typename Block>
 class LowLatencyThread {
  public:
@@ -83,9 +89,10 @@ class LowLatencyThread {
   WREATH_HOST_DEVICE void run() {
     std::uint32_t& counter = *reinterpret_cast<std::uint32_t*>(run_.own + block_.block() * Layout::kBlockBytes);
     if (block_.thread() == 0) {
-      const std::uint32_t stop = load_relaxed(*run_.stop);  // on the host: on its way while the counter is read
+      // The word is on the host, so it is on its way while the counter is read.
+      const std::uint32_t stop = load_relaxed(*run_.stop);
       shared_.call = counter % kCalls;
-      // What an aborted communicator's buffers were may be somebody else's by now.
+      // The buffers of an aborted communicator may be somebody else's by now.
       shared_.end = stop == 0 ? 0 : word_of({LowLatencyOutcome::GaveUp, (run_.rank + 1) % ranks_});
     }
     block_.barrier();
@@ -109,9 +116,10 @@ class LowLatencyThread {
   static constexpr int kN = static_cast<int>(kElements);
   static constexpr std::uint32_t kCalls = 1U << 31;
   static constexpr std::uint32_t kClearedEvery = 1U << 30;
-  static constexpr std::uint32_t kAhead = 8;  // sums of a thread that are on their way at once
-  static constexpr int kLeaves = 4;           // of inputs
-  // Packs are counted in 32 bits, also where blocks and ranks divide them: a GPU has no division of 64.
+  // The number of a thread's sums that are on their way at once.
+  static constexpr std::uint32_t kAhead = 8;
+  static constexpr int kLeaves = 4;  // of inputs
+  // Packs are counted in 32 bits, also where blocks and ranks divide them, because a GPU has no division of 64 bits.
   static_assert(kLowLatencyBytes / kPackDataBytes * (kLowLatencyBlocks + kMaximumFanIn) < std::uint32_t{1} << 31);
 
   using Words = WordPair;
@@ -128,18 +136,19 @@ class LowLatencyThread {
   WREATH_HOST_DEVICE std::size_t place_of_input(std::uint32_t pack) const {
     return buffer() + Layout::kInputs + pack * Layout::kPackBytes;
   }
-  // In the area of the rank that sums it: its part begins there.
+  // Returns the sum's place in the area of the rank that sums it. Places count from the beginning of that rank's part.
   WREATH_HOST_DEVICE std::size_t place_of_sum(std::uint32_t pack) const {
     return buffer() + Layout::kSums + pack % part_ * Layout::kPackBytes;
   }
-  // Of two_shot a rank sums part_ of the block's packs, the last ones fewer or none.
+  // Returns the rank that sums the pack. In two_shot a rank sums part_ of the block's packs. The last ranks sum fewer
+  // or none.
   WREATH_HOST_DEVICE std::uint32_t rank_of(std::uint32_t pack) const { return pack / part_; }
   WREATH_HOST_DEVICE Range own_part() const {
     const std::uint32_t first = part_ * run_.rank;
     return {first, first + part_ < packs_ ? first + part_ : packs_};
   }
-  // This thread's first pack from `first` on. A pack is the same thread's wherever it is read and written, so that
-  // input and output may be one.
+  // Returns this thread's first pack from `first` on. A pack is the same thread's wherever it is read and written, so
+  // that input and output may be the same memory.
   WREATH_HOST_DEVICE std::uint32_t own_from(std::uint32_t first) const {
     const std::uint32_t threads = block_.threads();
     return first + (block_.thread() + threads - first % threads) % threads;
@@ -176,7 +185,8 @@ class LowLatencyThread {
     std::memcpy(&pack, data, sizeof(pack));
     return pack;
   }
-  // The pack once it is there, `words` being what was there when it was last looked at. Nobody's if the call is over.
+  // Waits for the pack, and returns it. `words` is what was there at the last look. The result is void if the call is
+  // over.
   template <typename X>
   WREATH_HOST_DEVICE Pack<X, kN> await(std::uint32_t rank, std::size_t place, Words words) {
     constexpr bool kBoth = sizeof(Pack<X, kN>) > sizeof(std::uint32_t);
@@ -188,7 +198,7 @@ class LowLatencyThread {
     return unpack<X>(words);
   }
 
-  // While `rank` is waited for.
+  // Returns whether the thread goes on waiting for `rank`.
   WREATH_HOST_DEVICE bool go_on(std::uint32_t rank) {
     if (over_ || load_relaxed(shared_.end) != 0) over_ = true;
     if (!over_ && !patience_.wait()) end({LowLatencyOutcome::GaveUp, rank});
@@ -247,8 +257,9 @@ class LowLatencyThread {
     return run_.arithmetic.reduction.op == ReduceOp::PremultipliedSum ? canonical_pack(wide) : wide;
   }
 
-  // Until every peer of this thread has begun this call: its header says which. All peers are some thread's, so that
-  // the block has heard them all before its last barrier; the last threads come first, which a small call leaves idle.
+  // Waits until every peer of this thread has begun this call, as the peer's header says. Every peer is some thread's.
+  // So the block has heard all of them before its last barrier. The last threads come first, because a small call
+  // leaves them idle.
   WREATH_HOST_DEVICE void hear_peers() {
     for (std::uint32_t r = block_.threads() - 1 - block_.thread(); r < ranks_; r += block_.threads()) {
       if (r == run_.rank) continue;
@@ -270,7 +281,7 @@ class LowLatencyThread {
     }
   }
 
-  // All ranks' inputs of a pack.
+  // The inputs of a pack from all ranks.
   struct Inputs {
     using Raw = Words;
     WREATH_HOST_DEVICE Words read(int source) const {
@@ -292,7 +303,7 @@ class LowLatencyThread {
     return finish_sum<T>(run_.arithmetic, tree.result());
   }
 
-  // Of two_shot the others take the sums of this rank's part.
+  // Sums this rank's packs. In two_shot the others take these sums.
   WREATH_HOST_DEVICE void sum_packs(const Range& mine) {
     for (std::uint32_t pack = own_from(mine.first); pack < mine.end && !over_; pack += block_.threads()) {
       const Pack<T, kN> result = sum(pack);
@@ -302,7 +313,7 @@ class LowLatencyThread {
     }
   }
 
-  // What peers sum of this thread's packs.
+  // Takes the sums of this thread's packs that peers make.
   WREATH_HOST_DEVICE void take_sums() {
     for (std::uint32_t first = block_.thread(); first < packs_ && !over_; first += kAhead * block_.threads()) {
       take_sums_from(first);
@@ -333,7 +344,8 @@ class LowLatencyThread {
   std::uint32_t call_ = 0;
   std::uint32_t first_ = 0;  // pack of the block
   std::uint32_t packs_ = 0;
-  std::uint32_t part_ = 0;  // of the block's packs, which a rank sums
+  // The number of the block's packs that a rank sums.
+  std::uint32_t part_ = 0;
   bool aligned_ = false;
   bool over_ = false;  // ended early
 };
@@ -349,7 +361,7 @@ WREATH_NOINLINE WREATH_HOST_DEVICE void run_low_latency_of(Block& block, const L
   LowLatencyThread<T, T, Block>(block, run, shared).run();
 }
 
-// What each thread of the grid does.
+// Runs one thread of the grid.
 template <typename Block>
 WREATH_HOST_DEVICE inline void run_low_latency(Block& block, const LowLatencyRun& run) {
   for_dtype(run.arithmetic.dtype, [&](auto element) { run_low_latency_of<decltype(element)>(block, run); });

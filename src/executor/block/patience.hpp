@@ -1,4 +1,4 @@
-// How long a thread of a block waits for others.
+// Decides how long a thread of a block waits for others.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,18 @@
 
 namespace wreath {
 
-// A word that lies on the host may be far: it is read every kLooks looks only, and the time of a stall counts from the
-// first of these.
+// The limits of a wait. A word that lies on the host may be far, so it is read only at every kLooks-th look. The time
+// of a stall counts from the first of these.
 struct WaitLimits {
-  const std::uint32_t* stop;  // not zero: give up
-  std::uint64_t stall_ns;     // give up after so long without anything moving; 0: never
-  std::uint32_t look_limit;   // or after so many looks; 0: any number
-  Counter* moved = nullptr;   // of each block: what it has done so far, for the host and the others; null: untold
-  std::uint32_t blocks = 0;   // of `moved`
+  // The thread gives up where this is not zero.
+  const std::uint32_t* stop;
+  // The thread gives up after so many nanoseconds without anything moving. 0 means never.
+  std::uint64_t stall_ns;
+  // The thread gives up after so many looks. 0 means any number.
+  std::uint32_t look_limit;
+  // The counter of each block says what it has done so far, for the host and the others. Null means no counters.
+  Counter* moved = nullptr;
+  std::uint32_t blocks = 0;  // of `moved`
 };
 
 template <typename Block>
@@ -26,7 +30,7 @@ class Patience {
     waits_ = 0;
     if (limits_.moved != nullptr) store_relaxed(limits_.moved[block_.block()].value, ++own_);
   }
-  // After a look that found nothing: false to give up.
+  // Waits a little after a look that found nothing. Returns false to give up.
   WREATH_HOST_DEVICE bool wait() {
     if (++waits_ == limits_.look_limit) return false;
     if (waits_ % kLooks == 0 && !goes_on()) return false;

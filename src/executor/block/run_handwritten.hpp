@@ -1,4 +1,4 @@
-// Handwritten loops (src/executor/handwritten) as a block runs them: in place of the interpreter, over the same lanes.
+// A block runs handwritten loops (src/executor/handwritten) in place of the interpreter, over the same lanes.
 #pragma once
 
 #include "src/executor/block/run_lanes.hpp"

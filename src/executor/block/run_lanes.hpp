@@ -1,11 +1,11 @@
-// The executor as a block runs it: thread 0 decides by try_step, all threads move the bytes. One source for a GPU and
-// for the host. A `Block` is one thread's view of its block:
+// A block runs the executor: thread 0 decides by try_step, and all threads move the bytes. One source serves a GPU
+// and the host. A `Block` is one thread's view of its block:
 //   unsigned block(), thread(), threads()
-//   void barrier()                all threads of the block; orders their memory
-//   void pause()                  there is nothing to do for now
+//   void barrier()                waits for all threads of the block, and orders their memory
+//   void pause()                  is called where there is nothing to do for now
 //   std::uint64_t clock_ns()
-//   std::byte* shared_memory()    the block's, of sizeof(BlockShared) bytes at least
-//   kTogether                     threads that run in step, from thread 0 on
+//   std::byte* shared_memory()    returns the block's memory, of sizeof(BlockShared) bytes at least
+//   kTogether                     is the number of threads that run in step, from thread 0 on
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@
 
 namespace wreath {
 
-// What a grid of blocks is given: block i runs lanes[i] to its end (LaneState::done or a fault) and, where it sent
-// memory by reference, until its readers are done. `operation` is complete: call, plan and conversions, without
-// single_copy_bytes. All its pointers and `lanes` are reachable from the device, and aligned to elements; all blocks
-// run at once, since lanes wait for each other. A lane that is neither done nor at fault gave up: *stop was not zero,
-// nothing moved for stall_ns (0: never), in any lane where `moved` tells, or look_limit looks in a row found nothing to
-// do (0: any number). A grid of the same `lanes` goes on where they stopped; with look_limit = 1 none ever waits, and
-// grids need not run at once. Of `arithmetic`, combine is not used.
+// The arguments of a grid of blocks. Block i runs lanes[i] to its end: LaneState::done or a fault. Where the lane sent
+// memory by reference, the block also waits until its readers are done. `operation` is complete (call, plan and
+// conversions), without single_copy_bytes. All its pointers and `lanes` are reachable from the device, and aligned to
+// elements. All blocks run at once, because lanes wait for each other. A lane that is neither done nor at fault gave
+// up. Then *stop was not zero, or nothing moved for stall_ns (0: never), or look_limit looks in a row found nothing to
+// do (0: any number). Where `moved` tells, a move in any lane counts. A grid of the same `lanes` goes on where they
+// stopped. With look_limit = 1 no lane ever waits, and grids need not run at once. `arithmetic.combine` is not used.
 struct LaneRun {
   Arithmetic arithmetic;
   OperationState operation;
@@ -33,23 +33,25 @@ struct LaneRun {
   const std::uint32_t* stop;
   std::uint64_t stall_ns;
   std::uint32_t look_limit;
-  Counter* moved = nullptr;  // of each block: what it has done so far, for the host and the other blocks; null: untold
+  // The counter of each block says what it has done so far, for the host and the other blocks. Null means no counters.
+  Counter* moved = nullptr;
   std::uint32_t blocks = 0;  // of `moved`
 };
 
-// Of a lane with so many steps at most the block reads them ahead, into its shared memory.
+// A block reads the steps of a lane ahead, into its shared memory, if these are at most so many.
 inline constexpr std::uint32_t kStepsAhead = 96;
 
-// What the threads of a block share.
+// The state that the threads of a block share.
 struct BlockShared {
   BlockWork work;
   const std::byte* sources[kMaximumFanIn + 1];  // the leader's SourceList
-  const std::byte* pair[2];                     // of `work` of other sources
+  // The sources of `work` that are not in `sources`.
+  const std::byte* pair[2];
   Step steps[kStepsAhead];
 };
 
-// The threads that move bytes, as a Block of the primitives: all but the leader's warp, which would do each piece of
-// work twice, for the leader comes to it from elsewhere. A block of one warp has no others.
+// The threads that move bytes, as a Block of the primitives. The leader's warp does not work. It would do each piece of
+// work twice, because the leader comes to it from elsewhere. In a block of one warp all threads work.
 class Workers {
  public:
   template <typename Block>
@@ -57,18 +59,19 @@ class Workers {
       : others_(block.threads() > Block::kTogether ? Block::kTogether : 0),
         thread_(block.thread() - others_),
         threads_(block.threads() - others_) {}
-  // Of a thread that works().
+  // Returns the number of a thread that works().
   WREATH_HOST_DEVICE unsigned thread() const { return thread_; }
   WREATH_HOST_DEVICE unsigned threads() const { return threads_; }
   WREATH_HOST_DEVICE bool works() const { return thread_ < threads_; }
 
  private:
   unsigned others_;
-  unsigned thread_;  // of others far beyond threads_
+  // A thread that does not work has a number far beyond threads_.
+  unsigned thread_;
   unsigned threads_;
 };
 
-// A function of its own for each dtype.
+// This is a function of its own for each dtype.
 template <typename T>
 WREATH_NOINLINE WREATH_HOST_DEVICE void combine_elements(Workers workers, const Arithmetic& arithmetic,
                                                          const BlockWork& work) {
@@ -79,7 +82,7 @@ WREATH_HOST_DEVICE inline void combine(const Workers& workers, const Arithmetic&
   for_dtype(of.dtype, [&](auto element) { combine_elements<decltype(element)>(workers, of, work); });
 }
 
-// By every thread of the block.
+// Every thread of the block calls this.
 WREATH_HOST_DEVICE inline void do_work(const Workers& workers, const Arithmetic& arithmetic, const BlockWork& work) {
   if (!workers.works()) return;
   if (work.kind == BlockWork::Kind::Combine) {
@@ -89,19 +92,20 @@ WREATH_HOST_DEVICE inline void do_work(const Workers& workers, const Arithmetic&
   }
 }
 
-// The leader's Processor: hands each piece of work to the block, and returns when it is done.
-// The barriers order the block's stores before the leader's later release stores.
+// The leader's Processor hands each piece of work to the block, and returns when the work is done. The barriers order
+// the block's stores before the leader's later release stores.
 template <typename Block>
 class BlockProcessor {
  public:
-  static constexpr std::size_t kBlockBytes = 1U << 20;  // a tile at once: each piece of work costs two barriers
+  // A tile is moved at once, because each piece of work costs two barriers.
+  static constexpr std::size_t kBlockBytes = 1U << 20;
   static constexpr bool kStreams = false;
   static constexpr bool kCombinesInSlots = true;
   static constexpr bool kTraces = false;
   static constexpr bool kKeepsSources = true;
   static constexpr std::size_t kPulledBytes = 0;
 
-  // The block's: in each thread's stack it would be 2 KiB for every thread that a GPU can run.
+  // The list is the block's. In each thread's stack it would take 2 KiB for every thread that a GPU can run.
   struct SourceList {
     WREATH_HOST_DEVICE explicit SourceList(BlockProcessor& processor) : data(processor.shared_.sources) {}
     const std::byte** data;
@@ -130,7 +134,8 @@ class BlockProcessor {
  private:
   WREATH_NOINLINE WREATH_HOST_DEVICE void run(const BlockWork& work) {
     shared_.work = work;
-    if (work.sources != shared_.sources) {  // in the leader's own memory: one or two
+    // Other sources are in the leader's own memory: one or two.
+    if (work.sources != shared_.sources) {
       for (int i = 0; i < work.k; ++i) shared_.pair[i] = work.sources[i];
       shared_.work.sources = shared_.pair;
     }
@@ -145,7 +150,7 @@ class BlockProcessor {
   BlockShared& shared_;
 };
 
-// Runs the lane to its last step by advance(), which does what try_step does. False: gave up, or it failed.
+// Runs the lane to its last step by advance(), which does what try_step does. Returns false where it gave up or failed.
 template <typename Block, typename AdvanceLane>
 WREATH_HOST_DEVICE inline bool lead(Patience<Block>& patience, const AdvanceLane& advance) {
   for (;;) {
@@ -159,7 +164,8 @@ WREATH_HOST_DEVICE inline bool lead(Patience<Block>& patience, const AdvanceLane
   }
 }
 
-// Until nobody reads what the lane sent by reference: the caller may change it afterwards.
+// Waits until nobody reads what the lane sent by reference, because the caller may change it afterwards. Returns false
+// where it gave up.
 template <typename Block>
 WREATH_HOST_DEVICE inline bool await_readers(const LaneRun& run, const LaneState& lane, Patience<Block>& patience) {
   for (std::uint32_t i = lane.first; i < lane.end; ++i) {
@@ -174,18 +180,19 @@ WREATH_HOST_DEVICE inline bool await_readers(const LaneRun& run, const LaneState
   return true;
 }
 
-// The lane to its end, from wherever an earlier grid left it: at lane.end only readers are missing.
+// Runs the lane to its end, from wherever an earlier grid left it. At lane.end only readers are missing.
 template <typename Block, typename AdvanceLane>
 WREATH_HOST_DEVICE inline void run_lane(const LaneRun& run, LaneState& lane, Patience<Block>& patience,
                                         const AdvanceLane& advance) {
   if (lane.done || lane.fault != Fault::None) return;
   if (lane.step < lane.end && !lead(patience, advance)) return;
   lane.step = lane.end;
-  lane.done = !lane.referenced || await_readers(run, lane, patience);  // to wait again is no move
+  // Another wait for readers does not count as a move.
+  lane.done = !lane.referenced || await_readers(run, lane, patience);
   if (lane.done) patience.moved();
 }
 
-// What each thread of the grid does, where advance(lane, processor) does what try_step does.
+// Runs one thread of the grid. advance(lane, processor) does what try_step does.
 template <typename Block, typename AdvanceLane>
 WREATH_HOST_DEVICE inline void run_lanes_by(Block& block, const LaneRun& run, const AdvanceLane& advance) {
   BlockShared& shared = *reinterpret_cast<BlockShared*>(block.shared_memory());
@@ -193,7 +200,8 @@ WREATH_HOST_DEVICE inline void run_lanes_by(Block& block, const LaneRun& run, co
     BlockProcessor<Block> processor(block, run.arithmetic, shared);
     Patience<Block> patience(block, {run.stop, run.stall_ns, run.look_limit, run.moved, run.blocks});
     LaneState lane = run.lanes[block.block()];
-    lane.arrived = 0;  // where they lie, another grid knew
+    // Only the earlier grid knew where the messages lie, so all are looked for again.
+    lane.arrived = 0;
     run_lane(run, lane, patience, [&] { return advance(lane, processor); });
     run.lanes[block.block()] = lane;
     return processor.stop();
@@ -205,7 +213,7 @@ WREATH_HOST_DEVICE inline void run_lanes_by(Block& block, const LaneRun& run, co
   }
 }
 
-// The steps of the block's lane, near: all threads bring them.
+// Returns the steps of the block's lane. All threads copy them into shared memory, if they fit.
 template <typename Block>
 WREATH_HOST_DEVICE inline const Step* bring_steps(Block& block, const LaneRun& run) {
   const LaneState& lane = run.lanes[block.block()];
@@ -218,7 +226,7 @@ WREATH_HOST_DEVICE inline const Step* bring_steps(Block& block, const LaneRun& r
   return fits ? shared.steps : steps;
 }
 
-// By the lanes' steps.
+// Runs the lanes by their steps.
 template <typename Block>
 WREATH_HOST_DEVICE inline void run_lanes(Block& block, const LaneRun& run) {
   const Step* const steps = bring_steps(block, run);

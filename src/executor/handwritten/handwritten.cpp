@@ -1,4 +1,4 @@
-// The table of handwritten loops, and the loops for this CPU.
+// Defines the table of handwritten loops, and runs the loops on this CPU.
 #include "src/executor/handwritten/handwritten.hpp"
 
 #include "src/executor/handwritten/point_to_point.hpp"

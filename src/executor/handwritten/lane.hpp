@@ -1,5 +1,5 @@
-// The primitives that handwritten loops are made of: those of schedules, fused as steps are. One source for a CPU and
-// for the leader of a block.
+// Handwritten loops are made of these primitives. They are the words of schedules, fused as steps are. One source
+// serves a CPU and the leader of a block.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,10 @@
 
 namespace wreath {
 
-// One lane for one turn. A primitive does its step of the present tile and returns Done; Advanced: the half that
-// receives; Blocked: nothing; Failed: see LaneState::fault. It is called again, with the same arguments, until it is
-// done. Where the tile of its target (send: source) has no elements there is nothing to do.
+// One lane for one turn. A primitive does its step of the present tile and returns Done. Advanced means that only the
+// receiving half is done, and Blocked means that nothing is. After Failed, see LaneState::fault. A primitive is called
+// again, with the same arguments, until it is done. It has nothing to do where the tile of its target (send: source)
+// has no elements.
 template <typename Processor>
 class HandwrittenLane : private LaneMessages<Processor> {
   using Work = LaneMessages<Processor>;
@@ -22,12 +23,12 @@ class HandwrittenLane : private LaneMessages<Processor> {
  public:
   using typename Work::Ends;
 
-  // `lane` is not done. `trace` may be null: none is kept.
+  // `lane` is not done. `trace` may be null: then no trace is kept.
   WREATH_HOST_DEVICE HandwrittenLane(const OperationState& operation, LaneState& lane, Processor& processor,
                                      StepTrace* trace)
       : Work(operation, lane, processor), trace_(trace) {}
 
-  // Two ranks or more.
+  // Returns the number of ranks, two or more.
   WREATH_HOST_DEVICE std::uint32_t ranks() const { return operation_.ranks; }
   WREATH_HOST_DEVICE std::uint32_t rank() const { return operation_.rank; }
   WREATH_HOST_DEVICE std::uint32_t number() const { return lane_.number; }
@@ -37,9 +38,9 @@ class HandwrittenLane : private LaneMessages<Processor> {
 
   WREATH_HOST_DEVICE static Chunk input(std::uint32_t part) { return {Buffer::Input, part}; }
   WREATH_HOST_DEVICE static Chunk output(std::uint32_t part) { return {Buffer::Output, part}; }
-  // The lane's one place for an unfinished sum, which is gone once it is sent.
+  // Returns the lane's one place for an unfinished sum, which is gone once the sum is sent.
   WREATH_HOST_DEVICE static Chunk partial(std::uint32_t part) { return {Buffer::Partial, part}; }
-  // How others' inputs arrive.
+  // Returns the form in which others' inputs arrive.
   WREATH_HOST_DEVICE Form form_of_inputs() const {
     return operation_.conversions.premultiplies ? Form::Partial : Form::Data;
   }
@@ -53,7 +54,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
   WREATH_HOST_DEVICE Advance recv_send(const Ends& from, const Chunk& target, const Ends& to) {
     return begin(StepOp::RecvSend, target) ? take_copy(from, target, to) : Advance::Done;
   }
-  // Of one message, in form `incoming`, and `source`.
+  // Makes the sum of one message, in form `incoming`, and `source`.
   WREATH_HOST_DEVICE Advance recv_reduce(const Ends& from, Form incoming, const Chunk& source, const Chunk& target) {
     if (!begin(StepOp::RecvReduce, target)) return Advance::Done;
     return take_sum(from, {incoming, 0, form_of(source.buffer)}, source, target, {});
@@ -63,7 +64,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
     if (!begin(StepOp::RecvReduceSend, target)) return Advance::Done;
     return take_sum(from, {incoming, 0, form_of(source.buffer)}, source, target, to);
   }
-  // The canonical sum of inputs, of which `source` is the one at place `own`.
+  // Makes the canonical sum of inputs. `source` is the input at place `own`.
   WREATH_HOST_DEVICE Advance load_reduce_send(const Ends& from, int own, const Chunk& source, const Chunk& target,
                                               const Ends& to) {
     if (!begin(StepOp::LoadReduceSend, target)) return Advance::Done;
@@ -77,7 +78,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
     return Advance::Done;
   }
 
-  // A turn of a lane that does all `steps` of a tile, primitive(0), primitive(1) and so on, before the next tile.
+  // Runs a turn of a lane that does all `steps` of a tile, primitive(0), primitive(1) and so on, before the next tile.
   template <typename Primitive>
   WREATH_HOST_DEVICE Advance tile(std::uint32_t steps, const Primitive& primitive) {
     bool moved = false;
@@ -91,7 +92,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
     return ++lane_.tile < operation_.geometry.tiles ? Advance::Advanced : end();
   }
 
-  // A turn of a lane that does all tiles of a step before the next step: one tile.
+  // Runs a turn, which is one tile, of a lane that does all tiles of a step before the next step.
   template <typename Primitive>
   WREATH_HOST_DEVICE Advance tile_of_message(std::uint64_t elements, const Primitive& primitive) {
     if (const Advance advanced = traced(primitive); advanced != Advance::Done) return advanced;
@@ -122,7 +123,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
     return Work::piece_of(chunk.buffer, range(chunk), chunk.slot);
   }
 
-  // False: there is nothing to do. A lane that waits asks often, and has the answer.
+  // Returns false where there is nothing to do. A lane that waits asks often, so the answer is kept.
   WREATH_HOST_DEVICE bool begin(StepOp op, const Chunk& moved) {
     op_ = op;
     if (lane_.elements == kNotBegun) lane_.elements = range(moved).count;
@@ -143,7 +144,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
     return Advance::Done;
   }
 
-  // To no ends: nothing is sent on.
+  // Makes a copy of one message. If `to` has no ends, nothing is sent on.
   WREATH_NOINLINE WREATH_HOST_DEVICE Advance take_copy(const Ends& from, const Chunk& target, const Ends& to) {
     if (lane_.received) return send_on(target, to);
     Sources sources(processor_);
@@ -170,13 +171,13 @@ class HandwrittenLane : private LaneMessages<Processor> {
     return take(sources, target, to);
   }
 
-  // Advanced: the messages for `target` are here, and found.
+  // Returns Advanced where the messages for `target` are here, and found.
   WREATH_HOST_DEVICE Advance arrived(Sources& sources, const Chunk& target) {
     const std::uint64_t bytes = lane_.elements * bytes_of(sources.operands.messages);
     return Work::await({Work::incoming_signature(target.part), bytes}, sources);
   }
 
-  // With room for the message that is sent on, the target is sent as it is made; else once there is.
+  // Makes the target. With room for the message that is sent on, it is sent as it is made, else once there is room.
   WREATH_HOST_DEVICE Advance take(Sources& sources, const Chunk& target, const Ends& to) {
     const Piece made = piece(target);
     sources.target_form = form_of(target.buffer);
@@ -195,7 +196,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
     return send_on(target, to) == Advance::Done ? Advance::Done : Advance::Advanced;
   }
 
-  // Runs one primitive; what it moves is kept in the trace.
+  // Runs one primitive, and keeps in the trace what it moves.
   template <typename Primitive>
   WREATH_HOST_DEVICE Advance traced(const Primitive& primitive) {
     const std::int64_t begin_ns = clock_ns();
@@ -209,7 +210,7 @@ class HandwrittenLane : private LaneMessages<Processor> {
     }
     return advanced;
   }
-  // 0: no trace is kept.
+  // Returns 0 where no trace is kept.
   WREATH_HOST_DEVICE std::int64_t clock_ns() const {
     if constexpr (Processor::kTraces) {
       if (trace_ != nullptr) return now_ns();

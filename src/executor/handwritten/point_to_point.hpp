@@ -1,5 +1,5 @@
-// Sends and receives by hand: a lane has the messages to or from one peer, one after the other. Which those are is what
-// its steps say, for no algorithm does.
+// Does sends and receives by hand. A lane has the messages to or from one peer, one after the other. Its steps say
+// which messages these are, because no algorithm does.
 #pragma once
 
 #include "src/executor/handwritten/lane.hpp"
@@ -21,7 +21,8 @@ WREATH_HOST_DEVICE inline Advance point_to_point_by_hand(HandwrittenLane<Process
       return lane.tile_of_message(geometry.output.part(received).count, [&] {
         return lane.recv({message.in_first, 1}, lane.output(received));
       });
-    default:  // what the rank sends itself
+    // The rank copies what it sends to itself.
+    default:
       return lane.tile_of_message(geometry.input.part(sent).count,
                                   [&] { return lane.copy(lane.input(sent), lane.output(received)); });
   }

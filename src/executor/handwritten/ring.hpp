@@ -1,4 +1,4 @@
-// Rings by hand: what comes from the rank before is summed or kept, and goes to the rank after.
+// Runs rings by hand: a message from the rank before is summed or kept, and goes to the rank after.
 #pragma once
 
 #include "src/executor/handwritten/lane.hpp"
@@ -10,7 +10,7 @@ template <typename Processor>
 struct RingPlace {
   WREATH_HOST_DEVICE explicit RingPlace(const HandwrittenLane<Processor>& lane)
       : ranks(lane.ranks()), me(lane.rank()), previous{lane.data_lane(), 1}, next{lane.data_lane(), 1} {}
-  // `distance` is 0 to `ranks`.
+  // Returns the rank that is `distance` ranks before this one. `distance` is 0 to `ranks`.
   WREATH_HOST_DEVICE std::uint32_t before(std::uint32_t distance) const {
     return me >= distance ? me - distance : me + ranks - distance;
   }
@@ -27,12 +27,14 @@ WREATH_HOST_DEVICE inline Advance ring_all_reduce_by_hand(HandwrittenLane<Proces
   const std::uint32_t n = ring.ranks;
   return lane.tile(2 * n - 1, [&](std::uint32_t k) {
     if (k == 0) return lane.send(ring.next, lane.input(ring.before(1)));
-    if (k < n) {  // partial sums travel; the last to arrive completes our own part
+    // Partial sums travel. The last one to arrive completes the rank's own part.
+    if (k < n) {
       const std::uint32_t part = ring.before(k + 1);
       return lane.recv_reduce_send(ring.previous, k == 1 ? lane.form_of_inputs() : Form::Partial, lane.input(part),
                                    k == n - 1 ? lane.output(part) : lane.partial(part), ring.next);
     }
-    const std::uint32_t part = ring.before(k - n + 1);  // complete parts travel; nobody needs what the next rank made
+    // Complete parts travel. Nobody needs the part that the next rank made.
+    const std::uint32_t part = ring.before(k - n + 1);
     if (k < 2 * n - 2) return lane.recv_send(ring.previous, lane.output(part), ring.next);
     return lane.recv(ring.previous, lane.output(part));
   });

@@ -1,13 +1,13 @@
-// Two-shot all-reduce by hand: in turns a tile is sent to whom it belongs, one is summed and sent to all, and one of
-// each other's sums is taken.
+// Runs two-shot all-reduce by hand. One lane sends tiles to the ranks that own them. Another lane sums a tile and sends
+// the sum to all. The third lane takes each other rank's sum.
 #pragma once
 
 #include "src/executor/handwritten/lane.hpp"
 
 namespace wreath {
 
-// Of a data lane's FIFOs those of inputs come first, then those of sums. Peers are in the order of ranks where all are
-// named at once, else they start with the rank after this one.
+// The FIFOs of inputs come first among a data lane's FIFOs, then those of sums. Peers are in the order of ranks where
+// all are named at once. Otherwise they start with the rank after this one.
 template <typename Processor>
 WREATH_HOST_DEVICE inline Advance two_shot_all_reduce_by_hand(HandwrittenLane<Processor> lane) {
   enum Lanes : std::uint32_t { kScatter, kReduce, kLanes = 3 };
