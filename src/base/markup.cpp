@@ -1,4 +1,4 @@
-// The five characters that mean something else in markup.
+// Escapes the five characters that mean something else in markup.
 #include "src/base/markup.hpp"
 
 namespace wreath {
