@@ -1,4 +1,4 @@
-// The pump between the two pairs of FIFOs, with its thumb on the scale.
+// Pumps messages between the two pairs of FIFOs, and adds the faults.
 #include "transports/faulty/link.hpp"
 
 #include <fmt/format.h>
@@ -54,13 +54,14 @@ Result<std::size_t> FaultyLink::progress(bool expecting) {
     bytes += *sent + *received;
   }
   if (published) {
-    full_fence();  // before the look at the peer's `sleeping`
+    // The fence stands before the look at the peer's `sleeping`.
+    full_fence();
     inner_->wake();
   }
   return bytes;
 }
 
-// Whether the message at hand is still delayed. Its fault is drawn once.
+// Returns whether the message at hand is still delayed. Its fault is drawn once.
 bool FaultyLink::held(Lane& lane) {
   if (!lane.drawn) {
     lane.drawn = true;

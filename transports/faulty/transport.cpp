@@ -1,4 +1,4 @@
-// The decorator: every link that another transport makes gets faults.
+// Decorates a transport: every link that the transport makes gets faults.
 #include "transports/faulty/link.hpp"
 #include "transports/transports.hpp"
 
