@@ -1,4 +1,4 @@
-// Operators, and reading their factors.
+// Implements operators, and reads their factors.
 #include "bindings/nccl/operators.hpp"
 
 #include <algorithm>
@@ -21,11 +21,12 @@ static_assert(kTypes.size() == ncclNumTypes);
 constexpr std::array kOps{ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min, ReduceOp::Avg};
 static_assert(kOps.size() == ncclNumOps);
 
-// A narrow floating format: sign, `exponent_bits`, `mantissa_bits`.
+// Describes a narrow floating format: sign, `exponent_bits`, `mantissa_bits`.
 struct Format {
   int exponent_bits;
   int mantissa_bits;
-  bool infinities;  // else only the largest pattern is no number
+  // Says that there are infinities; else only the largest pattern is no number.
+  bool infinities;
 };
 
 double decode(std::uint32_t bits, const Format& format) {

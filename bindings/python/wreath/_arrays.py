@@ -1,4 +1,4 @@
-"""Arrays as the library sees them: an address, a count of elements and a dtype."""
+"""Reads arrays as the library sees them: an address, a count of elements and a dtype."""
 
 import ctypes
 import sys
@@ -7,7 +7,7 @@ import weakref
 from wreath import _library, _tensors
 from wreath._library import InvalidArgument
 
-# numpy's (and ml_dtypes') names, in the order of enum wreath_dtype.
+# These are numpy's (and ml_dtypes') names, in the order of enum wreath_dtype.
 DTYPES = (
     "int8",
     "uint8",
@@ -22,16 +22,17 @@ DTYPES = (
     "float8_e4m3fn",
     "float8_e5m2",
 )
-INTEGERS = 6  # so many of the first are
+# So many of the first dtypes are integers.
+INTEGERS = 6
 
-# Letters of the buffer protocol, beside the element's size.
+# Maps letters of the buffer protocol to kinds; the element's size completes the dtype's name.
 _KINDS = {"b": "int", "h": "int", "i": "int", "l": "int", "q": "int", "n": "int"}
 _KINDS.update({letter.upper(): "uint" for letter in "bhilqn"})
 _KINDS.update({"c": "uint", "e": "float", "f": "float", "d": "float"})
 
 
 class _PyBuffer(ctypes.Structure):
-    """Py_buffer, for objects that have no array interface."""
+    """Mirrors Py_buffer, for objects that have no array interface."""
 
     _fields_ = [
         ("buf", ctypes.c_void_p),
@@ -55,13 +56,13 @@ def _dtype(name, word, text):
 
 
 def is_array(obj):
-    """Whether it is one of numpy's, without importing numpy for those who do not use it."""
+    """Returns whether `obj` is one of numpy's, without importing numpy for programs that do not use it."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(obj, numpy.ndarray)
 
 
 class View:
-    """Memory of an object, which it keeps alive. `name` is the argument's, for messages."""
+    """Holds memory of an object, which it keeps alive. `name` is the argument's, for messages."""
 
     def __init__(self, obj, name, writable):
         self.owner = obj
@@ -104,21 +105,22 @@ class View:
         letter = view.format.lstrip("@=<")
         self.dtype = _dtype(name, f"'{view.format}'", f"{_KINDS.get(letter, '?')}{8 * view.itemsize}")
         self.count = view.nbytes // view.itemsize
-        self.owner = view  # while it lives, the object does not move its memory
+        # While the view lives, the object does not move its memory.
+        self.owner = view
         raw = _PyBuffer()
         ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), ctypes.byref(raw), 0)
         self.address = raw.buf
         ctypes.pythonapi.PyBuffer_Release(ctypes.byref(raw))
 
     def same_dtype(self, other, name):
-        """Holds `other`, the argument `name`, to this dtype."""
+        """Returns `other`, the argument `name`, or raises where its dtype is another."""
         if other.dtype != self.dtype:
             raise InvalidArgument(f"{name}: dtype {DTYPES[other.dtype]}, but the input's is {DTYPES[self.dtype]}")
         return other
 
 
 def like(array, shape, name):
-    """A new array of this shape, of the dtype of `array`, which is one of numpy's."""
+    """Returns a new array of this shape, of the dtype of `array`, which is one of numpy's."""
     if not is_array(array):
         raise InvalidArgument(f"{name} must be given where the input is no numpy array")
     import numpy
@@ -127,7 +129,7 @@ def like(array, shape, name):
 
 
 def allocate(size):
-    """`size` bytes that peers of this host map, as a writable memoryview: sent from them, data is read in place."""
+    """Returns `size` bytes that peers of this host map, as a writable memoryview; they read data from it in place."""
     address = ctypes.c_void_p()
     _library.call("allocate", size, ctypes.byref(address))
     memory = (ctypes.c_char * size).from_address(address.value)
@@ -136,7 +138,7 @@ def allocate(size):
 
 
 def empty(shape, dtype="float32"):
-    """A numpy array of zeros in memory of allocate()."""
+    """Returns a numpy array of zeros in memory of allocate()."""
     import numpy
 
     dtype = numpy.dtype(dtype)
