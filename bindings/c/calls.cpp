@@ -1,4 +1,4 @@
-// Collectives, sends and receives: each becomes a Call, which runs at once or gives a work.
+// Implements collectives, sends and receives: each becomes a Call, which runs at once or gives a work.
 #include "bindings/c/handles.hpp"
 #include "bindings/c/status.hpp"
 
@@ -22,7 +22,8 @@ static_assert(same(WREATH_BROADCAST, Collective::Broadcast) && same(WREATH_ALL_T
 static_assert(same(WREATH_GATHER, Collective::Gather) && same(WREATH_SCATTER, Collective::Scatter));
 static_assert(same(WREATH_BARRIER, Collective::Barrier));
 
-// The enumerator that `code` stands for. What is none stays none, so that the call refuses it on all ranks.
+// Returns the enumerator that `code` stands for. A code that is none stays none, so that the call refuses it on all
+// ranks.
 template <typename Enumeration>
 Enumeration enumerator(int code) {
   constexpr int kNone = 255;
@@ -64,7 +65,7 @@ int guarded_run(wreath_communicator* communicator, const wreath_call& call, wrea
   return guarded([&] { return run(communicator, call, work); });
 }
 
-// A v-form: `blocks` on the side that holds all ranks' blocks.
+// Runs a v-form: `blocks` is on the side that holds all ranks' blocks.
 int guarded_run_v(wreath_communicator* communicator, wreath_call call, const wreath_blocks* blocks,
                   wreath_blocks wreath_call::*side, wreath_work** work) noexcept {
   return guarded([&]() -> Status {
@@ -98,7 +99,7 @@ wreath_call rooted(wreath_call call, int root) {
   return call;
 }
 
-// A message: `now` begins and ends it, `later` gives a work.
+// Makes a message: `now` begins and ends it, `later` gives a work.
 template <typename Now, typename Later>
 int message(wreath_communicator* communicator, int dtype, wreath_work** work, Now now, Later later) noexcept {
   return guarded([&]() -> Status {

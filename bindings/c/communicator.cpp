@@ -1,4 +1,4 @@
-// How ranks meet, and communicators out of communicators.
+// Makes ids, communicators, and communicators out of communicators.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -17,7 +17,7 @@ namespace {
 
 static_assert(sizeof(wreath_unique_id) == sizeof(UniqueId));
 
-// Copies with an end, cut to `size` bytes.
+// Copies text with an end, cut to `size` bytes.
 Status copy_text(std::string_view text, char* target, std::size_t size) {
   WREATH_TRY(given(target, "text"));
   if (size == 0) return Error{ErrorCode::InvalidArgument, "size = 0", -1};
@@ -39,7 +39,7 @@ Status put_id(const Result<UniqueId>& made, wreath_unique_id* id) {
   return {};
 }
 
-// All or none.
+// Gives the caller all handles or none.
 Status put_all(Result<std::vector<Communicator>> made, wreath_communicator** communicators) {
   if (!made) return made.error();
   std::vector<std::unique_ptr<wreath_communicator>> handles;
@@ -48,7 +48,7 @@ Status put_all(Result<std::vector<Communicator>> made, wreath_communicator** com
   return {};
 }
 
-// What `derive` makes of the parent becomes the caller's handle.
+// Gives the caller a handle of what `derive` makes of the parent.
 template <typename Derive>
 int derived(wreath_communicator* parent, wreath_communicator** child, Derive derive) noexcept {
   return guarded([&]() -> Status {

@@ -1,11 +1,11 @@
-// What the C API's handles hold.
+// Defines what the C API's handles hold.
 #pragma once
 
 #include "wreath/group.hpp"
 #include "wreath/wreath.h"
 #include "wreath/wreath.hpp"
 
-// Names that C programs see.
+// C programs see these names.
 // NOLINTBEGIN(readability-identifier-naming)
 struct wreath_communicator {
   wreath::Communicator communicator;

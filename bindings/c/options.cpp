@@ -1,4 +1,4 @@
-// One row for each option; values are read as those of the environment are.
+// Reads options by one row for each; values are read as those of the environment are.
 #include "bindings/c/options.hpp"
 
 #include <array>
@@ -17,7 +17,7 @@ constexpr std::size_t kMostBytes = 4096;
 
 Error invalid(std::string text) { return {ErrorCode::InvalidArgument, std::move(text), -1}; }
 
-// A whole number that the field can hold.
+// Reads a whole number that the field can hold.
 template <typename Integer>
 Status read_integer(std::string_view value, Integer& field) {
   const char* end = value.data() + value.size();

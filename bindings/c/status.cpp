@@ -1,4 +1,4 @@
-// Codes, and the last error of a thread.
+// Implements codes, and the last error of a thread.
 #include "bindings/c/status.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ static_assert(code_of(ErrorCode::System) == WREATH_SYSTEM);
 bool is_error(int code) { return code > WREATH_OK && code <= WREATH_SYSTEM; }
 ErrorCode error_code(int code) { return static_cast<ErrorCode>(code - 1); }
 
-// Plain memory: nothing is allocated to tell an error, and nothing runs at a thread's end.
+// Holds an error in plain memory: nothing is allocated to keep it, and nothing runs at a thread's end.
 struct LastError {
   std::array<char, 2048> text;
   int rank;

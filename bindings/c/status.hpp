@@ -1,4 +1,4 @@
-// Where errors of C++ become codes of C: every function of the C API is one call of `guarded`.
+// Turns errors of C++ into codes of C: every function of the C API is one call of `guarded`.
 #pragma once
 
 #include <exception>
@@ -9,13 +9,13 @@
 
 namespace wreath::c_api {
 
-// Keeps the error for wreath_last_error and returns its code; WREATH_OK for success.
+// Keeps the error for wreath_last_error and returns its code; returns WREATH_OK for success.
 int keep(const Status& status) noexcept;
 
-// The same for what a body threw.
+// Does the same for an exception that a body threw.
 int keep_exception(const std::exception* thrown) noexcept;
 
-// Runs `body`, which returns Status; nothing leaves it but a code.
+// Runs `body`, which returns Status; only a code leaves it.
 template <typename Body>
 int guarded(Body body) noexcept {
   try {
@@ -27,10 +27,10 @@ int guarded(Body body) noexcept {
   }
 }
 
-// InvalidArgument where a pointer that must be given is null: "communicator = null".
+// Fails with InvalidArgument where a pointer that must be given is null: "communicator = null".
 Status given(const void* pointer, const char* name);
 
-// A value as a new handle of the caller.
+// Gives the caller a value as a new handle.
 template <typename Handle, typename Value>
 Status hand_over(Result<Value> value, Handle** handle) {
   if (!value) return value.error();

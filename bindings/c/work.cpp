@@ -1,4 +1,4 @@
-// Work in flight, groups, and memory.
+// Implements work in flight, groups, and memory.
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -11,13 +11,13 @@ using namespace wreath::c_api;
 
 namespace {
 
-// What wreath_allocate gave and wreath_free has not taken back.
+// Holds memory that wreath_allocate gave and wreath_free has not freed.
 struct Allocations {
   std::mutex mutex;
   std::map<void*, Memory> memory;
 };
 
-// Never destroyed: other threads may free while the process ends.
+// Returns an object that is never destroyed: other threads may free while the process ends.
 Allocations& allocations() {
   static auto* const all = new Allocations;  // NOLINT(cppcoreguidelines-owning-memory)
   return *all;
@@ -29,7 +29,7 @@ Error not_allocated(const void* data) {
   return {ErrorCode::InvalidArgument, text.str(), -1};
 }
 
-// The device of `data`, or the current one.
+// Returns the device of `data`, or the current one where `data` is null.
 Result<Device*> cuda_device_of(const void* data) {
   const auto devices = cuda_devices();
   if (!devices) return devices.error();

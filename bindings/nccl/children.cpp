@@ -1,4 +1,4 @@
-// Communicators out of communicators: split and shrink.
+// Makes communicators out of communicators: split and shrink.
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,10 +10,10 @@
 namespace wreath::nccl {
 namespace {
 
-// For ranks that live and do not call what all ranks must call.
+// Limits the wait for ranks that live and do not call what all ranks must call.
 constexpr std::int64_t kShrinkMs = 60'000;
 
-// The place where a child will be; without a config it is as its parent.
+// Makes the place where a child will be; without a config it is as its parent.
 Result<std::shared_ptr<Member>> make_child(const Member& parent, const ncclConfig_t* config) {
   Member::Identity identity{-1, 0, parent.device(), parent.blocking(), parent.name(), parent.cuda()};
   if (config != nullptr) {
@@ -25,7 +25,7 @@ Result<std::shared_ptr<Member>> make_child(const Member& parent, const ncclConfi
   return std::make_shared<Member>(std::move(identity));
 }
 
-// A child that `derive` makes of the parent's communicator. `wanted`: this rank gets a handle.
+// Makes a child, which `derive` makes of the parent's communicator. `wanted` says that this rank gets a handle.
 template <typename Derive>
 ncclResult_t make(const std::shared_ptr<Member>& parent, ncclComm_t* target, const ncclConfig_t* config, bool wanted,
                   Derive derive) {

@@ -1,4 +1,4 @@
-// Collectives and messages: arguments are checked here, so that a mistake harms nobody but its call.
+// Implements collectives and messages. Arguments are checked here, so that a mistake harms its own call alone.
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -19,12 +19,13 @@ struct Arguments {
   ncclComm_t comm;
   cudaStream_t stream;
   std::optional<ncclRedOp_t> op = {};
-  std::optional<int> root = {};  // or the peer
+  // Holds the root, or the peer of a message.
+  std::optional<int> root = {};
 };
 
 Error invalid(std::string text) { return {ErrorCode::InvalidArgument, std::move(text), -1}; }
 
-// Whether this rank reads the input, and writes the output.
+// Says whether this rank reads the input, and whether it writes the output.
 struct Uses {
   bool input = true;
   bool output = true;
@@ -55,7 +56,8 @@ Status check_buffers(const Request& request, const Uses& uses) {
   return {};
 }
 
-// Calls on a device's memory, or with a stream, are of that stream. Host memory with a null stream: done on return.
+// Chooses a call's stream. Calls on a device's memory, or with a stream, are of that stream. Calls on host memory with
+// a null stream are done on return.
 Status choose_stream(Request& request, const Arguments& arguments) {
   Call& call = request.call;
   Device* device = device_of_memory(call.input);

@@ -1,4 +1,4 @@
-// Reading ncclConfig_t: layouts by version, and the range of each field.
+// Reads ncclConfig_t, whose layout depends on its version, and checks the range of each field.
 #include "bindings/nccl/config.hpp"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ static_assert(NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH) == NCCL_VERSION_C
 
 constexpr unsigned kConfigMagic = 0xcafebeef;
 
-// Bytes of the struct as versions before `version` knew it.
+// Holds the bytes of the struct as versions before `version` knew it.
 struct Layout {
   unsigned version;
   std::size_t bytes;

@@ -1,4 +1,4 @@
-// What a program's ncclConfig_t asks for.
+// Reads what a program's ncclConfig_t asks for.
 #pragma once
 
 #include <string>
@@ -13,8 +13,9 @@ struct ProgramConfig {
   std::string name;  // commName
 };
 
-// Null: the defaults. Structs of older versions are shorter; of newer ones the known part counts. InvalidArgument for
-// one that was not initialized and for values out of range, InvalidUsage for a network that is not here.
+// Reads a config; null means the defaults. Structs of older versions are shorter; of newer ones the known part counts.
+// Fails with InvalidArgument for a struct that was not initialized and for values out of range. Fails with InvalidUsage
+// for a network that is not here.
 Result<ProgramConfig> read_config(const ncclConfig_t* config);
 
 }  // namespace wreath::nccl

@@ -1,4 +1,4 @@
-// The host side of NCCL's device interface: teams are told, what kernels would need is refused.
+// Implements the host side of NCCL's device interface. It answers about teams, and refuses what kernels would need.
 #include <string>
 
 #include "bindings/nccl/errors.hpp"
@@ -7,7 +7,7 @@
 // NOLINTBEGIN(readability-identifier-naming): the names are NCCL's.
 extern "C" {
 
-// Ranks world.rank + (i - rank) * stride, for i of 0 .. nRanks - 1.
+// Holds the ranks world.rank + (i - rank) * stride, for i of 0 .. nRanks - 1.
 struct ncclTeam {
   int nRanks, rank, stride;
 };
@@ -32,7 +32,7 @@ ncclResult_t no_device(const char* function) noexcept {
   });
 }
 
-// An empty team where there is no such communicator.
+// Returns the handle's member; null, so that the team is empty, where there is no such communicator.
 std::shared_ptr<Member> member_of(ncclComm_t comm) noexcept {
   std::shared_ptr<Member> member;
   static_cast<void>(guarded([&] {
@@ -42,7 +42,7 @@ std::shared_ptr<Member> member_of(ncclComm_t comm) noexcept {
   return member;
 }
 
-// Every rank is the only one whose memory a kernel of its could load and store.
+// Every rank is the only one whose memory its kernels could load and store.
 constexpr ncclTeam kAlone{1, 0, 1};
 
 ncclTeam world(ncclComm_t comm) noexcept {
@@ -65,7 +65,7 @@ int pncclTeamRankToWorld(ncclComm_t comm, ncclTeam_t team, int rank) {
 }
 int pncclTeamRankToLsa(ncclComm_t, ncclTeam_t team, int rank) { return kAlone.rank + (rank - team.rank) * team.stride; }
 
-// 8 bytes of data to a slot.
+// Returns the slots that elements take: a slot holds 8 bytes of data.
 int pncclLLA2ACalcSlots(int most_elements, int most_element_bytes) {
   return most_elements * ((most_element_bytes + 7) / 8);
 }

@@ -1,4 +1,4 @@
-// Codes and texts of errors, and the version.
+// Implements codes and texts of errors, and the version.
 #include "bindings/nccl/errors.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void copy_text(std::string_view from, Text& to) {
   to[bytes] = '\0';
 }
 
-// Plain memory: nothing is allocated to tell an error, and nothing runs at a thread's end.
+// Returns plain memory: nothing is allocated to keep an error, and nothing runs at a thread's end.
 Text& thread_text() {
   thread_local Text text{};
   return text;
@@ -87,7 +87,8 @@ extern "C" {
 ncclResult_t pncclGetVersion(int* version) {
   return guarded([&] {
     if (version == nullptr) return bad_argument("ncclGetVersion", "version = null");
-    static_cast<void>(apply_settings());  // inits say what is wrong with them
+    // Inits say what is wrong with the settings.
+    static_cast<void>(apply_settings());
     *version = NCCL_VERSION_CODE;
     return ncclSuccess;
   });
@@ -123,7 +124,7 @@ void pncclResetDebugInit() {
   static_cast<void>(guarded([] { return read_debug_again(); }));
 }
 
-// What the deprecated name was built on, without a second name of its own.
+// Serves the name that the deprecated one was built on; it has no second name of its own.
 // NOLINTNEXTLINE(readability-identifier-naming)
 void ncclResetDebugInitInternal() {
   static_cast<void>(guarded([] { return read_debug_again(); }));

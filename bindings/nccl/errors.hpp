@@ -1,4 +1,4 @@
-// Where errors become NCCL's codes, and the texts behind ncclGetLastError.
+// Turns errors into NCCL's codes, and keeps the texts behind ncclGetLastError.
 #pragma once
 
 #include <exception>
@@ -10,15 +10,16 @@
 
 namespace wreath::nccl {
 
-// `rank`: whose communicator it is; an abort that it called itself is no other rank's fault. -1: none.
+// Returns the code of an error. `rank` is the rank whose communicator it is, or -1. An abort that this rank called
+// itself is no other rank's fault.
 ncclResult_t code_of(const Error& error, int rank) noexcept;
 
 // Keeps `text` as this thread's last error, and returns `code`.
 ncclResult_t refuse(ncclResult_t code, std::string_view text) noexcept;
-// The same for an argument: "FUNCTION: TEXT".
+// Does the same for an argument: "FUNCTION: TEXT".
 ncclResult_t bad_argument(std::string_view function, std::string_view text) noexcept;
 
-// This thread's last error, else the process's; empty: there was none.
+// Returns this thread's last error, else the process's; empty where there was none.
 std::string last_error();
 
 // Keeps the first of several codes: an error goes before what is in progress, and that before success. Returns whether

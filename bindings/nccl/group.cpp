@@ -1,4 +1,4 @@
-// Groups: all calls are under way before one is waited for, so that ranks of one thread meet each other.
+// Runs groups: all calls are under way before one is waited for, so that ranks of one thread meet each other.
 #include "bindings/nccl/group.hpp"
 
 #include <algorithm>
@@ -52,11 +52,12 @@ Result<Work> start(Communicator& communicator, const Request& request) {
   return communicator.recv_async(call.output, call.count, call.dtype, call.root, call.stream);
 }
 
-// Calls that begin together, and the communicators that are theirs from the call on.
+// Holds calls that begin together, and the communicators that are theirs from the call on.
 struct Launch {
   std::vector<Request> requests;
-  std::vector<Use> uses = {};    // by request
-  std::vector<Turn> turns = {};  // of non-blocking communicators, where jobs may be under way
+  std::vector<Use> uses = {};  // by request
+  // Holds turns of non-blocking communicators, where jobs may be under way.
+  std::vector<Turn> turns = {};
 };
 
 ncclResult_t enter(Launch& launch) {
@@ -87,7 +88,7 @@ ncclResult_t note_all(const std::vector<Use>& uses, const Status& status) {
   return refuse(result == ncclSuccess ? code : result, status.error().message);
 }
 
-// It is the turn of all of them, which are non-blocking.
+// Begins the calls and keeps their work. The communicators are non-blocking, and it is the turn of all calls.
 ncclResult_t begin_and_keep(const Launch& launch) {
   Result<Work> work = begin(launch);
   if (!work) return note_all(launch.uses, work.error());
@@ -97,7 +98,7 @@ ncclResult_t begin_and_keep(const Launch& launch) {
   return ncclInProgress;
 }
 
-// Once it is their turn; nobody but ncclCommGetAsyncError will tell what came of it.
+// Begins calls once it is their turn. Only ncclCommGetAsyncError tells how they ended.
 void begin_late(Launch& launch) {
   for (const Turn& turn : launch.turns) turn.wait();
   const ncclResult_t code = guarded([&] { return begin_and_keep(launch); });
@@ -109,7 +110,7 @@ void begin_late(Launch& launch) {
   launch.turns.clear();
 }
 
-// At once where no job is before them, else on a helper.
+// Begins calls at once where no job is before them, else on a helper.
 ncclResult_t begin_in_turn(Launch launch) {
   std::set<std::shared_ptr<Member>> taken;
   for (const Request& request : launch.requests) taken.insert(request.member);
@@ -127,7 +128,7 @@ ncclResult_t begin_in_turn(Launch launch) {
   return ncclInProgress;
 }
 
-// Calls of one group are of one kind.
+// Checks that the calls of one group are of one kind.
 ncclResult_t check_alike(const std::vector<Request>& requests) {
   const auto blocking = [](const Request& request) { return request.member->blocking(); };
   const auto in_stream = [](const Request& request) { return request.call.stream != nullptr; };
@@ -161,7 +162,8 @@ ncclResult_t run_alone(Request request) {
   return use->note(queued ? Status() : Status(queued.error()));
 }
 
-// The outermost end: what was collected, and no group any more. nullopt: groups around it are still open.
+// Ends the outermost group: returns what was collected, so that there is no group any more. Returns nullopt where
+// groups around it are still open.
 std::optional<Collected> end_group() {
   Collected& open = group();
   if (--open.depth > 0) return std::nullopt;

@@ -1,4 +1,4 @@
-// What a thread has called since its first ncclGroupStart, and how it runs.
+// Collects what a thread has called since its first ncclGroupStart, and runs it.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace wreath::nccl {
 
-// The end of a communicator: finalize or destroy.
+// Ends a communicator: by finalize or destroy.
 using Ending = std::function<ncclResult_t()>;
 
-// A collective, a send (call.root is the peer) or a receive.
+// Describes a collective, a send (call.root is the peer) or a receive.
 struct Request {
   enum class Kind : std::uint8_t { Collective, Send, Receive };
   std::shared_ptr<Member> member;
@@ -24,11 +24,13 @@ struct Request {
 };
 
 bool in_group();
-// Now, or at the end of this thread's group: its jobs, then its calls, then what ends communicators.
+// Runs a job now, or first at the end of this thread's group.
 ncclResult_t submit(Job job);
+// Runs a call now, or after the jobs at the end of this thread's group.
 ncclResult_t submit(Request request);
+// Ends a communicator now, or after the calls at the end of this thread's group.
 ncclResult_t submit(Ending ending);
-// A refused call: the group that it was in ends with this code.
+// Notes a refused call: the group that it was in ends with this code.
 ncclResult_t refused(ncclResult_t code);
 
 }  // namespace wreath::nccl

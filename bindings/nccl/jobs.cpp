@@ -1,4 +1,5 @@
-// Jobs of one parent share a thread: ranks that ran them in different orders would link with each other's children.
+// Runs jobs. Jobs of one parent share a thread: ranks that ran them in different orders would link with each other's
+// children.
 #include "bindings/nccl/jobs.hpp"
 
 #include <algorithm>
@@ -15,18 +16,21 @@ namespace {
 
 struct Step {
   Job job;
-  std::optional<Turn> made;  // until it is made or failed: its end waits for that
+  // Is held until the communicator is made or failed: its end waits for that.
+  std::optional<Turn> made;
   ncclResult_t result = ncclInProgress;
 };
 
-// Jobs that run one after the other: all of one parent, or one that has none. The parent is theirs from the call on, so
-// that what the program calls next comes after them.
+// Holds jobs that run one after the other: all of one parent, or one that has none. The parent is theirs from the call
+// on, so that the program's next calls come after them.
 struct Chain {
   std::shared_ptr<Member> parent;
-  bool awaited;  // its end is, by run_jobs()
+  // Says that run_jobs() waits for the chain's end.
+  bool awaited;
   std::optional<Turn> turn = {};
   std::optional<Use> use = {};
-  std::string refusal = {};  // where the parent could not be entered
+  // Says why the parent could not be entered.
+  std::string refusal = {};
   std::vector<Step> steps = {};
 
   bool usable() const { return !use || use->entered() == ncclSuccess; }
@@ -53,7 +57,7 @@ std::vector<std::shared_ptr<Chain>> chains_of(std::vector<Job> jobs) {
   return chains;
 }
 
-// Whatever becomes of the body, what was in the making is made or failed afterwards.
+// Runs a job's body. Whatever becomes of it, the communicator in the making is made or failed afterwards.
 ncclResult_t run_body(const Job& job) {
   const ncclResult_t code = guarded(job.body);
   if (code == ncclSuccess) return code;
@@ -72,15 +76,15 @@ void run(Chain& chain) {
   chain.turn.reset();
 }
 
-// Without a thread none of its jobs runs here, and the parent fails on all ranks, which would else take its next job
-// for the one that they are in.
+// Fails a chain that has no thread. None of its jobs runs here, and the parent fails on all ranks. Else other ranks
+// would take this rank's next job for the one that they are in.
 void fail(Chain& chain, const std::string& reason) {
   const Error error{ErrorCode::System, "cannot start a thread that makes communicators: " + reason, -1};
   for (Step& step : chain.steps) step.result = step.job.made->joined(error);
   if (chain.use && chain.usable()) static_cast<void>((*chain.use)->fail(error));
 }
 
-// The chain runs on a thread of its own, which is returned where the caller waits for it.
+// Runs the chain on a thread of its own, which is returned where the caller waits for it.
 std::thread begin(const std::shared_ptr<Chain>& chain) {
   try {
     std::thread helper([chain] { run(*chain); });
@@ -88,7 +92,8 @@ std::thread begin(const std::shared_ptr<Chain>& chain) {
     (chain->parent != nullptr ? chain->parent : chain->steps.front().job.made)->keep(std::move(helper));
   } catch (const std::system_error& thrown) {
     fail(*chain, thrown.what());
-    chain->awaited = true;  // it is over
+    // The chain is over then.
+    chain->awaited = true;
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// Communicators in the making: how the jobs of a group run.
+// Runs the jobs of a group, which make communicators.
 #pragma once
 
 #include <functional>
@@ -10,20 +10,22 @@
 
 namespace wreath::nccl {
 
-// A communicator in the making.
+// Describes a communicator in the making.
 struct Job {
   std::shared_ptr<Member> made;
-  ncclComm_t* target;              // set at once, and null again where a blocking job fails
-  std::shared_ptr<Member> parent;  // of a split or shrink, which has it to itself meanwhile
+  // Is set at once, and is null again where a blocking job fails.
+  ncclComm_t* target;
+  // Is the parent of a split or shrink, which has the parent to itself meanwhile.
+  std::shared_ptr<Member> parent;
   bool blocking;
   std::function<ncclResult_t()> body;
 };
 
-// Those of one parent one after the other in their order, which is alike on all ranks; the others beside them, for one
-// thread may drive several ranks.
+// Runs jobs. Jobs of one parent run one after the other in their order, which is alike on all ranks. The others run
+// beside them, for one thread may drive several ranks.
 ncclResult_t run_jobs(std::vector<Job> jobs);
 
-// Takes back what the program was given.
+// Takes the handle back that the program was given.
 void discard(const Job& job);
 
 }  // namespace wreath::nccl

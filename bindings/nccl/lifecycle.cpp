@@ -1,4 +1,4 @@
-// Communicators: made, asked, ended.
+// Makes communicators, answers questions about them, and ends them.
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -13,14 +13,14 @@
 namespace wreath::nccl {
 namespace {
 
-// As an option of communicators; empty: their own choice.
+// Returns the device as an option of communicators; empty where the choice is their own.
 std::string device_text(const Device* device) { return device == nullptr ? "" : std::string(device->name()); }
 
 ncclResult_t refuse_error(const Error& error, const char* function) {
   return refused(refuse(code_of(error, -1), std::string(function) + ": " + error.message));
 }
 
-// One rank, met through an id.
+// Makes one rank, which meets the others through an id.
 ncclResult_t init(const char* function, ncclComm_t* comm, Member::Identity identity, const ncclUniqueId* id,
                   const ncclConfig_t* config) {
   if (comm == nullptr) return refused(bad_argument(function, "comm = null"));
@@ -42,7 +42,8 @@ ncclResult_t init(const char* function, ncclComm_t* comm, Member::Identity ident
   std::memcpy(own.bytes.data(), id->internal, sizeof id->internal);
   const auto member = std::make_shared<Member>(std::move(identity));
   *comm = members().add(member);
-  const auto join = [member, own] {  // maybe on a thread where another device is current
+  // This may run on a thread where another device is current.
+  const auto join = [member, own] {
     CommunicatorOptions options;
     options.device = device_text(member->cuda());
     return member->joined(Communicator::create(own, member->rank(), member->ranks(), options, member->interrupt()));
@@ -91,7 +92,7 @@ ncclResult_t init_all(ncclComm_t* comm, int ranks, const int* devices) {
   return ncclSuccess;
 }
 
-// An answer about a communicator that is there.
+// Answers a question about a communicator that is there.
 ncclResult_t tell(const char* function, ncclComm_t comm, int* answer, int (Member::*ask)() const) {
   return with_member(function, comm, [&](const std::shared_ptr<Member>& member) {
     if (answer == nullptr) return bad_argument(function, "nowhere to put the answer: null");
@@ -201,7 +202,7 @@ ncclResult_t pncclCommDestroy(ncclComm_t comm) {
   return refused(with_member(kName, comm, [&](const std::shared_ptr<Member>&) { return submit(end); }));
 }
 
-// At once, in a group too: what it ends may be what the group would wait for.
+// Aborts at once, in a group too: what it ends may be what the group would wait for.
 ncclResult_t pncclCommAbort(ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
   return finish("ncclCommAbort", comm, [](Member& member) { return member.abort(); });

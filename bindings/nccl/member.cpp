@@ -1,4 +1,4 @@
-// The life of a member, and the handles that are out.
+// Implements the life of a member, and the handles that programs have.
 #include "bindings/nccl/member.hpp"
 
 #include <sys/eventfd.h>
@@ -11,7 +11,7 @@
 namespace wreath::nccl {
 namespace {
 
-// An abort as a whole stays within a second.
+// With this bound an abort as a whole stays within a second.
 constexpr std::chrono::milliseconds kAbortBound(300);
 
 }  // namespace
@@ -158,7 +158,7 @@ std::vector<Turn> take_turns(const std::set<std::shared_ptr<Member>>& members) {
   return turns;
 }
 
-// ---- of a non-blocking communicator ----
+// ---- works and helpers of a non-blocking communicator ----
 
 bool Member::works_are_over() {
   std::erase_if(works_, [](const std::shared_ptr<Work>& work) { return work->done(); });
@@ -218,7 +218,8 @@ ncclResult_t Member::revoke() {
   }
   const Status status = communicator_.revoke();
   if (!status) return note(status);
-  static_cast<void>(wait_for_works());  // which were ended
+  // The revocation has ended these works.
+  static_cast<void>(wait_for_works());
   return ncclSuccess;
 }
 
@@ -236,7 +237,8 @@ void Member::end_within(std::optional<std::chrono::milliseconds> bound) {
   if (!bound) {
     changed_.wait(lock, nobody_inside);
   } else if (!changed_.wait_for(lock, *bound, nobody_inside)) {
-    return;  // the last one to leave ends it, with the member
+    // The last thread that leaves ends the communicator, with the member.
+    return;
   }
   ending = std::move(communicator_);
   state_ = State::Ended;
@@ -264,7 +266,8 @@ ncclResult_t Member::abort() {
     if (idle) {
       helper.join();
     } else {
-      helper.detach();  // it holds the member, and ends it
+      // The helper holds the member, and ends it.
+      helper.detach();
     }
   }
   end_within(kAbortBound);

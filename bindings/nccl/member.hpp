@@ -1,4 +1,4 @@
-// One rank of a communicator: what stands behind an ncclComm_t.
+// Defines one rank of a communicator, which stands behind an ncclComm_t.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@
 
 namespace wreath::nccl {
 
-// An event descriptor that ends a start.
+// Holds an event descriptor that ends a start.
 class StartInterrupt {
  public:
   StartInterrupt();
@@ -34,10 +34,11 @@ class StartInterrupt {
   int descriptor() const { return descriptor_; }
 
  private:
-  int descriptor_ = -1;  // none where descriptors ran out: then only clocks end a start
+  // Is -1 where descriptors ran out: then only clocks end a start.
+  int descriptor_ = -1;
 };
 
-// The members of all handles, and of the helpers that work for them. Any thread.
+// Stands behind a handle; helpers that work for it hold it, too. Any thread may call it.
 class Member {
  public:
   enum class State { Joining, Ready, Failed, Ended };
@@ -46,37 +47,41 @@ class Member {
     int ranks = 0;
     int device = -1;
     bool blocking = true;
-    std::string name;        // of the program's config, for messages
-    Device* cuda = nullptr;  // null: this rank has no CUDA device
+    // Holds the name of the program's config.
+    std::string name;
+    // Is null where this rank has no CUDA device.
+    Device* cuda = nullptr;
   };
 
   explicit Member(Identity identity) : identity_(std::move(identity)), rank_(identity_.rank), ranks_(identity_.ranks) {}
 
-  // -1 and 0 while a split has not placed it.
+  // Returns this rank; -1 while a split has not placed it.
   int rank() const { return rank_; }
+  // Returns the number of ranks; 0 while a split has not placed this one.
   int ranks() const { return ranks_; }
   int device() const { return identity_.device; }
   bool blocking() const { return identity_.blocking; }
   const std::string& name() const { return identity_.name; }
 
-  // ---- the start; `made` is what it came to, the first time ----
+  // ---- the start ----
   int interrupt() const { return interrupt_.descriptor(); }
+  // Ends the start: the first `made` is its result.
   ncclResult_t joined(Result<Communicator> made);
 
   // ---- use: Use (below) holds the communicator meanwhile ----
-  // InvalidUsage where it is not there; notes nothing.
+  // Returns ncclSuccess, or the reason why the communicator cannot be used; notes nothing.
   ncclResult_t enter(bool revoked_too);
   void exit();
   Communicator& communicator() { return communicator_; }
 
-  // Keeps the first error for good. The code.
+  // Keeps the first error for good, and returns the code.
   ncclResult_t note(const Status& status);
-  // note() of the communicator's own error, where it has one.
+  // Notes the communicator's own error, where it has one.
   ncclResult_t note_own_error();
-  // Ends the communicator on all ranks: this one cannot make a call that the others make. Within a Use.
+  // Ends the communicator on all ranks, for this one cannot make a call that the others make. Called within a Use.
   ncclResult_t fail(const Error& error);
   std::string error_text();
-  // What ncclCommGetAsyncError says.
+  // Returns what ncclCommGetAsyncError says.
   ncclResult_t asynchronous();
 
   // ---- turns, which Turn (below) takes ----
@@ -85,27 +90,30 @@ class Member {
   void wait_for_turn(std::uint64_t turn);
   void end_turn(std::uint64_t turn);
 
-  // ---- of a non-blocking communicator ----
-  // settle() waits for works, and for helpers, which have a turn until they are done.
+  // ---- works and helpers of a non-blocking communicator ----
+  // Keeps a work, for which settle() waits.
   void keep(std::shared_ptr<Work> work);
+  // Keeps a helper, for which settle() waits. The helper has a turn until it is done.
   void keep(std::thread helper);
-  // Waits for the works; settle() also for the helpers, of which it may be none.
+  // Waits for the works.
   ncclResult_t wait_for_works();
+  // Waits for the works and the helpers. A helper must not call it.
   ncclResult_t settle();
 
   // ---- the end ----
-  // False: it was called before.
+  // Returns false where it was called before.
   bool begin_finalizing();
   ncclResult_t revoke();
   bool revoked();
-  // Once no thread is inside: says goodbye to the peers.
+  // Says goodbye to the peers, once no thread is inside.
   void end();
   ncclResult_t abort();
 
   Operators& operators() { return operators_; }
 
   Device* cuda() const { return identity_.cuda; }
-  // The program's stream, of `device`; null: that device's default stream. Kept until the member's end.
+  // Returns the program's stream, of `device`; a null handle means that device's default stream. It is kept until the
+  // member's end.
   Result<Stream*> stream(Device& device, void* handle);
 
  private:
@@ -119,17 +127,22 @@ class Member {
   StartInterrupt interrupt_;
   Operators operators_;
 
-  std::mutex mutex_;  // of all below but `communicator_`
+  // Guards all fields below but `communicator_`.
+  std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::Joining;
-  bool abandoned_ = false;  // aborted while joining
+  // Is true where the member was aborted while joining.
+  bool abandoned_ = false;
   bool finalizing_ = false;
   bool revoked_ = false;
-  int inside_ = 0;  // threads that use `communicator_`
+  // Counts the threads that use `communicator_`.
+  int inside_ = 0;
   std::uint64_t taken_turns_ = 0;
-  std::set<std::uint64_t> turns_;  // that are not over
+  // Holds the turns that are not over.
+  std::set<std::uint64_t> turns_;
   ncclResult_t result_ = ncclSuccess;
-  std::string text_;  // of the first error
+  // Holds the text of the first error.
+  std::string text_;
   std::vector<std::shared_ptr<Work>> works_;
   std::vector<std::thread> helpers_;
   std::map<std::pair<Device*, void*>, std::unique_ptr<Stream>> streams_;
@@ -157,7 +170,8 @@ class Use {
   ncclResult_t entered_;
 };
 
-// A place in the line of those who need a member's communicator to themselves, in the order in which they were called.
+// Holds a place in the line for a member's communicator, for code that needs it to itself. Places are in the order of
+// the calls.
 class Turn {
  public:
   explicit Turn(std::shared_ptr<Member> member) : member_(std::move(member)), turn_(member_->take_turn()) {}
@@ -176,25 +190,27 @@ class Turn {
   std::uint64_t turn_;
 };
 
-// A turn of each of them, at once: two threads that take some of the same members do not wait for each other.
+// Takes a turn of each of them, at once: two threads that take some of the same members do not wait for each other.
 std::vector<Turn> take_turns(const std::set<std::shared_ptr<Member>>& members);
 
-// The number of CUDA's `device`; -1: it is null.
+// Returns the number of CUDA's `device`; -1 where it is null.
 int number_of(const Device* device);
 
-// The handles that are out. A handle is its member's address, and never followed.
+// Holds the handles that programs have. A handle is its member's address, and never followed.
 class Members {
  public:
   ncclComm_t add(std::shared_ptr<Member> member);
-  std::shared_ptr<Member> find(const void* handle);  // nullptr: no such handle
-  std::shared_ptr<Member> take(const void* handle);  // and no longer out
+  // Returns null where there is no such handle.
+  std::shared_ptr<Member> find(const void* handle);
+  // Removes the handle and returns its member; null where there is no such handle.
+  std::shared_ptr<Member> take(const void* handle);
 
  private:
   std::shared_mutex mutex_;
   std::unordered_map<const void*, std::shared_ptr<Member>> members_;
 };
 
-// Never destroyed: what a program leaves undestroyed at its end stays as it is.
+// Returns a table that is never destroyed: what a program leaves undestroyed at its end stays as it is.
 Members& members();
 
 // Runs body(member) for a handle; null and unknown ones get InvalidArgument.

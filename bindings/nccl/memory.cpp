@@ -1,4 +1,4 @@
-// Allocations and registrations of this process.
+// Implements allocations and registrations of this process.
 #include "bindings/nccl/memory.hpp"
 
 #include <algorithm>
@@ -24,7 +24,8 @@ struct MemoryRange {
   }
 };
 
-// Of one buffer, however many handles there are. Memory that is shared anyway has none of its own.
+// Holds the registration of one buffer, however many handles there are. Memory that is shared anyway has none of its
+// own.
 struct Registered {
   MemoryRange range;
   Registration registration;
@@ -36,7 +37,7 @@ struct Handle {
   std::shared_ptr<Registered> registered;
 };
 
-// Any thread.
+// Holds allocations and registrations. Any thread may call it.
 class Memories {
  public:
   Result<void*> allocate(std::size_t bytes);
@@ -76,7 +77,7 @@ bool Memories::release(void* data) {
   return allocations_.erase(data) == 1 || on_devices_.erase(data) == 1;
 }
 
-// A device's memory needs nothing: its blocks find it.
+// Returns the registration of a range. A device's memory needs none: its blocks find it.
 Result<std::shared_ptr<Registered>> Memories::registered(const MemoryRange& range) {
   if (device_of_memory(range.data) != nullptr) return std::make_shared<Registered>(Registered{range, {}});
   for (const auto& [key, handle] : handles_) {
@@ -114,13 +115,13 @@ void Memories::remove_all(const Member& owner) {
   std::erase_if(handles_, [&](const auto& entry) { return entry.second->owner == &owner; });
 }
 
-// Never destroyed: what a program leaves allocated at its end stays as it is.
+// Returns an object that is never destroyed: what a program leaves allocated at its end stays as it is.
 Memories& memories() {
   static Memories* const all = new Memories;  // NOLINT(cppcoreguidelines-*): never deleted
   return *all;
 }
 
-// Registers for a handle, or for a window.
+// Registers memory for a handle, or for a window.
 template <typename HandleType>
 ncclResult_t add(const char* function, ncclComm_t comm, const MemoryRange& range, HandleType* handle) {
   constexpr bool kWindow = std::is_same_v<HandleType, ncclWindow_t>;

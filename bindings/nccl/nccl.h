@@ -1,19 +1,20 @@
-// The C interface of NCCL 2.28, as Wreath's libnccl.so.2 provides it: the names, values and layouts that programs
-// were compiled with, in words of our own.
+// Declares the C interface of NCCL 2.28, as Wreath's libnccl.so.2 provides it. Names, values and layouts are those that
+// programs were compiled with; the words are Wreath's own.
 //
-// Buffers are host memory and the stream is null (docs/nccl.md). A call is complete when it has returned ncclSuccess,
-// within a group when the outermost ncclGroupEnd has; where a communicator is non-blocking (ncclConfig_t::blocking = 0)
-// calls return ncclInProgress and are complete once ncclCommGetAsyncError says ncclSuccess.
+// A call on host memory with a null stream is complete when it has returned ncclSuccess, within a group when the
+// outermost ncclGroupEnd has. A call on a CUDA device's memory, or in a stream, returns at once and runs in the stream
+// (docs/nccl.md). Where a communicator is non-blocking (ncclConfig_t::blocking = 0) calls may return ncclInProgress.
+// They are complete once ncclCommGetAsyncError says ncclSuccess.
 //
-// Any thread may call any function; of one communicator one thread at a time makes calls, while ncclCommAbort,
-// ncclCommGetAsyncError and the questions may come from any other. Every function exists twice: as ncclX, weak, so that
-// a tool may put its own before it, and as pncclX.
+// Any thread may call any function. Of one communicator one thread at a time makes calls, while ncclCommAbort,
+// ncclCommGetAsyncError and the questions may come from any other. Every function exists twice: as pncclX, and as
+// ncclX, which is weak, so that a tool may put its own before it.
 #pragma once
 
 #include <limits.h>
 #include <stddef.h>
 
-// Programs that hold device types by way of this header find them here, where the CUDA toolkit is.
+// Programs that get device types by way of this header find them here, where the CUDA toolkit is.
 #if defined(__has_include)
 #if __has_include(<cuda_runtime.h>) && __has_include(<cuda_fp16.h>) && __has_include(<cuda_bf16.h>)
 #include <cuda_bf16.h>
@@ -27,7 +28,7 @@
 #define NCCL_MINOR 28
 #define NCCL_PATCH 9
 #define NCCL_SUFFIX ""
-// Up to 2.8 a version had one digit for its minor number.
+// Up to version 2.8 a version had one digit for its minor number.
 #define NCCL_VERSION(major, minor, patch) \
   (((major) <= 2 && (minor) <= 8) ? (major)*1000 + (minor)*100 + (patch) : (major)*10000 + (minor)*100 + (patch))
 #define NCCL_VERSION_CODE 22809
@@ -40,20 +41,21 @@ extern "C" {
 typedef struct CUstream_st* cudaStream_t;
 #endif
 
-// In C every value of an enumeration's integer may be passed, and is refused; in C++ only where that integer is named.
+// In C every value of an enumeration's integer may be passed, and is refused. In C++ that holds only where the integer
+// is named.
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define WREATH_NCCL_UNSIGNED : unsigned int
 #else
 #define WREATH_NCCL_UNSIGNED
 #endif
 
-// Handles. A communicator's belongs to the program until ncclCommDestroy or ncclCommAbort.
+// Is the handle of a communicator, which belongs to the program until ncclCommDestroy or ncclCommAbort.
 typedef struct ncclComm* ncclComm_t;
 typedef struct ncclWindow_vidmem* ncclWindow_t;
 #define NCCL_COMM_NULL NULL
 
 #define NCCL_UNIQUE_ID_BYTES 128
-// What brings ranks together: an address and a secret. Send it over a private channel.
+// Holds an address and a secret, by which ranks meet. It is to be sent over a private channel.
 typedef struct {
   char internal[NCCL_UNIQUE_ID_BYTES];
 } ncclUniqueId;
@@ -61,11 +63,15 @@ typedef struct {
 typedef enum WREATH_NCCL_UNSIGNED {
   ncclSuccess = 0,
   ncclUnhandledCudaError = 1,
-  ncclSystemError = 2,  // the operating system refused, a clock ran out, or ranks could not be brought together
+  // The operating system refused, a clock ran out, or the ranks could not meet.
+  ncclSystemError = 2,
   ncclInternalError = 3,
-  ncclInvalidArgument = 4,  // a value is wrong, or ranks disagree on a call
-  ncclInvalidUsage = 5,     // not allowed now, or not to be had here
-  ncclRemoteError = 6,      // another rank is gone or has aborted
+  // A value is wrong, or ranks disagree on a call.
+  ncclInvalidArgument = 4,
+  // The call is not allowed now, or not to be had here.
+  ncclInvalidUsage = 5,
+  // Another rank is gone or has aborted.
+  ncclRemoteError = 6,
   ncclInProgress = 7,
   ncclNumResults = 8
 } ncclResult_t;
@@ -91,9 +97,9 @@ typedef enum WREATH_NCCL_UNSIGNED {
   ncclNumTypes = 12
 } ncclDataType_t;
 
-// As wide as the first versions of ncclRedOp_t were.
+// Is as wide as the first versions of ncclRedOp_t were.
 typedef enum WREATH_NCCL_UNSIGNED { ncclNumOps_dummy = 5 } ncclRedOp_dummy_t;
-// From ncclNumOps on: operators that ncclRedOpCreatePreMulSum has made.
+// Values from ncclNumOps on are operators that ncclRedOpCreatePreMulSum has made.
 typedef enum WREATH_NCCL_UNSIGNED {
   ncclSum = 0,
   ncclProd = 1,
@@ -104,7 +110,7 @@ typedef enum WREATH_NCCL_UNSIGNED {
   ncclMaxRedOp = 0x7fffffff >> (32 - 8 * sizeof(ncclRedOp_dummy_t))
 } ncclRedOp_t;
 
-// When the factor of a pre-multiplied sum is read: by each call, or once.
+// Says when the factor of a pre-multiplied sum is read: by each call, or once.
 typedef enum WREATH_NCCL_UNSIGNED { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
 
 #define NCCL_CONFIG_UNDEF_INT INT_MIN
@@ -121,23 +127,27 @@ typedef enum WREATH_NCCL_UNSIGNED { ncclScalarDevice = 0, ncclScalarHostImmediat
 #define NCCL_CTA_POLICY_ZERO 0x02
 
 #define NCCL_SHRINK_DEFAULT 0x00
-#define NCCL_SHRINK_ABORT 0x01  // what the parent has in flight is ended first
+// The parent's calls in flight are ended first.
+#define NCCL_SHRINK_ABORT 0x01
 #define NCCL_REVOKE_DEFAULT 0x00
 
-// Begins with NCCL_CONFIG_INITIALIZER. On host memory `blocking` and `netName` have a meaning; what bounds a device's
-// resources (cgaClusterSize to maxCTAs, CTAPolicy, nvls..., nvlink...) is checked and has nothing to bound.
+// Begins with NCCL_CONFIG_INITIALIZER. The fields `blocking`, `netName` and `commName` have a meaning. Fields that
+// bound a device's resources (cgaClusterSize to maxCTAs, CTAPolicy, nvls..., nvlink...) are checked and have nothing to
+// bound.
 typedef struct ncclConfig_v22800 {
   size_t size;
   unsigned int magic;
   unsigned int version;
-  int blocking;  // 0: calls return ncclInProgress
+  // With 0, calls may return ncclInProgress.
+  int blocking;
   int cgaClusterSize;
   int minCTAs;
   int maxCTAs;
   const char* netName;  // NULL or "Socket"
   int splitShare;
   int trafficClass;
-  const char* commName;  // in error messages
+  // Stands in error messages.
+  const char* commName;
   int collnetEnable;
   int CTAPolicy;
   int shrinkShare;
@@ -166,7 +176,7 @@ typedef struct ncclSimInfo_v22200 {
 #define NCCL_SIM_INFO_INITIALIZER \
   { sizeof(ncclSimInfo_t), 0x74685283, NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH), NCCL_UNDEF_FLOAT }
 
-// A function under both of its names.
+// Declares a function under both of its names.
 #define WREATH_NCCL_BOTH(type, name, parameters) \
   type nccl##name parameters;                    \
   type pnccl##name parameters
@@ -174,12 +184,12 @@ typedef struct ncclSimInfo_v22200 {
 // ---- about the library ----
 
 WREATH_NCCL_BOTH(ncclResult_t, GetVersion, (int* version));
-// A constant sentence for a code.
+// Returns a constant sentence for a code.
 WREATH_NCCL_BOTH(const char*, GetErrorString, (ncclResult_t result));
-// What went wrong last: of the communicator, else (and for a null one) in a call of this thread, else in the process.
-// The text lives until this thread asks again.
+// Returns what went wrong last: of the communicator, else (and for a null one) in a call of this thread, else in the
+// process. The text lives until this thread asks again.
 WREATH_NCCL_BOTH(const char*, GetLastError, (ncclComm_t comm));
-// Reads NCCL_DEBUG again. Deprecated.
+// Reads NCCL_DEBUG again; this is deprecated.
 __attribute__((deprecated)) void ncclResetDebugInit(void);
 __attribute__((deprecated)) void pncclResetDebugInit(void);
 
@@ -191,50 +201,52 @@ WREATH_NCCL_BOTH(ncclResult_t, GetUniqueId, (ncclUniqueId * uniqueId));
 WREATH_NCCL_BOTH(ncclResult_t, CommInitRank, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank));
 WREATH_NCCL_BOTH(ncclResult_t, CommInitRankConfig,
                  (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t* config));
-// All ranks give the same nId ids in the same order; the first is where they meet.
+// Makes a rank like ncclCommInitRankConfig. All ranks give the same nId ids in the same order, and meet at the first.
 WREATH_NCCL_BOTH(ncclResult_t, CommInitRankScalable,
                  (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds, ncclConfig_t* config));
-// ndev communicators of this process, comm[i] being rank i. `devlist`, if any, holds ndev different numbers, which
+// Makes ndev communicators of this process; comm[i] is rank i. `devlist`, if any, holds ndev different numbers, which
 // ncclCommCuDevice gives back.
 WREATH_NCCL_BOTH(ncclResult_t, CommInitAll, (ncclComm_t * comm, int ndev, const int* devlist));
 // Waits for what is in flight and leaves the other ranks; only ncclCommDestroy, ncclCommAbort and questions remain.
 WREATH_NCCL_BOTH(ncclResult_t, CommFinalize, (ncclComm_t comm));
-// Waits for what is in flight and frees the communicator. Null: nothing to do.
+// Waits for what is in flight and frees the communicator. Null is allowed.
 WREATH_NCCL_BOTH(ncclResult_t, CommDestroy, (ncclComm_t comm));
 // Ends what is in flight, here and on the other ranks, and frees the communicator. Returns within a second.
 WREATH_NCCL_BOTH(ncclResult_t, CommAbort, (ncclComm_t comm));
 // Ends what is in flight; ncclCommShrink, ncclCommSplit, ncclCommDestroy and ncclCommAbort remain.
 WREATH_NCCL_BOTH(ncclResult_t, CommRevoke, (ncclComm_t comm, int revokeFlags));
-// Every rank calls it. NCCL_SPLIT_NOCOLOR: takes part and gets NULL.
+// Makes a communicator of the ranks of one color. Every rank calls it; with NCCL_SPLIT_NOCOLOR a rank takes part and
+// gets NULL.
 WREATH_NCCL_BOTH(ncclResult_t, CommSplit,
                  (ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config));
-// Every rank but the excluded ones calls it, with the same list.
+// Makes a communicator without some ranks. Every rank but the excluded ones calls it, with the same list.
 WREATH_NCCL_BOTH(ncclResult_t, CommShrink,
                  (ncclComm_t comm, int* excludeRanksList, int excludeRanksCount, ncclComm_t* newcomm,
                   ncclConfig_t* config, int shrinkFlags));
 WREATH_NCCL_BOTH(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t* asyncError));
 WREATH_NCCL_BOTH(ncclResult_t, CommCount, (ncclComm_t comm, int* count));
-// -1: the communicator was made without a device.
+// Gives -1 where the communicator was made without a device.
 WREATH_NCCL_BOTH(ncclResult_t, CommCuDevice, (ncclComm_t comm, int* device));
 WREATH_NCCL_BOTH(ncclResult_t, CommUserRank, (ncclComm_t comm, int* rank));
 
 // ---- memory ----
 
-// Memory that the ranks of a host map: messages from it are read in place. 0 bytes: *ptr = NULL.
+// Allocates memory of the current CUDA device, else memory that the ranks of a host map: messages from it are read in
+// place. With 0 bytes *ptr is NULL.
 WREATH_NCCL_BOTH(ncclResult_t, MemAlloc, (void** ptr, size_t size));
-// Null: nothing to do.
+// Frees memory of ncclMemAlloc. Null is allowed.
 WREATH_NCCL_BOTH(ncclResult_t, MemFree, (void* ptr));
-// Makes the program's own memory such memory until it is deregistered. Nobody may use it meanwhile.
+// Makes the program's own memory such memory until it is deregistered. No thread may use it during the call.
 WREATH_NCCL_BOTH(ncclResult_t, CommRegister, (ncclComm_t comm, void* buff, size_t size, void** handle));
 WREATH_NCCL_BOTH(ncclResult_t, CommDeregister, (ncclComm_t comm, void* handle));
-// The same for memory that begins at a multiple of NCCL_WIN_REQUIRED_ALIGNMENT.
+// Does the same for memory that begins at a multiple of NCCL_WIN_REQUIRED_ALIGNMENT.
 WREATH_NCCL_BOTH(ncclResult_t, CommWindowRegister,
                  (ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win, int winFlags));
 WREATH_NCCL_BOTH(ncclResult_t, CommWindowDeregister, (ncclComm_t comm, ncclWindow_t win));
 
 // ---- operators ----
 
-// Every rank's input is multiplied by that rank's *scalar, of type `datatype`, and then summed.
+// Makes an operator: every rank's input is multiplied by that rank's *scalar, of type `datatype`, and then summed.
 WREATH_NCCL_BOTH(ncclResult_t, RedOpCreatePreMulSum,
                  (ncclRedOp_t * op, void* scalar, ncclDataType_t datatype, ncclScalarResidence_t residence,
                   ncclComm_t comm));
@@ -242,7 +254,7 @@ WREATH_NCCL_BOTH(ncclResult_t, RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm));
 
 // ---- collectives: every rank makes the same calls in the same order; counts are in elements ----
 
-// In place: sendbuff == recvbuff.
+// Works in place where sendbuff == recvbuff.
 WREATH_NCCL_BOTH(ncclResult_t, AllReduce,
                  (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
                   ncclComm_t comm, cudaStream_t stream));
@@ -254,20 +266,25 @@ WREATH_NCCL_BOTH(ncclResult_t, Broadcast,
                   ncclComm_t comm, cudaStream_t stream));
 WREATH_NCCL_BOTH(ncclResult_t, Bcast,
                  (void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream));
-// `count` elements of each rank, nranks * count at the other side. In place: the one is a block of the other.
+// Takes nranks * recvcount elements of each rank, and gives recvcount to each. In place recvbuff is a block of
+// sendbuff.
 WREATH_NCCL_BOTH(ncclResult_t, ReduceScatter,
                  (const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op,
                   ncclComm_t comm, cudaStream_t stream));
+// Takes sendcount elements of each rank, and gives nranks * sendcount to each. In place sendbuff is a block of
+// recvbuff.
 WREATH_NCCL_BOTH(ncclResult_t, AllGather,
                  (const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype, ncclComm_t comm,
                   cudaStream_t stream));
+// Takes `count` elements of each rank, and gives nranks * count to the root. In place sendbuff is a block of recvbuff.
 WREATH_NCCL_BOTH(ncclResult_t, Gather,
                  (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                   ncclComm_t comm, cudaStream_t stream));
+// Takes nranks * count elements of the root, and gives `count` to each rank. In place recvbuff is a block of sendbuff.
 WREATH_NCCL_BOTH(ncclResult_t, Scatter,
                  (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                   ncclComm_t comm, cudaStream_t stream));
-// Not in place.
+// Does not work in place.
 WREATH_NCCL_BOTH(ncclResult_t, AlltoAll,
                  (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
                   cudaStream_t stream));
@@ -284,7 +301,8 @@ WREATH_NCCL_BOTH(ncclResult_t, Recv,
 // ---- groups: of the calling thread, over any communicators; they nest, and the outermost end begins the calls ----
 
 WREATH_NCCL_BOTH(ncclResult_t, GroupStart, (void));
-// Of inits, splits and shrinks, then of collectives and messages. The first error of any call of the group.
+// Runs the inits, splits and shrinks of a group, then its collectives and messages. Returns the first error of any call
+// of the group.
 WREATH_NCCL_BOTH(ncclResult_t, GroupEnd, (void));
 // Ends a group without running it, and tells how long that would have taken.
 WREATH_NCCL_BOTH(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t * simInfo));

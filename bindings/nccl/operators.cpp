@@ -1,4 +1,4 @@
-// Operators, and reading their factors.
+// Implements operators, and reads their factors.
 #include "bindings/nccl/operators.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Operators that a program has made for a communicator: pre-multiplied sums.
+// Holds operators that a program has made for a communicator: pre-multiplied sums.
 #pragma once
 
 #include <mutex>
@@ -12,28 +12,31 @@
 
 namespace wreath::nccl {
 
-// nullopt: there is no such type.
+// Returns nullopt where there is no such type.
 std::optional<DataType> dtype_of(ncclDataType_t datatype) noexcept;
 
-// Any thread.
+// Holds the operators of one communicator. Any thread may call it.
 class Operators {
  public:
-  // `scalar`: of `dtype`; read now, or (residence ncclScalarDevice) by each call.
+  // Makes an operator. `scalar` is of `dtype`; it is read now, or (residence ncclScalarDevice) by each call.
   ncclRedOp_t create(const void* scalar, DataType dtype, ncclScalarResidence_t residence);
-  // False: there is no such operator.
+  // Returns false where there is no such operator.
   bool destroy(ncclRedOp_t op);
-  // What a call with `op` on `dtype` does. InvalidArgument where there is no such operator, or it is of another type.
+  // Returns what a call with `op` on `dtype` does. Fails with InvalidArgument where there is no such operator, or it is
+  // of another type.
   Result<Reduction> reduction(ncclRedOp_t op, DataType dtype) const;
 
  private:
   struct Made {
     DataType dtype;
-    const void* scalar;  // nullptr: `reduction` holds its value
+    // Is null where `reduction` holds the factor.
+    const void* scalar;
     Reduction reduction;
   };
 
   mutable std::mutex mutex_;
-  std::vector<std::optional<Made>> made_;  // [op - ncclNumOps]; nullopt: destroyed
+  // Holds operators by op - ncclNumOps; nullopt where one is destroyed.
+  std::vector<std::optional<Made>> made_;
 };
 
 }  // namespace wreath::nccl

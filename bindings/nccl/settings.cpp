@@ -1,4 +1,4 @@
-// The table of NCCL_* variables, applied.
+// Applies the table of NCCL_* variables.
 #include "bindings/nccl/settings.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace wreath::nccl {
 namespace {
 
-// Also what tells this file from NVIDIA's, which holds such a text, too (tools/doctor looks for it).
+// This text tells this file from NVIDIA's, too, which holds such a text (tools/doctor looks for it).
 constexpr std::string_view kWhoThisIs = "NCCL version 2.28.9 by Wreath " WREATH_VERSION;
 
 std::string lower(std::string text) {
@@ -51,11 +51,13 @@ constexpr Meaningless kMeaningless[] = {
     {Setting::NcclIbHca, "this build drives no InfiniBand adapters: hosts are linked by TCP"},
     {Setting::NcclProtocol, "messages have one format, chosen by their size: there are no protocols to choose among"}};
 
-// What it asks for and this library has; nullopt: nothing that it lacks is asked for.
+// Returns the algorithm that the text asks for and this library has; nullopt where there is none. `refused` says that
+// the text asks for what this library lacks.
 std::optional<std::string> wanted_algorithm(std::string_view text, bool& refused) {
   const std::string name = lower(std::string(text));
   const bool plain = name.find_first_of(",;:") == std::string::npos;
-  if (name.starts_with("^")) {  // to leave out what is not there is easy
+  // An algorithm that is not there is easy to leave out.
+  if (name.starts_with("^")) {
     refused =
         name.find("ring") != std::string::npos || name.find("tree") == 1 || name.find(",tree") != std::string::npos;
     return std::nullopt;

@@ -1,15 +1,15 @@
-// What NCCL_* variables mean here (docs/nccl.md): kept, or refused aloud.
+// Applies NCCL_* variables by what they mean here (docs/nccl.md): they are kept, or refused with an error.
 #pragma once
 
 #include "bindings/nccl/nccl.h"
 
 namespace wreath::nccl {
 
-// Once per process, at the first call that needs it: hands them to the library's own settings, and says what has no
-// meaning. The same answer ever after: InvalidUsage where a variable asks for what cannot be had.
+// Hands the variables to the library's own settings, once per process, at the first call that needs them. Says which
+// have no meaning. Returns the same answer ever after: ncclInvalidUsage where a variable asks for what cannot be had.
 ncclResult_t apply_settings();
 
-// NCCL_DEBUG alone, again.
+// Reads NCCL_DEBUG alone, again.
 ncclResult_t read_debug_again();
 
 }  // namespace wreath::nccl

@@ -1,4 +1,4 @@
-// Estimates: collectives by the tuner's own prediction, messages by the links of its flat model.
+// Estimates times: of collectives by the tuner's own prediction, of messages by the links of its flat model.
 #include "bindings/nccl/simulate.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How long the calls of a group would take, by the simulator.
+// Estimates how long the calls of a group would take, by the simulator.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace wreath::nccl {
 
-// Checks what `info` says of itself and writes its estimatedTime, in microseconds: of the communicator that takes
-// longest.
+// Checks what `info` says of itself and writes its estimatedTime, in microseconds. The time is of the communicator that
+// takes longest.
 ncclResult_t estimate(const std::vector<Request>& requests, ncclSimInfo_t* info);
 
 }  // namespace wreath::nccl

@@ -1,4 +1,4 @@
-"""Writes wheels: a zip of a package's files with what pip wants to know of them."""
+"""Writes wheels: a wheel is a zip of a package's files with what pip wants to know of them."""
 
 import base64
 import hashlib
@@ -12,8 +12,12 @@ def _record(name, data):
 
 
 def write(wheel_directory, metadata, tag, files):
-    """`metadata`: METADATA's text after its version, with Name and Version; `tag`: py3-none-any, cp311-cp311-linux_x86_64;
-    `files`: path in the wheel -> bytes, more of the dist-info folder as `dist-info/NAME`. Returns the wheel's name."""
+    """Writes a wheel and returns its name.
+
+    `metadata` is METADATA's text after its version, with Name and Version. `tag` is one such as py3-none-any or
+    cp311-cp311-linux_x86_64. `files` maps a path in the wheel to bytes; `dist-info/NAME` is one more file of the
+    dist-info folder.
+    """
     fields = dict(line.split(": ", 1) for line in metadata.splitlines()[:2])
     package = f"{fields['Name'].replace('-', '_')}-{fields['Version']}"
     folder = f"{package}.dist-info"

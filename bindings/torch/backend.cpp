@@ -1,4 +1,4 @@
-// A group's life: how its ranks meet, how calls begin, how it ends.
+// Implements a group's life: its ranks meet, its calls begin, and it ends.
 #include "bindings/torch/backend.hpp"
 
 #include <c10/util/Exception.h>
@@ -15,9 +15,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kGrace{5'000};  // for what is in flight when a group ends
+// Limits the wait for what is in flight when a group ends.
+constexpr milliseconds kGrace{5'000};
 
-// The groups of this process that were not shut down.
+// Holds the groups of this process that were not shut down.
 class Living {
  public:
   void add(WreathBackend* backend) {
@@ -39,7 +40,8 @@ class Living {
 };
 
 Living& living() {
-  static Living& groups = *new Living;  // for as long as the process, whatever ends first
+  // The object lives as long as the process, whatever ends first.
+  static Living& groups = *new Living;
   return groups;
 }
 
@@ -146,7 +148,7 @@ void shut_down_all() {
   for (WreathBackend* backend : living().all()) backend->shutdown();
 }
 
-// ---- how calls begin ----
+// ---- the beginning of calls ----
 
 WreathBackend::WorkPointer WreathBackend::enter(const CallName& name, const Settings& settings, const Tensors& inputs,
                                                 Tensors outputs, Body body) {

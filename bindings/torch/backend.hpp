@@ -1,4 +1,4 @@
-// The c10d backend `wreath`: what torch.distributed calls, for tensors in the CPU's memory.
+// Defines the c10d backend `wreath`: the functions that torch.distributed calls, for tensors in the CPU's memory.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace wreath_torch {
 
 inline constexpr const char* kBackendName = "wreath";
 
-// Who takes part: what torch says when it makes a group.
+// Describes a group and this rank in it, as torch says when it makes a group.
 struct Membership {
   c10::intrusive_ptr<c10d::Store> store;
   int rank = 0;
@@ -30,7 +30,7 @@ struct Membership {
   GroupNames group;
 };
 
-// One rank of one group. Any thread may call it, and a thread that calls while another one does waits for its turn.
+// Is one rank of one group. Any thread may call it, and a thread that calls while another one does waits for its turn.
 // Mistakes in the arguments throw and reach no other rank; everything else that goes wrong is in the Work.
 class WreathBackend : public c10d::Backend {
  public:
@@ -70,16 +70,18 @@ class WreathBackend : public c10d::Backend {
                             std::vector<std::int64_t>& input_splits, const c10d::AllToAllOptions& options) override;
   WorkPointer barrier(const c10d::BarrierOptions& options) override;
 
-  // Over a communicator of the two ranks for each direction and tag, so that none waits for another one.
+  // Sends over a communicator of the two ranks for each direction and tag, so that no message waits for another one.
   WorkPointer send(Tensors& tensors, int to, int tag) override;
+  // Receives over such a communicator of the two ranks.
   WorkPointer recv(Tensors& tensors, int from, int tag) override;
+  // Always throws: a receive names the rank that sends.
   WorkPointer recvAnysource(Tensors& tensors, int tag) override;
 
-  // What this thread calls between the two becomes one Work.
+  // Makes this thread's calls until endCoalescing() one Work.
   void startCoalescing() override;
   WorkPointer endCoalescing() override;
 
-  // Only the members make the new group; others get null at once.
+  // Makes the new group on its members only; others get null at once.
   c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                                           const c10::intrusive_ptr<Options>& options) WREATH_TORCH_OVERRIDE_2_8;
   void setTimeout(std::chrono::milliseconds timeout) override;
@@ -115,7 +117,7 @@ class WreathBackend : public c10d::Backend {
     Direction direction;
     auto operator<=>(const ChannelKey&) const = default;
   };
-  // Calls that one thread makes as one.
+  // Holds calls that one thread makes as one.
   struct Batch {
     std::thread::id thread;
     std::vector<WorkPointer> works;
@@ -124,14 +126,16 @@ class WreathBackend : public c10d::Backend {
   const Membership membership_;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::int64_t> timeout_ms_;
-  std::shared_ptr<Channel> all_;  // of all ranks
-  std::mutex mutex_;              // of what follows
+  // Is the channel of all ranks.
+  std::shared_ptr<Channel> all_;
+  // Guards the fields that follow.
+  std::mutex mutex_;
   std::map<ChannelKey, std::shared_ptr<Channel>> pairs_;
   std::optional<Batch> batch_;
   bool ended_ = false;
 };
 
-// Of every group of this process that still lives: for the end of the program.
+// Shuts down every group of this process that still lives, for the end of the program.
 void shut_down_all();
 
 template <typename OptionsOfCall>

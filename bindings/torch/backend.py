@@ -35,7 +35,7 @@ def _tag():
 
 
 def _outside_of_pip():
-    """The environment without what pip sets to hide the packages that are installed, torch among them."""
+    """Returns the environment without what pip sets to hide the packages that are installed, torch among them."""
     return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONNOUSERSITE")}
 
 

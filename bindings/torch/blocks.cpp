@@ -1,4 +1,4 @@
-// Collectives that move blocks of ranks: all_gather, reduce_scatter, gather, scatter, all_to_all.
+// Implements collectives that move blocks of ranks: all_gather, reduce_scatter, gather, scatter, all_to_all.
 #include <c10/util/Exception.h>
 
 #include <torch/csrc/distributed/c10d/Utils.hpp>
@@ -13,7 +13,7 @@ namespace {
 using wreath::Collective;
 using Tensors = std::vector<at::Tensor>;
 
-// The own block of a list of blocks starts so many bytes into it.
+// Returns after how many bytes the own block of a list of blocks starts.
 std::size_t offset_of(const Joined& blocks, std::size_t rank, const Elements& elements) {
   std::size_t elements_before = 0;
   for (std::size_t i = 0; i < rank && i < blocks.counts().size(); ++i) elements_before += blocks.counts()[i];
@@ -41,7 +41,7 @@ struct Gathering {
   }
 };
 
-// And a reduce_scatter the other way round.
+// Runs a reduce_scatter, which is the other way round.
 struct Scattering {
   at::Tensor output;
   Tensors inputs;
@@ -58,7 +58,7 @@ struct Scattering {
     into.spread();
   }
 
-  // In place is output == input + the own block's offset.
+  // Copies an input that meets the output, except in place: then output is input plus the own block's offset.
   void keep_apart(Joined& from, const Joined& into) const {
     const std::size_t offset = inputs.size() > 1 ? offset_of(from, rank, how.elements)
                                                  : rank * into.count() * wreath::size_of(how.elements.dtype);
@@ -67,8 +67,8 @@ struct Scattering {
   }
 };
 
-// All_to_all of tensors that hold blocks one after the other. Always with their sizes: a rank does not know whether
-// those between others are equal, too, and the call must be the same on all.
+// Runs an all_to_all of tensors that hold blocks one after the other. It always gives their sizes. A rank does not know
+// whether blocks between others are equal, too, and the call must be the same on all.
 struct Exchanging {
   Tensors outputs;
   Tensors inputs;
@@ -94,7 +94,7 @@ void check_same_dtype(std::string_view call, const at::Tensor& a, const at::Tens
                    b.scalar_type(), " in one call");
 }
 
-// `whole` holds `ranks` blocks of `block`.
+// Checks that `whole` holds `ranks` blocks of `block`.
 void check_whole(std::string_view call, const at::Tensor& whole, const at::Tensor& block, std::int64_t ranks) {
   check_tensor(call, whole);
   check_tensor(call, block);
@@ -121,7 +121,7 @@ void check_pairs(std::string_view call, const Tensors& outputs, const Tensors& i
                     inputs.size(), " inputs");
 }
 
-// Elements that go to or come from each rank.
+// Counts the elements that go to or come from each rank.
 std::vector<std::size_t> counts_of(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
                                    const Elements& elements) {
   const std::int64_t row = tensor.dim() == 0 || tensor.size(0) == 0 ? 1 : tensor.numel() / tensor.size(0);
@@ -140,7 +140,7 @@ std::vector<std::size_t> sizes_of(const Tensors& blocks, const Elements& element
 
 }  // namespace
 
-// One block for each rank, the own one being as large as `own`.
+// Checks that there is one block for each rank, and that the own one is as large as `own`.
 void WreathBackend::check_blocks(std::string_view call, const Tensors& blocks, const at::Tensor& own) const {
   TORCH_CHECK_VALUE(blocks.size() == ranks(), "wreath: ", call, ": a list of ", blocks.size(), " tensors for ", size_,
                     " ranks");

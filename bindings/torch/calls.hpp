@@ -1,4 +1,4 @@
-// How bodies of collectives describe what they ask of Wreath.
+// Describes what bodies of collectives ask of Wreath.
 #pragma once
 
 #include "bindings/torch/elements.hpp"
@@ -7,7 +7,7 @@
 
 namespace wreath_torch {
 
-// `count` elements (Wreath's) of the whole vector, or of one block where blocks move.
+// Makes a call on `count` elements (Wreath's) of the whole vector, or of one block where blocks move.
 inline wreath::Call call_of(wreath::Collective collective, const Joined& input, const Joined& output,
                             std::size_t count) {
   wreath::Call call;

@@ -1,4 +1,4 @@
-// One turn, which callers and the channel's thread take.
+// Implements channels: callers and the channel's thread take one turn.
 #include "bindings/torch/channel.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -18,7 +18,7 @@ using wreath::Error;
 using wreath::ErrorCode;
 using wreath::Exception;
 
-// The program's signals are for its own threads.
+// Keeps the program's signals for its own threads.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -73,7 +73,8 @@ Channel::Channel(Meeting meeting, GroupNames group)
 }
 
 Channel::~Channel() {
-  if (thread_.joinable()) thread_.detach();  // in a child of fork; else close() has joined it
+  // This is a child of fork(); else close() has joined the thread.
+  if (thread_.joinable()) thread_.detach();
 }
 
 wreath::Communicator& Channel::communicator() {
@@ -108,7 +109,8 @@ bool Channel::inherited() const { return ::getpid() != pid_; }
 
 bool Channel::take_turn() {
   std::unique_lock lock(mutex_);
-  if (std::this_thread::get_id() == own_) {  // a callback of a Work that is over: what is queued waits for it
+  // This is a callback of a Work that is over: what is queued waits for it.
+  if (std::this_thread::get_id() == own_) {
     changed_.wait(lock, [this] { return !busy_; });
   } else if (busy_ || !tasks_.empty()) {
     return false;
@@ -123,7 +125,7 @@ void Channel::give_turn() {
   changed_.notify_all();
 }
 
-// With the turn, which it gives back before others learn of the end.
+// Runs a task with the turn, which it gives back before others learn of the end.
 void Channel::execute(const Task& task) {
   std::exception_ptr failure;
   try {
@@ -184,7 +186,8 @@ void Channel::serve() {
     busy_ = true;
     lock.unlock();
     execute(task);
-    task = {};  // its tensors end without the lock
+    // The task's tensors end without the lock.
+    task = {};
     lock.lock();
   }
 }

@@ -1,5 +1,5 @@
-// A communicator whose calls run one after the other: in their caller's thread when nothing is before them, else on a
-// thread of the channel, in the order in which they came.
+// Runs a communicator's calls one after the other, in the order in which they came. A call runs in its caller's thread
+// when nothing is before it, else on a thread of the channel.
 #pragma once
 
 #include <condition_variable>
@@ -19,14 +19,14 @@
 
 namespace wreath_torch {
 
-// The channel's communicator, held for one call. Its functions throw wreath::Exception.
+// Holds the channel's communicator for one call. Its functions throw wreath::Exception.
 class Turn {
  public:
-  // A call that takes longer fails the communicator. Below 0: the communicator's own clocks end it.
+  // Fails the communicator for a call that takes longer. Below 0 the communicator's own clocks end the call.
   Turn(wreath::Communicator& communicator, std::int64_t timeout_ms)
       : communicator_(communicator), timeout_ms_(timeout_ms) {}
   void run(const wreath::Call& call);
-  // As one, in any number.
+  // Runs the calls as one, in any number.
   void run_together(std::span<const wreath::Call> calls);
   void send(const wreath::Call& call, int peer);
   void receive(const wreath::Call& call, int peer);
@@ -45,21 +45,21 @@ struct Task {
 
 class Channel : public std::enable_shared_from_this<Channel> {
  public:
-  // The ranks meet in the first call, or in connect().
+  // Makes a channel, whose ranks meet in the first call, or in connect().
   Channel(Meeting meeting, GroupNames group);
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
   ~Channel();
-  // Throws when they do not.
+  // Makes the ranks meet; throws when they do not.
   void connect();
-  // Returns when the task's Work is over.
+  // Runs a task; returns when its Work is over.
   void run(Task task);
   void submit(Task task);
-  // Ends what is in flight with an error. Any thread, any number of times.
+  // Ends what is in flight with an error. Any thread may call it, any number of times.
   void abort() noexcept;
-  // Waits so long for what is in flight, aborts what is left, and leaves the communicator. Later tasks fail.
+  // Waits for `grace` for what is in flight, aborts what is left, and leaves the communicator. Later tasks fail.
   void close(std::chrono::milliseconds grace);
-  // The communicator's first error, or success.
+  // Returns the communicator's first error, or success.
   wreath::Status error();
 
  private:
@@ -75,18 +75,25 @@ class Channel : public std::enable_shared_from_this<Channel> {
   Interrupt interrupt_;
   Meeting meeting_;
   GroupNames group_;
-  const int pid_;  // of who made it: a child of fork has no thread
+  // Is the process that made the channel: a child of fork() has no thread.
+  const int pid_;
 
-  std::mutex mutex_;  // of what follows
+  // Guards the fields that follow, up to `lifetime_`.
+  std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> tasks_;
-  bool busy_ = false;     // someone has the turn
-  bool closed_ = false;   // no task is taken any more
-  bool leaving_ = false;  // the thread ends when it has nothing to do
-  std::thread thread_;    // from the first task that is submitted on
+  // Says that a thread has the turn.
+  bool busy_ = false;
+  // Says that no task is taken any more.
+  bool closed_ = false;
+  // The thread ends when it has nothing to do.
+  bool leaving_ = false;
+  // Runs from the first task that is submitted on.
+  std::thread thread_;
   std::thread::id own_;
 
-  std::mutex lifetime_;  // of what follows, which who has the turn changes
+  // Guards the fields that follow, which the thread that has the turn changes.
+  std::mutex lifetime_;
   bool aborted_ = false;
   std::optional<wreath::Communicator> communicator_;
   std::optional<wreath::Error> not_met_;

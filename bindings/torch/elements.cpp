@@ -1,4 +1,4 @@
-// The tables of dtypes and operators.
+// Holds the tables of dtypes and operators.
 #include "bindings/torch/elements.hpp"
 
 #include <c10/util/Exception.h>
@@ -76,7 +76,7 @@ Reduction premultiplied(const c10d::ReduceOp& op, c10::ScalarType type) {
   return Reduction::premultiplied_sum(supplement->tensor_factor.item<double>());
 }
 
-// Numbers.
+// Returns the reduction of numbers.
 std::optional<Reduction> reduction_of(const c10d::ReduceOp& op, c10::ScalarType type) {
   switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
     case c10d::ReduceOp::SUM: return ReduceOp::Sum;
@@ -89,7 +89,7 @@ std::optional<Reduction> reduction_of(const c10d::ReduceOp& op, c10::ScalarType 
   }
 }
 
-// Truth values, held as 0 and 1.
+// Returns the reduction of truth values, which are held as 0 and 1.
 std::optional<Reduction> reduction_of_bool(const c10d::ReduceOp& op) {
   switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
     case c10d::ReduceOp::SUM:
@@ -102,7 +102,7 @@ std::optional<Reduction> reduction_of_bool(const c10d::ReduceOp& op) {
   }
 }
 
-// Pairs of reals: what is linear.
+// Returns the reduction of pairs of reals, for operators that are linear.
 std::optional<Reduction> reduction_of_complex(const c10d::ReduceOp& op, c10::ScalarType type) {
   switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
     case c10d::ReduceOp::SUM:

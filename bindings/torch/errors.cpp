@@ -1,4 +1,4 @@
-// Words around an error: which library, which group, which rank of all.
+// Adds words to an error: which library, which group, which rank of all.
 #include "bindings/torch/errors.hpp"
 
 #include <c10/util/Exception.h>
@@ -6,7 +6,7 @@
 namespace wreath_torch {
 namespace {
 
-// "; ranks 0, 1 of group 7 are ranks 2, 5 of all": where they are not the same.
+// Returns "; ranks 0, 1 of group 7 are ranks 2, 5 of all", where they are not the same.
 std::string whose_ranks(const GroupNames& group) {
   std::string own;
   std::string of_all;

@@ -1,4 +1,4 @@
-// Wreath's errors as torch's exceptions.
+// Turns Wreath's errors into torch's exceptions.
 #pragma once
 
 #include <exception>
@@ -9,14 +9,15 @@
 
 namespace wreath_torch {
 
-// Which group a rank's number in a message is of.
+// Says which group a rank's number in a message is of.
 struct GroupNames {
   std::string name;
-  std::vector<std::int64_t> global_ranks;  // by rank in the group; empty: they are the same
+  // Lists the ranks of all by rank in the group; empty where they are the same.
+  std::vector<std::int64_t> global_ranks;
 };
 
-// A torch.distributed.DistBackendError (a RuntimeError) with the error's sentence, and which ranks of all the group's
-// are.
+// Returns a torch.distributed.DistBackendError (a RuntimeError) with the error's sentence. It also says which ranks of
+// all the group's ranks are.
 std::exception_ptr as_torch_error(const wreath::Error& error, const GroupNames& group);
 
 }  // namespace wreath_torch

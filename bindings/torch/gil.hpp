@@ -1,4 +1,4 @@
-// Without the interpreter's lock, where this thread has it: for a wait for threads that may want it.
+// Releases the interpreter's lock, where this thread has it, for a wait for threads that may want it.
 #pragma once
 
 #include <Python.h>

@@ -1,4 +1,4 @@
-// Adjacent tensors, as chunks of one are, need no copy.
+// Joins tensors: see joined.hpp. Adjacent tensors, as chunks of one are, need no copy.
 #include "bindings/torch/joined.hpp"
 
 #include <algorithm>
@@ -31,7 +31,8 @@ Joined::Joined(std::vector<at::Tensor> tensors, const Elements& elements, c10::S
   bytes_ = count_ * wreath::size_of(elements.dtype);
   if (!adjacent(tensors_, type)) copy(filled);
   for (const at::Tensor& tensor : tensors_) {
-    if (data_ == nullptr && tensor.numel() > 0) data_ = address_of(tensor);  // not of a copy
+    // Where there is a copy, `data_` is set already.
+    if (data_ == nullptr && tensor.numel() > 0) data_ = address_of(tensor);
   }
 }
 

@@ -1,4 +1,4 @@
-// Tensors as the one buffer that a call takes: themselves where they lie one after the other, else a copy.
+// Makes tensors the one buffer that a call takes: themselves where they lie one after the other, else a copy.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,20 +14,21 @@ namespace wreath_torch {
 class Joined {
  public:
   Joined() = default;
-  // `elements` are the tensors', computed in `type`, which may be another dtype than theirs. `filled`: a copy holds
-  // what they hold.
+  // `elements` are the tensors', computed in `type`, which may be another dtype than theirs. `filled` says that a copy
+  // holds what the tensors hold.
   Joined(std::vector<at::Tensor> tensors, const Elements& elements, c10::ScalarType type, bool filled);
 
-  // Null without tensors.
+  // Returns the buffer; null without tensors.
   std::byte* data() const { return data_; }
-  // Of all, and of each, in Wreath's elements.
+  // Counts Wreath's elements of all tensors.
   std::size_t count() const { return count_; }
+  // Counts Wreath's elements of each tensor.
   const std::vector<std::size_t>& counts() const { return counts_; }
   bool even() const;
-  // A call takes an input that meets the output only where it starts `distance` bytes after it (`in_place`): any other
-  // becomes a copy.
+  // Copies an input that meets the output. A call takes such an input only where it starts `distance` bytes after the
+  // output (`in_place`).
   void keep_apart_from(const Joined& output, bool in_place, std::size_t distance);
-  // Into the tensors, from a copy.
+  // Copies into the tensors, where there is a copy.
   void spread();
 
  private:

@@ -1,4 +1,4 @@
-// Messages from one rank to another.
+// Implements messages from one rank to another.
 #include <c10/util/Exception.h>
 
 #include <utility>
@@ -9,10 +9,13 @@
 namespace wreath_torch {
 namespace {
 
-constexpr std::size_t kMostChannels = 256;                   // of a rank in a group
-constexpr std::size_t kChannelBytes = std::size_t{8} << 20;  // of slots: a pair needs no more
+// A rank has at most so many channels in a group.
+constexpr std::size_t kMostChannels = 256;
+// A pair needs no more bytes of slots.
+constexpr std::size_t kChannelBytes = std::size_t{8} << 20;
 
-constexpr int kSender = 0;  // ranks of a pair's communicator
+// These are the ranks of a pair's communicator.
+constexpr int kSender = 0;
 constexpr int kReceiver = 1;
 
 }  // namespace

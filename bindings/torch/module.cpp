@@ -1,4 +1,4 @@
-// The extension module: what wreath_torch calls from Python.
+// Defines the extension module, which wreath_torch calls from Python.
 #include <pybind11/chrono.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>

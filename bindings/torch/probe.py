@@ -1,4 +1,4 @@
-"""Prints what CMake has to know of the torch that this interpreter imports, a `name=value` a line; why not, else."""
+"""Prints what CMake has to know of the torch that this interpreter imports, a `name=value` a line, or why it cannot."""
 
 import sys
 import sysconfig

@@ -1,4 +1,5 @@
-// Rank 0 sets the key, the others look for it; a value that is no id is the sentence of rank 0's error.
+// Makes ranks meet by a store: rank 0 sets the key, the others look for it. A value that is no id is the sentence of
+// rank 0's error.
 #include "bindings/torch/rendezvous.hpp"
 
 #include <poll.h>
@@ -29,13 +30,13 @@ std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin
 
 Error given_up() { return {ErrorCode::Aborted, "the group was aborted", -1}; }
 
-// The first line of what a store throws; the others are its stack.
+// Returns the first line of what a store throws; the others are its stack.
 std::string sentence_of(const std::exception& thrown) {
   const std::string text = thrown.what();
   return text.substr(0, text.find('\n'));
 }
 
-// The store throws where the process that serves it has ended.
+// Asks the store, which throws where the process that serves it has ended.
 template <typename Question>
 auto ask(const Meeting& meeting, Question question) -> Result<decltype(question(*meeting.store))> {
   try {
@@ -86,8 +87,8 @@ Result<wreath::Communicator> meet_by_store(const Meeting& meeting) {
   if (!id) return id.error();
   auto met =
       wreath::Communicator::create(*id, meeting.rank, meeting.ranks, meeting.options, meeting.interrupt->descriptor());
-  // Nobody leaves before the key is gone: who comes again at once must not find it.
-  // Nobody reads a store that has ended.
+  // No rank leaves before the key is gone: a rank that comes again at once must not find it. No rank reads a store that
+  // has ended.
   if (meeting.rank == 0)
     static_cast<void>(ask(meeting, [&](c10d::Store& store) { return store.deleteKey(meeting.key); }));
   if (!met) return met;

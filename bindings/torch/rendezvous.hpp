@@ -1,4 +1,4 @@
-// How the ranks of a group meet: one makes Wreath's id, c10d's store carries it to the others.
+// Makes the ranks of a group meet: one makes Wreath's id, and c10d's store carries it to the others.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace wreath_torch {
 
-// Made once, read by any number of threads that wait: afterwards they give up.
+// Is raised once, and read by any number of threads that wait: afterwards they give up.
 class Interrupt {
  public:
   Interrupt();
@@ -18,7 +18,7 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
   ~Interrupt();
   void raise() noexcept;
-  // Sleeps so long, or until it is raised: true.
+  // Sleeps for `time`, or until it is raised; returns true when it is raised.
   bool wait(std::chrono::milliseconds time) const noexcept;
   int descriptor() const noexcept { return descriptor_; }
 
@@ -28,8 +28,10 @@ class Interrupt {
 
 struct Meeting {
   c10::intrusive_ptr<c10d::Store> store;
-  std::string key;  // of the store; rank 0 removes it when all have met, so that it can be used again
-  std::string who;  // for errors: "the ranks of group 7"
+  // Is a key of the store; rank 0 removes it when all have met, so that it can be used again.
+  std::string key;
+  // Names the ranks, for errors: "the ranks of group 7".
+  std::string who;
   int rank = 0;
   int ranks = 1;
   std::chrono::milliseconds timeout{};
@@ -37,10 +39,11 @@ struct Meeting {
   wreath::CommunicatorOptions options{};
 };
 
-// Blocks until all have met, or the time is over. The id that the store then holds lets whoever reads it join.
+// Blocks until all have met, or the time is over. The id that the store then holds permits any process that reads it to
+// join.
 wreath::Result<wreath::Communicator> meet(const Meeting& meeting);
 
-// The clocks of a communicator whose group has this timeout.
+// Returns the clocks of a communicator whose group has this timeout.
 wreath::Timeouts clocks_of(std::chrono::milliseconds timeout);
 
 }  // namespace wreath_torch

@@ -1,4 +1,4 @@
-// Collectives in which every rank has the same vector: broadcast, all_reduce, reduce; and the barrier.
+// Implements collectives in which every rank has the same vector (broadcast, all_reduce, reduce), and the barrier.
 #include <c10/util/Exception.h>
 
 #include <utility>

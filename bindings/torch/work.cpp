@@ -1,4 +1,4 @@
-// Futures are made when they are asked for: most calls are waited for by their Work.
+// Implements works. Futures are made when they are asked for: most calls are waited for by their Work.
 #include "bindings/torch/work.hpp"
 
 #include <ATen/core/ivalue.h>

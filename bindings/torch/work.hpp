@@ -1,4 +1,4 @@
-// Works: one call in flight, and several as one.
+// Defines works: one call in flight, and several as one.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 
 namespace wreath_torch {
 
-// What a call is called, in torch's words and in ours.
+// Names a call, in torch's words and in Wreath's.
 struct CallName {
   c10d::OpType type;
   const char* title;  // "wreath:all_reduce"
 };
 
-// One call. Whoever runs it calls finish_call, once; any thread may wait.
+// Is one call. The code that runs it calls finish_call, once; any thread may wait.
 class CallWork : public c10d::Work {
  public:
   CallWork(int rank, const CallName& name, const std::vector<at::Tensor>& inputs, std::vector<at::Tensor> outputs,
            std::uint64_t sequence);
-  // Null: it succeeded.
+  // Ends the call; a null `failure` means that it succeeded.
   void finish_call(std::exception_ptr failure);
-  // As wait, but says nothing of how it ended.
+  // Waits as wait() does, but says nothing of how the call ended.
   void wait_for_end();
 
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
@@ -33,12 +33,14 @@ class CallWork : public c10d::Work {
   const char* title_;
   std::vector<at::Tensor> outputs_;
   std::uint64_t sequence_;
-  c10::intrusive_ptr<c10::ivalue::Future> future_;  // once it was asked for
-  bool ended_ = false;                              // a future that is made now has nobody else to complete it
+  // Is set once it was asked for.
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+  // Says that a future that is made now has to be completed by the code that makes it.
+  bool ended_ = false;
   std::exception_ptr failure_;
 };
 
-// Over when all are; the first error is its.
+// Is over when all its works are; its error is their first one.
 class JointWork : public c10d::Work {
  public:
   JointWork(int rank, std::vector<c10::intrusive_ptr<c10d::Work>> works);

@@ -1,4 +1,4 @@
-// One call, described as a value: what Communicator's methods make of their arguments.
+// Describes one call as a value, which Communicator's methods make from their arguments.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,15 @@ namespace wreath {
 
 class Stream;  // device.hpp
 
-// Blocks of ranks that differ in size, in elements. `displacements`: where each block starts; empty: one after the
-// other in rank order. Both have one entry a rank.
+// Describes blocks of ranks that differ in size, in elements. Both arrays have one entry a rank. `displacements` says
+// where each block starts; where it is empty, the blocks follow each other in rank order.
 struct Blocks {
   std::span<const std::size_t> counts;
   std::span<const std::size_t> displacements = {};
 };
 
-// Buffers belong to the caller and live until the call is over; counts and displacements are copied when it is made.
+// Describes one call. The caller owns the buffers, which must live until the call is over. Counts and displacements
+// are copied when the call is made.
 struct Call {
   Collective collective = Collective::AllReduce;
   DataType dtype = DataType::Float32;
@@ -25,10 +26,13 @@ struct Call {
   Rank root = 0;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::size_t count = 0;  // elements of the vector; of one rank's block where a call moves blocks
-  Blocks input_blocks{};  // the v-forms: instead of `count`
+  // Counts the elements of the vector, or of one rank's block where a call moves blocks.
+  std::size_t count = 0;
+  // Describes the blocks of `input` in the v-forms, which use blocks instead of `count`.
+  Blocks input_blocks{};
   Blocks output_blocks{};
-  Stream* stream = nullptr;  // begin once what the stream holds is over; null: at once
+  // The call begins once the work that the stream holds is over; with null it begins at once.
+  Stream* stream = nullptr;
 
   bool varying() const { return !input_blocks.counts.empty() || !output_blocks.counts.empty(); }
 };

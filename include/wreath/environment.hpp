@@ -1,4 +1,4 @@
-// Which rank of which job this process is, as the program says that started it.
+// Reads which rank of which job this process is, as the program that started it says.
 #pragma once
 
 #include <optional>
@@ -11,27 +11,39 @@ namespace wreath {
 struct EnvironmentJob {
   int rank = 0;
   int ranks = 1;
-  std::string source;          // which variables said so, for messages: "torchrun's variables (RANK, WORLD_SIZE)"
-  int local_rank = -1;         // among the ranks of this host; -1: not said
-  bool launched = false;       // false: nobody says anything, and this process is alone
-  std::string strangers = {};  // alone, but MPI's launcher started others, which it will not meet: words that say so
+  // Names the variables that said so, for messages: "torchrun's variables (RANK, WORLD_SIZE)".
+  std::string source;
+  // Holds the number among the ranks of this host, or -1 where no variable says it.
+  int local_rank = -1;
+  // Is false where no variable says anything; this process is alone then.
+  bool launched = false;
+  // Says that MPI's launcher started other processes, which this lone process will not meet; empty otherwise.
+  std::string strangers = {};
 };
 
-// The innermost launcher wins: WREATH_RANK and WREATH_RANKS (`wreath run`, or by hand), torchrun's RANK and WORLD_SIZE,
-// Slurm's SLURM_PROCID and SLURM_STEP_NUM_TASKS. Nothing is connected. Names a variable that is missing or malformed.
+// Returns the job that the innermost launcher describes. From the innermost on, these are: WREATH_RANK and
+// WREATH_RANKS (`wreath run`, or by hand), torchrun's RANK and WORLD_SIZE, Slurm's SLURM_PROCID and
+// SLURM_STEP_NUM_TASKS. Connects to nothing. An error names the variable that is missing or malformed.
 Result<EnvironmentJob> environment_job();
 
-// An elastic job, whose ranks may go and come (`wreath run --elastic`, docs/launching.md).
+// Describes an elastic job, whose ranks may leave and join (`wreath run --elastic`, docs/launching.md).
 struct ElasticJob {
-  std::string folder;   // private to the job; all its hosts see it
-  int min_ranks = 1;    // with fewer it starts again as a whole
-  int max_ranks = 1;    // that work at the same time
-  int spares = 0;       // of the ranks it was started with, for the start
-  int joiner = -1;      // this process's number where it comes later, and is none of environment_job(); else -1
-  std::string address;  // of this host, at which those of other hosts reach it; empty: all are of this host
+  // Names a folder that is private to the job and that all its hosts see.
+  std::string folder;
+  // With fewer ranks the job starts again as a whole.
+  int min_ranks = 1;
+  // At most so many ranks work at the same time.
+  int max_ranks = 1;
+  // Counts the spares among the ranks that the job was started with; it matters at the start only.
+  int spares = 0;
+  // Holds this process's number where it joins later and is no rank of environment_job(); else -1.
+  int joiner = -1;
+  // Holds this host's address, at which ranks of other hosts reach it; empty where all ranks are on this host.
+  std::string address;
 };
 
-// nullopt: WREATH_ELASTIC is not set. Nothing is connected. Names a variable that is missing or malformed.
+// Returns the elastic job, or nullopt where WREATH_ELASTIC is not set. Connects to nothing. An error names the
+// variable that is missing or malformed.
 Result<std::optional<ElasticJob>> elastic_job();
 
 }  // namespace wreath

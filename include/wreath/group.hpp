@@ -1,4 +1,4 @@
-// Calls launched as one: over one or many communicators of this process, by one thread.
+// Launches calls as one: calls of one thread, over one or many communicators of this process.
 #pragma once
 
 #include <memory>
@@ -8,27 +8,28 @@
 
 namespace wreath {
 
-// From a Group's making to its launch, calls that its thread makes (on any communicator) are kept: blocking forms
-// return success after checking their arguments, _async forms a Work that is done when the group is. launch() begins
-// them together, each communicator's in order, but its sends and recvs first and at once, in any order: so ranks may
-// send to each other, and one thread may drive several ranks. Groups nest: the outermost launches.
+// Keeps the calls that its thread makes (on any communicator), from its construction to its launch. Blocking forms
+// return success after checking their arguments; _async forms return a Work that is done when the group is. launch()
+// begins the calls together, each communicator's in order. Its sends and recvs begin first and at once, in any order.
+// So ranks may send to each other, and one thread may drive several ranks. Groups nest: the outermost one launches.
 //
 //   Group group;
 //   communicator.send(to_right, right);
 //   communicator.recv(from_left, left);
 //   group.run().value();
 //
-// Of one thread: made, used and ended there. Dropped without launch: nothing is begun, the calls' Works get
-// InvalidUsage.
+// One thread makes, uses and destroys the group. Destroyed without a launch, the group begins no call, and the calls'
+// Works get InvalidUsage.
 class Group {
  public:
   Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
   ~Group();
-  // Begins all calls; the Work is done when all are, with the first error. Of a nested group: an empty Work, done.
+  // Begins all calls. The Work is done when all calls are, and holds the first error. A nested group returns an empty
+  // Work that is done.
   Result<Work> launch();
-  // launch() and wait().
+  // Launches the group and waits for it.
   Status run();
 
  private:

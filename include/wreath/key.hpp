@@ -1,4 +1,4 @@
-// The key file that lets ranks of several hosts trust each other.
+// Makes the key file by which ranks of several hosts trust each other.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace wreath {
 
-// Makes ~/.config/wreath/key: 256 random bits, readable by this user only. Returns its path.
+// Makes ~/.config/wreath/key with 256 random bits that only this user can read, and returns its path. Fails with
 // InvalidUsage when there is one already and `replace` is false. The key itself is never returned.
 Result<std::string> create_key_file(bool replace = false);
 

@@ -1,4 +1,4 @@
-// Memory that peers on this host map: sent from it, data is read in place instead of copied.
+// Provides memory that peers on this host map: they read data that is sent from it in place instead of copying it.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,9 @@
 
 namespace wreath {
 
-// Owns a region made by allocate(). Page-aligned, zero-filled, faulted in. Freed when destroyed, and, where a Work uses
-// it, when that call is over; peers that still map it keep reading their own mapping, never a recycled one.
+// Owns a region that allocate() made. The region is page-aligned, zero-filled and faulted in. It is freed when this
+// object is destroyed, or, where a Work uses it, when that call is over. Peers that still map it keep reading their
+// own mapping, never a recycled one.
 class Memory {
  public:
   Memory() = default;
@@ -22,7 +23,7 @@ class Memory {
   ~Memory();
   std::byte* data() const noexcept { return bytes_.data(); }
   std::size_t size() const noexcept { return bytes_.size(); }
-  // The first size()/sizeof(T) elements.
+  // Returns the first size() / sizeof(T) elements.
   template <typename T>
   std::span<T> as() const noexcept {
     return {reinterpret_cast<T*>(bytes_.data()), bytes_.size() / sizeof(T)};
@@ -34,11 +35,11 @@ class Memory {
   std::span<std::byte> bytes_;
 };
 
-// `bytes` of memory shareable with other processes of this host. System error when refused.
+// Returns `bytes` of memory that other processes of this host can share. Fails with System when memory is refused.
 Result<Memory> allocate(std::size_t bytes);
 
-// Ordinary memory of the caller that peers map as they do allocate()'s, for as long as this lives. At its end the
-// contents stay and the memory is private again.
+// Makes peers map ordinary memory of the caller as they map allocate()'s, for as long as this object lives. At its
+// end the contents stay and the memory is private again.
 class Registration {
  public:
   Registration() = default;
@@ -48,8 +49,9 @@ class Registration {
     return *this;
   }
   ~Registration();
-  // The whole pages inside the range: a call whose buffer lies in them is read in place.
+  // Returns the start of the whole pages inside the range: a call whose buffer lies in them is read in place.
   std::byte* data() const noexcept { return pages_.data(); }
+  // Returns the bytes of these pages.
   std::size_t size() const noexcept { return pages_.size(); }
 
  private:
@@ -58,16 +60,17 @@ class Registration {
   std::span<std::byte> pages_;
 };
 
-// Replaces the whole pages inside [data, data + bytes), which must be private, anonymous and writable (malloc, new,
-// mmap, static data without initial values), by shareable pages with the same contents at the same addresses. Align
-// buffers to pages (std::aligned_alloc) to have all of them. While memory is registered it must not be freed or
-// remapped, and a forked child shares it with its parent.
+// Replaces the whole pages inside [data, data + bytes) by shareable pages with the same contents at the same
+// addresses. The range must be private, anonymous and writable (malloc, new, mmap, static data without initial
+// values). Callers align buffers to pages (std::aligned_alloc) to register all of them. While memory is registered it
+// must not be freed or remapped, and a forked child shares it with its parent.
 //
-// Nobody, no thread and no operation in flight, may use the range while register_memory or ~Registration runs: what is
-// written meanwhile can be lost.
+// No thread and no operation in flight may use the range while register_memory or ~Registration runs: a write
+// meanwhile can be lost.
 //
-// InvalidArgument: less than a page, or not such memory (the message names the mapping), or registered already.
-// Unavailable: this system does not tell what is mapped. System: memory was refused. Then nothing has changed.
+// Fails with InvalidArgument where the range holds less than a page, is not such memory (the message names the
+// mapping) or is registered already. Fails with Unavailable where this system does not tell what is mapped, and with
+// System where memory was refused. After a failure nothing has changed.
 Result<Registration> register_memory(void* data, std::size_t bytes);
 
 }  // namespace wreath

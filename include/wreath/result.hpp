@@ -1,4 +1,4 @@
-// Errors as values: Status and Result<T>, named after std::expected.
+// Defines errors as values: Status and Result<T>, named after std::expected.
 #pragma once
 
 #include <stdexcept>
@@ -10,31 +10,43 @@
 namespace wreath {
 
 enum class ErrorCode {
-  InvalidArgument,  // the caller's value is wrong; the message names the argument and its value
-  InvalidUsage,     // the call is not allowed now (two at once, after destroy, after fork)
-  PeerLost,         // a rank's process or host is gone
-  Timeout,          // a clock ran out: start-up, arrival or stall
-  Mismatch,         // ranks disagree on a call
-  StartupFailed,    // the ranks could not be brought together
-  Aborted,          // abort() was called, here or on another rank
-  NotReady,         // a wait ended before the work did; nothing is lost
-  Unavailable,      // this machine or build lacks it
-  System,           // the operating system refused (memory, descriptors)
+  // The caller's value is wrong; the message names the argument and its value.
+  InvalidArgument,
+  // The call is not allowed now (two at once, after destroy, after fork).
+  InvalidUsage,
+  // A rank's process or host is gone.
+  PeerLost,
+  // A clock ran out: start-up, arrival or stall.
+  Timeout,
+  // The ranks disagree on a call.
+  Mismatch,
+  // The ranks could not meet at start-up.
+  StartupFailed,
+  // The function abort() was called, here or on another rank.
+  Aborted,
+  // A wait ended before the work did; nothing is lost.
+  NotReady,
+  // This machine or build lacks what the call needs.
+  Unavailable,
+  // The operating system refused a resource (memory, descriptors).
+  System,
 };
 
-// The words a message uses for a code: "peer lost", "timeout", ...
+// Returns the words that a message uses for a code: "peer lost", "timeout", ...
 std::string_view name(ErrorCode code) noexcept;
 
-// The process exit code of a tool that ends with this error (docs/formats.md).
+// Returns the process exit code of a tool that ends with this error (docs/formats.md).
 int exit_code(ErrorCode code) noexcept;
 
 struct Error {
   ErrorCode code;
-  std::string message;   // one sentence: where, what
-  int failed_rank = -1;  // the rank that is at fault, where one is known
+  // Says in one sentence where the error happened and what it is.
+  std::string message;
+  // Names the rank that is at fault, where one is known; else -1.
+  int failed_rank = -1;
 };
 
-// What .value() throws: for tests, examples and programs without a recovery path.
+// Result::value() throws this. It serves tests, examples and programs without a recovery path.
 class Exception : public std::runtime_error {
  public:
   explicit Exception(Error error) : std::runtime_error(error.message), error_(std::move(error)) {}
@@ -44,7 +56,7 @@ class Exception : public std::runtime_error {
   Error error_;
 };
 
-// A value or the error that prevented it.
+// Holds a value or the error that prevented it.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -57,7 +69,7 @@ class [[nodiscard]] Result {
   T* operator->() { return &std::get<0>(state_); }
   const T* operator->() const { return &std::get<0>(state_); }
   const Error& error() const { return std::get<1>(state_); }
-  // The value, or throws Exception.
+  // Returns the value, or throws Exception.
   T& value() & {
     if (!*this) throw Exception(error());
     return **this;
@@ -71,7 +83,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-// Success or an error.
+// Holds success or an error.
 template <>
 class [[nodiscard]] Result<void> {
  public:

@@ -1,4 +1,4 @@
-// What a machine is made of, as its kernel shows it, and which of its cores each of several ranks gets.
+// Describes a machine's parts as its kernel shows them, and which of its cores each of several ranks gets.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,11 @@
 
 namespace wreath {
 
-// A hardware thread, by the kernel's number.
+// Describes a hardware thread, by the kernel's number.
 struct Processor {
   int number = 0;
-  int core = 0;  // the lowest number among the hardware threads of its core
+  // Holds the lowest number among the hardware threads of its core.
+  int core = 0;
   int package = 0;
   int node = 0;  // NUMA
 };
@@ -22,7 +23,8 @@ struct Cache {
   int level = 0;
   CacheKind kind = CacheKind::Unified;
   std::size_t bytes = 0;
-  std::vector<int> processors;  // who share it, ascending
+  // Lists the processors that share the cache, ascending.
+  std::vector<int> processors;
 };
 
 struct NumaNode {
@@ -32,47 +34,61 @@ struct NumaNode {
   std::vector<int> processors;
 };
 
-// Where a device is plugged in.
+// Describes where a device is plugged in.
 struct PciPlace {
-  std::string address;               // "0000:17:00.0"; empty: it is no PCI device
-  std::vector<std::string> bridges;  // from the root complex ("pci0000:16") down to the one above it
-  int node = -1;                     // NUMA; -1: near none, or the kernel does not say
-  std::string link;                  // "16.0 GT/s PCIe x16"; empty: not known
+  // Holds an address such as "0000:17:00.0"; empty where the device is no PCI device.
+  std::string address;
+  // Lists the bridges from the root complex ("pci0000:16") down to the one above the device.
+  std::vector<std::string> bridges;
+  // Holds the NUMA node; -1 where the device is near none, or the kernel does not say.
+  int node = -1;
+  // Holds text such as "16.0 GT/s PCIe x16"; empty where it is not known.
+  std::string link;
 };
 
-// How far two devices are from each other; nearest first.
+// Tells how far two devices are from each other; the nearest comes first.
 enum class PciDistance { SameBridge, SeveralBridges, SameRoot, SameNode, OtherNode, Unknown };
 PciDistance pci_distance(const PciPlace& a, const PciPlace& b);
 const char* name(PciDistance distance);
 
 struct Gpu {
   PciPlace place;
-  std::string name;         // "NVIDIA H100 80GB HBM3"; vendor and number where there is no driver
-  std::string driver;       // empty: none, so that no program can use it
-  std::uint64_t bytes = 0;  // of its memory; 0: not known
-  std::string uuid;         // "GPU-..."; empty: not known
+  // Holds a name such as "NVIDIA H100 80GB HBM3"; vendor and number where there is no driver.
+  std::string name;
+  // Names the driver; empty where there is none, so that no program can use the GPU.
+  std::string driver;
+  // Counts the GPU's memory; 0 where it is not known.
+  std::uint64_t bytes = 0;
+  // Holds text such as "GPU-..."; empty where it is not known.
+  std::string uuid;
 };
 
-// The way between two GPUs. Whether one may access the other's memory is its driver's word, not this.
+// Describes the way between two GPUs. Their driver alone says whether one may access the other's memory.
 struct GpuLink {
-  int first = 0;  // in Topology::gpus, below second
+  // Holds an index in Topology::gpus, below `second`.
+  int first = 0;
   int second = 0;
-  int nvlinks = 0;  // that are up: straight, or of each to switches; 0: none, or not known
+  // Counts the NVLinks that are up, either straight or from each GPU to switches. 0 where there are none, or none are
+  // known.
+  int nvlinks = 0;
   int nvlink_version = 0;
   bool nvswitch = false;
   PciDistance pci = PciDistance::Unknown;
 };
-// "NVLink 4 x18 by NVSwitch", "PCIe through a host bridge".
+// Returns text such as "NVLink 4 x18 by NVSwitch" or "PCIe through a host bridge".
 std::string link_text(const GpuLink& link);
 
 struct NetworkInterface {
   std::string name;
-  std::string kind;             // "ethernet", "infiniband", "loopback", "bridge", "bond", "virtual"
-  std::string state;            // the kernel's: "up", "down", "unknown" (of a device that cannot tell)
+  // Is "ethernet", "infiniband", "loopback", "bridge", "bond" or "virtual".
+  std::string kind;
+  // Holds the kernel's word: "up", "down" or "unknown" (of a device that cannot tell).
+  std::string state;
   std::int64_t speed_mbit = 0;  // 0: not known
   int mtu = 0;
   std::string driver;
-  std::vector<std::string> addresses;  // of this machine only; none for another `root`
+  // Lists addresses of this machine only; there are none for another `root`.
+  std::vector<std::string> addresses;
   PciPlace place;
 };
 
@@ -86,49 +102,57 @@ struct RdmaPort {
 struct RdmaDevice {
   std::string name;
   std::vector<RdmaPort> ports;
-  std::vector<std::string> interfaces;  // network interfaces of the same device
+  // Names the network interfaces of the same device.
+  std::vector<std::string> interfaces;
   PciPlace place;
 };
 
 struct Topology {
   std::string host;
-  std::string kernel;      // "6.1.0-18-amd64"
-  std::string processor;   // "Intel(R) Xeon(R) Platinum 8480+"
-  std::string hypervisor;  // "KVM", or "yes" where its name is not known; empty: none is seen
+  std::string kernel;     // "6.1.0-18-amd64"
+  std::string processor;  // "Intel(R) Xeon(R) Platinum 8480+"
+  // Holds "KVM", or "yes" where its name is not known; empty where none is seen.
+  std::string hypervisor;
 
-  std::vector<Processor> processors;  // online ones: by package, node, core, number
-  std::vector<Cache> caches;          // by level, kind, first processor
-  std::vector<NumaNode> nodes;        // by number; at least one
-  std::vector<Gpu> gpus;              // by PCI address
-  std::vector<GpuLink> gpu_links;     // of each pair
+  // Lists the processors that are online, by package, node, core and number.
+  std::vector<Processor> processors;
+  std::vector<Cache> caches;    // by level, kind, first processor
+  std::vector<NumaNode> nodes;  // by number; at least one
+  std::vector<Gpu> gpus;        // by PCI address
+  // Holds a link for each pair of GPUs.
+  std::vector<GpuLink> gpu_links;
   std::vector<NetworkInterface> interfaces;
   std::vector<RdmaDevice> rdma;
 
-  std::vector<int> allowed;           // numbers of the processors that this thread may run on, ascending
-  int usable_cores = 0;               // of `allowed`, as many as the control groups' quota lets run at once
-  std::uint64_t available_bytes = 0;  // memory that can be had now, control groups' limits included
-  std::vector<std::string> unknown;   // a sentence for each part that could not be read
+  // Lists the numbers of the processors that this thread may run on, ascending.
+  std::vector<int> allowed;
+  // Counts cores of `allowed`: as many as the control groups' quota permits to run at once.
+  int usable_cores = 0;
+  // Counts the memory that can be had now, control groups' limits included.
+  std::uint64_t available_bytes = 0;
+  // Holds a sentence for each part that could not be read.
+  std::vector<std::string> unknown;
 };
 
-// Never fails: what cannot be read is missing, and named in `unknown`. `root` stands for / (a copy of another machine's
-// /sys and /proc, say).
+// Reads the machine's parts and never fails: a part that cannot be read is missing, and `unknown` names it. `root`
+// stands for / (a copy of another machine's /sys and /proc, say).
 Topology read_topology(const std::string& root = "");
 
-// For each of `ranks` processes of this machine the numbers of the hardware threads it may use, ascending: parts of
-// `allowed` that do not overlap, neighbours together, no rank across packages, NUMA nodes or last-level caches that
-// could fit into one, and whole cores while there is one for each rank. Some cores may be left over. With more ranks
-// than hardware threads every rank gets all that is allowed.
+// Returns for each of `ranks` processes of this machine the numbers of the hardware threads that it may use,
+// ascending. The parts of `allowed` do not overlap, and neighbours are together. No rank spans packages, NUMA nodes
+// or last-level caches where it could fit into one. Ranks get whole cores while there is one for each rank. Some
+// cores may be left over. With more ranks than hardware threads every rank gets all that is allowed.
 std::vector<std::vector<int>> share_cores(const Topology& topology, int ranks);
 
-// Of the machine: "2 packages, 4 NUMA nodes, 64 cores, 128 hardware threads, 256 GiB". Of this process: "may run on
-// 0-15 (16 hardware threads of 8 cores), 90 GiB of memory can be had".
+// Describes the machine: "2 packages, 4 NUMA nodes, 64 cores, 128 hardware threads, 256 GiB".
 std::string machine_text(const Topology& topology);
+// Describes this process: "may run on 0-15 (16 hardware threads of 8 cores), 90 GiB of memory can be had".
 std::string process_text(const Topology& topology);
 
-// "48 KiB", "1.5 GiB": three digits at most, for people.
+// Returns text for people, with three digits at most: "48 KiB", "1.5 GiB".
 std::string size_text(std::uint64_t bytes);
 
-// "0-3,8" for 0 1 2 3 8, as the kernel and taskset(1) write it.
+// Returns "0-3,8" for 0 1 2 3 8, as the kernel and taskset(1) write it.
 std::string format_list(const std::vector<int>& numbers);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Sizes as people write them: K M G (and KiB MiB GiB), all binary.
+// Reads and writes sizes as people write them: K M G T (and KiB MiB GiB TiB), all binary.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace wreath {
 
-// "8", "64K", "64k", "64KiB", "64KB", "1.5M", "2G" -> bytes. InvalidArgument names the text and what is
-// wrong with it: empty, not a number, unknown suffix, not a whole number of bytes, 2^63 and above.
+// Returns the bytes that "8", "64K", "64k", "64KiB", "64KB", "1.5M" or "2G" means. InvalidArgument names the text and
+// what is wrong with it. Text is wrong that is empty, is not a number or has an unknown suffix. A number is wrong
+// that is not a whole number of bytes, or is 2^63 or above.
 Result<std::uint64_t> parse_bytes(std::string_view text);
 
-// Exact and short: 8 -> "8", 65536 -> "64K", 1048577 -> "1048577". parse_bytes reads it back.
+// Returns exact and short text: "8" for 8, "64K" for 65536, "1048577" for 1048577. parse_bytes reads it back.
 std::string format_bytes(std::uint64_t bytes);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// One operation in flight.
+// Defines the handle of one operation in flight.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@ namespace wreath {
 
 class Operation;
 
-// Move-only handle. Dropping it waits for nothing and loses nothing: the operation runs on, and its
-// buffers must live until it is done. May be used from any thread, one at a time.
+// Refers to an operation and can be moved, but not copied. Destruction does not wait: the operation runs on, and its
+// buffers must live until it is done. Any thread may use the handle, one at a time.
 class Work {
  public:
   Work() = default;
   explicit Work(std::shared_ptr<Operation> operation) : operation_(std::move(operation)) {}
-  // Whether the operation is over, successfully or not. Never blocks.
+  // Returns whether the operation is over, successfully or not. Never blocks.
   bool done() const noexcept;
-  // Waits until it is over and returns its status. timeout_ms < 0: the communicator's own clocks
-  // end it. When the time runs out first: NotReady, and the operation goes on unharmed.
+  // Waits until the operation is over and returns its status. With timeout_ms < 0 the communicator's own clocks end
+  // the wait. When the time runs out first, returns NotReady, and the operation goes on unharmed.
   Status wait(std::int64_t timeout_ms = -1);
 
  private:

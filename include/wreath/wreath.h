@@ -1,8 +1,8 @@
-// Wreath's C API: the same library for programs in C, and for languages that call C.
+// Declares Wreath's C API: the same library for programs in C, and for languages that call C.
 //
-// Every function that can fail returns an enum wreath_code; after another than WREATH_OK, wreath_last_error() of the
-// same thread says what and where. Handles are opaque and freed by the function named beside them; null is allowed
-// there. Enumerators are those of the C++ API (types.hpp, result.hpp), and so is everything that is not said here:
+// Every function that can fail returns an enum wreath_code. After any other code than WREATH_OK, wreath_last_error()
+// of the same thread says what failed and where. Handles are opaque; the function named beside a handle frees it, and
+// accepts null. Enumerators are those of the C++ API (types.hpp, result.hpp). For everything that is not said here,
 // communicator.hpp and group.hpp are the reference. Nothing throws, prints or ends the program.
 //
 //   wreath_communicator* all;
@@ -20,16 +20,26 @@ extern "C" {
 
 enum wreath_code {
   WREATH_OK = 0,
-  WREATH_INVALID_ARGUMENT = 1,  // the caller's value is wrong; the text names the argument and its value
-  WREATH_INVALID_USAGE = 2,     // not allowed now (two calls at once, after a fork)
-  WREATH_PEER_LOST = 3,         // a rank's process or host is gone
-  WREATH_TIMEOUT = 4,           // a clock ran out: start-up, arrival or stall
-  WREATH_MISMATCH = 5,          // ranks disagree on a call
-  WREATH_STARTUP_FAILED = 6,    // the ranks could not be brought together
-  WREATH_ABORTED = 7,           // aborted, here or on another rank
-  WREATH_NOT_READY = 8,         // a wait ended before the work did; nothing is lost
-  WREATH_UNAVAILABLE = 9,       // this machine or build lacks it
-  WREATH_SYSTEM = 10            // the operating system refused
+  // The caller's value is wrong; the text names the argument and its value.
+  WREATH_INVALID_ARGUMENT = 1,
+  // The call is not allowed now (two at once, after a fork).
+  WREATH_INVALID_USAGE = 2,
+  // A rank's process or host is gone.
+  WREATH_PEER_LOST = 3,
+  // A clock ran out: start-up, arrival or stall.
+  WREATH_TIMEOUT = 4,
+  // The ranks disagree on a call.
+  WREATH_MISMATCH = 5,
+  // The ranks could not meet at start-up.
+  WREATH_STARTUP_FAILED = 6,
+  // The communicator was aborted, here or on another rank.
+  WREATH_ABORTED = 7,
+  // A wait ended before the work did; nothing is lost.
+  WREATH_NOT_READY = 8,
+  // This machine or build lacks what the call needs.
+  WREATH_UNAVAILABLE = 9,
+  // The operating system refused a resource.
+  WREATH_SYSTEM = 10
 };
 
 enum wreath_dtype {
@@ -68,69 +78,73 @@ typedef struct wreath_group wreath_group;
 
 // ---- the library, and errors ----
 
-// "0.1.0".
+// Returns the library's version, such as "0.1.0".
 const char* wreath_version(void);
-// What went wrong last on this thread; "" at first. Valid until this thread's next failure.
+// Returns the text of this thread's last error; "" at first. The text is valid until this thread's next failure.
 const char* wreath_last_error(void);
-// The rank at fault in it, or -1.
+// Returns the rank at fault in this thread's last error, or -1.
 int wreath_last_error_rank(void);
-// "peer lost"; "ok" for WREATH_OK.
+// Returns the words for a code, such as "peer lost"; "ok" for WREATH_OK.
 const char* wreath_code_name(int code);
-// The exit code of a program that ends with it (docs/formats.md).
+// Returns the exit code of a program that ends with this code (docs/formats.md).
 int wreath_code_exit(int code);
-// Bytes of an element, or 0 for what is no dtype.
+// Returns the bytes of an element, or 0 where the number is no dtype.
 size_t wreath_dtype_size(int dtype);
 
-// ---- how ranks meet ----
+// ---- the meeting of ranks ----
 
-// Opaque; whoever holds it may join.
+// Holds opaque bytes; any process that has them may join.
 typedef struct wreath_unique_id {
   unsigned char bytes[128];
 } wreath_unique_id;
 
-// `address`: an IP of this host, so that other hosts can join, or null.
+// Makes an id. `address` is an IP of this host, so that other hosts can join, or null.
 int wreath_unique_id_create(const char* address, wreath_unique_id* id);
-// 256 hexadecimal digits and an end: `size` is 257 at least.
+// Writes 256 hexadecimal digits and an end; `size` is 257 at least.
 int wreath_unique_id_format(const wreath_unique_id* id, char* text, size_t size);
 int wreath_unique_id_parse(const char* text, wreath_unique_id* id);
 
-// `options`: "name=value" texts with a null at the end, or null. Names: transports (shm,tcp), algorithm, executor,
-// lanes, tile_bytes (64K), reproducible (1, 0), check_wires (1, 0), slot_count, buffer_bytes, single_copy_bytes (a
-// size, or auto), exchange_rounds, faults, trace, tuning, bootstrap_ms, late_warning_ms, arrival_ms, stall_ms.
+// `options` holds "name=value" texts with a null at the end, or is null. Names: transports (shm,tcp), algorithm,
+// executor, lanes, tile_bytes (64K), reproducible (1, 0), check_wires (1, 0), slot_count, buffer_bytes,
+// single_copy_bytes (a size, or auto), exchange_rounds, faults, trace, tuning, bootstrap_ms, late_warning_ms,
+// arrival_ms, stall_ms.
 //
-// The rank that a launcher started this process as; alone without one.
+// Makes the rank that a launcher started this process as; without a launcher this process is alone.
 int wreath_communicator_from_environment(const char* const* options, wreath_communicator** communicator);
-// Rank `rank` of `ranks`. Blocks until all have met.
+// Makes rank `rank` of `ranks`. Blocks until all have met.
 int wreath_communicator_create(const wreath_unique_id* id, int rank, int ranks, const char* const* options,
                                wreath_communicator** communicator);
-// For threads of one program: `communicators` is an array of `ranks` handles.
+// Makes all ranks for threads of one program: `communicators` is an array of `ranks` handles.
 int wreath_communicator_local(int ranks, const char* const* options, wreath_communicator** communicators);
 // Waits up to 5 s for calls in flight, then aborts them.
 void wreath_communicator_destroy(wreath_communicator* communicator);
 
 // ---- a communicator ----
 
-// -1 for null; ranks is 0 for a rank without a color in wreath_communicator_split.
+// Returns this rank's number, or -1 for null.
 int wreath_communicator_rank(const wreath_communicator* communicator);
+// Returns the number of ranks, or -1 for null; 0 for a rank without a color in wreath_communicator_split.
 int wreath_communicator_ranks(const wreath_communicator* communicator);
-// Its first error as a code and text, or WREATH_OK. From any thread at any time.
+// Returns the communicator's first error as a code and text, or WREATH_OK. Any thread may call it at any time.
 int wreath_communicator_error(const wreath_communicator* communicator);
-// Fails it on this rank at once, and tells the others. From any thread at any time.
+// Fails the communicator on this rank at once, and tells the others. Any thread may call it at any time.
 int wreath_communicator_abort(wreath_communicator* communicator);
-// A new handle for the ranks that gave the same color.
+// Makes a new handle for the ranks that gave the same color.
 int wreath_communicator_split(wreath_communicator* parent, int color, int key, wreath_communicator** child);
 int wreath_communicator_duplicate(wreath_communicator* parent, wreath_communicator** child);
-// After a failure: those that live. timeout_ms: the wait for ranks that live but do not call it.
+// Makes, after a failure, a communicator of the ranks that live. timeout_ms limits the wait for ranks that live but
+// do not call it.
 int wreath_communicator_shrink(wreath_communicator* parent, int64_t timeout_ms, wreath_communicator** child);
-// What links this rank to `peer`, cut to `size` bytes with the end.
+// Writes what links this rank to `peer`, cut to `size` bytes with the end.
 int wreath_communicator_transport(const wreath_communicator* communicator, int peer, char* text, size_t size);
 
 // ---- collectives ----
 //
-// `work` null: returns when the call is over. Else it begins the call and puts a handle there, which
-// wreath_work_free takes; buffers belong to the call until the work is done. Counts are elements.
+// With `work` null a function returns when its call is over. Else it begins the call and stores a handle in `work`,
+// which wreath_work_free takes. Buffers belong to the call until the work is done. Counts are elements.
 
-// Blocks that differ in size: an entry a rank each. `displacements` null: one after the other.
+// Describes blocks that differ in size, one entry a rank in each array. With `displacements` null the blocks follow
+// each other.
 typedef struct wreath_blocks {
   const size_t* counts;
   const size_t* displacements;
@@ -164,18 +178,21 @@ int wreath_scatter_v(wreath_communicator* communicator, const void* input, const
                      int dtype, int root, wreath_work** work);
 int wreath_barrier(wreath_communicator* communicator, wreath_work** work);
 
-// Any of them as a value; what a collective does not use is 0.
+// Describes any of these calls as a value; a field that a collective does not use is 0.
 typedef struct wreath_call {
   int collective;
   int dtype;
   int op;
   int root;
-  double factor;           // WREATH_PREMULTIPLIED_SUM: this rank's, for floating dtypes ...
-  int64_t integer_factor;  // ... and for integers
+  // Holds this rank's factor of WREATH_PREMULTIPLIED_SUM for floating dtypes.
+  double factor;
+  // Holds this rank's factor of WREATH_PREMULTIPLIED_SUM for integers.
+  int64_t integer_factor;
   const void* input;
   void* output;
   size_t count;
-  wreath_blocks input_blocks;  // the v-forms, instead of count; null counts: no v-form
+  // Describes the blocks of the v-forms, which use them instead of count. With null counts the call is no v-form.
+  wreath_blocks input_blocks;
   wreath_blocks output_blocks;
 } wreath_call;
 
@@ -189,33 +206,35 @@ int wreath_recv(wreath_communicator* communicator, void* output, size_t count, i
 
 // ---- work in flight ----
 
-// WREATH_NOT_READY after timeout_ms, which harms nothing; below 0: the communicator's own clocks end it.
+// Waits for the work. Returns WREATH_NOT_READY after timeout_ms, which harms nothing; below 0 the communicator's own
+// clocks end the wait.
 int wreath_work_wait(wreath_work* work, int64_t timeout_ms);
-// 1 once it is over, successfully or not; else 0. Never blocks.
+// Returns 1 once the work is over, successfully or not; else 0. Never blocks.
 int wreath_work_done(const wreath_work* work);
-// Waits for nothing: the call goes on, and its buffers must live until it is over.
+// Frees the handle and waits for nothing: the call goes on, and its buffers must live until it is over.
 void wreath_work_free(wreath_work* work);
 
 // ---- calls launched as one, by one thread ----
 
-// From here, calls of this thread are kept until the end of the outermost group.
+// Begins a group: from here, calls of this thread are kept until the end of the outermost group.
 int wreath_group_begin(wreath_group** group);
-// Begins them all and frees the handle. `work` null: waits for them.
+// Begins all calls of the group and frees the handle. With `work` null it waits for them.
 int wreath_group_end(wreath_group* group, wreath_work** work);
-// Frees the handle; none of its calls begins.
+// Frees the handle; none of the group's calls begins.
 void wreath_group_cancel(wreath_group* group);
 
 // ---- memory that peers on this host map ----
 
 int wreath_allocate(size_t bytes, void** data);
-// What wreath_allocate gave; null is allowed. Works that use it end as if it were there still.
+// Frees memory that wreath_allocate gave; null is allowed. Works that use the memory end as if it were there still.
 int wreath_free(void* data);
 
 // ---- memory of GPUs ----
 
-// Calls take memory of a CUDA device like any other, and begin at once. Before them: waits until what the program's
-// `stream` (a cudaStream_t; null: the default one) holds is over. `data`: of which device; null: of the current one.
-// WREATH_UNAVAILABLE where there is no CUDA, WREATH_INVALID_ARGUMENT where `data` is not memory of one of its devices.
+// Waits until the work that the program's `stream` (a cudaStream_t; null for the default one) holds is over. Programs
+// call it before calls, which take memory of a CUDA device like any other and begin at once. `data` says which device
+// the stream is of; null means the current one. Fails with WREATH_UNAVAILABLE where there is no CUDA. Fails with
+// WREATH_INVALID_ARGUMENT where `data` is not memory of one of its devices.
 int wreath_await_cuda(const void* data, void* stream);
 
 #ifdef __cplusplus

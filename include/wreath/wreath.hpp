@@ -1,4 +1,4 @@
-// Wreath: collective communication. Start here: a program needs this header and nothing else.
+// Wreath is a library for collective communication. A program starts here: it needs this header and nothing else.
 //
 //   communicator.hpp  ranks that act together: all_reduce, abort         types.hpp   dtypes, operators
 //   unique_id.hpp     how ranks meet                                     result.hpp  errors as values
@@ -6,8 +6,8 @@
 //   group.hpp         calls launched as one                              call.hpp    a call as a value
 //   device.hpp        memory and streams of processors                   environment.hpp  what a launcher says
 //
-// To extend it: schedule.hpp and algorithm.hpp (a new algorithm), fifo.hpp and transport.hpp (a new wire), kernel.hpp
-// (kernels of a device).
+// Extensions need further headers: schedule.hpp and algorithm.hpp (a new algorithm), fifo.hpp and transport.hpp (a
+// new wire), kernel.hpp (kernels of a device).
 #pragma once
 
 #include "wreath/call.hpp"

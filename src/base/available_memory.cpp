@@ -14,20 +14,22 @@ namespace {
 
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
-// How a version of control groups names its files.
+// Names the files of a version of control groups.
 struct GroupFiles {
-  std::string_view controllers;  // in /proc/self/cgroup; version 2 has none
+  // Names the controller in /proc/self/cgroup; version 2 has none.
+  std::string_view controllers;
   std::string_view mount;
   std::string_view limit;
   std::string_view usage;
-  std::string_view cache;  // in memory.stat: reclaimed before anyone is killed
+  // Names the field of memory.stat that the kernel reclaims before it kills a process.
+  std::string_view cache;
 };
 constexpr GroupFiles kVersions[] = {
     {"", "/sys/fs/cgroup", "/memory.max", "/memory.current", "inactive_file"},
     {"memory", "/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"},
 };
 
-// "max" and missing files are nullopt.
+// Returns the number in a file; "max" and missing files give nullopt.
 std::optional<std::uint64_t> read_number(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t value;
@@ -35,7 +37,7 @@ std::optional<std::uint64_t> read_number(const std::string& path) {
   return std::nullopt;
 }
 
-// The number after the word `key`, 0 when there is none.
+// Returns the number after the word `key`, or 0 when there is none.
 std::uint64_t read_field(const std::string& path, std::string_view key) {
   std::ifstream file(path);
   for (std::string word; file >> word;) {
@@ -60,7 +62,7 @@ std::uint64_t left_in_group(const std::string& folder, const GroupFiles& files) 
   return *limit - std::min(*limit, used);
 }
 
-// `line` of /proc/self/cgroup: "number:controller,controller:/path".
+// Returns what the groups of one line leave. `line` is of /proc/self/cgroup: "number:controller,controller:/path".
 std::uint64_t left_in_groups(const std::string& root, const std::string& line) {
   const std::size_t first = line.find(':');
   const std::size_t second = line.find(':', first + 1);

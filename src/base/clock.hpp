@@ -1,4 +1,4 @@
-// Monotonic time.
+// Measures monotonic time.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace wreath {
 
-// Whoever waits longer than these 31 years waits for ever: sums of such times fit 64 bits of nanoseconds.
+// A wait that is longer than these 31 years lasts for ever: sums of such times fit 64 bits of nanoseconds.
 inline constexpr std::int64_t kLongestMs = 1'000'000'000'000;
 
 inline constexpr std::int64_t kNsPerMs = 1'000'000;
@@ -18,14 +18,14 @@ inline std::int64_t now_ns() {
       .count();
 }
 
-// A point in time that may be "never" (negative duration, or above kLongestMs).
+// Holds a point in time, or "never" for a duration that is negative or above kLongestMs.
 class Deadline {
  public:
   static Deadline after_ms(std::int64_t ms) {
     return Deadline(ms < 0 || ms > kLongestMs ? -1 : now_ns() + ms * 1'000'000);
   }
   bool passed() const { return at_ns_ >= 0 && now_ns() >= at_ns_; }
-  // Milliseconds left for poll(): -1 for never, 0 when passed, else rounded up, at most what an int holds.
+  // Returns the milliseconds left for poll(): -1 for never, 0 when passed, else rounded up, at most what an int holds.
   int left_ms() const {
     if (at_ns_ < 0) return -1;
     const std::int64_t left = at_ns_ - now_ns();

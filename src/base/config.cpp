@@ -1,4 +1,4 @@
-// Reading the environment.
+// Reads the environment: see config.hpp.
 #include "src/base/config.hpp"
 
 #include <fmt/format.h>
@@ -51,7 +51,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::optional<std::string_view> nearest_name(std::string_view unknown) {
   const SettingRow* nearest = nullptr;
-  std::size_t smallest = 4;  // more edits than 3: not a slip of the keyboard
+  // A name that takes more than 3 edits is no slip of the keyboard.
+  std::size_t smallest = 4;
   for (const SettingRow& candidate : kSettings) {
     const std::size_t distance = edit_distance(unknown, candidate.name);
     if (distance < smallest) {
@@ -92,7 +93,7 @@ struct Substitutes {
   std::array<std::string, kSettings.size()> values;
 };
 
-// Never destroyed: threads read settings while the process ends.
+// Returns an object that is never destroyed: threads read settings while the process ends.
 Substitutes& substitutes() {
   static Substitutes* const all = new Substitutes;  // NOLINT(cppcoreguidelines-*): never deleted
   return *all;

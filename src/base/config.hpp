@@ -1,4 +1,5 @@
-// Every environment variable Wreath reads: its default and a line of meaning. Nothing else calls getenv.
+// Lists every environment variable that Wreath reads, with its default and a line of meaning. Nothing else in the
+// library calls getenv.
 #pragma once
 
 #include <array>
@@ -92,17 +93,19 @@ enum class Setting : std::uint8_t {
 struct SettingRow {
   Setting setting;
   std::string_view name;
-  std::string_view fallback;  // used when it is not set or empty
+  // Is the value where the variable is not set or empty.
+  std::string_view fallback;
   std::string_view meaning;
-  std::int64_t minimum = 0;  // of integers and bytes
+  // Limits integers and bytes.
+  std::int64_t minimum = 0;
   std::int64_t maximum = 0;
 };
 
-// A day; and the port range.
+// Clocks are set to one day at most.
 inline constexpr std::int64_t kMaximumMs = 86'400'000;
 inline constexpr std::int64_t kMaximumPort = 65'535;
 
-// In the order of Setting. docs/formats.md shows this table; a test holds the two together.
+// Lists the settings in the order of Setting. docs/formats.md shows this table; a test keeps the two equal.
 inline constexpr std::array kSettings{
     SettingRow{Setting::Debug, "WREATH_DEBUG", "WARN",
                "how much is logged: WARN, INFO (topology, choices, reasons) or TRACE"},
@@ -253,29 +256,32 @@ inline constexpr std::array kFormerSettings{
 
 constexpr const SettingRow& row(Setting setting) { return kSettings[static_cast<std::size_t>(setting)]; }
 
-// Whether the variable is in the environment and not empty.
+// Returns whether the variable is in the environment and not empty, or substitute() gave it a value.
 bool is_set(Setting setting);
 
-// The variable's value, or its default. Errors are InvalidArgument and name the variable, its value
-// and what is allowed. Integers and bytes are held to the row's range; bytes take K, M, G; booleans
-// take 1 0 true false yes no on off.
+// Returns the variable's value, or its default.
 std::string setting_text(Setting setting);
+// Returns the value as a whole number. An InvalidArgument error names the variable, its value and the row's range.
 Result<std::int64_t> setting_integer(Setting setting);
+// Returns the value in bytes, which takes K, M, G. An InvalidArgument error names the variable, its value and the row's
+// range.
 Result<std::uint64_t> setting_bytes(Setting setting);
+// Returns the value of one of 1 0 true false yes no on off. An InvalidArgument error names the variable, its value and
+// what is allowed.
 Result<bool> setting_boolean(Setting setting);
 
-// For what stands around the library (bindings/nccl), before the setting's first use: what it is where its variable is
-// not set. Later calls replace earlier ones.
+// Sets the value of a setting for where its variable is not set. Code around the library (bindings/nccl) calls this
+// before the setting's first use. Later calls replace earlier ones.
 void substitute(Setting setting, std::string value);
 
-// HOME, or the user's folder as the system knows it; empty: there is none.
+// Returns HOME, or the user's folder as the system knows it; empty where there is none.
 std::string home_directory();
 
 // Returns a sentence for each WREATH_* variable of the environment that is not in the table: what replaced it, or the
 // nearest name of the table where one is near.
 std::vector<std::string> unknown_settings();
 
-// Logs these as warnings, once per process.
+// Logs the sentences of unknown_settings() as warnings, once per process.
 void warn_unknown_settings();
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Cores from the affinity mask and the cgroup quota, and the cycle counter's scale.
+// Reads cores from the affinity mask and the cgroup quota, and scales the cycle counter.
 #include "src/base/cpu.hpp"
 
 #include <sched.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kNoQuota = 0;
 
-// "max 100000" or "150000 100000" of cgroup v2's cpu.max: cores, or kNoQuota.
+// Reads "max 100000" or "150000 100000" of cgroup v2's cpu.max. Returns cores, or kNoQuota.
 double quota_v2(const std::string& path) {
   std::ifstream file(path);
   std::string quota;
@@ -33,7 +33,7 @@ double quota_v2(const std::string& path) {
   return number >> microseconds && microseconds > 0 ? microseconds / period : kNoQuota;
 }
 
-// cpu.cfs_quota_us (-1: none) over cpu.cfs_period_us of cgroup v1.
+// Divides cpu.cfs_quota_us (-1 for none) by cpu.cfs_period_us of cgroup v1. Returns cores, or kNoQuota.
 double quota_v1(const std::string& folder) {
   std::ifstream quota_file(folder + "/cpu.cfs_quota_us");
   std::ifstream period_file(folder + "/cpu.cfs_period_us");
@@ -51,7 +51,7 @@ bool lists_cpu(const std::string& controllers) {
   return false;
 }
 
-// The smallest quota from `path` up to the root of the hierarchy mounted at `mount`.
+// Returns the smallest quota from `path` up to the root of the hierarchy mounted at `mount`.
 template <typename Read>
 double smallest_quota(const std::string& mount, std::string path, Read read) {
   double smallest = kNoQuota;
@@ -63,8 +63,9 @@ double smallest_quota(const std::string& mount, std::string path, Read read) {
   }
 }
 
-// Lines of /proc/self/cgroup: "0::/user.slice" (v2), "4:cpu,cpuacct:/docker/1" (v1). Inside a container
-// the path may not exist below the mount; then only the mount's own files count.
+// Returns the smallest quota of the process's cgroups. Lines of /proc/self/cgroup are "0::/user.slice" (v2) or
+// "4:cpu,cpuacct:/docker/1" (v1). Inside a container the path may not exist below the mount; then only the mount's own
+// files count.
 double cgroup_quota(const std::string& root) {
   double smallest = kNoQuota;
   std::ifstream file(root + "/proc/self/cgroup");

@@ -1,4 +1,4 @@
-// The processor as this process may use it: cores, a cycle counter, and how to wait without sleeping.
+// Gives the processor as this process may use it: cores, a cycle counter, and a wait without sleep.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 
 namespace wreath {
 
-// Cores that this process can really run on at once: the affinity mask, cut to the CPU quota of its
-// cgroups (v1 or v2), rounded up; at least 1. Read anew at each call: keep the value.
+// Returns the cores that this process can really run on at once, at least 1. That is the affinity mask, cut to the CPU
+// quota of its cgroups (v1 or v2), rounded up. It is read anew at each call, so callers keep the value.
 int usable_cores();
 
-// The same with the files of another root ("/" is the system), for tests. `affinity_cores` stands
-// for the affinity mask.
+// Returns the same by the files of another root ("/" is the system), for tests. `affinity_cores` stands for the
+// affinity mask.
 int usable_cores(const char* root, int affinity_cores);
 
-// Cores that the ranks of this host have together: WREATH_HOST_CORES, which a launcher sets that gives each rank its
-// own, else usable_cores().
+// Returns the cores that the ranks of this host have together. A launcher that gives each rank its own cores sets
+// WREATH_HOST_CORES to them; without it they are usable_cores().
 int cores_of_ranks();
 
-// Who made the processor: "GenuineIntel", "AuthenticAMD"; empty where it does not say.
+// Returns the processor's maker, "GenuineIntel" or "AuthenticAMD"; empty where it does not say.
 std::string cpu_vendor();
 
-// pause(): tells the core that this is a spin loop. cycle_count(): a clock that runs at a constant rate
-// and is read in a few nanoseconds; TickScale turns it into now_ns()'s time.
+// pause() tells the core that this is a spin loop. cycle_count() is a clock that runs at a constant rate and is read in
+// a few nanoseconds; TickScale turns it into now_ns()'s time.
 #if defined(__x86_64__)
 inline void pause() { _mm_pause(); }
 inline std::uint64_t cycle_count() { return __rdtsc(); }
@@ -44,14 +44,14 @@ inline void pause() {}
 inline std::uint64_t cycle_count() { return static_cast<std::uint64_t>(now_ns()); }
 #endif
 
-// One moment on both clocks.
+// Holds one moment on both clocks.
 struct TickPair {
   std::uint64_t ticks;
   std::int64_t ns;
   static TickPair now();
 };
 
-// Two moments, and the straight line through them.
+// Converts ticks to nanoseconds by the straight line through two moments.
 class TickScale {
  public:
   TickScale(TickPair first, TickPair second) : first_(first), second_(second) {}
@@ -62,9 +62,9 @@ class TickScale {
   TickPair second_;
 };
 
-// How long a waiter may spin before it sleeps when `threads` threads of this host's job run:
-// WREATH_SPIN_US, or by default 50 us with a core for each of them and 0 without, where spinning only
-// keeps the other side from running.
+// Returns how long a waiter may spin before it sleeps when `threads` threads of this host's job run. WREATH_SPIN_US
+// says it. By default it is 50 us with a core for each of them. Without such cores it is 0: spinning would only keep
+// the other side from running.
 std::int64_t spin_budget_ns(int threads);
 
 }  // namespace wreath

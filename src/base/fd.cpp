@@ -1,5 +1,5 @@
-// The numbers of a process's descriptors stand in a bitmap, without a lock: another thread may be anywhere when a third
-// one forks, and the child's handler only loads, stores and closes.
+// Keeps the numbers of a process's descriptors in a bitmap, without a lock. Another thread may be anywhere when a
+// thread forks, and the child's handler only loads, stores and closes.
 #include "src/base/fd.hpp"
 
 #include <pthread.h>
@@ -34,12 +34,12 @@ void note(int descriptor) {
   if (auto* const word = word_of(descriptor)) word->fetch_or(bit_of(descriptor), std::memory_order_release);
 }
 
-// Before it is closed: afterwards its number may be somebody else's.
+// Forgets a descriptor before it is closed: afterwards its number may be another one's.
 void forget(int descriptor) {
   if (auto* const word = word_of(descriptor)) word->fetch_and(~bit_of(descriptor), std::memory_order_release);
 }
 
-// In the child, before anything else of it.
+// Closes the descriptors in the child, before anything else of the child runs.
 void close_all() {
   const int error = errno;
   for (std::size_t i = 0; i < g_open.size(); ++i) {

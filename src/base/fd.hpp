@@ -1,5 +1,5 @@
-// A file descriptor with an owner; and those of a process, which the children of its forks do not get: a child that
-// held a connection would hide its parent's death from the peers.
+// Owns file descriptors. A descriptor that is marked as the process's is not for the children of its forks. A child
+// that held a connection would hide its parent's death from the peers.
 #pragma once
 
 #include <unistd.h>
@@ -9,17 +9,19 @@
 
 namespace wreath {
 
-// Incremented in the child of a fork: what was made before it belongs to the parent. Never 0.
+// Returns a number that is incremented in the child of a fork, and never 0. Objects that were made before the fork
+// belong to the parent.
 std::uint32_t fork_generation() noexcept;
-// From now on forks are noticed, and children do not get descriptors of the process.
+// Registers the handler of forks: from now on children do not get descriptors of the process.
 void notice_forks() noexcept;
 
 class Fd {
  public:
   Fd() = default;
   explicit Fd(int value) : value_(value) {}
-  // One that a child of fork() closes before fork() returns there, once, whatever other threads were at. In the child
-  // its owner has none from then on: the number may be another file's. Not one that a program passes on to a child.
+  // Owns a descriptor that a child of fork() closes once, before fork() returns there, whatever other threads were at.
+  // In the child its owner has none from then on: the number may be another file's. A program must not pass such a
+  // descriptor on to a child.
   static Fd of_process(int value) noexcept;
   Fd(Fd&& other) noexcept
       : value_(std::exchange(other.value_, -1)), generation_(std::exchange(other.generation_, kInherited)) {}
@@ -32,7 +34,7 @@ class Fd {
     if (value_ >= 0) close();
   }
   int get() const { return value_ >= 0 && is_here() ? value_ : -1; }
-  // It is the caller's, who may hand it to children.
+  // Returns the descriptor to the caller, who may hand it to children.
   int release() noexcept;
   explicit operator bool() const { return get() >= 0; }
 
@@ -42,7 +44,8 @@ class Fd {
   void close() noexcept;
 
   int value_ = -1;
-  std::uint32_t generation_ = kInherited;  // of a process: the one that it is open in
+  // Holds, for a descriptor of a process, the generation in which it is open.
+  std::uint32_t generation_ = kInherited;
 };
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Fast hashes: the same in all processes of a job, and no secret.
+// Computes fast hashes, which are the same in all processes of a job and no secret.
 #pragma once
 
 #include <array>
@@ -19,9 +19,11 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value, More... mor
   return mix(mix(hash, value), more...);
 }
 
-// This detects that bytes were altered by accident: a change within 8 of them, from a multiple of 8, never goes unseen.
+// Returns a sum that detects accidental changes of bytes. A change within 8 of them, from a multiple of 8, is always
+// seen.
 inline std::uint64_t checksum(std::span<const std::byte> bytes) {
-  constexpr std::size_t kAtOnce = 4 * sizeof(std::uint64_t);  // four sums, whose multiplications overlap
+  // Four sums are made together, so that their multiplications overlap.
+  constexpr std::size_t kAtOnce = 4 * sizeof(std::uint64_t);
   std::uint64_t a = 1;
   std::uint64_t b = 2;
   std::uint64_t c = 3;

@@ -1,4 +1,4 @@
-// An eventfd that waits look at.
+// Implements an interrupt as an eventfd that waits look at.
 #include "src/base/interrupt.hpp"
 
 #include <sys/eventfd.h>

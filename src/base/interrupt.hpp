@@ -10,11 +10,12 @@ class Interrupt {
   Interrupt();
   void set();
   void clear();
-  // Readable while it is set.
+  // Returns a descriptor that is readable while the interrupt is set.
   int descriptor() const { return event_.get(); }
 
  private:
-  Fd event_;  // none where descriptors ran out: then only clocks end a wait
+  // Is empty where descriptors ran out: then only clocks end a wait.
+  Fd event_;
 };
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// The error of an argument that cannot be used.
+// Makes the error of an argument that cannot be used.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace wreath {
 
-// The reason that is told of a rank whose call was given an address of nothing.
+// Explains the error of a rank whose call was given an address of nothing.
 inline constexpr std::string_view kNoMemory = "a buffer of its call is not all memory of its process";
 
 inline Error invalid_argument(std::string text) { return {ErrorCode::InvalidArgument, std::move(text), -1}; }

@@ -1,4 +1,4 @@
-// Whole writes to a descriptor.
+// Writes all bytes to a descriptor.
 #pragma once
 
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 namespace wreath {
 
-// Writes all of `bytes`, through interruptions. False with errno set when the system refuses.
+// Writes all of `bytes`, through interruptions. Returns false with errno set when the system refuses.
 inline bool write_all(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());

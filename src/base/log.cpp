@@ -1,4 +1,4 @@
-// Formatting and writing log lines.
+// Formats and writes log lines.
 #include "src/base/log.hpp"
 
 #include <fcntl.h>
@@ -37,7 +37,8 @@ std::string_view word(LogLevel level) {
 
 void write_line(int descriptor, std::string_view line) {
   const int saved_errno = errno;
-  static_cast<void>(write_all(descriptor, line));  // nobody could be told
+  // A failure is ignored, for there is no other place to report it.
+  static_cast<void>(write_all(descriptor, line));
   errno = saved_errno;
 }
 
@@ -62,7 +63,7 @@ std::string expand_file_name(std::string_view pattern) {
   return path;
 }
 
-// Where lines go, opened at the first one and kept for the life of the process.
+// Returns the descriptor that lines go to. It is opened at the first line and kept for the life of the process.
 int descriptor() {
   static const int opened = [] {
     if (!is_set(Setting::DebugFile)) return STDERR_FILENO;

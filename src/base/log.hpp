@@ -1,4 +1,4 @@
-// Messages for people: one line each, one write(2) each, on stderr or in WREATH_DEBUG_FILE.
+// Writes messages for people, one line and one write(2) each, on stderr or in WREATH_DEBUG_FILE.
 //
 //   wreath: warning: rank 3 (host h1, pid 4711): text
 //
@@ -15,13 +15,13 @@ namespace wreath {
 
 enum class LogLevel : int { Error, Warning, Info, Trace };
 
-// From WREATH_DEBUG, read at the first use.
+// Returns the level of WREATH_DEBUG, which is read at the first use.
 LogLevel log_level();
-// Reads it again.
+// Reads WREATH_DEBUG again.
 void reload_log_level();
 
-// Whose message it is. Ranks that are threads share a process, so it is per thread; -1 leaves the
-// rank out. Threads that serve several communicators set it around each piece of work (LogRank).
+// Sets the rank that this thread's messages name; -1 leaves the rank out. Ranks that are threads share a process, so it
+// is per thread. Threads that serve several communicators set it around each piece of work (LogRank).
 void set_log_rank(int rank);
 
 class LogRank {
@@ -35,7 +35,7 @@ class LogRank {
   int previous_;
 };
 
-// "rank 3 (host h1, pid 4711)", or "host h1, pid 4711" without a rank: what a line begins with.
+// Returns what a line begins with: "rank 3 (host h1, pid 4711)", or "host h1, pid 4711" without a rank.
 std::string log_identity(int rank);
 
 // Writes "wreath: error: IDENTITY: TEXT\n". Newlines of the text become spaces.

@@ -1,4 +1,5 @@
-// Limits are asked for first: the kernel answers some of them with signals.
+// Makes memory that has a descriptor: see memfd.hpp. Limits are read first, for the kernel answers some of them with
+// signals.
 #include "src/base/memfd.hpp"
 
 #include <fcntl.h>
@@ -21,9 +22,11 @@ namespace {
 
 constexpr int kRequiredSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-constexpr std::size_t kPieceBytes = std::size_t{64} << 20;  // signals wait while so much is made present
+// Signals wait while so much is made present.
+constexpr std::size_t kPieceBytes = std::size_t{64} << 20;
 
-// 0 or an errno value. On older kernels a signal makes fallocate() begin anew: under a faster timer it would never end.
+// Returns 0 or an errno value. On older kernels a signal makes fallocate() begin anew: under a faster timer it would
+// never end.
 int make_present(int descriptor, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes; done += kPieceBytes) {
     const BlockedSignals blocked;

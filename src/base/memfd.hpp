@@ -1,4 +1,5 @@
-// Memory that has a descriptor: asked for as a whole, so that running out of it is an error where it is made.
+// Makes memory that has a descriptor. It is asked for as a whole, so that running out of it is an error where it is
+// made.
 #pragma once
 
 #include <cstddef>
@@ -10,24 +11,25 @@
 
 namespace wreath {
 
-// System: "cannot get 4096 bytes of staging memory: mmap: ...", for the errno value `code` of `call`.
+// Returns a System error for the errno value `code` of `call`: "cannot get 4096 bytes of staging memory: mmap: ...".
 Error memory_refused(std::string_view what, std::size_t bytes, std::string_view call, int code);
 
-// System where so much would make the kernel kill a process of its choice.
+// Fails with System where so much memory would make the kernel kill a process of its choice.
 Status check_available(std::size_t bytes, std::string_view what);
 
-// System where files, and with them descriptors' memory, may not be so large: the kernel would send a signal.
+// Fails with System where files, and with them descriptors' memory, may not be so large: the kernel would send a
+// signal.
 Status check_file_limit(std::size_t bytes, std::string_view what);
 
-// `bytes` of zeros, whole pages, all present; /proc shows it as memfd:`name`. `what` names it in errors. It can be
-// sealed. Signals do not disturb it, however often they come.
+// Makes `bytes` of zeros, whole pages, all present; /proc shows them as memfd:`name`. `what` names the memory in
+// errors. It can be sealed. Signals do not disturb the call, however often they come.
 Result<Fd> make_memfd(const char* name, std::size_t bytes, std::string_view what);
 
-// Nobody can change its size from now on.
+// Fixes the memory's size: no process can change it from now on.
 Status seal_size(int descriptor, std::size_t bytes, std::string_view what);
 
-// Mismatch unless the descriptor came from elsewhere with exactly so many bytes and cannot shrink under its readers.
-// `what` names it: "a peer's region".
+// Checks a descriptor that came from elsewhere. Fails with Mismatch unless it has exactly so many bytes and cannot
+// shrink under its readers. `what` names it: "a peer's region".
 Status check_sealed(int descriptor, std::uint64_t bytes, std::string_view what);
 
 }  // namespace wreath

@@ -1,16 +1,16 @@
-// Memory order for words that two sides share: host threads, processes and CUDA blocks. Chosen here,
-// once, by which side this is compiled for; everything above is plain memory and these functions.
+// Orders memory for words that two sides share: host threads, processes and CUDA blocks. The order is chosen here,
+// once, by the side that this is compiled for; all code above is plain memory and these functions.
 //
-// Words that may lie far, beyond a bus, where a GPU would pay for each acquire and each release: one fence is for any
-// number of looks and tells.
-//   look(word)         most looks find nothing; what one found, and what was written before that, counts after
-//   acquire_looks()
-//   finish_writes()    what was written before is seen by who sees a word told after it
-//   finish_reads()     what was read before was read before any later look, or word told
-//   tell(word, value)
-// load_far(place) is a copy that reads each word once: what another process may change is checked and used as it was.
-// On a host, where orders are free, look() acquires, tell() releases, and there is no fence but the one that a look
-// after finish_reads() needs: ThreadSanitizer follows no fences.
+// Words may be far, beyond a bus, where a GPU would pay for each acquire and each release. One fence then serves any
+// number of looks and tells:
+//   look(word)         reads a word; most looks find nothing
+//   acquire_looks()    makes valid what looks have found, and what was written before that
+//   finish_writes()    shows what was written before to a side that sees a word told after it
+//   finish_reads()     orders earlier reads before any later look, or word told
+//   tell(word, value)  writes a word
+// load_far(place) returns a copy that reads each word once: values that another process may change are used as they
+// were checked. On a host, where orders are free, look() acquires and tell() releases. The only fence there is the one
+// that a look after finish_reads() needs: ThreadSanitizer follows no fences.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@
 #include "wreath/host_device.hpp"
 
 #if defined(__CUDACC__)
-#define WREATH_NOINLINE __noinline__  // one copy of code for all kernels
+// With this there is one copy of the code for all kernels.
+#define WREATH_NOINLINE __noinline__
 #define WREATH_UNROLL _Pragma("unroll")
 #else
 #define WREATH_NOINLINE
@@ -61,7 +62,7 @@ __device__ inline void acquire_looks() {
 }
 __device__ inline void finish_writes() { acquire_looks(); }
 __device__ inline void finish_reads() { acquire_looks(); }
-// A copy of what lies far: all of it is on its way at once.
+// Returns a copy of an object that is far: all of it is on its way at once.
 template <typename T>
 __device__ inline T load_far(const T& place) {
   static_assert(sizeof(T) % 16 == 0 && alignof(T) % 16 == 0);
@@ -133,10 +134,11 @@ WREATH_HOST_DEVICE inline T load_far(const T& place) {
 }
 #if defined(__SANITIZE_THREAD__)
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wtsan"  // fences are not modelled; both sides of each are atomics
+// ThreadSanitizer does not model fences; both sides of each fence are atomics.
+#pragma GCC diagnostic ignored "-Wtsan"
 #endif
 WREATH_HOST_DEVICE inline void finish_reads() { std::atomic_thread_fence(std::memory_order_acquire); }
-// Orders earlier stores before later loads: between publishing and asking whether the peer sleeps.
+// Orders earlier stores before later loads. It stands between publishing and asking whether the peer sleeps.
 WREATH_HOST_DEVICE inline void full_fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 #if defined(__SANITIZE_THREAD__)
 #pragma GCC diagnostic pop

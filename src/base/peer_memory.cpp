@@ -1,4 +1,5 @@
-// One call reads data and token: both come from the same process.
+// Reads memory of another process: see peer_memory.hpp. One call reads data and token, so that both come from the same
+// process.
 #include "src/base/peer_memory.hpp"
 
 #include <sys/uio.h>
@@ -10,10 +11,10 @@
 namespace wreath {
 namespace {
 
-// The kernel writes to no iovec of the other side.
+// Drops the const: the kernel writes to no iovec of the other side.
 iovec part(const void* data, std::size_t bytes) { return {const_cast<void*>(data), bytes}; }
 
-// EFAULT may be said of either end: this one is tried alone.
+// Finds which end an EFAULT is about. The kernel may mean either, so this end is tried alone.
 int whose_fault(std::byte* target, std::size_t bytes) {
   const iovec own = part(target, bytes);
   const ssize_t moved = ::process_vm_readv(::getpid(), &own, 1, &own, 1, 0);

@@ -1,4 +1,4 @@
-// Texts of other processes, files and hosts, for a terminal.
+// Makes texts of other processes, files and hosts fit for a terminal.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace wreath {
 
-// Bytes of the character that `text`, which is not empty, begins with; 0: it is none that can be shown.
+// Returns the bytes of the character that `text`, which is not empty, begins with; 0 where it cannot be shown.
 inline std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   const unsigned first = byte(0);
@@ -26,7 +26,8 @@ inline std::size_t character_bytes(std::string_view text) {
   return value < kLeast[size] || surrogate || value > 0x10FFFF || (value & 0xFFFE) == 0xFFFE ? 0 : size;
 }
 
-// `text` for a terminal, JSON and XML: a ? for each byte that is no UTF-8 or belongs to a control character.
+// Returns `text` for a terminal, JSON and XML. It has a ? for each byte that is no UTF-8 or belongs to a control
+// character.
 inline std::string printable(std::string_view text) {
   std::string shown;
   while (!text.empty()) {
@@ -37,7 +38,7 @@ inline std::string printable(std::string_view text) {
   return shown;
 }
 
-// The same of each line.
+// Returns printable() of each line.
 inline std::string printable_lines(std::string_view text) {
   std::string shown;
   for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {

@@ -1,4 +1,4 @@
-// See random.hpp.
+// Gets random bytes of the system: see random.hpp.
 #include "src/base/random.hpp"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 namespace wreath {
 namespace {
 
-// Reads by `read_some` until all is there; false where it refuses.
+// Reads by `read_some` until all bytes are there; returns false where it refuses.
 template <typename Read>
 bool fill(std::span<std::byte> bytes, Read read_some) {
   while (!bytes.empty()) {

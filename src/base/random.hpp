@@ -1,4 +1,4 @@
-// Random bytes of the system: for keys, and for numbers that no two processes may share.
+// Gives random bytes of the system, for keys and for numbers that no two processes may share.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace wreath {
 
-// From getrandom, else, where a sandbox or an old kernel refuses it, from /dev/urandom. A process that gets none from
-// either says so and aborts: it has no way to keep secrets, or names apart.
+// Fills `bytes` from getrandom or, where a sandbox or an old kernel refuses it, from /dev/urandom. A process that gets
+// none from either says so and aborts: it has no way to keep secrets, or names apart.
 void fill_random(std::span<std::byte> bytes);
 std::uint64_t random_u64();
 

@@ -1,5 +1,5 @@
-// Regions: memfds made so that running out of memory is an error at creation, and the table by which
-// a process maps each of them once.
+// Makes regions, which are memfds whose lack of memory is an error at creation. A table maps each of them once in a
+// process.
 #include "src/base/region.hpp"
 
 #include <fcntl.h>
@@ -26,11 +26,11 @@
 
 namespace wreath {
 
-// The regions of this process by id, and those of wreath::allocate by address. A Region must never be
-// released with a lock held: its destructor takes one.
+// Holds the regions of this process by id and by address, and those of wreath::allocate and register_memory. A Region
+// must never be released with a lock held: its destructor takes one.
 class RegionTable {
  public:
-  // Reachable until the process ends: destructors of late objects still use it.
+  // Returns the table, which is there until the process ends: destructors of late objects still use it.
   static RegionTable& get() {
     static RegionTable* const table = new RegionTable;  // NOLINT(cppcoreguidelines-*): never deleted
     return *table;
@@ -43,7 +43,7 @@ class RegionTable {
     return region;
   }
 
-  // Found by its id alone.
+  // Adds a region that is found by its id alone.
   std::shared_ptr<Region> add_unplaced(std::uint64_t id, std::byte* base, std::size_t bytes) {
     std::shared_ptr<Region> region(new Region(id, base, bytes, Fd(), true));
     const std::lock_guard lock(mutex_);
@@ -51,7 +51,8 @@ class RegionTable {
     return region;
   }
 
-  // The region `id` if it lives, else what `map` makes of it: one mapping even if two threads ask at once.
+  // Returns the region `id` if it lives, else what `map` makes of it. There is one mapping even if two threads ask at
+  // once.
   template <typename Map>
   Result<std::shared_ptr<Region>> find_or_map(std::uint64_t id, std::size_t bytes, Map map, Fd doorbell) {
     const std::lock_guard lock(mutex_);
@@ -84,7 +85,7 @@ class RegionTable {
     return holds ? region : nullptr;
   }
 
-  // The region's memory is at `base` from now on, where no other region is.
+  // Notes that the region's memory is at `base` from now on, where no other region is.
   void move(Region& region, std::byte* base) {
     const std::lock_guard lock(mutex_);
     auto entry = by_address_.extract(region.base_);
@@ -93,7 +94,7 @@ class RegionTable {
     by_address_.insert(std::move(entry));
   }
 
-  // Only entries that died: the id may have been mapped anew meanwhile, or other memory at the address.
+  // Removes only entries that died: the id may have been mapped anew meanwhile, or other memory be at the address.
   void forget(std::uint64_t id, const std::byte* base) {
     const std::lock_guard lock(mutex_);
     const auto found = by_id_.find(id);
@@ -120,7 +121,7 @@ class RegionTable {
   }
 
   std::shared_ptr<Region> containing(const std::byte* data, std::size_t bytes) {
-    // Who made the memory that it asks about has made it before: a stale zero cannot be seen.
+    // The memory in question was made before this call, so a stale zero cannot be seen.
     if (user_count_.load(std::memory_order_relaxed) == 0) return nullptr;
     const std::lock_guard lock(user_mutex_);
     auto above = user_memory_.upper_bound(data);
@@ -128,7 +129,8 @@ class RegionTable {
     const std::shared_ptr<Region>& region = std::prev(above)->second;
     const std::size_t offset = static_cast<std::size_t>(data - region->data());
     if (offset > region->bytes() || bytes > region->bytes() - offset) return nullptr;
-    return region->descriptor() < 0 ? nullptr : region;  // a parent's: in its child it is memory like any other
+    // In a child, a region of its parent is memory like any other.
+    return region->descriptor() < 0 ? nullptr : region;
   }
 
   std::size_t count() {
@@ -139,7 +141,8 @@ class RegionTable {
  private:
   void insert(const std::shared_ptr<Region>& region) { by_id_[region->id()] = by_address_[region->data()] = region; }
 
-  std::mutex mutex_;  // held while a peer's memory is mapped, which takes long when it is large
+  // The lock is held while a peer's memory is mapped, which takes long when it is large.
+  std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::weak_ptr<Region>> by_id_;
   std::map<const std::byte*, std::weak_ptr<Region>> by_address_;
   std::mutex user_mutex_;
@@ -162,7 +165,7 @@ void Region::free() {
 
 RegionUse::RegionUse(std::shared_ptr<Region> region) : region_(std::move(region)) { ++region_->uses_; }
 
-// The thread that frees sets `freed_` first and looks at `uses_` then: one of the two sees the other.
+// The thread that frees sets `freed_` first and then looks at `uses_`: one of the two threads sees the other.
 RegionUse::~RegionUse() {
   if (region_ != nullptr && --region_->uses_ == 0 && region_->freed_) region_->discard();
 }
@@ -192,7 +195,7 @@ Result<std::shared_ptr<Region>> Region::create(std::size_t bytes, bool shareable
   if (base == MAP_FAILED) return memory_refused(what, bytes, "mmap", errno);
   std::shared_ptr<Region> region =
       RegionTable::get().add(random_id(), static_cast<std::byte*>(base), bytes, std::move(descriptor));
-  // MAP_POPULATE does not report; this does. EINVAL: a kernel before 5.14.
+  // MAP_POPULATE does not report errors; this call does. EINVAL comes from a kernel before 5.14.
   if (!shareable && ::madvise(base, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
     return memory_refused(what, bytes, "madvise(MADV_POPULATE_WRITE)", errno);
   }
@@ -236,7 +239,7 @@ void Region::give_back() {
     if (::mremap(copy, bytes_, bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, base_) != MAP_FAILED) return discard();
     ::munmap(copy, bytes_);
   }
-  // Without memory for a copy: the same pages, copied one by one when they are written.
+  // Without memory for a copy these are the same pages, which are copied one by one when they are written.
   ::mmap(base_, bytes_, kAccess, MAP_PRIVATE | MAP_FIXED, descriptor_.get(), 0);
 }
 
@@ -246,7 +249,7 @@ Result<std::shared_ptr<Region>> Region::open(std::uint64_t id, std::uint64_t byt
       return Error{ErrorCode::Unavailable, fmt::format("region {:016x} is not of this process", id)};
     }
     WREATH_TRY(check_sealed(descriptor.get(), bytes, "a peer's region"));
-    // Its pages are present with the owner, and come when they are read: of a peer of many ranks that is little.
+    // The pages are present with the owner, and come here when they are read: of a peer of many ranks that is little.
     void* const base = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor.get(), 0);
     if (base == MAP_FAILED) return memory_refused("a peer's region", bytes, "mmap", errno);
     return static_cast<std::byte*>(base);

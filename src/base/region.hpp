@@ -1,5 +1,5 @@
-// Memory that ranks share, and the process-wide table of it. A region is mapped once per process:
-// ranks that are threads of one process share its addresses. The last holder's release unmaps it.
+// Manages memory that ranks share, by a table of the whole process. A region is mapped once per process: ranks that are
+// threads of one process share its addresses. The last holder's release unmaps it.
 #pragma once
 
 #include <atomic>
@@ -18,35 +18,37 @@ namespace wreath {
 class RegionOwner {
  public:
   virtual ~RegionOwner() = default;
-  // Of the host's is found by its address, too. Of a device's it may go before the region does.
+  // Returns whether the memory is the host's: then its region is found by its address, too. A device's memory may go
+  // before the region does.
   virtual bool in_host() const { return true; }
 };
 
 class Region {
  public:
-  // New memory: page-aligned, zero-filled, every page present; `bytes` rounded up to pages. Shareable
-  // memory has a descriptor, sealed against resizing. `what` names it in errors ("staging memory").
-  // System error naming the refused call.
+  // Makes memory that is page-aligned and zero-filled, with every page present; `bytes` is rounded up to pages.
+  // Shareable memory has a descriptor, sealed against resizing. `what` names the memory in errors ("staging memory"). A
+  // System error names the refused call.
   static Result<std::shared_ptr<Region>> create(std::size_t bytes, bool shareable, std::string_view what);
 
-  // A peer's region: found when this process already holds `id`, else mapped read only. `bytes` must be
-  // its exact size and the memory sealed. Nothing is mapped on error. Takes the descriptor; without one
-  // only regions of this process are found. The first who maps it keeps `doorbell`.
+  // Returns a peer's region: the one that this process already holds as `id`, else a new mapping that is read only.
+  // `bytes` must be its exact size and the memory sealed. Nothing is mapped on error. The call takes the descriptor;
+  // without one only regions of this process are found. The first caller that maps the region gives it its `doorbell`.
   static Result<std::shared_ptr<Region>> open(std::uint64_t id, std::uint64_t bytes, Fd descriptor, Fd doorbell = Fd());
 
-  // Memory of another kind, freed with `owner`, which may be null: it is somebody else's.
+  // Makes a region of memory of another kind, which is freed with `owner`. A null `owner` means that the memory belongs
+  // to other code.
   static std::shared_ptr<Region> hold(std::uint64_t id, std::byte* base, std::size_t bytes,
                                       std::unique_ptr<RegionOwner> owner);
-  // The living region of this process; null where there is none.
+  // Returns the living region `id` of this process; null where there is none.
   static std::shared_ptr<Region> find(std::uint64_t id);
-  // The living region of this process that holds the byte at `data`; null where there is none.
+  // Returns the living region of this process that holds the byte at `data`; null where there is none.
   static std::shared_ptr<Region> find_at(const void* data);
 
-  // The caller's private pages [data, data + bytes), replaced in place by a region with their contents. Whole pages.
-  // System when refused: nothing has changed then.
+  // Replaces the caller's private pages [data, data + bytes) in place by a region with their contents. The range is
+  // whole pages. Fails with System when refused: nothing has changed then.
   static Result<std::shared_ptr<Region>> take_over(std::byte* data, std::size_t bytes);
-  // Of such a region: the addresses hold private memory with the same contents again, and are the caller's. What peers
-  // in other processes still map, they keep.
+  // Ends a region of take_over(): the addresses hold private memory with the same contents again, and are the caller's.
+  // Peers in other processes keep what they still map.
   void give_back();
 
   Region(const Region&) = delete;
@@ -55,22 +57,22 @@ class Region {
 
   std::uint64_t id() const { return id_; }
   std::size_t bytes() const { return bytes_; }
-  // Writable only by who created it.
+  // Returns the memory, which is writable only by the process that created it.
   std::byte* data() const { return base_; }
   bool is_writable() const { return writable_; }
-  // Of what was made by hold().
+  // Returns the owner that hold() got; null where there is none.
   RegionOwner* owner() const { return owner_.get(); }
-  // The memory's descriptor, -1 where it is not shareable or mapped from a peer.
+  // Returns the memory's descriptor, or -1 where it is not shareable or is mapped from a peer.
   int descriptor() const { return descriptor_.get(); }
 
-  // Gives the pages of own shareable memory back at once, though peers may still map it: they then read
-  // zeros, without a fault. Nothing in a forked child, which shares the pages with its parent.
+  // Gives the pages of own shareable memory back at once, though peers may still map it: they then read zeros, without
+  // a fault. Does nothing in a forked child, which shares the pages with its parent.
   void discard();
 
-  // The program frees it: it is discarded at once, or when the last call in flight that uses it is over.
+  // Frees the region for the program. It is discarded at once, or when the last call in flight that uses it is over.
   void free();
 
-  // An eventfd that wakes the owner. Set before the region is named to anyone.
+  // Sets an eventfd that wakes the owner. Callers set it before any peer gets the region's name.
   void set_doorbell(Fd doorbell) { doorbell_ = std::move(doorbell); }
   int doorbell() const { return doorbell_.get(); }
 
@@ -84,18 +86,21 @@ class Region {
   Fd descriptor_;
   Fd doorbell_;
   bool writable_;
-  std::atomic<int> uses_ = 0;        // by calls in flight
-  std::atomic<bool> freed_ = false;  // by the program
-  bool borrowed_ = false;            // the addresses are somebody else's
+  // Counts the uses by calls in flight.
+  std::atomic<int> uses_ = 0;
+  // Says that the program has freed it.
+  std::atomic<bool> freed_ = false;
+  // Is true where the addresses belong to other code.
+  bool borrowed_ = false;
   std::unique_ptr<RegionOwner> owner_;
 };
 
-// Makes find_containing() find it, until it is taken out.
+// Makes find_containing() find the region, until take_user_memory() removes it.
 void keep_user_memory(std::shared_ptr<Region> region);
-// Null when it is not there.
+// Removes the region at `base` and returns it; null when it is not there.
 std::shared_ptr<Region> take_user_memory(const std::byte* base);
 
-// A call in flight uses a region: it stays where it is, with its contents, until the call is over.
+// Says that a call in flight uses a region: it stays where it is, with its contents, until the call is over.
 class RegionUse {
  public:
   explicit RegionUse(std::shared_ptr<Region> region);
@@ -107,13 +112,14 @@ class RegionUse {
   std::shared_ptr<Region> region_;
 };
 
-// The living region made by wreath::allocate or wreath::register_memory that holds [data, data + bytes); null if none.
+// Returns the living region made by wreath::allocate or wreath::register_memory that holds [data, data + bytes); null
+// if there is none.
 std::shared_ptr<Region> find_containing(const void* data, std::size_t bytes);
 
-// Regions known in this process now.
+// Returns how many regions this process knows now.
 std::size_t region_count();
 
-// Random, never 0.
+// Returns a random number that is never 0.
 std::uint64_t random_id();
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Which memory of the caller can be registered (include/wreath/memory.hpp), and its registration.
+// Finds which memory of the caller can be registered, and registers it (include/wreath/memory.hpp).
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ struct Range {
   std::uintptr_t end;
 };
 
-// A line of /proc/self/maps.
+// Holds a line of /proc/self/maps.
 struct Mapping {
   Range range{};
   std::string access;  // "rw-p"
@@ -47,7 +47,7 @@ bool replaceable(const Mapping& mapping) {
 
 Error invalid(std::string text) { return {ErrorCode::InvalidArgument, "register_memory: " + std::move(text), -1}; }
 
-// Every page must belong to a mapping that may be replaced.
+// Fails unless every page belongs to a mapping that may be replaced.
 Status check_mapped(Range pages) {
   std::ifstream maps("/proc/self/maps");
   if (!maps) return Error{ErrorCode::Unavailable, "register_memory: /proc/self/maps cannot be read", -1};

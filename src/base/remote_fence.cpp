@@ -1,4 +1,4 @@
-// membarrier(2).
+// Makes fences by membarrier(2): see remote_fence.hpp.
 #include "src/base/remote_fence.hpp"
 
 #include <linux/membarrier.h>

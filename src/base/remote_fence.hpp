@@ -1,24 +1,26 @@
-// A memory fence that one thread makes all others pass, so that a side that runs often needs none of its own.
+// Makes all other threads pass a memory fence of one thread, so that a side that runs often needs none of its own.
 //
-// Of two sides that each store and then look at what the other stored, one may leave out the fence in between if the
-// other calls fence_others() in the place of its own, and the first one's process has registered.
+// Two sides each store, then look at what the other stored. One side may leave out the fence in between if the other
+// calls fence_others() instead of its own fence. The first side's process must have registered.
 #pragma once
 
 namespace wreath {
 
-// Whether this kernel has it (Linux's membarrier, global expedited). Asks once.
+// Returns whether this kernel has such fences (Linux's membarrier, global expedited). It asks the kernel once.
 bool can_fence_others() noexcept;
 
-// Makes this process one whose threads fence_others() of any process reaches; needs about 10 ms in a process with
-// threads. Does nothing the second time, and nothing where the kernel has it not.
+// Makes fence_others() of any process reach this process's threads. It needs about 10 ms in a process with threads. It
+// does nothing the second time, or where the kernel lacks such fences.
 void register_for_fences() noexcept;
-// Whether that is done.
+// Returns whether register_for_fences() has succeeded.
 bool registered_for_fences() noexcept;
 
-// A full fence here, and in every running thread of the processes that have registered. Some microseconds.
+// Makes a full fence here, and in every running thread of the processes that have registered. It takes some
+// microseconds.
 void fence_others() noexcept;
 
-// Keeps the compiler, not the processor, from moving loads before stores: what is left of the fence on the other side.
+// Keeps the compiler, not the processor, from moving loads before stores. The side that leaves out its fence calls this
+// instead.
 void compiler_fence() noexcept;
 
 }  // namespace wreath

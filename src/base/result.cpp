@@ -1,4 +1,4 @@
-// Names and exit codes of errors.
+// Names errors and their exit codes.
 #include "wreath/result.hpp"
 
 namespace wreath {

@@ -1,4 +1,4 @@
-// A library that is loaded while the program runs, where it is installed: nothing links it.
+// Loads a library while the program runs, where it is installed: nothing links it.
 #pragma once
 
 #include <dlfcn.h>
@@ -11,28 +11,29 @@
 
 namespace wreath {
 
-// Unloads it when destroyed.
+// Holds a loaded library, and unloads it when destroyed.
 class SharedLibrary {
  public:
-  // `file` as dlopen takes it. Unavailable: "no libcuda.so.1: cannot open shared object file: ...".
+  // Loads `file` as dlopen does. Fails with Unavailable: "no libcuda.so.1: cannot open shared object file: ...".
   static Result<SharedLibrary> open(const char* file) {
     SharedLibrary library(::dlopen(file, RTLD_NOW | RTLD_LOCAL));
     if (library.handle_ != nullptr) return Result<SharedLibrary>(std::move(library));
-    const char* const why = ::dlerror();  // which begins with the file, where it is not found
+    // The text begins with the file where that is not found.
+    const char* const why = ::dlerror();
     const std::string named = std::string(file) + ": ";
     std::string text = why == nullptr ? "unknown" : why;
     if (!text.starts_with(named)) text = named + text;
     return Error{ErrorCode::Unavailable, "no " + text, -1};
   }
 
-  // Whether the program has loaded `file` already.
+  // Returns whether the program has loaded `file` already.
   static bool is_loaded(const char* file) {
     void* const handle = ::dlopen(file, RTLD_NOW | RTLD_NOLOAD);
     if (handle != nullptr) ::dlclose(handle);
     return handle != nullptr;
   }
 
-  // Null where it has no such function.
+  // Returns null where the library has no such function.
   template <typename Function>
   Function* find(const char* name) const {
     return reinterpret_cast<Function*>(::dlsym(handle_.get(), name));

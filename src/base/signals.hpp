@@ -1,4 +1,4 @@
-// Signals belong to the program's own threads.
+// Keeps signals for the program's own threads.
 #pragma once
 
 #include <pthread.h>
@@ -6,7 +6,8 @@
 
 namespace wreath {
 
-// While it lives this thread takes no signals, nor do the threads it makes, for as long as they run.
+// Keeps signals from this thread while the object lives. Threads that this thread makes meanwhile take none for as long
+// as they run.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -1,4 +1,4 @@
-// sched_setattr(2) of an ordinary thread: its slice.
+// Sets an ordinary thread's slice by sched_setattr(2).
 #include "src/base/slice.hpp"
 
 #include <sched.h>
@@ -10,9 +10,10 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint64_t kShortestNs = 100'000;  // that the kernel takes
+// The kernel takes no shorter slice.
+constexpr std::uint64_t kShortestNs = 100'000;
 
-// struct sched_attr, version 0.
+// Mirrors struct sched_attr, version 0.
 struct Attributes {
   std::uint32_t size;
   std::uint32_t policy;

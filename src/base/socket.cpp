@@ -1,4 +1,4 @@
-// Stream sockets: see socket.hpp. Connecting is non-blocking inside, transfers use MSG_DONTWAIT and poll.
+// Implements stream sockets: see socket.hpp. Connecting is non-blocking inside; transfers use MSG_DONTWAIT and poll.
 #include "src/base/socket.hpp"
 
 #include <arpa/inet.h>
@@ -44,7 +44,7 @@ void set_blocking(int socket) {
   if (flags >= 0) (void)::fcntl(socket, F_SETFL, flags & ~O_NONBLOCK);
 }
 
-// The error of a connection attempt that poll() reported ready.
+// Returns the error of a connection attempt that poll() reported ready.
 int pending_error(int socket) {
   int error = 0;
   socklen_t length = sizeof error;
@@ -52,7 +52,7 @@ int pending_error(int socket) {
   return error;
 }
 
-// One attempt; 0 or an errno value.
+// Makes one attempt; returns 0 or an errno value.
 int connect_once(int socket, const SocketAddress& address, Deadline deadline) {
   if (::connect(socket, address.get(), address.length()) == 0) return 0;
   if (errno != EINPROGRESS && errno != EINTR) return errno;
@@ -60,7 +60,7 @@ int connect_once(int socket, const SocketAddress& address, Deadline deadline) {
   return pending_error(socket);
 }
 
-// By its name or number; 0: this host has no such interface.
+// Returns an interface's number, by its name or number; 0 where this host has no such interface.
 std::uint32_t zone_number(const std::string& text) {
   const std::uint32_t named = ::if_nametoindex(text.c_str());
   std::uint32_t number = 0;
@@ -260,7 +260,7 @@ Result<Fd> connect_to(const SocketAddress& address, Deadline deadline, int* erro
       set_blocking(fd->get());
       return fd;
     }
-    // A full backlog of a UNIX listener answers EAGAIN at once.
+    // A UNIX listener with a full backlog answers EAGAIN at once.
     if (error == EAGAIN && address.is_unix() && !deadline.passed()) {
       sleep_ms(2);
       continue;
@@ -276,7 +276,7 @@ SocketAddress peer_address(int socket) { return address_by(&::getpeername, socke
 
 namespace {
 
-// The user is that of the other end of a connected UNIX socket.
+// Returns the user at the other end of a connected UNIX socket.
 std::optional<std::uint32_t> user_of_peer(int socket) {
   ucred credentials{};
   socklen_t length = sizeof credentials;
@@ -361,7 +361,7 @@ Status recv_all(int socket, std::span<std::byte> bytes, Deadline deadline) {
 
 namespace {
 
-// Nothing where the socket is none of TCP's.
+// Returns nothing where the socket is none of TCP's.
 std::optional<tcp_info> info_of(int socket) {
   tcp_info info{};
   socklen_t size = sizeof info;

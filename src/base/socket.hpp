@@ -1,5 +1,5 @@
-// Stream sockets, UNIX and TCP, as values: addresses, connecting with a deadline, exact transfers.
-// No call raises SIGPIPE, every descriptor is closed on exec, every wait is bounded by its Deadline.
+// Wraps stream sockets, UNIX and TCP, as values: addresses, connecting with a deadline, exact transfers. No call raises
+// SIGPIPE, every descriptor is closed on exec, every wait is bounded by its Deadline.
 #pragma once
 
 #include <sys/socket.h>
@@ -18,41 +18,42 @@
 
 namespace wreath {
 
-// "cannot ACTION: REASON"; running out of descriptors names RLIMIT_NOFILE and its value.
+// Returns the error "cannot ACTION: REASON"; where descriptors ran out, it names RLIMIT_NOFILE and its value.
 Error os_error(std::string_view action, int error);
 
-// True when `error` means that descriptors or socket memory ran out.
+// Returns true when `error` means that descriptors or socket memory ran out.
 bool out_of_descriptors(int error);
 
-// A UNIX (abstract) or TCP address.
+// Holds a UNIX (abstract) or TCP address.
 class SocketAddress {
  public:
   SocketAddress() = default;
   SocketAddress(const sockaddr* address, socklen_t length);
-  // An abstract UNIX name: no file, gone with its socket. At most 100 bytes.
+  // Makes an abstract UNIX name of at most 100 bytes. It has no file, and is gone with its socket.
   static SocketAddress abstract_unix(std::string_view name);
-  // "10.0.0.1", "fd00::1", "[fd00::1]" or "fe80::1%eth0", whose interface this host must have; no name is looked up.
+  // Reads "10.0.0.1", "fd00::1", "[fd00::1]" or "fe80::1%eth0", whose interface this host must have. No name is looked
+  // up.
   static Result<SocketAddress> parse_ip(std::string_view text, std::uint16_t port);
-  // 4 or 16 bytes in network order.
+  // Takes 4 or 16 bytes in network order.
   static SocketAddress from_ip(std::span<const std::byte> bytes, std::uint16_t port);
   static SocketAddress loopback(int family, std::uint16_t port);
 
   int family() const { return storage_.ss_family; }
   bool is_unix() const { return family() == AF_UNIX; }
   bool is_loopback() const;
-  // IPv6 that means something on one network alone, and so needs a zone.
+  // Returns whether it is an IPv6 address that means something on one network alone, and so needs a zone.
   bool is_link_local() const;
-  // The number of the interface that leads to a link-local address, on this host; 0: it is not known.
+  // Returns the number of the interface that leads to a link-local address, on this host; 0 where it is not known.
   std::uint32_t zone() const;
-  // IPv6 only; others stay as they are.
+  // Returns an IPv6 address with another zone; other addresses stay as they are.
   SocketAddress with_zone(std::uint32_t zone) const;
   std::uint16_t port() const;
   SocketAddress with_port(std::uint16_t port) const;
-  // "10.0.0.1:29500", "[fe80::1%eth0]:29500" or "UNIX socket @name".
+  // Returns "10.0.0.1:29500", "[fe80::1%eth0]:29500" or "UNIX socket @name".
   std::string text() const;
-  // "10.0.0.1" or "fe80::1%eth0", as parse_ip reads it.
+  // Returns "10.0.0.1" or "fe80::1%eth0", as parse_ip reads it.
   std::string ip_text() const;
-  // The address in network order: 4 or 16 bytes; empty for UNIX.
+  // Returns the address in network order: 4 or 16 bytes; empty for UNIX.
   std::span<const std::byte> ip_bytes() const;
 
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
@@ -63,69 +64,76 @@ class SocketAddress {
   socklen_t length_ = 0;
 };
 
-// All stream addresses of a host name or IP text. A name server may be asked: not bounded by us.
+// Returns all stream addresses of a host name or IP text. A name server may be asked, without a bound on its time.
 Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_t port);
 
-// Whether a socket of this host can be bound to `address`.
+// Returns whether a socket of this host can be bound to `address`.
 bool is_local(const SocketAddress& address);
 
-// A listening socket in non-blocking mode. `error` (if given) receives errno of a failure.
+// Returns a listening socket in non-blocking mode. `error` (if given) receives errno of a failure.
 Result<Fd> listen_on(const SocketAddress& address, int* error = nullptr);
 
-// A connected socket in blocking mode. `error` (if given) receives errno of a failure: ECONNREFUSED where nobody
-// listens, ETIMEDOUT where nobody answers.
+// Returns a connected socket in blocking mode. `error` (if given) receives errno of a failure: ECONNREFUSED where no
+// process listens, ETIMEDOUT where none answers.
 Result<Fd> connect_to(const SocketAddress& address, Deadline deadline, int* error = nullptr);
 
-// The user who listens at a UNIX address; nothing where nobody does, or at another kind.
+// Returns the user who listens at a UNIX address; nothing where no process does, or for another kind of address.
 std::optional<std::uint32_t> user_who_listens(const SocketAddress& address);
 
 SocketAddress local_address(int socket);
 SocketAddress peer_address(int socket);
 
-// Whether the process behind a UNIX socket has this process's effective user. True for TCP.
+// Returns whether the process behind a UNIX socket has this process's effective user, and true for TCP.
 bool same_user(int socket);
 
-// Waits for `events` on `socket`: true when ready, false when the deadline passed or `watch` (another
-// descriptor, -1: none) became readable.
+// Waits for `events` on `socket`. Returns true when ready, false when the deadline passed or `watch` (another
+// descriptor, -1 for none) became readable.
 bool wait_for(int socket, short events, Deadline deadline, int watch = -1);
 
-// Moves exactly all bytes, whatever the mode of the socket.
+// Sends exactly all bytes, whatever the mode of the socket.
 Status send_all(int socket, std::span<const std::byte> bytes, Deadline deadline);
+// Receives exactly all bytes, whatever the mode of the socket.
 Status recv_all(int socket, std::span<std::byte> bytes, Deadline deadline);
 
-// What one non-blocking attempt moved: bytes > 0; 0: would wait; -1: closed or broken.
+// Makes one non-blocking attempt to send. Returns the bytes that moved, 0 where it would wait, or -1 where the
+// connection is closed or broken.
 std::ptrdiff_t try_send(int socket, std::span<const std::byte> bytes);
+// Makes one non-blocking attempt to receive. Returns the bytes that moved, 0 where it would wait, or -1 where the
+// connection is closed or broken.
 std::ptrdiff_t try_recv(int socket, std::span<std::byte> bytes);
 
-// Counts what the peer's kernel has not acknowledged over TCP, the end of the stream as a byte: a socket
-// that is closed sooner may take it back, with a reset for whatever comes after. 0 for other sockets.
+// Counts what the peer's kernel has not acknowledged over TCP, with the end of the stream as a byte. A socket that is
+// closed sooner may take it back, with a reset for whatever comes after. Returns 0 for other sockets.
 std::size_t unacknowledged_bytes(int socket);
-// The kernel has sent the same bytes five times more, after 0.2 s and then twice as long (6.2 s in all), in vain.
+// Returns whether the kernel has sent the same bytes five times more in vain. It waits 0.2 s, then twice as long each
+// time (6.2 s in all).
 bool lost_for_good(int socket);
-// Acknowledges what has been received, instead of 40 ms later.
+// Acknowledges what has been received now, instead of 40 ms later.
 void acknowledge_now(int socket);
 
 void set_no_delay(int socket);
-// A vanished host is seen within 9 s, also when nothing is sent: a probe after 1 s of silence and each second, and 7 of
-// them unanswered. Several are lost before anyone is called dead, since networks lose some.
+// Makes a vanished host seen within 9 s, also when nothing is sent. There is a probe after 1 s of silence and each
+// second, and 7 of them must be unanswered. Several must be lost before a host counts as dead, since networks lose
+// some.
 void set_keepalive(int socket);
-// For connections that carry a few bytes at a time, additionally for bytes that the peer's kernel does not acknowledge
-// in 8 s. Linux takes this time for probes, too, whatever their count (tcp(7), TCP_USER_TIMEOUT): below the probes' own
-// it would end a connection for one of them.
+// Sets options for connections that carry a few bytes at a time. They end also when the peer's kernel does not
+// acknowledge bytes in 8 s. Linux takes this time for probes, too, whatever their count (tcp(7), TCP_USER_TIMEOUT). A
+// time below the probes' own would end a connection for one of them.
 void set_control_options(int socket);
-// Chooses reno, which does not pace what it sends, where the kernel lets it: faster between two ends on one host. Best
-// before the socket is connected or listens (those it accepts inherit it): one that had bbr goes on pacing.
+// Chooses reno, which does not pace what it sends, where the kernel allows it: it is faster between two ends on one
+// host. Callers best set it before the socket is connected or listens (those it accepts inherit it). A socket that had
+// bbr goes on pacing.
 void set_unpaced(int socket);
 
-// For bulk data: no delay; "reno" where both ends are on one host (research: faster over loopback).
+// Sets options for bulk data: no delay, and "reno" where both ends are on one host (research: faster over loopback).
 void set_stream_options(int socket);
 
-// A connected TCP pair over the loopback address.
+// Returns a connected TCP pair over the loopback address.
 Result<std::pair<Fd, Fd>> loopback_pair();
-// A connected UNIX pair.
+// Returns a connected UNIX pair.
 Result<std::pair<Fd, Fd>> socket_pair();
 
-// The earlier of two deadlines.
+// Returns the earlier of two deadlines.
 Deadline sooner(Deadline a, Deadline b);
 void sleep_ms(int milliseconds);
 

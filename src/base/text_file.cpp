@@ -1,4 +1,4 @@
-// Reading and replacing small files.
+// Reads and replaces small files.
 #include "src/base/text_file.hpp"
 
 #include <fcntl.h>
@@ -23,22 +23,23 @@ Error system_error(std::string_view what, const std::string& path) {
   return {ErrorCode::System, fmt::format("{} {}: {}", what, path, std::strerror(errno))};
 }
 
-// The error says what errno does.
+// Returns an error that says what errno does.
 Error unwritten(const std::string& path) {
   return {ErrorCode::System, fmt::format("{} cannot be written: {}", path, std::strerror(errno))};
 }
 
-// False with errno set.
+// Writes a new file; returns false with errno set where it cannot.
 bool write_new(const std::string& path, std::string_view text) {
   Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!file || fchmod(file.get(), 0644) != 0 || !write_all(file.get(), text)) return false;
-  return ::close(file.release()) == 0;  // where a file system says only then that it was full
+  // A file system may say only at this close that it was full.
+  return ::close(file.release()) == 0;
 }
 
 }  // namespace
 
 Result<std::string> read_file(const std::string& path, std::size_t maximum_bytes) {
-  // O_NONBLOCK: a FIFO of that name must not hold us.
+  // With O_NONBLOCK a FIFO of that name does not block the call.
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return system_error("cannot open", path);
   struct stat status {};

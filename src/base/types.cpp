@@ -36,7 +36,8 @@ constexpr std::array kOps{OpRow{ReduceOp::Sum, "sum"}, OpRow{ReduceOp::Prod, "pr
 struct CollectiveRow {
   Collective collective;
   std::string_view name;
-  std::string_view varying_name;  // empty: it has no such form
+  // Is empty where there is no such form.
+  std::string_view varying_name;
   bool reduces;
   bool has_root;
 };
@@ -53,7 +54,7 @@ constexpr std::array kCollectives{
     CollectiveRow{Collective::Exchange, "exchange", "", false, false},
 };
 
-// The first column of a table of rows that start with their key.
+// Returns the first column of a table of rows that start with their key.
 template <typename Key, typename Row, std::size_t N>
 constexpr std::array<Key, N> keys(const std::array<Row, N>& rows, Key Row::*key) {
   std::array<Key, N> list{};

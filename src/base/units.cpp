@@ -1,4 +1,4 @@
-// Reading and writing sizes.
+// Reads and writes sizes.
 #include "wreath/units.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ constexpr std::array kUnits{Unit{'T', 40}, Unit{'G', 30}, Unit{'M', 20}, Unit{'K
 
 char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 
-// The power of two of "", "B", "K", "KB", "KiB", ... in any case.
+// Returns the power of two that "", "B", "K", "KB", "KiB", ... means, in any case.
 std::optional<int> suffix_shift(std::string_view suffix) {
   if (suffix.empty() || (suffix.size() == 1 && upper(suffix[0]) == 'B')) return 0;
   for (const Unit& unit : kUnits) {

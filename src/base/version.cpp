@@ -1,4 +1,4 @@
-// The version of the project.
+// Returns the version of the project.
 #include "src/base/version.hpp"
 
 namespace wreath {

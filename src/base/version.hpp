@@ -1,4 +1,4 @@
-// The version of this library.
+// Returns the version of this library.
 #pragma once
 
 #include <string_view>

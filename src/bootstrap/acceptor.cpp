@@ -13,7 +13,8 @@
 namespace wreath {
 namespace {
 
-constexpr int kAcceptsPerTurn = 64;  // so that handshakes go on during a flood
+// With this limit handshakes go on during a flood.
+constexpr int kAcceptsPerTurn = 64;
 constexpr int kBackOffMs = 20;
 
 }  // namespace
@@ -58,8 +59,8 @@ int Acceptor::wait_ms(Deadline deadline) const {
   return first.left_ms();
 }
 
-// Without descriptors the kernel refuses before it looks whether anybody waits; where nobody does, the next
-// listener is asked.
+// Backs off when the kernel refuses for want of descriptors and a connection waits at `listener`. The kernel refuses
+// before it looks whether one waits; where none does, the next listener is asked.
 void Acceptor::handle_refusal(int listener, int error) {
   if (!wait_for(listener, POLLIN, Deadline::after_ms(0))) return;
   if (trouble_.empty()) patience_ = Deadline::after_ms(kWithoutDescriptorsMs);
@@ -75,8 +76,8 @@ Acceptor::Source Acceptor::source_of(const SocketAddress& address) {
   return source;
 }
 
-// Beyond kMaxPending of those with a ticket, or of those without, one of the source that has most of them goes, the
-// newest as likely as others: so a source's own newcomers get a place, too.
+// Drops connections while more than kMaxPending wait with a ticket, or without one. It takes one of the source that has
+// most of them, the newest as likely as others. So a source's own newcomers get a place, too.
 void Acceptor::make_room(bool with_ticket) {
   const auto counts = [&](const Pending& one) { return one.handshake.has_ticket() == with_ticket; };
   while (static_cast<std::size_t>(std::ranges::count_if(pending_, counts)) > kMaxPending) {
@@ -91,7 +92,7 @@ void Acceptor::make_room(bool with_ticket) {
   }
 }
 
-// Lets a handshake go on; whether it needs its place no longer.
+// Advances a handshake, and returns whether it no longer needs its place.
 bool Acceptor::has_ended(Pending& pending, std::vector<Proved>& proved) {
   const Handshake::State state = pending.handshake.advance();
   if (state == Handshake::State::Proved) {
@@ -116,7 +117,8 @@ void Acceptor::accept_from(int listener, std::vector<Proved>& proved) {
       const int error = errno;
       if (out_of_descriptors(error)) return handle_refusal(listener, error);
       if (error == EAGAIN || error == EWOULDBLOCK) return;
-      continue;  // a connection that is gone already
+      // The connection is gone already.
+      continue;
     }
     trouble_.clear();
     if (!same_user(fd.get())) {
@@ -126,7 +128,7 @@ void Acceptor::accept_from(int listener, std::vector<Proved>& proved) {
     set_no_delay(fd.get());
     const Source source = source_of({reinterpret_cast<const sockaddr*>(&from), length});
     pending_.push_back({Handshake::acceptor(std::move(fd), self_), Deadline::after_ms(kHandshakeMs), source});
-    // What it says first is mostly here with it.
+    // The first bytes of a connection have mostly arrived with it.
     if (has_ended(pending_.back(), proved)) {
       pending_.pop_back();
     } else {

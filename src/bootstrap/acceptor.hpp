@@ -1,9 +1,9 @@
-// Accepts connections and lets only those through that prove the key.
+// Accepts connections and passes on only those that prove the key.
 //
-// Many handshakes run at once and none waits for another: strangers (garbage, a wrong key) are dropped at
-// their first wrong byte, and who is silent after 2 s. There are places for so many who have said nothing, and for as
-// many who have a ticket; where they are taken, one of the address that has taken most is given to the next. So
-// strangers never keep a rank of the job out.
+// Many handshakes run at once and none waits for another. A stranger (garbage, a wrong key) is dropped at its first
+// wrong byte, and a silent connection after 2 s. There are kMaxPending places for connections that have said nothing,
+// and as many for connections with a ticket. Where the places are taken, the address that has most of them loses one to
+// the next connection. So strangers never keep a rank of the job out.
 #pragma once
 
 #include <poll.h>
@@ -18,13 +18,18 @@
 
 namespace wreath {
 
-// Connections that were not let in, by what is known of them.
+// Counts refused connections, by what is known of them.
 struct Refused {
-  std::size_t foreign = 0;  // were of another user of this host
-  std::size_t wrong = 0;    // gave a wrong proof, or no handshake of ours
-  std::size_t ended = 0;    // were closed by the other end before its proof
-  std::size_t late = 0;     // had not given it in time, or when the start was over
-  std::size_t crowded = 0;  // gave way to others
+  // Counts connections of another user of this host.
+  std::size_t foreign = 0;
+  // Counts connections that gave a wrong proof, or no handshake of this library.
+  std::size_t wrong = 0;
+  // Counts connections that the other end closed before its proof.
+  std::size_t ended = 0;
+  // Counts connections without a proof in time, or when the start was over.
+  std::size_t late = 0;
+  // Counts connections that gave way to others.
+  std::size_t crowded = 0;
   std::size_t total() const { return foreign + wrong + ended + late + crowded; }
   std::string text() const;
 };
@@ -32,8 +37,9 @@ struct Refused {
 class Acceptor {
  public:
   static constexpr int kHandshakeMs = 2000;
-  static constexpr std::size_t kMaxPending = 128;  // places without a ticket, and places with one
-  // How long descriptors may be lacking: handshakes give theirs back within kHandshakeMs.
+  // There are so many places without a ticket, and as many with one.
+  static constexpr std::size_t kMaxPending = 128;
+  // Descriptors may be lacking for so long: handshakes give theirs back within kHandshakeMs.
   static constexpr int kWithoutDescriptorsMs = 2 * kHandshakeMs;
 
   Acceptor(std::vector<Fd> listeners, Identity self) : listeners_(std::move(listeners)), self_(std::move(self)) {}
@@ -42,13 +48,15 @@ class Acceptor {
   // Logs how many were refused and why, as a warning where a proof was wrong.
   ~Acceptor();
 
-  // For event loops: what to wait for, how long at most, and the work to do afterwards.
+  // Adds the descriptors that an event loop waits for.
   void add_to(std::vector<pollfd>& set) const;
+  // Returns how long an event loop may wait at most, in milliseconds.
   int wait_ms(Deadline deadline) const;
+  // Does the work that is due after the wait. Returns the connections that have proved the key.
   std::vector<Proved> service();
 
-  // The next proved connection. Timeout, or NotReady when `watch` became readable; System when
-  // connections could not be accepted for want of descriptors, at once when it starves.
+  // Returns the next proved connection. Fails with Timeout, or with NotReady when `watch` became readable. Fails with
+  // System when connections could not be accepted for want of descriptors, at once when it starves.
   Result<Proved> next(Deadline deadline, int watch = -1);
 
   void close_listeners() { listeners_.clear(); }
@@ -59,13 +67,14 @@ class Acceptor {
     return std::ranges::all_of(listeners_, [](const Fd& fd) { return local_address(fd.get()).is_unix(); });
   }
   const Refused& refused() const { return refused_; }
-  // Why connections could not be accepted lately; empty when they could.
+  // Returns why connections could not be accepted lately; empty when they could.
   const std::string& trouble() const { return trouble_; }
-  // Connections have waited for descriptors for so long that none will come back.
+  // Returns whether connections have waited so long for descriptors that none will come back.
   bool starves() const { return !trouble_.empty() && patience_.passed(); }
 
  private:
-  // Connections of one source count together: an IPv4 address, an IPv6 network of 64 bits, this host's UNIX sockets.
+  // Identifies a source, whose connections count together. It is an IPv4 address, an IPv6 network of 64 bits, or this
+  // host's UNIX sockets.
   using Source = std::array<std::byte, 8>;
   struct Pending {
     Handshake handshake;
@@ -81,12 +90,14 @@ class Acceptor {
   std::vector<Fd> listeners_;
   Identity self_;
   std::deque<Pending> pending_;  // oldest first
-  std::deque<Proved> proved_;    // for next()
+  // Holds connections for next().
+  std::deque<Proved> proved_;
   Refused refused_;
   bool backing_off_ = false;
   Deadline retry_ = Deadline::after_ms(0);
   std::string trouble_;
-  Deadline patience_ = Deadline::after_ms(0);  // while there is trouble
+  // Runs while there is trouble.
+  Deadline patience_ = Deadline::after_ms(0);
 };
 
 }  // namespace wreath

@@ -1,5 +1,5 @@
-// The encoder and decoder of start-up messages: see codec.hpp. One `fields` function per message
-// describes it to both directions, so that they cannot disagree.
+// Encodes and decodes start-up messages: see codec.hpp. One `fields` function per message describes it to both
+// directions, so that they cannot disagree.
 #include "src/bootstrap/codec.hpp"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ std::string Reader::text(std::size_t limit) {
 
 namespace {
 
-// The two directions of one field; `Out` and `In` have the same words.
+// Writes fields. `In` reads them, by functions of the same names.
 class Out {
  public:
   template <typename T>
@@ -193,7 +193,7 @@ bool decode_as(std::span<const std::byte> body, Message& message) {
 
 using DecodeOne = bool (*)(std::span<const std::byte>, Message&);
 
-// By kind, the variant's index.
+// Holds the decoder of each kind, which is the variant's index.
 constexpr std::array<DecodeOne, std::variant_size_v<Message>> kDecoders{
     &decode_as<Hello>, &decode_as<Summons>, &decode_as<Listening>, &decode_as<Table>,
     &decode_as<Ready>, &decode_as<Go>,      &decode_as<Refusal>};

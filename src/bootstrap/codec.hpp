@@ -1,7 +1,7 @@
-// The one encoder and decoder of what ranks tell each other at start, with every length bounded.
+// Encodes and decodes the messages of ranks at start, with every length bounded.
 //
-// Little-endian, no padding. decode() is a pure function from bytes to a message or an error: it is
-// what the fuzzer calls (tests/fuzz/bootstrap_decoder.cpp).
+// Numbers are little-endian, without padding. decode() is a pure function from bytes to a message or an error. The
+// fuzzer calls it (tests/fuzz/bootstrap_decoder.cpp).
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ class Writer {
     }
   }
   void raw(std::span<const std::byte> bytes);
-  // u32 length, then the bytes; cut at `limit`, which the reader enforces.
+  // Writes a u32 length, then the bytes. Text is cut at `limit`, which the reader enforces.
   void text(std::string_view value, std::size_t limit);
   std::vector<std::byte> take() { return std::move(bytes_); }
   std::string take_string() { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
@@ -63,10 +63,10 @@ class Reader {
   bool flag();
   void raw(std::span<std::byte> target);
   std::string opaque(std::size_t limit);
-  // Text that will be printed: control characters become '?'.
+  // Reads text that will be printed: control characters become '?'.
   std::string text(std::size_t limit);
   bool ok() const { return ok_; }
-  // Nothing failed and nothing is left.
+  // Returns whether no read failed and no byte is left.
   bool complete() const { return ok_ && bytes_.empty(); }
   void fail() { ok_ = false; }
 
@@ -76,14 +76,14 @@ class Reader {
   bool ok_ = true;
 };
 
-// An IP address and port; family 0: none.
+// Holds an IP address and port; family 0 means that there is none.
 struct NetAddress {
   std::uint8_t family = 0;  // 4 or 6
   std::array<std::byte, 16> ip{};
   std::uint16_t port = 0;
 };
 
-// Rank to meeting point, first: who I am and what I want.
+// A rank sends this to the meeting point first. It says which rank comes and what it wants.
 struct Hello {
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
@@ -92,22 +92,25 @@ struct Hello {
   std::uint64_t host = 0;
   std::string host_name;
   std::string library_version;
-  std::string unix_name;  // where this rank listens on its host
+  // Names the UNIX socket where this rank listens on its host.
+  std::string unix_name;
   EndpointDevice device;
   bool need_streams = false;
   std::int64_t timeout_ms = 0;
   std::string settings;
 };
 
-// Meeting point to all ranks, when all have come: whether to open a TCP listener, and on which side.
+// The meeting point sends this to all ranks when all have come. It says whether to open a TCP listener, and whether at
+// the loopback address.
 struct Summons {
   bool open_tcp = false;
   bool loopback = false;
 };
 
-// Rank to meeting point: where it listens for TCP (or why it could not).
+// A rank sends this to the meeting point. It says where the rank listens for TCP, or why it could not.
 struct Listening {
-  std::vector<NetAddress> tcp;  // in order of preference; none: no listener was asked for
+  // Lists addresses in order of preference; there are none where no listener was asked for.
+  std::vector<NetAddress> tcp;
   std::string error;
 };
 
@@ -122,24 +125,27 @@ struct TableRow {
   std::vector<NetAddress> tcp;
 };
 
-// Meeting point to all ranks: everybody, in the order of ranks.
+// The meeting point sends this to all ranks. It lists all of them, in their order.
 struct Table {
   std::uint64_t communicator = 0;
-  std::array<std::byte, kKeyBytes> salt{};  // the links' key is derived from it and the job's key
-  std::string settings;                     // rank 0's
-  std::int64_t link_ms = -1;                // all links must stand within this time; -1: no limit
+  // The links' key is derived from this salt and the job's key.
+  std::array<std::byte, kKeyBytes> salt{};
+  // Holds rank 0's settings.
+  std::string settings;
+  // All links must stand within this time; -1 means no limit.
+  std::int64_t link_ms = -1;
   std::vector<TableRow> rows;
 };
 
-// Rank to meeting point: linked to all (empty error) or not.
+// A rank sends this to the meeting point. The error is empty where the rank is linked to all others.
 struct Ready {
   std::string error;
 };
 
-// Meeting point to all ranks: everybody is linked.
+// The meeting point sends this to all ranks when all are linked.
 struct Go {};
 
-// Meeting point to all ranks: the start failed.
+// The meeting point sends this to all ranks when the start failed.
 struct Refusal {
   ErrorCode code = ErrorCode::StartupFailed;
   std::int32_t failed_rank = -1;

@@ -1,4 +1,4 @@
-// The elastic job that this process is of, as the environment says.
+// Reads the elastic job of this process from the environment.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,8 @@ Status read_number(Setting setting, int& into) {
   return {};
 }
 
-// Of the interface that the user names, else of that which leads to the address the job's first ranks met at.
+// Returns the address of the interface that the user names. Without such a name, it is of the interface that leads to
+// the address where the job's first ranks met.
 Result<std::string> own_address() {
   const std::string hosts = setting_text(Setting::Address);
   if (hosts.empty()) return std::string();

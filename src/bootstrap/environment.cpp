@@ -1,4 +1,5 @@
-// Ranks that a launcher started: where they meet, and who proves what to whom (launched.hpp reads the variables).
+// Finds where ranks that a launcher started meet, and what each proves to the others (launched.hpp reads the
+// variables).
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -18,8 +19,8 @@
 namespace wreath {
 namespace {
 
-// Names that only ranks of this user, on this host, with this job and address look for.
-// No other user's, whatever this job is called: who has its key knows the name.
+// Returns a name that only ranks of this user, on this host, with this job and address look for. It is no other user's
+// name, whatever the job is called. Any process that has the job's key knows the name.
 std::vector<SocketAddress> unix_candidates(const Rendezvous& where, const Key& key) {
   const std::string job = fmt::format("{}/{}/{}", ::geteuid(), where.said, where.job);
   const auto hash = key.tag(std::as_bytes(std::span(job)));
@@ -46,8 +47,8 @@ struct Place {
   Rendezvous where;
 };
 
-// Without a key only ranks of one host may meet, and only where no other user can: UNIX sockets. So they do where all
-// are said to be on one host.
+// Makes ranks meet at UNIX sockets. Without a key only ranks of one host may meet, and only where no other user can.
+// Ranks that are all said to be on one host do the same.
 Status use_unix(Place& place, const std::vector<SocketAddress>& addresses, const FoundKey& found) {
   if (!addresses.empty() && !std::any_of(addresses.begin(), addresses.end(), is_local)) {
     return Error{ErrorCode::StartupFailed,
@@ -90,8 +91,8 @@ Result<std::vector<SocketAddress>> resolve_all(const Rendezvous& where, bool may
   return all;
 }
 
-// Of rank 0's addresses those of this host that others can use: on interfaces that run. None: this is another host. On
-// rank 0's own the way to it says nothing about the way from elsewhere.
+// Returns the addresses of rank 0 that are of this host and that others can use: on interfaces that run. Where there
+// are none, this is another host. On rank 0's own host the way to an address says nothing about the way from elsewhere.
 std::vector<SocketAddress> usable(const std::vector<SocketAddress>& addresses) {
   const std::vector<Interface> all = interfaces();
   std::vector<SocketAddress> good;
@@ -152,18 +153,20 @@ Error no_place_to_listen(const Place& place, bool in_use, const std::string& rea
                                                 place.where.said, place.where.job)};
 }
 
-// What rank 0 found when it looked for a place to listen.
+// Holds what rank 0 found when it looked for a place to listen.
 struct Listening0 {
   std::vector<Fd> listeners;
-  std::optional<SocketAddress> twin;  // where another process serves this very job: it claims to be rank 0, too
+  // Is the address where another process serves this very job: that process claims to be rank 0, too.
+  std::optional<SocketAddress> twin;
 };
 
-// Rank 0 listens at all its addresses that are free at one port. `trouble`: why at some it could not.
+// Says why rank 0 could not listen at some of its addresses.
 struct Trouble {
   std::string reason;
   bool in_use = false;
 };
 
+// Listens at all of rank 0's addresses that are free at one port. `trouble` gets the reason where some are not.
 Result<Listening0> listen_at_port(std::span<const SocketAddress> addresses, const Identity& self, Trouble& trouble) {
   Listening0 result;
   for (const SocketAddress& address : addresses) {
@@ -182,7 +185,7 @@ Result<Listening0> listen_at_port(std::span<const SocketAddress> addresses, cons
   return result;
 }
 
-// At the first port that is free at all of its addresses, or else at some.
+// Listens at the first port that is free at all of its addresses, or else at the first that is free at some.
 Result<Listening0> listen_at(const Place& place) {
   Listening0 partly;
   Trouble all{fmt::format("{} is not an address of this host, where rank 0 runs", place.where.said)};
@@ -201,8 +204,8 @@ Result<Listening0> listen_at(const Place& place) {
   return partly;
 }
 
-// Where WREATH_SOCKET_IFNAME admits some of the addresses that rank 0 has been given, it listens at no others but
-// loopback. Where it admits none, they were meant none the less.
+// Drops the addresses of rank 0 that WREATH_SOCKET_IFNAME does not admit, except loopback, where it admits others.
+// Where it admits none, all are kept: they were given on purpose.
 void keep_admitted(std::vector<SocketAddress>& candidates) {
   const std::string choice = setting_text(Setting::SocketInterface);
   const std::vector<Interface> all = interfaces();
@@ -214,7 +217,7 @@ void keep_admitted(std::vector<SocketAddress>& candidates) {
   if (std::any_of(candidates.begin(), candidates.end(), admitted)) std::erase_if(candidates, others);
 }
 
-// A host name that means the loopback address on its own host, and nothing else here does.
+// Warns where host names mean nothing but the loopback address on their own host, unless they say so themselves.
 void warn_of_loopback(const Place& place, const std::vector<SocketAddress>& addresses) {
   if (place.where.hosts.empty() || !std::all_of(addresses.begin(), addresses.end(),
                                                 [](const SocketAddress& address) { return address.is_loopback(); }))
@@ -232,7 +235,7 @@ void log_disagreements(const EnvironmentJob& job) {
   }
 }
 
-// Rank 0: serves the meeting point, and goes there.
+// Serves the meeting point as rank 0 and joins it. Where another process serves it already, rank 0 only joins it.
 Result<Membership> serve_and_meet(Place& place, const BootstrapRequest& request) {
   keep_admitted(place.meeting.candidates);
   auto served = listen_at(place);

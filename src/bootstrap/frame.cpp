@@ -1,4 +1,4 @@
-// Messages on a stream: see frame.hpp.
+// Sends and receives messages on a stream: see frame.hpp.
 #include "src/bootstrap/frame.hpp"
 
 #include <fmt/format.h>

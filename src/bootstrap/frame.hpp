@@ -1,4 +1,5 @@
-// Start-up messages on a connection: sealed (seal.hpp), each one encoded message of at most 1 MiB.
+// Sends and receives start-up messages on a connection. Each is sealed (seal.hpp) and is one encoded message of at most
+// 1 MiB.
 #pragma once
 
 #include <array>
@@ -11,15 +12,16 @@
 namespace wreath {
 
 Status send_message(Connection& to, const Message& message, Deadline deadline);
-// One that is encoded already, as for several connections.
+// Sends a message that is encoded already, for instance for several connections.
 Status send_content(Connection& to, const Content& content, Deadline deadline);
-// NotReady when `watch` (a descriptor, -1: none) becomes readable first.
+// Receives a message. Fails with NotReady when `watch` (a descriptor, -1 for none) becomes readable first.
 Result<Message> recv_message(Connection& from, Deadline deadline, int watch = -1);
 
 // Collects one message at a time without waiting; never reads past the end of a message.
 class MessageReader {
  public:
-  // A message, nothing yet, or an error: PeerLost, closed; StartupFailed, altered, oversized or malformed.
+  // Returns a message, nothing yet, or an error. PeerLost means that the connection is closed; StartupFailed that the
+  // message is altered, oversized or malformed.
   Result<std::optional<Message>> poll(Connection& from);
 
  private:
@@ -27,7 +29,8 @@ class MessageReader {
 
   std::array<std::byte, kFrameHeaderBytes> header_{};
   std::vector<std::byte> body_;  // content and seal
-  std::size_t done_ = 0;         // of header and body together
+  // Counts the bytes of header and body together.
+  std::size_t done_ = 0;
 };
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Who this process is: see host.hpp.
+// Identifies this process to other ranks: see host.hpp.
 #include "src/bootstrap/host.hpp"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Who this process is to other ranks: its host, its process number that no other process has.
+// Identifies this process to other ranks: by its host, and by a process number that no other process has.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace wreath {
 
-// Equal for two processes exactly when they run on one kernel, in one network namespace (abstract
-// UNIX sockets) and with one /dev/shm: containers that cannot share memory are different hosts.
+// Identifies this host. Two processes have the same number exactly when kernel, network namespace (abstract UNIX
+// sockets), /dev/shm and NCCL_HOSTID are the same for both. Containers that cannot share memory are different hosts.
 std::uint64_t host_id();
 
-// Without a descriptor to spare host_id() cannot tell: then this is the reason.
+// Fails, with the reason, where host_id() lacks a descriptor and so cannot tell hosts apart.
 Status tell_hosts_apart();
 
-// Random, one per process; a forked child has another.
+// Returns a random number, one per process; a forked child has another.
 std::uint64_t process_id();
 
 std::string host_name();

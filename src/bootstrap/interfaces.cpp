@@ -1,4 +1,4 @@
-// The network interfaces of this host: see interfaces.hpp.
+// Lists the network interfaces of this host: see interfaces.hpp.
 #include "src/bootstrap/interfaces.hpp"
 
 #include <fmt/format.h>
@@ -30,7 +30,8 @@ std::string names(const std::vector<Interface>& all) {
   return texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// It is of use where nothing else leads to other hosts.
+// Returns whether the interface has an address that is not link-local. A link-local address is of use only where
+// nothing else leads to other hosts.
 bool has_other_address(const std::vector<Interface>& all, const Interface& one) {
   return std::any_of(all.begin(), all.end(),
                      [&](const Interface& other) { return other.name == one.name && !other.address.is_link_local(); });
@@ -136,7 +137,8 @@ std::string interface_of(const std::vector<Interface>& all, const SocketAddress&
 
 std::string way_to(const SocketAddress& address) {
   if (address.ip_bytes().empty()) return {};
-  const Fd probe(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));  // connecting it sends nothing
+  // Connecting this socket sends nothing.
+  const Fd probe(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!probe || ::connect(probe.get(), address.get(), address.length()) != 0) return {};
   const SocketAddress from = local_address(probe.get());
   const std::string name = interface_of(interfaces(), from);

@@ -1,4 +1,4 @@
-// The network interfaces of this host, and which of them a job may use.
+// Lists the network interfaces of this host, and finds those that a job may use.
 #pragma once
 
 #include <string>
@@ -10,42 +10,46 @@
 
 namespace wreath {
 
-// An address of an interface; one with several addresses comes several times.
+// Describes an address of an interface; an interface with several addresses is listed several times.
 struct Interface {
   std::string name;
   SocketAddress address;
-  bool running = false;  // up, and with a carrier
+  // Is true for an interface that is up and has a carrier.
+  bool running = false;
   bool loopback = false;
 };
 
 std::vector<Interface> interfaces();
 
-// Which of `all` has `address`; empty: none.
+// Returns the name of the interface in `all` that has `address`; empty where there is none.
 std::string interface_of(const std::vector<Interface>& all, const SocketAddress& address);
 
-// Whether a choice as NCCL writes it admits an interface: prefixes, comma-separated; "=" before them: whole names; "^"
-// before that: all but these. An empty choice admits all.
+// Returns whether a choice as NCCL writes it admits an interface. A choice is a list of comma-separated prefixes. With
+// "=" before them they are whole names; with "^" before that, all but these are admitted. An empty choice admits all.
 bool admits(std::string_view choice, std::string_view name);
 
-// Running interfaces of `all` that WREATH_SOCKET_IFNAME admits, those of `family` first; without it those that are not
-// loopback, and not a bridge to containers or guests of this host. A link-local address is one of them where the
-// variable admits its interface, and that has no other. StartupFailed when the variable admits none.
+// Returns running interfaces of `all` that WREATH_SOCKET_IFNAME admits, those of `family` first. Without the variable
+// these are neither loopback nor bridges to containers or guests of this host. A link-local address is included where
+// the variable admits its interface and the interface has no other. Fails with StartupFailed when the variable admits
+// none.
 Result<std::vector<SocketAddress>> chosen_addresses(const std::vector<Interface>& all, int family);
 
-// Whether the loopback address is what `host` says: "localhost" and the like, or an IP address.
+// Returns whether `host` may mean the loopback address by itself: it is "localhost" or the like, or an IP address.
 bool means_itself(const std::string& host);
 
-// Where this host finds `host`, a name or an IP address. Another name that means nothing but the loopback address here,
-// as distributions let a host's own, has the chosen addresses, too: other hosts know it by one of these.
+// Returns the addresses where this host finds `host`, a name or an IP address. Another name than "localhost" may mean
+// nothing but the loopback address here, as distributions configure it for a host's own name. Then the chosen addresses
+// are added: other hosts know the host by one of these.
 Result<std::vector<SocketAddress>> addresses_of_host(const std::string& host, std::uint16_t port);
 
-// A link-local address that names no interface, once for each that may lead to it: `first`, where that is not 0, then
-// others that run and WREATH_SOCKET_IFNAME admits. Other addresses are what they are.
+// Returns a link-local address that names no interface once for each interface that may lead to it. The zone `first`
+// comes first, where it is not 0. Others run, and WREATH_SOCKET_IFNAME admits them. Any other address is returned
+// unchanged.
 std::vector<SocketAddress> with_zones(const SocketAddress& address, std::uint32_t first = 0);
-// Errors say this where there is no such interface.
+// Returns the error for a link-local address where no such interface leads to it.
 Error no_way_to(std::string_view link_local);
 
-// "10.0.0.2 (eth0)": where connections to `address` leave this host; empty: there is no way.
+// Returns where connections to `address` leave this host, such as "10.0.0.2 (eth0)"; empty where there is no way.
 std::string way_to(const SocketAddress& address);
 
 }  // namespace wreath

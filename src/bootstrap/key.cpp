@@ -1,4 +1,4 @@
-// The job's key: see key.hpp. libsodium does the cryptography and the wiping.
+// Implements the job's key: see key.hpp. libsodium does the cryptography and the wiping.
 #include "src/bootstrap/key.hpp"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ const unsigned char* raw(std::span<const std::byte> bytes) {
 }
 unsigned char* raw_out(std::span<std::byte> bytes) { return reinterpret_cast<unsigned char*>(bytes.data()); }
 
-// Bytes on the stack that are wiped when they go.
+// Holds bytes on the stack, which are wiped at its end.
 template <std::size_t kSize>
 struct Wiped {
   std::array<std::byte, kSize> bytes{};
@@ -81,7 +81,7 @@ Result<std::shared_ptr<const Key>> Key::parse(std::string_view text, std::string
 }
 
 Result<std::shared_ptr<const Key>> Key::load(const std::string& path) {
-  // O_NONBLOCK: a FIFO must not hang the start.
+  // With O_NONBLOCK a FIFO does not hang the start.
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) {
     return Error{ErrorCode::StartupFailed,

@@ -1,4 +1,4 @@
-// The job's key: the 256-bit secret that every connection proves before a byte of it is believed.
+// Defines the job's key: the 256-bit secret that every connection proves before a byte of it is believed.
 #pragma once
 
 #include <array>
@@ -16,24 +16,25 @@ namespace wreath {
 inline constexpr std::size_t kKeyBytes = 32;
 inline constexpr std::size_t kTagBytes = 32;
 
-// Wiped on destruction, shared by pointer and never copied, never printed.
+// Holds a key, which is wiped on destruction, shared by pointer, and never copied or printed.
 class Key {
  public:
-  Key() = default;  // all zero: the key of jobs that have none (peer credentials protect those)
+  // Makes the key of jobs that have none: it is all zero (peer credentials protect those jobs).
+  Key() = default;
   Key(const Key&) = delete;
   Key& operator=(const Key&) = delete;
   ~Key();
 
   static std::shared_ptr<const Key> none();
   static std::shared_ptr<const Key> from_bytes(std::span<const std::byte, kKeyBytes> bytes);
-  // 64 hexadecimal digits. `where` names the source in the error, which never shows the text.
+  // Reads 64 hexadecimal digits. `where` names the source in the error, which never shows the text.
   static Result<std::shared_ptr<const Key>> parse(std::string_view text, std::string_view where);
-  // A file of 64 hexadecimal digits, owned by the user and closed to everybody else (0600 or stricter).
+  // Reads a file of 64 hexadecimal digits, which this user owns and all others cannot open (0600 or stricter).
   static Result<std::shared_ptr<const Key>> load(const std::string& path);
 
-  // Another key for another purpose: HMAC-SHA256(this, label | data).
+  // Returns another key for another purpose: HMAC-SHA256(this, label | data).
   std::shared_ptr<const Key> derive(std::string_view label, std::span<const std::byte> data) const;
-  // HMAC-SHA256 of `data`.
+  // Returns the HMAC-SHA256 of `data`.
   std::array<std::byte, kTagBytes> tag(std::span<const std::byte> data) const;
   // Compares in constant time.
   bool verify(std::span<const std::byte, kTagBytes> tag, std::span<const std::byte> data) const;
@@ -42,19 +43,20 @@ class Key {
   std::array<std::byte, kKeyBytes> bytes_{};
 };
 
-// Where the key of an environment's job was found.
+// Holds the key of an environment's job, and says where it was found.
 struct FoundKey {
   std::shared_ptr<const Key> key;  // null: none was found
-  std::string source;              // "WREATH_KEY", a path, ...: for messages
+  // Names the source for messages: "WREATH_KEY", a path, ...
+  std::string source;
 };
 
-// WREATH_KEY_FILE, WREATH_KEY, ~/.config/wreath/key; the first that exists must be usable.
+// Reads the key from WREATH_KEY_FILE, WREATH_KEY or ~/.config/wreath/key; the first that exists must be usable.
 Result<FoundKey> find_key();
 
-// ~/.config/wreath/key; empty when there is no home directory.
+// Returns ~/.config/wreath/key; empty when there is no home directory.
 std::string default_key_path();
 
-// The text that lists what to do about a missing key.
+// Returns the text that lists what to do about a missing key.
 std::string_view key_remedies();
 
 }  // namespace wreath

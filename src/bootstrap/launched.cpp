@@ -1,4 +1,4 @@
-// Who started this process: a table of launchers, the innermost first.
+// Finds the launcher that started this process, by a table of launchers with the innermost first.
 #include "src/bootstrap/launched.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,8 @@ namespace {
 constexpr int kPorts = 16;
 constexpr std::size_t kMostPorts = 1024;
 constexpr int kDefaultPort = 29'500;
-constexpr int kSlurmFirstPort = 61'000;  // above the ephemeral ports
+// These ports are above the ephemeral ones.
+constexpr int kSlurmFirstPort = 61'000;
 constexpr std::int64_t kSlurmPorts = 4520;
 
 enum class LaunchedBy { Wreath, Torchrun, Slurm };
@@ -26,9 +27,11 @@ struct Launcher {
   std::string_view name;
   Setting rank;
   Setting ranks;
-  Setting ranks_otherwise;  // where `ranks` is not set
+  // Is read where `ranks` is not set.
+  Setting ranks_otherwise;
   Setting local_rank;
-  Setting proof;  // without it the others mean something else
+  // Without this setting the others mean something else.
+  Setting proof;
 };
 
 constexpr std::array kLaunchers{
@@ -48,7 +51,7 @@ bool complete(const Launcher& launcher) {
   return is_set(launcher.rank) && is_set(ranks_setting(launcher)) && is_set(launcher.proof);
 }
 
-// One of these that is set; empty: none is.
+// Returns the name of one of these settings that is set; empty where none is.
 template <std::size_t kCount>
 std::string_view present(const std::array<Setting, kCount>& settings) {
   const auto found = std::find_if(settings.begin(), settings.end(), is_set);
@@ -60,7 +63,7 @@ Status require(Setting setting, std::string_view because) {
   return Error{ErrorCode::InvalidArgument, fmt::format("{} is not set, but {}", row(setting).name, because)};
 }
 
-// With one of `signs` set, both of the others must be.
+// Fails where one of `signs` is set, but not both of the others.
 template <std::size_t kCount>
 Status require_both(const std::array<Setting, kCount>& signs, Setting rank, Setting ranks) {
   const std::string_view sign = present(signs);
@@ -69,8 +72,8 @@ Status require_both(const std::array<Setting, kCount>& signs, Setting rank, Sett
   return require(ranks, fmt::format("{} is", sign));
 }
 
-// Slurm's variables may be those of MPI's daemons, which started this process within a step of their own: the innermost
-// launcher is MPI's then, and Slurm's numbers are not the ranks'.
+// Fails where Slurm's variables are those of MPI's daemons, which started this process within a step of their own. The
+// innermost launcher is MPI's then, and Slurm's numbers are not the ranks'.
 Status check_innermost(const Launcher& launcher) {
   if (launcher.by != LaunchedBy::Slurm) return {};
   const auto ranks = setting_integer(ranks_setting(launcher));
@@ -85,7 +88,8 @@ Status check_innermost(const Launcher& launcher) {
   return {};
 }
 
-// Half of a launcher's variables is a mistake; but MASTER_ADDR and the like may be set for ranks that Slurm numbers.
+// Returns the innermost launcher whose variables are complete, or null. Half of a launcher's variables is a mistake.
+// However, MASTER_ADDR and the like may be set for ranks that Slurm numbers.
 Result<const Launcher*> find_launcher() {
   constexpr std::array kOwn{Setting::OwnRank, Setting::OwnRanks};
   constexpr std::array kTorchrun{Setting::JobRank, Setting::WorldSize, Setting::MasterAddr, Setting::MasterPort};
@@ -132,7 +136,8 @@ std::vector<std::uint16_t> ports_from(std::int64_t first) {
   return ports;
 }
 
-// torchrun's own store is at MASTER_PORT: there is no use in asking it.
+// Returns the ports from MASTER_PORT on. Where torchrun's own store is at MASTER_PORT, it is left out, for there is no
+// use in asking it.
 Result<std::vector<std::uint16_t>> ports_after_master_port() {
   const auto port = setting_integer(Setting::MasterPort);
   if (!port) return port.error();
@@ -175,7 +180,7 @@ Result<Rendezvous> at_first_node() {
   }
   const auto job = is_set(Setting::SlurmJob) ? setting_integer(Setting::SlurmJob) : Result<std::int64_t>(0);
   if (!job) return job.error();
-  // A step of one node needs no name: the list is the node then.
+  // A step of one node needs no name: the list is that node then.
   return Rendezvous{first == list ? std::vector<std::string>() : std::vector{first},
                     ports_from(kSlurmFirstPort + *job % kSlurmPorts),
                     fmt::format("SLURM_JOB_ID={} SLURM_STEP_ID={}", *job, setting_text(Setting::SlurmStep)),
@@ -193,13 +198,15 @@ Result<Rendezvous> where_launcher_says(const Launcher& launcher) {
   return at_master();
 }
 
-// What a process that nobody else numbers reads of a launcher that Wreath does not meet through. Empty: nothing.
+// Returns what MPI's launchers, through which Wreath does not meet, say of other processes. The caller is a process
+// that no other launcher numbers. Empty where there is nothing.
 std::string strangers() {
   struct Sign {
     Setting setting;
-    std::int64_t alone;  // what it is, at most, in a process that has no others
+    // Is the setting's highest value in a process that has no others.
+    std::int64_t alone;
   };
-  // A rank above 0 is not the only one; its process ends the job, so that rank 0 is not alone in silence either.
+  // A rank above 0 is not the only one. Its process ends the job, so that rank 0 does not stay alone in silence either.
   constexpr std::array kSigns{Sign{Setting::OpenMpiRanks, 1}, Sign{Setting::PmiRanks, 1}, Sign{Setting::PmixRank, 0}};
   for (const Sign& sign : kSigns) {
     const auto value = setting_integer(sign.setting);

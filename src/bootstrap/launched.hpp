@@ -1,4 +1,4 @@
-// Who started this process, and where its ranks shall meet: the environment of a job, read but not acted on.
+// Reads the environment of a job without acting on it: which launcher started this process, and where its ranks meet.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,36 @@
 
 namespace wreath {
 
-// Where rank 0 can be reached.
+// Describes where rank 0 can be reached.
 struct Rendezvous {
-  std::vector<std::string> hosts;    // names or addresses of rank 0's host; empty: all ranks are of this host
-  std::vector<std::uint16_t> ports;  // rank 0 listens at the first that is free
-  std::string job;                   // ranks that name another one do not meet
-  std::string said;                  // "MASTER_ADDR=h0": for messages
-  std::string file;                  // ranks meet through this file instead; empty: they do not
+  // Lists names or addresses of rank 0's host; empty where all ranks are on this host.
+  std::vector<std::string> hosts;
+  // Rank 0 listens at the first of these that is free.
+  std::vector<std::uint16_t> ports;
+  // Ranks that name different jobs do not meet.
+  std::string job;
+  // Holds text such as "MASTER_ADDR=h0", for messages.
+  std::string said;
+  // Names the file through which ranks meet instead; empty where they do not.
+  std::string file;
 };
 
-// Of the launcher that environment_job() names.
+// Returns the meeting of the launcher that environment_job() names.
 Result<Rendezvous> rendezvous();
 
-// What else the environment says that is not what `job` says, a sentence each; `alarming`: it looks like ranks that
-// should meet, and will not.
+// Describes what else the environment says that `job` does not say, in a sentence. `alarming` is true where ranks look
+// as if they should meet, and will not.
 struct Disagreement {
   std::string sentence;
   bool alarming = false;
 };
+// Returns all such disagreements with `job`.
 std::vector<Disagreement> disagreements(const EnvironmentJob& job);
 
-// "29600-29615,30000"; at most 1024 ports. `name` is the variable's, for the error.
+// Reads text such as "29600-29615,30000", with at most 1024 ports. `name` is the variable's, for the error.
 Result<std::vector<std::uint16_t>> parse_ports(std::string_view text, std::string_view name);
 
-// The first node of a list as Slurm writes it: "n[08-11,20],m3" is n08. Empty: it cannot be read.
+// Returns the first node of a list as Slurm writes it: n08 for "n[08-11,20],m3". Empty where the list cannot be read.
 std::string first_node(std::string_view list);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Ranks that are threads of one process, linked without any network.
+// Joins ranks that are threads of one process, without any network.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 namespace wreath {
 namespace {
 
-// Streams between ranks of one process: who asks first makes the pair and leaves the other end here.
+// Makes streams between ranks of one process: the rank that asks first makes the pair and leaves the other end here.
 class LocalStreams {
  public:
   explicit LocalStreams(int ranks) : ranks_(ranks) {}
@@ -75,7 +75,8 @@ Result<std::vector<Membership>> join_local(int ranks, const std::string& setting
     return Error{ErrorCode::InvalidArgument, fmt::format("ranks={} must be 1 .. {}", ranks, kMaximumRanks)};
   }
   std::vector<Membership> all = make_members(ranks, settings, devices);
-  const auto key = Key::none();  // nobody else is there
+  // No other process takes part.
+  const auto key = Key::none();
   for (std::size_t low = 0; low < all.size(); ++low) {
     for (std::size_t high = low + 1; high < all.size(); ++high) {
       auto pair = socket_pair();

@@ -1,4 +1,4 @@
-// The meeting point: one thread in the process of one rank, to which all ranks come at start.
+// Declares the meeting point: one thread in the process of one rank, to which all ranks come at start.
 //
 //   rank -> point   Hello                    who it is
 //   point -> ranks  Summons                  all are here: open a TCP listener, or not
@@ -17,33 +17,41 @@
 
 namespace wreath {
 
-// Ranks have so long for linking when the last one came at the last moment.
+// Ranks have at least so long for linking, when the last one came at the last moment.
 inline constexpr std::int64_t kLeastLinkMs = 5000;
 
-// How the meeting point is reached and served.
+// Describes how the meeting point is reached and served.
 struct MeetingPlace {
-  Identity self;                          // its key opens the meeting
-  std::vector<SocketAddress> candidates;  // where to look, in order
-  std::vector<SocketAddress> interfaces;  // what TCP listeners for other hosts bind where WREATH_SOCKET_IFNAME is not
-                                          // set; none: the local end of the connection to the meeting point
-  int server = -1;                        // the rank that serves it; -1: nobody knows
-  bool ends_when_refused = false;         // it listened before anybody came: refused means gone
-  std::uint64_t host = host_id();         // whom this rank shares a host with
-  std::string hint;                       // appended to "nobody answered"
-  std::string unfit_for_hosts;            // of UNIX sockets: why they are used, and what ranks of several hosts need
+  // The key of this identity opens the meeting.
+  Identity self;
+  // Lists where to look, in order.
+  std::vector<SocketAddress> candidates;
+  // TCP listeners for other hosts bind these where WREATH_SOCKET_IFNAME is not set. Where there are none, they bind the
+  // local end of the connection to the meeting point.
+  std::vector<SocketAddress> interfaces;
+  // Is the rank that serves the meeting point; -1 where this is not known.
+  int server = -1;
+  // Is true where it listened before any rank came, so that a refusal means that it is gone.
+  bool ends_when_refused = false;
+  // Identifies the host, which is equal for ranks that share one.
+  std::uint64_t host = host_id();
+  // Is appended to "nobody answered".
+  std::string hint;
+  // Says why UNIX sockets are used, and what ranks of several hosts need.
+  std::string unfit_for_hosts;
 };
 
-// Serves a meeting in a detached thread "wreath-meet" that ends when all have met, or failed to within
-// the first comer's timeout, or nobody came for 10 minutes.
+// Serves a meeting in a detached thread "wreath-meet". The thread ends when all have met, when they failed to within
+// the first comer's timeout, or when no rank came for 10 minutes.
 Status serve_meeting(std::vector<Fd> listeners, Identity self);
 
-// The meeting itself, in the calling thread.
+// Runs the meeting itself, in the calling thread.
 void run_meeting(std::vector<Fd> listeners, Identity self);
 
-// Whether somebody at `address` proves the key of `self` at once.
+// Returns whether a process at `address` proves the key of `self` at once.
 bool answers(const SocketAddress& address, const Identity& self);
 
-// Goes to the meeting point and returns linked to everybody.
+// Goes to the meeting point and returns when this rank is linked to all others.
 Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& request);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// A rank's side of a start: see meeting.hpp.
+// Runs a rank's side of a start: see meeting.hpp.
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -19,8 +19,10 @@
 namespace wreath {
 namespace {
 
-constexpr std::int64_t kGraceMs = 2000;  // the meeting point's verdict says more than this rank's own clock
-constexpr int kFirstSearchMs = 250;      // doubled per round: a silent stranger must not hold the search up
+// A rank waits so much longer, for the meeting point's verdict says more than the rank's own clock.
+constexpr std::int64_t kGraceMs = 2000;
+// The time is doubled per round: a silent stranger must not hold the search up.
+constexpr int kFirstSearchMs = 250;
 constexpr int kMostSearchMs = 2000;
 constexpr std::int64_t kGoneMs = 1000;
 
@@ -36,7 +38,7 @@ Error version_error(const Greeting& theirs, const Greeting& mine) {
                       mine.rank, mine.version, mine.protocol, theirs.version, theirs.protocol)};
 }
 
-// Finds the meeting point among the candidates: whoever proves the job's key is it.
+// Finds the meeting point among the candidates: it is the one that proves the job's key.
 class Search {
  public:
   Search(const MeetingPlace& place, Identity self, const BootstrapRequest& request)
@@ -107,13 +109,16 @@ class Search {
   Deadline deadline_;
   int interrupt_;
   std::string reason_;
-  std::pair<std::string, std::string> unproved_;  // who answered without a proof of the key, and what happened
+  // Holds the address that answered without a proof of the key, and what happened.
+  std::pair<std::string, std::string> unproved_;
   bool all_refused_ = true;
-  bool silent_ = false;  // the last one did not even refuse
-  bool final_ = false;   // no use trying again
+  // Is true where the last candidate did not even refuse.
+  bool silent_ = false;
+  // Is true where it is of no use to try again.
+  bool final_ = false;
 };
 
-// No message came from the meeting point, or one that cannot be read.
+// Returns the error where no message came from the meeting point, or one that cannot be read.
 Error no_message(const Connection& meeting, int server, const Error& error) {
   const std::string where = fmt::format("the meeting point at {}", peer_address(meeting.get()).text());
   const std::string whose = server < 0 ? "the process that serves it" : fmt::format("the process of rank {}", server);
@@ -127,7 +132,7 @@ Error no_message(const Connection& meeting, int server, const Error& error) {
   }
 }
 
-// The next message, which must be an M; a Refusal becomes its error.
+// Receives the next message, which must be an M; a Refusal becomes its error.
 template <typename M>
 Result<M> expect(Connection& meeting, int server, Deadline deadline, int interrupt) {
   auto message = recv_message(meeting, deadline, interrupt);
@@ -158,7 +163,7 @@ Hello make_hello(const MeetingPlace& place, const BootstrapRequest& request, con
   return hello;
 }
 
-// At the first port of WREATH_PORT_RANGE that is free, or at any without it.
+// Listens at the first port of WREATH_PORT_RANGE that is free, or at any port without the variable.
 Result<Fd> listen_in_range(const SocketAddress& interface) {
   const std::string text = setting_text(Setting::PortRange);
   if (text.empty()) return listen_on(interface.with_port(0));
@@ -173,7 +178,7 @@ Result<Fd> listen_in_range(const SocketAddress& interface) {
                fmt::format("all ports of WREATH_PORT_RANGE={} are in use at {}", text, interface.ip_text())};
 }
 
-// What this rank's listeners bind for ranks of other hosts.
+// Returns the addresses that this rank's listeners bind for ranks of other hosts.
 Result<std::vector<SocketAddress>> interfaces_for(const MeetingPlace& place, const SocketAddress& mine) {
   if (is_set(Setting::SocketInterface)) return chosen_addresses(interfaces(), mine.family());
   if (!place.interfaces.empty()) return place.interfaces;
@@ -251,7 +256,7 @@ Membership make_membership(const BootstrapRequest& request, std::shared_ptr<Mesh
   return result;
 }
 
-// Links to all and waits until everybody is linked, or for the reason why not.
+// Links to all ranks and waits until all are linked, or for the reason why they are not.
 Result<std::vector<Connection>> link(Mesh& mesh, Connection& meeting, int server, Deadline deadline, int interrupt) {
   auto control = mesh.link_all(meeting.get());
   const bool told = !control && control.error().code == ErrorCode::NotReady;
@@ -295,13 +300,14 @@ Result<Membership> meet(const MeetingPlace& place, const BootstrapRequest& reque
 
   const std::string unix_name = random_unix_name();
   auto unix_listener = listen_on(SocketAddress::abstract_unix(unix_name));
-  // When a send fails, what is read next says why.
+  // When a send fails, the next message that is read says why.
   (void)send_message(*meeting, make_hello(place, request, unix_name), deadline);
 
   auto summons = expect<Summons>(*meeting, place.server, deadline, request.interrupt);
   if (!summons) return summons.error();
   auto listeners = open_tcp(*summons, place, socket);
-  if (!unix_listener) listeners = unix_listener.error();  // told like any other, so that nobody waits for this rank
+  // The error is sent like any other, so that no rank waits for this one.
+  if (!unix_listener) listeners = unix_listener.error();
   (void)send_message(*meeting, make_listening(listeners), deadline);
 
   auto table = expect<Table>(*meeting, place.server, deadline, request.interrupt);

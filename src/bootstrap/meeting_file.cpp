@@ -1,4 +1,4 @@
-// Ranks that meet through a file: see meeting_file.hpp.
+// Joins ranks that meet through a file: see meeting_file.hpp.
 #include "src/bootstrap/meeting_file.hpp"
 
 #include <fcntl.h>
@@ -29,14 +29,14 @@ Error file_error(const std::string& path, int error) {
   return file_error(path, std::generic_category().message(error));
 }
 
-// The address of rank 0 in the id; empty: it has none, and only ranks of its host can come.
+// Returns rank 0's address for the id; empty where it has none, and only ranks of its host can come.
 Result<std::string> own_address() {
   const auto chosen = chosen_addresses(interfaces(), AF_INET);
   if (!chosen) return chosen.error();
   return chosen->empty() ? std::string() : chosen->front().ip_text();
 }
 
-// Under another name first, so that nobody reads half of it.
+// Writes under another name first, so that no rank reads half of the text.
 Status write_id(const std::string& path, const std::string& text) {
   const std::string draft = fmt::format("{}.{:016x}", path, random_u64());
   const Fd fd(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -48,7 +48,7 @@ Status write_id(const std::string& path, const std::string& text) {
   return error;
 }
 
-// What the file holds; empty: there is none yet. Only this user's own file is believed.
+// Returns the text that the file holds; empty where there is no file yet. Only this user's own file is believed.
 Result<std::string> read_id(const std::string& path) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd && (errno == ENOENT || errno == ESTALE)) return std::string();

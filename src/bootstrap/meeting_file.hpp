@@ -1,4 +1,5 @@
-// Ranks that meet through a file which all can read: it holds a unique id, so who can read it may join.
+// Joins ranks that meet through a file which all can read. It holds a unique id, so any process that can read it may
+// join.
 #pragma once
 
 #include <string>
@@ -7,9 +8,9 @@
 
 namespace wreath {
 
-// Rank 0 writes the file, over an old one, mode 0600, and removes it when the start is over; the others wait for one
-// that leads to a meeting, within the request's time. Other hosts reach rank 0 at the first address of an interface
-// that WREATH_SOCKET_IFNAME admits.
+// Joins ranks through the file. Rank 0 writes it, over an old one, mode 0600, and removes it when the start is over.
+// The others wait for a file that leads to a meeting, within the request's time. Other hosts reach rank 0 at the first
+// address of an interface that WREATH_SOCKET_IFNAME admits.
 Result<Membership> join_file(const std::string& path, const BootstrapRequest& request);
 
 }  // namespace wreath

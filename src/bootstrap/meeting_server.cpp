@@ -1,5 +1,5 @@
-// The meeting point's side of a start: see meeting.hpp. One thread, one poll loop, four phases; the
-// first thing that goes wrong is told to everybody.
+// Runs the meeting point's side of a start: see meeting.hpp. One thread goes through four phases in one poll loop. It
+// sends the first error to all ranks.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
@@ -23,8 +23,10 @@ namespace wreath {
 namespace {
 
 constexpr std::int64_t kNobodyCameMs = 600'000;
-constexpr std::int64_t kSendMs = 5000;        // for a guest that does not read
-constexpr std::int64_t kAfterwordsMs = 1000;  // after a failure newcomers are still told for so long
+// Limits the wait for a guest that does not read.
+constexpr std::int64_t kSendMs = 5000;
+// After a failure newcomers still get the reason for so long.
+constexpr std::int64_t kAfterwordsMs = 1000;
 
 enum class Phase { Gathering, Opening, Linking, Met, Failed };
 
@@ -34,14 +36,15 @@ struct Guest {
   MessageReader reader;
   std::optional<Hello> hello;
   std::vector<NetAddress> tcp;
-  Phase answered = Phase::Gathering;  // the last phase whose answer arrived
+  // Is the last phase whose answer arrived.
+  Phase answered = Phase::Gathering;
 };
 
 std::string describe(const Hello& hello) {
   return fmt::format("rank {} (host {}, pid {})", hello.rank, hello.host_name, hello.pid);
 }
 
-// Its proof has said who it is before its first message.
+// Describes a guest. Before its first message, its proof has said which rank it is.
 std::string describe(const Guest& guest) {
   if (guest.hello) return describe(*guest.hello);
   return fmt::format("rank {} ({})", guest.greeting.rank, peer_address(guest.connection.get()).text());
@@ -112,7 +115,7 @@ class Meeting {
     guests_.push_back(std::move(guest));
   }
 
-  // Reads what a guest has sent. A guest that leaves before it said who it is, is forgotten.
+  // Reads a guest's messages. A guest that leaves before its Hello is forgotten.
   void listen_to(Guest& guest) {
     while (guest.connection && phase_ != Phase::Failed) {
       auto message = guest.reader.poll(guest.connection);
@@ -147,7 +150,7 @@ class Meeting {
     return true;
   }
 
-  // What is wrong with this rank among those that came before; empty: nothing.
+  // Returns what is wrong with this rank among the ranks that came before; empty where nothing is.
   std::string find_problem(const Hello& mine) const {
     const Hello& first = *first_->hello;
     if (mine.ranks != first.ranks) {
@@ -185,7 +188,7 @@ class Meeting {
     return true;
   }
 
-  // Anything else is the meeting point's to say.
+  // Refuses any other message: only the meeting point sends those.
   template <typename Other>
   bool handle(Guest&, Other&) {
     return false;
@@ -267,16 +270,17 @@ class Meeting {
     fail(late.empty() ? -1 : late.front(), fmt::format("{}: {}", acceptor_.trouble(), text), ErrorCode::System);
   }
 
-  // Who has not arrived may stand at the door.
+  // Fails the meeting: ranks that have not arrived may wait for a connection that cannot be accepted.
   void starve() {
     const std::string came =
         first_ == nullptr ? "no rank" : fmt::format("{} of {} ranks", by_rank_.size(), first_->hello->ranks);
     fail(-1, fmt::format("the meeting point {}; {} could be let in", acceptor_.trouble(), came), ErrorCode::System);
   }
 
-  // The process of this thread may end as soon as its own rank knows the outcome: that one is told last.
+  // Moves guests of this process to the end. This process may end as soon as its own rank knows the outcome, so that
+  // rank gets it last.
   void own_process_last() {
-    // Not std::ranges: clang 14 cannot compile libstdc++'s subrange, and the fuzzers are built by it.
+    // This is not std::ranges: clang 14 builds the fuzzers and cannot compile libstdc++'s subrange.
     std::stable_partition(guests_.begin(), guests_.end(),
                           [](const auto& guest) { return !guest->hello || guest->hello->process != process_id(); });
   }
@@ -292,8 +296,8 @@ class Meeting {
     (void)::shutdown(guest.connection.get(), SHUT_WR);
   }
 
-  // Tells the failure to all and, for a moment, to those who come late. Guests are read until they
-  // close: closing with unread bytes could destroy the message on its way.
+  // Sends the failure to all guests and, for a moment, to late ones. Guests are read until they close: closing with
+  // unread bytes could destroy the message on its way.
   void afterwords() {
     log_info("start-up failed: {}", failure_.text);
     own_process_last();

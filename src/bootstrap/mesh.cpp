@@ -1,4 +1,4 @@
-// The links between ranks: see mesh.hpp.
+// Makes the links between ranks: see mesh.hpp.
 #include "src/bootstrap/mesh.hpp"
 
 #include <fmt/format.h>
@@ -12,10 +12,12 @@
 namespace wreath {
 namespace {
 
-constexpr int kFirstPatienceMs = 2000;  // for one of a peer's addresses, then doubled: the next one may answer
+// Limits the wait for one of a peer's addresses, then is doubled: the next address may answer.
+constexpr int kFirstPatienceMs = 2000;
 constexpr int kMostPatienceMs = 8000;
 
-// Who connects gives up first, for it knows why; then who waits; then the meeting point.
+// Returns a share of the time for links. The end that connects gives up first, for it knows why; then the end that
+// waits; then the meeting point.
 Deadline share_of(std::int64_t link_ms, std::int64_t eighths) {
   return Deadline::after_ms(link_ms < 0 ? -1 : link_ms * eighths / 8);
 }
@@ -68,7 +70,7 @@ std::string Mesh::describe(Rank peer) const {
 std::vector<SocketAddress> Mesh::addresses_of(Rank peer, Purpose purpose) const {
   const TableRow& mine = table_.rows[static_cast<std::size_t>(rank_)];
   const TableRow& theirs = table_.rows[static_cast<std::size_t>(peer)];
-  // Between ranks of one host descriptors travel with messages, which TCP would lose.
+  // Ranks of one host pass descriptors with messages, which TCP would lose.
   if (purpose == Purpose::Control && mine.host == theirs.host) return {SocketAddress::abstract_unix(theirs.unix_name)};
   std::vector<SocketAddress> addresses;
   for (const NetAddress& address : theirs.tcp)
@@ -86,7 +88,8 @@ std::string Mesh::listening_text() const {
   return texts.empty() ? "its UNIX socket" : fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// NotReady: interrupted. PeerLost: nobody listens there. Others: it may help to try again.
+// Fails with NotReady where it was interrupted, and with PeerLost where no process listens there. After another error
+// it may help to try again.
 Result<Connection> Mesh::attempt(Rank peer, Purpose purpose, const SocketAddress& address, Deadline deadline,
                                  int watch) const {
   int error = 0;
@@ -106,8 +109,8 @@ Result<Connection> Mesh::attempt(Rank peer, Purpose purpose, const SocketAddress
                fmt::format("{}: {}", address.text(), proved ? "another rank answered" : proved.error().message)};
 }
 
-// Tries the peer's addresses in order until one leads to it. A handshake can be dropped when strangers
-// crowd the peer's listener, so that is tried again; a refused connection is final.
+// Tries the peer's addresses in order until one leads to it. A handshake can be dropped when strangers crowd the peer's
+// listener, so that is tried again. A connection that all addresses refuse is final.
 Result<Connection> Mesh::connect(Rank peer, Purpose purpose, Deadline deadline, int watch) {
   const std::vector<SocketAddress> addresses = addresses_of(peer, purpose);
   if (addresses.empty()) return Error{ErrorCode::StartupFailed, fmt::format("{} has no address", describe(peer)), peer};

@@ -1,4 +1,4 @@
-// The links between ranks once they know each other: every rank connects to all lower ones.
+// Makes the links between ranks once they know each other: every rank connects to all lower ones.
 #pragma once
 
 #include <deque>
@@ -13,23 +13,24 @@
 
 namespace wreath {
 
-// Other hosts are told this of it: not the zone, which has another number there.
+// Returns the address as other hosts get it: without the zone, which has another number there.
 NetAddress to_net_address(const SocketAddress& address);
-// Unspecified family for none.
+// Returns the address; where there is none, its family is unspecified.
 SocketAddress to_socket_address(const NetAddress& address);
-// This process may open no more: no use trying again.
+// Returns whether this process may open no more descriptors, so that it is of no use to try again.
 bool lacks_descriptors(const Error& error);
 
 class Mesh {
  public:
-  // `listeners` are where the table says this rank listens. `key` is the links' key: derived from the job's and the
-  // table's salt. `zone`: of this rank's way to the meeting point, where that has one.
+  // `listeners` are where the table says that this rank listens. `key` is the links' key, which is derived from the
+  // job's key and the table's salt. `zone` is that of this rank's way to the meeting point, where that has one.
   Mesh(Rank rank, Table table, std::shared_ptr<const Key> key, std::vector<Fd> listeners, std::uint32_t zone);
 
-  // One control connection per peer, within the table's time; ends early (NotReady) when `watch` becomes readable.
+  // Makes one control connection per peer, within the table's time. Ends early (NotReady) when `watch` becomes
+  // readable.
   Result<std::vector<Connection>> link_all(int watch);
 
-  // One more TCP connection to `peer`; ends early (NotReady) when `watch` becomes readable.
+  // Opens one more TCP connection to `peer`. Ends early (NotReady) when `watch` becomes readable.
   Result<Fd> open_stream(Rank peer, Deadline deadline, int watch);
 
   const Table& table() const { return table_; }
@@ -49,8 +50,10 @@ class Mesh {
   std::shared_ptr<const Key> key_;
   std::uint32_t zone_;
   Acceptor acceptor_;
-  std::deque<Proved> waiting_;               // arrived before they were asked for
-  std::map<Rank, std::size_t> last_worked_;  // which of a peer's addresses to try first
+  // Holds connections that arrived before they were asked for.
+  std::deque<Proved> waiting_;
+  // Says which of a peer's addresses to try first.
+  std::map<Rank, std::size_t> last_worked_;
 };
 
 }  // namespace wreath

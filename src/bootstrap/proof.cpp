@@ -1,4 +1,4 @@
-// Mutual proof of the key: see proof.hpp.
+// Proves the key mutually: see proof.hpp.
 #include "src/bootstrap/proof.hpp"
 
 #include <poll.h>
@@ -68,7 +68,7 @@ Greeting read_greeting(std::span<const std::byte, kGreetingBytes> bytes) {
   return greeting;
 }
 
-// Where a greeting's purpose stands: the acceptor answers with the connector's.
+// Says where a greeting's purpose stands: the acceptor answers with the connector's purpose.
 constexpr std::size_t kPurposeOffset = kMagic.size() + 8;
 
 }  // namespace
@@ -81,7 +81,7 @@ Handshake::Handshake(Fd fd, Identity self, bool connects)
   if (connects_) state_ = State::Sending;
 }
 
-// Label and both greetings, the connector's first.
+// Returns the label and both greetings, the connector's first.
 std::array<std::byte, kTagBytes + 2 * kGreetingBytes> Handshake::transcript(bool of_connector) const {
   std::array<std::byte, kTagBytes + 2 * kGreetingBytes> bytes{};
   const auto& label = of_connector ? kConnectorLabel : kAcceptorLabel;
@@ -91,7 +91,7 @@ std::array<std::byte, kTagBytes + 2 * kGreetingBytes> Handshake::transcript(bool
   return bytes;
 }
 
-// True when the phase's bytes have all moved; otherwise state_ says whether to wait or give up.
+// Returns true when the phase's bytes have all moved; otherwise state_ says whether to wait or give up.
 bool Handshake::transfer(std::span<std::byte> bytes, bool sends) {
   state_ = sends ? State::Sending : State::Receiving;
   while (done_ < bytes.size()) {
@@ -104,7 +104,8 @@ bool Handshake::transfer(std::span<std::byte> bytes, bool sends) {
     if (moved <= 0) return false;
     done_ += static_cast<std::size_t>(moved);
     const std::size_t checked = phase_ < 2 && !sends ? std::min(done_, kMagic.size()) : 0;
-    if (std::memcmp(bytes.data(), kMagic.data(), checked) != 0) {  // not one of ours: no need for more
+    // A connection without the magic is not Wreath's, and needs no more bytes.
+    if (std::memcmp(bytes.data(), kMagic.data(), checked) != 0) {
       state_ = State::Failed;
       return false;
     }
@@ -113,16 +114,17 @@ bool Handshake::transfer(std::span<std::byte> bytes, bool sends) {
   return true;
 }
 
-// This many bytes move in this phase: the acceptor's greeting comes without a ticket.
+// Returns the bytes that move in this phase: the acceptor's greeting comes without a ticket.
 std::span<std::byte> Handshake::phase_bytes(bool sends) {
   if (phase_ >= 2) return proof_;
   return std::span(sends ? mine_ : theirs_).first(phase_ == 0 ? kOpeningBytes : kGreetingBytes);
 }
 
-// Whether there is more to say to the other end after its greeting.
+// Reads the other end's greeting, and returns whether there is more to say to it.
 bool Handshake::take_greeting() {
   const auto theirs = greeting_in(theirs_);
-  if (std::ranges::equal(theirs, greeting_in(mine_))) return false;  // connected to itself
+  // An end with this same greeting has connected to itself.
+  if (std::ranges::equal(theirs, greeting_in(mine_))) return false;
   peer_ = read_greeting(theirs);
   if (connects_) return peer_.purpose == self_.greeting.purpose;
   const bool admitted = self_.key->verify(ticket_in(theirs_), ticket_text(theirs_));
@@ -132,7 +134,7 @@ bool Handshake::take_greeting() {
   return admitted;
 }
 
-// What a complete phase means; false: not proved.
+// Checks a complete phase; returns false where the other end has not proved the key.
 bool Handshake::finish_phase() {
   const bool sent = (phase_ % 2 == 0) == connects_;
   if (phase_ < 2 && !sent && !take_greeting()) return false;
@@ -153,7 +155,8 @@ Handshake::State Handshake::advance() {
   return state_;
 }
 
-// All that follows is sealed with a key that both greetings, and with them both nonces, are part of.
+// Returns the connection. All that follows is sealed with a key that both greetings, and with them both nonces, are
+// part of.
 Proved Handshake::take() {
   const auto said = transcript(true);
   auto key = self_.key->derive(kMessagesLabel, std::span(said).subspan(kTagBytes));
@@ -162,7 +165,7 @@ Proved Handshake::take() {
 
 namespace {
 
-// An acceptor that is crowded or ends hangs up without a word.
+// Returns why a handshake failed. An acceptor that is crowded or ends hangs up without a word.
 std::string_view reason_of(const Handshake& handshake) {
   if (handshake.refused()) return "the other end refused this rank's key: its own is another";
   return handshake.ended() ? "the connection ended before the other end proved the job's key"

@@ -1,4 +1,4 @@
-// Mutual proof of the key: the first bytes of every connection, of fixed size, before anything is parsed.
+// Proves the key mutually by the first bytes of every connection, of fixed size, before anything is parsed.
 //
 //   connector -> acceptor   greeting: magic, protocol, rank, purpose, version, 32-byte nonce
 //                           ticket: HMAC-SHA256(key, "ticket" | greeting)
@@ -6,11 +6,10 @@
 //   connector -> acceptor   HMAC-SHA256(key, "connector" | both greetings)
 //   acceptor  -> connector  HMAC-SHA256(key, "acceptor"  | both greetings)
 //
-// A stranger is dropped at its first words, for it has no ticket. A ticket can be repeated by who has heard it,
-// and is good for a place to wait in, nothing more. The acceptor gives its proof last, so a stranger learns nothing but
-// the greeting; the roles differ, so a reflected proof fails; what a greeting says is believed only after the proof.
-// The layout of greetings and tickets stays as it is in all protocols, so that versions that differ can name each
-// other.
+// A stranger is dropped at its first words, for it has no ticket. A process that has heard a ticket can repeat it, but
+// it is good only for a place to wait in. The acceptor gives its proof last, so a stranger learns nothing but the
+// greeting. The roles differ, so a reflected proof fails. A greeting's content is believed only after the proof. The
+// layout of greetings and tickets is the same in all protocols, so that versions that differ can name each other.
 #pragma once
 
 #include <array>
@@ -35,27 +34,28 @@ inline constexpr std::size_t kOpeningBytes = kGreetingBytes + kTagBytes;
 
 enum class Purpose : std::uint32_t { Refusal = 0, Meet = 1, Control = 2, Stream = 3 };
 
-// What an end says of itself.
+// Holds what an end says of itself.
 struct Greeting {
   std::uint32_t protocol = kProtocol;
   std::int32_t rank = -1;  // -1: the meeting point
   Purpose purpose = Purpose::Meet;
-  std::string version;  // of the library, at most 15 bytes
+  // Holds the library's version, at most 15 bytes.
+  std::string version;
 };
 
-// Who an end is and what it proves.
+// Holds the key that an end proves, and its greeting.
 struct Identity {
   std::shared_ptr<const Key> key;
   Greeting greeting;
 };
 
-// A connection whose other end has proved the key.
+// Holds a connection whose other end has proved the key.
 struct Proved {
   Connection connection;
   Greeting peer;
 };
 
-// One handshake, advanced without waiting.
+// Runs one handshake, which is advanced without waiting.
 class Handshake {
  public:
   enum class State { Receiving, Sending, Proved, Failed };
@@ -66,14 +66,14 @@ class Handshake {
 
   State advance();
   State state() const { return state_; }
-  // In state Failed: the connection ended, so that nothing is known of the other end's key.
+  // Returns, in state Failed, whether the connection ended, so that nothing is known of the other end's key.
   bool ended() const { return ended_; }
-  // In state Failed: the acceptor said that this connector's ticket is of another key than its own.
+  // Returns, in state Failed, whether the acceptor said that this connector's ticket is of another key than its own.
   bool refused() const { return connects_ && peer_.purpose == Purpose::Refusal; }
-  // The acceptor has seen the connector's ticket.
+  // Returns whether the acceptor has seen the connector's ticket.
   bool has_ticket() const { return !connects_ && phase_ > 0; }
   int descriptor() const { return fd_.get(); }
-  // Once, in state Proved.
+  // Returns the proved connection. Callers call this once, in state Proved.
   Proved take();
 
  private:
@@ -91,13 +91,15 @@ class Handshake {
   int phase_ = 0;         // 0, 1: greetings; 2, 3: proofs
   std::size_t done_ = 0;  // bytes of this phase
   bool ended_ = false;
-  std::array<std::byte, kOpeningBytes> mine_{};  // greeting, and the ticket where this end connects
+  // Holds the greeting, and the ticket where this end connects.
+  std::array<std::byte, kOpeningBytes> mine_{};
   std::array<std::byte, kOpeningBytes> theirs_{};
   std::array<std::byte, kTagBytes> proof_{};
   Greeting peer_;
 };
 
-// The connector's side to its end; `watch` as in wait_for. PeerLost: closed or not proved; Timeout.
+// Runs the connector's side to its end; `watch` is as in wait_for. Fails with PeerLost where the connection closed or
+// the key was not proved, or with Timeout.
 Result<Proved> prove(Fd fd, const Identity& self, Deadline deadline, int watch = -1);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Sealed messages: see seal.hpp. The digest is BLAKE2b's, the seal HMAC-SHA256's.
+// Seals messages: see seal.hpp. The digest is BLAKE2b's, the seal HMAC-SHA256's.
 #include "src/bootstrap/seal.hpp"
 
 #include <fmt/format.h>

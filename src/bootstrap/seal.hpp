@@ -1,10 +1,10 @@
-// This protects the messages of a proved connection: each carries a seal, a MAC of who sends it, its number and its
-// content, so that one that was altered, repeated, left out or sent back on its way is noticed.
+// Protects the messages of a proved connection. Each carries a seal, a MAC of its sender, its number and its content.
+// So a message that was altered, repeated, left out or sent back on its way is noticed.
 //
 //   u32 length, its complement, `length` bytes of content, 32-byte seal
 //
-// The seal's key is the connection's own, derived from the job's key and both ends' greetings. Where the job has none
-// (UNIX sockets, WREATH_INSECURE=1) it is no secret, and a seal tells of accidents, not of attackers.
+// The seal's key is the connection's own, derived from the job's key and both ends' greetings. Where the job has no key
+// (UNIX sockets, WREATH_INSECURE=1) it is no secret. A seal then tells of accidents, not of attackers.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ namespace wreath {
 inline constexpr std::size_t kFrameHeaderBytes = 8;
 inline constexpr std::size_t kSealBytes = kTagBytes;
 
-// This holds what a message says, hashed once for all who get it.
+// Holds what a message says, hashed once for all its receivers.
 class Content {
  public:
   explicit Content(std::vector<std::byte> bytes) : bytes_(std::move(bytes)), digest_(digest_of(bytes_)) {}
@@ -38,18 +38,20 @@ class Content {
   Digest digest_;
 };
 
-// One end of a connection. Messages are numbered in the order in which they are written and read.
+// Seals and checks the messages at one end of a connection. Messages are numbered in the order in which they are
+// written and read.
 class Seal {
  public:
   Seal() = default;
-  // `key`: of this connection alone. `connects`: of its two ends this is the one that connected.
+  // `key` is of this connection alone. `connects` says that this is the end that connected.
   Seal(std::shared_ptr<const Key> key, bool connects) : key_(std::move(key)), connects_(connects) {}
 
-  // The frame of the next message from this end.
+  // Returns the frame of the next message from this end.
   std::vector<std::byte> write(const Content& content);
-  // The length of the content behind a header. StartupFailed: it was altered, is 0 or is more than `most`.
+  // Returns the length of the content behind a header. Fails with StartupFailed where the header was altered, or the
+  // length is 0 or more than `most`.
   static Result<std::size_t> length(std::span<const std::byte, kFrameHeaderBytes> header, std::size_t most);
-  // Whether this is the other end's next message: StartupFailed says that it was altered.
+  // Checks that this is the other end's next message; StartupFailed says that it was altered.
   Status read(std::span<const std::byte> content, std::span<const std::byte, kSealBytes> seal);
 
  private:
@@ -61,7 +63,7 @@ class Seal {
   std::uint64_t read_ = 0;
 };
 
-// A proved stream and what seals its messages.
+// Holds a proved stream and what seals its messages.
 struct Connection {
   Fd fd;
   Seal seal;

@@ -1,4 +1,4 @@
-// The id that brings ranks together: address and secret of a meeting point (include/wreath/unique_id.hpp).
+// Makes and reads the id by which ranks meet: the address and secret of a meeting point (include/wreath/unique_id.hpp).
 #include "wreath/unique_id.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ constexpr std::uint32_t kIdMagic = 0x31444957;  // "WID1"
 constexpr std::size_t kNameBytes = 16;
 constexpr std::size_t kCheckBytes = 4;
 
-// What the 128 bytes hold; the rest is zero.
+// Describes what the 128 bytes hold between magic and checksum; the rest is zero.
 struct IdContent {
   std::uint64_t host = 0;
   std::array<std::byte, kKeyBytes> key{};
@@ -75,7 +75,7 @@ SocketAddress unix_address(const IdContent& content) {
   return SocketAddress::abstract_unix(name);
 }
 
-// Only the holder of the id can make this key.
+// Returns the meeting's identity: only the holder of the id can make this key.
 Identity identity(const IdContent& content) {
   return {Key::from_bytes(content.key), {kProtocol, -1, Purpose::Meet, std::string(library_version())}};
 }

@@ -1,4 +1,4 @@
-// Members of a JSON object, checked one by one.
+// Reads members of a JSON object and checks them one by one.
 #include "src/json/reader.hpp"
 
 #include <limits>

@@ -1,4 +1,4 @@
-// Reading JSON that may be anything: members with their type and range checked.
+// Reads JSON that may be anything, and checks the type and range of its members.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace wreath {
 
-// The JSON object that `text` is; why it is none, with `source` in front.
+// Returns the JSON object that `text` is, or why it is none, with `source` in front.
 Result<Json> parse_object(std::string_view text, std::string_view source, std::size_t maximum_bytes);
 
 // Takes members of one JSON object with their type and range checked. The first wrong one is kept.
@@ -27,7 +27,7 @@ class JsonReader {
   double number(const char* key, double minimum, double maximum);
   std::string text(const char* key);
 
-  // The candidate whose name() is the member's text.
+  // Returns the candidate whose name() is the member's text.
   template <typename T, typename Candidates>
   T choice(const char* key, const Candidates& candidates) {
     const std::string wanted = text(key);

@@ -1,4 +1,4 @@
-// The tree, and its text by nlohmann's parser and writer.
+// Implements the tree, and its text by nlohmann's parser and writer.
 #include "src/json/value.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 namespace wreath {
 
-// Between our tree and the library. Parsing needs no stack of its own for a text's levels.
+// Converts between this tree and the library's. Parsing needs no stack of its own for a text's levels.
 class JsonCodec : public nlohmann::json_sax<nlohmann::ordered_json> {
  public:
   using Tree = nlohmann::ordered_json;
@@ -40,7 +40,8 @@ class JsonCodec : public nlohmann::json_sax<nlohmann::ordered_json> {
   bool open(Json value);
 
   Json root_;
-  std::vector<Json*> open_;  // the outermost first: arrays, objects, and members that wait for their value
+  // Holds arrays, objects, and members that wait for their value, the outermost first.
+  std::vector<Json*> open_;
   std::string error_;
 };
 
@@ -51,7 +52,7 @@ constexpr const char* kKinds[] = {"null",     "a truth value", "a number", "a nu
 
 using Members = std::vector<const Json::Object::value_type*>;
 
-// By name; those of one name as they were added.
+// Returns the members by name; members of one name stay in the order in which they were added.
 Members by_name(const Json::Object& object) {
   Members members;
   members.reserve(object.size());
@@ -60,7 +61,7 @@ Members by_name(const Json::Object& object) {
   return members;
 }
 
-// A name that a text holds several times stands where it was first, with its last value.
+// Merges members of one name. The member stands where the text has the name first, with the name's last value.
 void merge_members(Json::Object& object) {
   Members members = by_name(object);
   bool merged = false;
@@ -84,8 +85,8 @@ void merge_members(Json::Object& object) {
   object = std::move(kept);
 }
 
-// The value of `text`, which is a string or a stream, or why it is none.
-// The library takes a byte 0 for the end of the text, whatever comes behind it.
+// Returns the value of `text`; where there is none, `error` gets the reason. A byte 0 is an error, for the library
+// takes it for the end of the text, whatever comes behind it.
 std::optional<Json> decode(std::string_view text, std::string* error) {
   const std::size_t zero = text.find('\0');
   JsonCodec codec;
@@ -182,7 +183,7 @@ Json::Json(Json&& other) noexcept = default;
 Json& Json::operator=(const Json& other) = default;
 Json& Json::operator=(Json&& other) noexcept = default;
 
-// Level by level: a text of 100 000 open brackets must not take a stack of 100 000 calls.
+// Destroys values level by level: a text of 100 000 open brackets must not take a stack of 100 000 calls.
 Json::~Json() {
   Array parts;
   move_parts(parts);

@@ -1,5 +1,5 @@
-// JSON as a value that is built, read, written as text and parsed from it. The library that writes and parses takes
-// seconds to compile wherever it is included; value.cpp alone includes it.
+// Holds JSON as a value that is built, read, written as text and parsed from it. The library that writes and parses
+// takes seconds to compile wherever it is included, so value.cpp alone includes it.
 #pragma once
 
 #include <cstddef>
@@ -17,29 +17,35 @@
 
 namespace wreath {
 
-// A text is no JSON, or a value is not what was asked for.
+// Says that a text is no JSON, or that a value is not what was asked for.
 class JsonError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 struct JsonStyle {
-  int indent = -1;      // spaces of a level; -1: all on one line
-  bool sorted = false;  // members by name; else in the order in which they were added
-  bool strict = true;   // text that is not UTF-8 throws JsonError; else U+FFFD takes the place of what is wrong
+  // Counts the spaces of a level; with -1 all is on one line.
+  int indent = -1;
+  // Puts members in the order of their names; else they are in the order in which they were added.
+  bool sorted = false;
+  // Makes text that is not UTF-8 throw JsonError; else U+FFFD takes the place of what is wrong.
+  bool strict = true;
 };
 
 class Json {
  public:
   using Array = std::vector<Json>;
-  using Object = std::vector<std::pair<std::string, Json>>;  // each name once
+  // Holds each name once.
+  using Object = std::vector<std::pair<std::string, Json>>;
 
-  Json();  // null, which becomes an object or an array by what is added to it
+  // Makes null, which becomes an object or an array by what is added to it.
+  Json();
   Json(const Json& other);
   Json(Json&& other) noexcept;
   Json& operator=(const Json& other);
   Json& operator=(Json&& other) noexcept;
-  ~Json();  // takes values of any depth
+  // Destroys values of any depth.
+  ~Json();
 
   Json(std::nullptr_t);
   Json(const char* text);
@@ -51,15 +57,16 @@ class Json {
   Json(const std::vector<T>& list) : Json(array()) {
     for (const T& each : list) push_back(each);
   }
-  // An object where each entry is a pair that begins with a text, as in {{"rank", 0}, {"host", host}}; else an array.
+  // Makes an object where each entry is a pair that begins with a text, as in {{"rank", 0}, {"host", host}}; else an
+  // array.
   Json(std::initializer_list<Json> list);
 
   static Json array();
   static Json object();
-  // Throws JsonError, which says where it stops being JSON.
+  // Throws JsonError, which says where the text stops being JSON.
   static Json parse(std::string_view text);
   static Json parse(std::istream& text);
-  // Nothing where the text is no JSON.
+  // Returns nothing where the text is no JSON.
   static std::optional<Json> read(std::string_view text);
   static std::optional<Json> read(std::istream& text);
   std::string dump(const JsonStyle& style = {}) const;
@@ -71,38 +78,43 @@ class Json {
   bool is_object() const { return std::holds_alternative<Object>(value_); }
   bool is_number() const;
 
-  // Entries of an array, members of an object; 0 of null, 1 of anything else.
+  // Counts the entries of an array or the members of an object. Null has 0, and anything else 1.
   std::size_t size() const;
   bool empty() const { return size() == 0; }
 
-  // These look up a member. They give nullptr, or null, where there is no such member or this is no object.
+  // Returns the member, or nullptr where there is no such member or this is no object.
   const Json* find(std::string_view name) const;
   bool contains(std::string_view name) const { return find(name) != nullptr; }
+  // Returns the member, or null where there is no such member or this is no object.
   const Json& operator[](std::string_view name) const;
-  // The member, which is made where there is none. Throws JsonError where this is neither an object nor null.
+  // Returns the member, which is made where there is none. Throws JsonError where this is neither an object nor null.
   Json& operator[](std::string_view name);
-  // These throw JsonError where there is no such value.
+  // Returns the member; throws JsonError where there is none.
   const Json& at(std::string_view name) const;
+  // Returns the entry; throws JsonError where there is none.
   const Json& at(std::size_t index) const;
+  // Returns all members; throws JsonError where this is no object.
   const Object& items() const;
-  // The member's text; `otherwise` where there is none.
+  // Returns the member's text, or `otherwise` where there is none.
   std::string text_or(std::string_view name, std::string_view otherwise) const;
 
-  // These give the entries of an array; anything else has none.
+  // Returns the first entry of an array; anything else has no entries.
   const Json* begin() const;
+  // Returns the end of the entries of an array; anything else has no entries.
   const Json* end() const;
   const Json& operator[](std::size_t index) const { return at(index); }
-  // Throws JsonError where this is neither an array nor null.
+  // Adds an entry; throws JsonError where this is neither an array nor null.
   void push_back(Json value);
 
-  // A truth value, number, text, or list of them. Throws JsonError where it is another, or out of the type's range.
+  // Returns a truth value, number, text, or list of them. Throws JsonError where the value is another, or out of the
+  // type's range.
   template <typename T>
   T get() const;
   template <typename T>
   void get_to(T& target) const {
     target = get<T>();
   }
-  // Nothing where this is no whole number, or none that fits.
+  // Returns the whole number; nothing where this is none, or none that fits.
   std::optional<std::int64_t> integer() const;
 
  private:

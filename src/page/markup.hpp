@@ -1,4 +1,4 @@
-// Text inside HTML and SVG.
+// Writes text inside HTML and SVG.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace wreath {
 
-// `text` as it is written between tags and in quoted attributes.
+// Returns `text` as it is written between tags and in quoted attributes.
 std::string escape_markup(std::string_view text);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Comparing the recordings of a communicator's ranks: who differs, is gone, or is behind.
+// Compares the recordings of a communicator's ranks: a rank may differ, be gone, or be behind.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,11 +22,12 @@ std::string arguments_text(const CallRecord& call) {
   return text;
 }
 
-// Ranks by what they passed to call `number`, the largest camp first.
+// Holds the ranks that passed the same arguments to a call.
 struct Camp {
   const CallRecord* call;
   Ranks ranks;
 };
+// Returns the ranks by what they passed to call `number`, the largest camp first.
 std::vector<Camp> camps_of(const Group& group, std::uint64_t number) {
   std::vector<Camp> camps;
   for (const Recording* recording : group) {
@@ -72,7 +73,7 @@ bool find_mismatch(const Group& group, Diagnosis& diagnosis) {
   return true;
 }
 
-// The first call that a rank failed in or is still in; else such an exchange.
+// Returns the first call that a rank failed in or is still in; else such an exchange.
 const CallRecord* broken_call(const Recording& recording) {
   for (const std::vector<CallRecord>* calls : {&recording.calls, &recording.exchanges}) {
     for (const CallRecord& call : *calls) {
@@ -82,7 +83,7 @@ const CallRecord* broken_call(const Recording& recording) {
   return nullptr;
 }
 
-// The number of a call of all ranks; exchanges are each rank's own.
+// Returns the number of a call of all ranks; 0 for exchanges, which are each rank's own.
 std::uint64_t common_number(const CallRecord* call) {
   return call == nullptr || call->collective == Collective::Exchange ? 0 : call->number;
 }
@@ -120,7 +121,7 @@ std::string where_it_stopped(const Recording& recording) {
   return fmt::format("{} #{}", unfinished(*last) ? "is still in" : "last finished", last->number);
 }
 
-// The call after the last one of `recording`, as another rank made it.
+// Returns the call after the last one of `recording`, as another rank made it.
 const CallRecord* next_call(const Group& group, const Recording& recording) {
   for (const Recording* other : group) {
     if (const CallRecord* call = other->find(last_number(recording) + 1)) return call;
@@ -128,11 +129,10 @@ const CallRecord* next_call(const Group& group, const Recording& recording) {
   return nullptr;
 }
 
-// The recordings of a running job are not of one moment: there a rank is behind once another has waited for
-// it so long.
+// The recordings of a running job are not of one moment: a rank is behind there once another has waited for it so long.
 constexpr std::int64_t kWaitNs = 100'000'000;
 
-// Ranks that are behind in the calls of all ranks.
+// Finds ranks that are behind in the calls of all ranks.
 void find_behind_in_calls(const Group& group, bool runs, Diagnosis& diagnosis) {
   const std::uint64_t most = last_number(**std::max_element(group.begin(), group.end(), by_last));
   Group behind;
@@ -169,7 +169,7 @@ bool find_behind(const Group& group, Diagnosis& diagnosis) {
   const MessageFindings messages =
       find_waiting_messages(group, runs ? kWaitNs : std::numeric_limits<std::int64_t>::min());
   diagnosis.sentences.insert(diagnosis.sentences.end(), messages.sentences.begin(), messages.sentences.end());
-  // Who is behind because its message waits is so by another's fault.
+  // A rank that is behind because its message waits is so by another's fault.
   std::erase_if(diagnosis.culprits,
                 [&](Rank rank) { return std::binary_search(messages.waiting.begin(), messages.waiting.end(), rank); });
   for (const Rank culprit : messages.culprits) {
@@ -214,7 +214,7 @@ void say_healthy(const Group& group, Diagnosis& diagnosis) {
   }
 }
 
-// Ranks without a recording: a few are named.
+// Adds the ranks without a recording; a few of them are named.
 void add_missing(const Group& group, Diagnosis& diagnosis) {
   constexpr std::size_t kNamed = 16;
   int ranks = 1;
@@ -250,7 +250,7 @@ Diagnosis diagnose_group(const Group& group) {
   return diagnosis;
 }
 
-// One recording per rank, the latest, in order of ranks.
+// Returns one recording per rank, the latest, in order of ranks.
 Group tidy(const Group& group) {
   std::map<Rank, const Recording*> latest;
   for (const Recording* recording : group) {

@@ -1,4 +1,4 @@
-// Writing recordings, and a bounded decoder that takes any text.
+// Writes recordings as JSON, and reads them by a bounded decoder that takes any text.
 #include "src/recorder/json.hpp"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ constexpr std::int64_t kMaximumInt64 = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMinimumInt64 = std::numeric_limits<std::int64_t>::min();
 constexpr CallState kStates[] = {CallState::Entered, CallState::Running, CallState::Done, CallState::Failed};
 
-// With its v-forms.
+// Reads a collective or one of its v-forms.
 void read_collective(Reader& reader, CallRecord& call) {
   const std::string wanted = reader.text("collective");
   for (const Collective collective : all_collectives()) {
@@ -86,7 +86,7 @@ std::uint64_t communicator_from(Reader& reader) {
   return value;
 }
 
-// Calls in rising order of their numbers, so that readers need not care.
+// Reads calls, which must be in rising order of their numbers, so that readers need not care.
 void calls_from(Reader& reader, const char* key, std::vector<CallRecord>& calls) {
   const Json* objects = reader.array(key, kRecordedCalls);
   if (objects == nullptr) return;
@@ -148,7 +148,7 @@ Recording recording_from(Reader& reader) {
   return recording;
 }
 
-// Whether `path` holds the recording of another communicator of the same process.
+// Returns whether `path` holds the recording of another communicator of the same process.
 bool taken_by_sibling(const std::string& path, const Recording& recording) {
   const Result<Recording> there = read_recording(path);
   return there && there->pid == recording.pid && there->host == recording.host &&

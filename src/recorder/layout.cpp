@@ -1,4 +1,4 @@
-// Reading a recorder's memory from any thread or process.
+// Reads a recorder's memory from any thread or process.
 #include "src/recorder/layout.hpp"
 
 #include <fmt/format.h>
@@ -10,17 +10,19 @@
 namespace wreath {
 namespace {
 
-// atomic_ref wants mutable words; loads leave them as they are, also in read-only mappings.
+// Loads a word. atomic_ref wants mutable words; loads leave them as they are, also in read-only mappings.
 template <typename T>
 T load(const T& word, std::memory_order order) {
   return std::atomic_ref<T>(const_cast<T&>(word)).load(order);
 }
 
-constexpr int kAttempts = 10'000;  // a writer needs nanoseconds; this bounds a hostile one
+// A writer needs nanoseconds; this bounds a hostile one.
+constexpr int kAttempts = 10'000;
 
-// Copies the words; false while a writer is in them.
+// Copies the words; returns false while a writer is in them.
 bool copy_words(const RecordWords& from, RecordWords& to) {
-  constexpr auto kAcquire = std::memory_order_acquire;  // keeps the second look at the version last
+  // This order keeps the second look at the version last.
+  constexpr auto kAcquire = std::memory_order_acquire;
   to.version = load(from.version, kAcquire);
   to.root = load(from.root, kAcquire);
   to.number = load(from.number, kAcquire);
@@ -43,7 +45,7 @@ bool copy_words(const MessageWords& from, MessageWords& to) {
   return to.version % 2 == 0 && load(from.version, std::memory_order_relaxed) == to.version;
 }
 
-// A copy that no writer was in; nullopt when there is none for a while.
+// Returns a copy that no writer was in; nullopt when there is none for a while.
 template <typename Words>
 std::optional<Words> still_copy(const Words& from) {
   Words words{};
@@ -55,7 +57,8 @@ std::optional<Words> still_copy(const Words& from) {
 }
 
 struct Tail {
-  std::uint8_t collective;  // with kRecordVarying
+  // Holds kRecordVarying, too.
+  std::uint8_t collective;
 
   bool varying() const { return (collective & kRecordVarying) != 0; }
   std::uint8_t plain_collective() const { return collective & static_cast<std::uint8_t>(~kRecordVarying); }
@@ -72,7 +75,7 @@ bool in_range(const Tail& tail) {
          tail.op < all_ops().size() && tail.state <= static_cast<std::uint8_t>(CallState::Failed);
 }
 
-// Why it is not a recorder's header, or success.
+// Fails with the reason where it is not a recorder's header.
 Status check_header(const RecorderHeader& header) {
   const auto wrong = [](std::string text) { return Error{ErrorCode::InvalidArgument, std::move(text)}; };
   if (header.magic != kRecorderMagic) return wrong("it does not start as a recorder does");
@@ -112,7 +115,7 @@ std::optional<CallRecord> read_record(const RecordRing& ring, std::size_t index,
 
 namespace {
 
-// In order of their numbers.
+// Returns the calls in order of their numbers.
 std::vector<CallRecord> read_ring(const RecordRing& ring, const TickScale& scale) {
   std::vector<CallRecord> calls;
   for (std::size_t i = 0; i < kRecordedCalls; ++i) {
@@ -122,7 +125,7 @@ std::vector<CallRecord> read_ring(const RecordRing& ring, const TickScale& scale
   return calls;
 }
 
-// In the order in which they were entered.
+// Returns the messages in the order in which they were entered.
 std::vector<MessageRecord> read_messages(const MessageRing& ring, int ranks) {
   std::vector<std::pair<std::uint64_t, MessageRecord>> placed;
   for (std::size_t i = 0; i < kRecordedMessages; ++i) {
@@ -147,7 +150,8 @@ TickScale scale_of(const RecorderHeader& header) {
 }
 
 Result<Recording> view(const RecorderMemory& memory, std::string source) {
-  RecorderHeader header;  // a copy: another process could change it between check and use
+  // This is a copy: another process could change the header between check and use.
+  RecorderHeader header;
   std::memcpy(&header, &memory.header, sizeof header);
   WREATH_TRY(check_header(header));
   Recording recording;

@@ -1,4 +1,4 @@
-// The flight recorder's memory, as its writer and readers of other processes see it.
+// Defines the flight recorder's memory, as its writer and readers of other processes see it.
 //
 // Every word is read and written by atomic operations of its own. A record's version is odd while the
 // record changes. Readers of another process trust nothing here: see view().
@@ -17,9 +17,10 @@ inline constexpr std::uint64_t kRecorderMagic = 0x52464854'41455257;  // "WREATH
 inline constexpr std::uint32_t kRecorderVersion = 4;
 inline constexpr char kRecorderFileName[] = "wreath-recorder";
 
-inline constexpr std::uint8_t kRecordVarying = 0x80;  // in the collective's byte
+// Stands in the collective's byte.
+inline constexpr std::uint8_t kRecordVarying = 0x80;
 
-// One cache line. tail: collective, dtype, op, state, then the algorithm's name.
+// Holds a call in one cache line. The tail is collective, dtype, op, state, then the algorithm's name.
 struct alignas(64) RecordWords {
   std::uint32_t version;
   std::int32_t root;
@@ -40,33 +41,39 @@ struct RecorderHeader {
   std::int32_t pid;
   std::uint32_t reserved;
   std::uint64_t communicator;
-  std::int64_t clock_offset_ns;  // real time minus monotonic time
-  std::uint64_t start_ticks;     // one moment on both clocks
+  // Is real time minus monotonic time.
+  std::int64_t clock_offset_ns;
+  // Is one moment on both clocks, together with `start_ns`.
+  std::uint64_t start_ticks;
   std::int64_t start_ns;
   char host[256];
 };
 
-// The last calls of one numbering.
+// Holds the last calls of one numbering.
 struct RecordRing {
-  alignas(64) std::uint64_t last;  // number of the last call entered
+  // Is the number of the last call entered.
+  alignas(64) std::uint64_t last;
   alignas(64) RecordWords records[kRecordedCalls];
 };
 
-// One cache line; as RecordWords.
+// Holds a message in one cache line, as RecordWords holds a call.
 struct alignas(64) MessageWords {
   std::uint32_t version;
   std::int32_t peer;
-  std::uint64_t place;  // among all messages of this rank, from 1
+  // Counts all messages of this rank, from 1.
+  std::uint64_t place;
   std::uint64_t exchange;
   std::uint64_t number;
   std::uint64_t count;
-  std::uint64_t kind;  // dtype, and kMessageSent
+  // Holds the dtype, and kMessageSent.
+  std::uint64_t kind;
 };
 static_assert(sizeof(MessageWords) == 64);
 inline constexpr std::uint64_t kMessageSent = 0x100;
 
 struct MessageRing {
-  alignas(64) std::uint64_t last;  // place of the last one
+  // Is the place of the last message.
+  alignas(64) std::uint64_t last;
   alignas(64) MessageWords messages[kRecordedMessages];
 };
 
@@ -77,14 +84,14 @@ struct RecorderMemory {
   MessageRing messages;
 };
 
-// A consistent copy of record `index`; nullopt when it is empty, holds values out of range, or does not
-// hold still for a while.
+// Returns a consistent copy of record `index`. Returns nullopt when the record is empty, holds values out of range, or
+// does not hold still for a while.
 std::optional<CallRecord> read_record(const RecordRing& ring, std::size_t index, const TickScale& scale);
 
-// The line between the recorder's start and now.
+// Returns the line between the recorder's start and now.
 TickScale scale_of(const RecorderHeader& header);
 
-// The header's facts and all records, in order of their numbers; or why it is not a recorder's memory.
+// Returns the header's facts and all records, in order of their numbers; or why it is not a recorder's memory.
 Result<Recording> view(const RecorderMemory& memory, std::string source);
 
 }  // namespace wreath

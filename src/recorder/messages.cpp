@@ -1,4 +1,5 @@
-// The k-th send of a to b and the k-th receive of b from a are one message: both recordings tell its two ends.
+// Compares messages. The k-th send of a to b and the k-th receive of b from a are one message: both recordings tell its
+// two ends.
 #include "src/recorder/messages.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::size_t kSentences = 16;
 
-// Which end of which message.
+// Identifies one end of a message.
 struct End {
   Rank rank;
   Rank peer;
@@ -25,7 +26,7 @@ struct End {
   End counterpart() const { return {peer, rank, !sent, number}; }
 };
 
-// All ends that a group's recordings hold.
+// Holds all ends that a group's recordings hold.
 class Ends {
  public:
   explicit Ends(const Group& group) {
@@ -45,7 +46,8 @@ class Ends {
     const auto found = ends_.find(end);
     return found == ends_.end() ? nullptr : found->second;
   }
-  // Whether the recordings prove that this end was not entered: its rank has one, which holds all messages since.
+  // Returns whether the recordings prove that this end was not entered. Then its rank has a recording, which holds all
+  // messages since.
   bool never_entered(const End& end) const {
     const auto recording = recordings_.find(end.rank);
     if (recording == recordings_.end()) return false;
@@ -59,10 +61,11 @@ class Ends {
  private:
   std::map<Rank, const Recording*> recordings_;
   std::map<End, const MessageRecord*> ends_;
-  std::map<End, std::uint64_t> last_;  // by number 0: the number of the last one
+  // Holds, by an end of number 0, the number of the last one.
+  std::map<End, std::uint64_t> last_;
 };
 
-// The exchange that a message is part of; nullptr: so long ago that it is not held.
+// Returns the exchange that a message is part of; nullptr where it is so long ago that it is not held.
 const CallRecord* exchange_of(const Recording& recording, const MessageRecord& message) {
   for (const CallRecord& exchange : recording.exchanges) {
     if (exchange.number == message.exchange) return &exchange;
@@ -80,7 +83,8 @@ void say(MessageFindings& findings, const std::vector<std::string>& sentences) {
   }
 }
 
-// Ranks that wait for each other, and those between them: what is left of the graph without its loose ends.
+// Returns the ranks that wait for each other, and those between them. This is what is left of the graph without its
+// loose ends.
 std::set<Rank> knot_of(std::set<std::pair<Rank, Rank>> waits) {
   for (std::size_t before = waits.size() + 1; waits.size() < before;) {
     before = waits.size();
@@ -101,7 +105,7 @@ std::set<Rank> knot_of(std::set<std::pair<Rank, Rank>> waits) {
   return ranks;
 }
 
-// What a rank is in, that another waits for.
+// Says where a rank is that another rank waits for.
 std::string place_of(const Recording& recording, bool waits) {
   if (waits) return "waits for a message itself";
   for (const CallRecord& call : recording.calls) {

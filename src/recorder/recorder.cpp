@@ -1,4 +1,4 @@
-// The flight recorder's writer.
+// Writes the flight recorder.
 #include "src/recorder/recorder.hpp"
 
 #include <fcntl.h>
@@ -22,13 +22,13 @@
 namespace wreath {
 namespace {
 
-// Release on every word keeps each behind the odd version that announces it.
+// Stores a word. Release on every word keeps each behind the odd version that announces it.
 template <typename T>
 void store(T& word, T value) {
   std::atomic_ref<T>(word).store(value, std::memory_order_release);
 }
 
-// Holds a record's version odd while it lives.
+// Keeps a record's version odd while the object lives.
 class Change {
  public:
   explicit Change(std::uint32_t& version) : version_(version), before_(version) { store(version_, before_ + 1); }
@@ -47,7 +47,7 @@ struct TailWords {
   std::uint64_t word[3];
 };
 
-// Built in registers: what is stored in bytes and loaded at once as a word makes the processor wait.
+// Builds the words in registers: a word that is stored in bytes and loaded at once makes the processor wait.
 TailWords pack(const CallRecord& call, CallState state) {
   static_assert(sizeof(ShortName) == 20);
   const auto* const name = reinterpret_cast<const char*>(&call.algorithm);
@@ -101,13 +101,13 @@ RecorderHeader make_header(Rank rank, int ranks, std::uint64_t communicator) {
   return header;
 }
 
-// Where the calls of a key are.
+// Returns the ring where the calls of a key are.
 RecordRing& ring_of(RecorderMemory& memory, std::uint64_t key) {
   return (key & kExchangeKey) != 0 ? memory.exchanges : memory.calls;
 }
 std::uint64_t number_of(std::uint64_t key) { return key & ~kExchangeKey; }
 
-// The record of the call with that key, or nullptr when the ring holds another one.
+// Returns the record of the call with that key, or nullptr when the ring holds another one.
 RecordWords* record_of(RecorderMemory* memory, std::uint64_t key) {
   const std::uint64_t number = number_of(key);
   if (memory == nullptr || number == 0) return nullptr;
@@ -132,8 +132,8 @@ FlightRecorder::~FlightRecorder() {
 
 namespace {
 
-// A file that other processes can map: it has its size and keeps it. None where the machine's policy or a limit forbids
-// such files: then the recorder is this process's own, and only its dumps can be read.
+// Makes a file that other processes can map: it has its size and keeps it. Returns none where the machine's policy or a
+// limit forbids such files. The recorder is this process's own then, and only its dumps can be read.
 Result<Fd> make_file() {
   if (!check_file_limit(sizeof(RecorderMemory), "flight recorder")) return Fd();
   Fd file = Fd::of_process(memfd_create(kRecorderFileName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -251,7 +251,7 @@ Recording FlightRecorder::snapshot() const {
 
 namespace {
 
-// What a failure ends; the ring itself learns of it from who drives the call.
+// Ends a call that was unfinished at a failure. The ring itself learns of that from the code that drives the call.
 void end_unfinished(CallRecord& call, std::int64_t now_ns) {
   if (call.state == CallState::Done || call.state == CallState::Failed) return;
   call.state = CallState::Failed;
@@ -271,7 +271,8 @@ Result<std::string> FlightRecorder::dump(const Error& error, const std::string& 
       for (CallRecord& call : *calls) end_unfinished(call, recording.taken_ns);
     }
     return write_recording(recording, directory.empty() ? setting_text(Setting::RecorderDir) : directory);
-  } catch (const std::bad_alloc&) {  // that memory is short may be the very error
+  } catch (const std::bad_alloc&) {
+    // Memory that is short may be the very error.
     return Error{ErrorCode::System, "flight recorder: no memory to write the recording"};
   }
 }

@@ -1,4 +1,4 @@
-// Words of recordings, and reading them from living processes.
+// Makes the texts of recordings, and reads recordings from living processes.
 #include "wreath/recording.hpp"
 
 #include <dirent.h>
@@ -26,7 +26,7 @@ struct Unmap {
   }
 };
 
-// Maps a recorder of another process. It must be of our size and sealed, so that no access can fault.
+// Maps a recorder of another process. It must have this program's size and be sealed, so that no access can fault.
 std::unique_ptr<const RecorderMemory, Unmap> map_recorder(const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};

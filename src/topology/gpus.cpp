@@ -1,4 +1,4 @@
-// GPUs: PCI devices of display and accelerator classes by the vendors that make GPUs for computing.
+// Reads GPUs: PCI devices of display and accelerator classes by the vendors that make GPUs for computing.
 #include <fmt/format.h>
 
 #include <iterator>
@@ -16,7 +16,7 @@ struct Vendor {
 };
 constexpr Vendor kVendors[] = {{0x10de, "NVIDIA"}, {0x1002, "AMD"}, {0x8086, "Intel"}};
 
-// The first byte of a PCI class.
+// These are first bytes of a PCI class.
 constexpr std::int64_t kDisplay = 0x03;
 constexpr std::int64_t kAccelerator = 0x12;
 
@@ -30,7 +30,7 @@ const Vendor* gpu_vendor(const std::string& folder) {
   return nullptr;
 }
 
-// What the driver calls it, else its vendor and number.
+// Returns the driver's name for the GPU, else its vendor and number.
 std::string gpu_name(const std::string& root, const std::string& folder, const std::string& address,
                      std::string_view vendor) {
   for (const std::string& given : {field_of(root + "/proc/driver/nvidia/gpus/" + address + "/information", "Model"),
@@ -48,7 +48,8 @@ void read_gpus(const std::string& root, Topology& topology) {
     const std::string folder = fmt::format("{}/{}", devices, address);
     const Vendor* const vendor = gpu_vendor(folder);
     if (vendor == nullptr) continue;
-    const auto bytes = number_of(folder + "/mem_info_vram_total");  // of amdgpu
+    // The driver amdgpu has this file.
+    const auto bytes = number_of(folder + "/mem_info_vram_total");
     topology.gpus.push_back({read_place(folder),
                              gpu_name(root, folder, address, vendor->name),
                              link_name(folder + "/driver"),

@@ -1,4 +1,4 @@
-// The machine's names, and what its control groups leave to this process.
+// Reads the machine's names, and what its control groups leave to this process.
 #include <algorithm>
 
 #include "src/base/available_memory.hpp"

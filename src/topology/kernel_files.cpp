@@ -1,4 +1,4 @@
-// Reading them.
+// Reads small files of the kernel: see kernel_files.hpp.
 #include "src/topology/kernel_files.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ constexpr int kMostProcessors = 1 << 20;
 constexpr std::size_t kMostLineBytes = 64 << 10;
 constexpr std::size_t kMostBytes = 4 << 20;  // /proc/cpuinfo has 2 KiB a processor
 
-// Empty where it cannot be read.
+// Returns the text of a file; empty where it cannot be read.
 std::string text_of(const std::string& path, std::size_t most_bytes) {
   auto text = read_file(path, most_bytes);
   return text ? *std::move(text) : std::string();
@@ -36,7 +36,7 @@ std::string_view trimmed(std::string_view text) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// The number at the front of `text`, which it is taken from; -1: there is none.
+// Removes the number at the front of `text` and returns it; -1 where there is none.
 int take_number(std::string_view& text) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -51,7 +51,8 @@ bool in_natural_order(std::string_view a, std::string_view b) {
       const int left = take_number(a);
       const int right = take_number(b);
       if (left != right) return left < right;
-      if (left < 0) break;  // digits beyond what a number holds
+      // Digits beyond what a number holds give -1.
+      if (left < 0) break;
     } else {
       if (a.front() != b.front()) return a.front() < b.front();
       a.remove_prefix(1);

@@ -1,4 +1,4 @@
-// Memory by NUMA node.
+// Reads memory by NUMA node.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,9 +10,10 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint64_t kMostKib = std::uint64_t{1} << 50;  // more is no memory but a mistake
+// More is no memory but a mistake.
+constexpr std::uint64_t kMostKib = std::uint64_t{1} << 50;
 
-// "67108864 kB" in bytes.
+// Reads a field such as "67108864 kB", and returns it in bytes.
 std::uint64_t kib_field(const std::string& path, const std::string& key) {
   const std::string text = field_of(path, key);
   std::uint64_t kib = 0;
@@ -20,7 +21,8 @@ std::uint64_t kib_field(const std::string& path, const std::string& key) {
   return read.ec == std::errc() && kib <= kMostKib ? kib * 1024 : 0;
 }
 
-// Some machines' nodes count what was there at the start and not what was added since: /proc/meminfo has it all.
+// Compares the nodes with /proc/meminfo, which has all memory. Some machines' nodes count the memory that was there at
+// the start, and not what was added since.
 void compare_with_whole(const NumaNode& whole, Topology& topology) {
   std::uint64_t bytes = 0;
   for (const NumaNode& node : topology.nodes) bytes += node.bytes;

@@ -1,4 +1,4 @@
-// Network interfaces and RDMA devices, from /sys/class, and addresses from the kernel.
+// Reads network interfaces and RDMA devices from /sys/class, and addresses from the kernel.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <ifaddrs.h>
@@ -25,7 +25,7 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, none);
 }
 
-// The kernel has files among its interfaces, too.
+// Returns whether the path is a folder: the kernel has files among its interfaces, too.
 bool is_folder(const std::string& path) {
   std::error_code none;
   return std::filesystem::is_directory(path, none);
@@ -54,7 +54,7 @@ NetworkInterface read_interface(const std::string& folder, const std::string& na
   return interface;
 }
 
-// "4: ACTIVE".
+// Returns the state in text such as "4: ACTIVE".
 std::string port_state(const std::string& text) {
   const std::size_t colon = text.find(": ");
   return colon == std::string::npos ? text : text.substr(colon + 2);
@@ -72,7 +72,8 @@ RdmaDevice read_rdma(const std::string& folder, const std::string& name) {
   return device;
 }
 
-// Whether /sys shows the interface that the kernel gives this process: another namespace may have one of that name.
+// Returns whether /sys shows the interface that the kernel gives this process: another namespace may have one of that
+// name.
 bool shown_in_sys(const ifaddrs& entry) {
   if (entry.ifa_addr == nullptr || entry.ifa_addr->sa_family != AF_PACKET) return false;
   const auto& link = *reinterpret_cast<const sockaddr_ll*>(entry.ifa_addr);
@@ -83,7 +84,8 @@ bool shown_in_sys(const ifaddrs& entry) {
   return number_of(folder + "/ifindex") == link.sll_ifindex && shown.starts_with(address);
 }
 
-// The interface of `address` in `present`, where it is put as /sys shows it, else as the kernel's flags do.
+// Returns the interface of `address` in `present`. It is added there, where it is missing, as /sys shows it, else as
+// the kernel's flags do.
 NetworkInterface& find_or_add(std::vector<NetworkInterface>& present, const std::vector<NetworkInterface>& shown,
                               const ifaddrs& address) {
   const std::string name = printable(address.ifa_name);

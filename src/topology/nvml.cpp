@@ -1,4 +1,5 @@
-// Each function is found by the name that has the declared form in all versions of the library since NVLink.
+// Calls NVIDIA's management library: see nvml.hpp. Each function is found by the name that has the declared form in all
+// versions of the library since NVLink.
 #include "src/topology/nvml.hpp"
 
 #include <fmt/format.h>
@@ -56,7 +57,7 @@ struct PciNumbers {
   friend bool operator==(const PciNumbers&, const PciNumbers&) = default;
 };
 
-// Of "0000:17:00.0"; domains have four digits or eight.
+// Reads the numbers of "0000:17:00.0"; domains have four digits or eight.
 PciNumbers numbers_of(const std::string& address) {
   PciNumbers numbers;
   if (std::sscanf(address.c_str(), "%x:%x:%x", &numbers.domain, &numbers.bus, &numbers.device) != 3) return {};
@@ -102,7 +103,7 @@ std::string Nvml::uuid(const std::string& address) const {
   return text.data();
 }
 
-// Calls `visit(link, what is at its other end)` for each that is up.
+// Calls `visit(link, type)` for each link that is up; `type` is what is at its other end.
 template <typename Visit>
 void Nvml::each_nvlink(NvmlDevice device, Visit visit) const {
   for (unsigned link = 0; link < kMostLinks; ++link) {
@@ -114,7 +115,7 @@ void Nvml::each_nvlink(NvmlDevice device, Visit visit) const {
   }
 }
 
-// Switches of one machine are taken to reach each other.
+// Returns the way between two GPUs. Switches of one machine are taken to reach each other.
 GpuLink Nvml::link(const std::string& first, const std::string& second) const {
   GpuLink found;
   const NvmlDevice a = device_at(first);

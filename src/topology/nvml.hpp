@@ -1,5 +1,5 @@
-// NVIDIA's management library, loaded while the program runs where it is installed: what only it knows of GPUs and of
-// the way between them.
+// Asks NVIDIA's management library what only it knows of GPUs and of the way between them. The library is loaded while
+// the program runs, where it is installed.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,18 @@ namespace wreath {
 
 class Nvml {
  public:
-  // Unavailable: there is none, it lacks a function, or it refuses; says which.
+  // Loads the library. Fails with Unavailable where there is none, it lacks a function, or it refuses; the message says
+  // which.
   static Result<std::unique_ptr<Nvml>> open(const char* file = "libnvidia-ml.so.1");
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  // Of the GPU at a PCI address ("0000:17:00.0"); 0 and empty where it does not say.
+  // Returns the memory of the GPU at a PCI address ("0000:17:00.0"); 0 where the library does not say.
   std::uint64_t memory_bytes(const std::string& address) const;
+  // Returns the UUID of the GPU at a PCI address; empty where the library does not say.
   std::string uuid(const std::string& address) const;
-  // The way between two of them. Of what it does not say `pci` stays Unknown, and there are no links.
+  // Returns the way between two GPUs. Where the library does not say, `pci` stays Unknown and there are no links.
   GpuLink link(const std::string& first, const std::string& second) const;
 
  private:

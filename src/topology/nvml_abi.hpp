@@ -1,5 +1,5 @@
-// The part of NVIDIA's management library that we use, as nvml.h declares it. `tests/unit/topology/nvml_abi_test.cpp`
-// holds it to that where it is installed.
+// Declares the part of NVIDIA's management library that Wreath uses, as nvml.h declares it.
+// `tests/unit/topology/nvml_abi_test.cpp` compares the two where nvml.h is installed.
 #pragma once
 
 namespace wreath {
@@ -9,7 +9,7 @@ using NvmlDevice = void*;
 
 inline constexpr NvmlResult kNvmlSuccess = 0;
 
-// Common ancestors of two GPUs.
+// These are common ancestors of two GPUs.
 inline constexpr int kNvmlInternal = 0;
 inline constexpr int kNvmlSingle = 10;
 inline constexpr int kNvmlMultiple = 20;

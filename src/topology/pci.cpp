@@ -1,4 +1,4 @@
-// A device's way through the bridges: the folders of /sys/devices above its own are named after them.
+// Finds a device's way through the bridges: the folders of /sys/devices above its own are named after them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace wreath {
 namespace {
 
-// "0000:17:00.0".
+// Returns whether the name ends as an address does, such as "0000:17:00.0".
 bool is_address(std::string_view name) {
   constexpr std::string_view kForm = "xxxx:xx:xx.x";
   if (name.size() < kForm.size()) return false;
@@ -23,7 +23,7 @@ bool is_address(std::string_view name) {
   });
 }
 
-// "pci0000:16".
+// Returns whether the name is a root complex, such as "pci0000:16".
 bool is_root(std::string_view name) { return name.starts_with("pci") && name.find(':') != std::string_view::npos; }
 
 }  // namespace
@@ -33,7 +33,8 @@ PciPlace read_place(const std::string& path) {
   std::error_code none;
   const std::filesystem::path real = std::filesystem::canonical(path, none);
   if (none) return place;
-  std::filesystem::path folder;  // of the last PCI device on the way
+  // Is the folder of the last PCI device so far.
+  std::filesystem::path folder;
   std::filesystem::path at;
   for (const std::filesystem::path& part : real) {
     at /= part;

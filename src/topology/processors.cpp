@@ -1,4 +1,4 @@
-// Processors and caches, and which processors this thread may use.
+// Reads processors and caches, and which processors this thread may use.
 #include <fmt/format.h>
 
 #include <algorithm>

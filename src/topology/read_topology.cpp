@@ -1,4 +1,4 @@
-// All parts of a machine, one after the other.
+// Reads all parts of a machine, one after the other.
 #include "src/topology/parts.hpp"
 
 namespace wreath {
@@ -9,7 +9,8 @@ Topology read_topology(const std::string& root) {
   read_memory(root, topology);
   read_gpus(root, topology);
   read_networks(root, topology);
-  if (root.empty()) {  // of this machine the kernel and its drivers say more than files do
+  // The kernel and its drivers say more of this machine than files do.
+  if (root.empty()) {
     match_namespace(topology);
     ask_nvml("libnvidia-ml.so.1", topology);
   }

@@ -1,4 +1,4 @@
-// Sharing out hardware threads: down the levels of the machine, at each in proportion to what lies below.
+// Shares out hardware threads down the levels of the machine, at each in proportion to what is below.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -8,7 +8,7 @@
 namespace wreath {
 namespace {
 
-// A hardware thread's way from the machine down to it: package, node, last-level cache, core, itself.
+// Holds a hardware thread's way from the machine down to it: package, node, last-level cache, core, itself.
 using Path = std::array<int, 5>;
 constexpr std::size_t kCore = 3;
 constexpr std::size_t kThread = 4;
@@ -19,7 +19,7 @@ struct Range {
   std::size_t last = 0;
 };
 
-// The first processor of the largest cache level that `number` is behind.
+// Returns the first processor of the largest cache level that `number` is behind; -1 where there is none.
 int last_level_cache(const Topology& topology, int number) {
   int level = 0;
   int first = -1;
@@ -43,7 +43,7 @@ Paths allowed_paths(const Topology& topology) {
   return paths;
 }
 
-// Where part `i` of `parts` equal ones of `whole` begins, to the nearest.
+// Returns where part `i` of `parts` equal ones of `whole` begins, to the nearest.
 std::size_t boundary(std::size_t whole, std::size_t i, std::size_t parts) {
   return (2 * whole * i + parts) / (2 * parts);
 }
@@ -79,10 +79,10 @@ class Sharing {
     return children;
   }
 
-  // Cores while there is one for each rank, else hardware threads.
+  // Counts the parts of a range at a level: cores while there is one for each rank, else hardware threads.
   std::size_t weight(Range range, std::size_t level) const { return split(range, level).size(); }
 
-  // `ranks` is at most the range's weight, and so is every part's: rounding keeps it.
+  // Shares a range among `ranks`, which is at most the range's weight. Rounding keeps that true for every part.
   void share(Range range, std::size_t level, std::size_t ranks) {
     if (ranks == 0) return;
     if (ranks == 1) return give(range);

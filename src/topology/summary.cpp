@@ -1,4 +1,4 @@
-// A machine in a line.
+// Describes a machine in a line.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace wreath {
 namespace {
 
-// "1 core", "2 cores".
+// Returns "1 core" or "2 cores".
 std::string counted(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }

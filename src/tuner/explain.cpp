@@ -1,4 +1,4 @@
-// Why a call gets its plan: what is chosen, what else there is, and how long each takes.
+// Explains why a call gets its plan: what is chosen, what else there is, and how long each takes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Point {
   double time_us;
 };
 
-// The line through the neighbours of `bytes`, both axes by ratio; nothing beyond the points.
+// Returns the time on the line through the neighbours of `bytes`, both axes by ratio; nothing beyond the points.
 std::optional<double> time_at(std::vector<Point> points, std::size_t bytes) {
   const auto at = static_cast<double>(std::max<std::size_t>(1, bytes));
   std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.bytes < b.bytes; });
@@ -34,13 +34,13 @@ std::optional<double> time_at(std::vector<Point> points, std::size_t bytes) {
   return before.time_us * std::pow(after->time_us / before.time_us, way);
 }
 
-// The entries of a tuning that are about such calls.
+// Returns whether an entry of a tuning is about such calls.
 template <typename Entry>
 bool about(const Entry& entry, const PlanQuestion& question) {
   return entry.collective == question.collective && entry.ranks == question.ranks && entry.mapped == question.mapped;
 }
 
-// Tiles that a message fits into are one.
+// Returns whether two tiles are alike: tiles that a message fits into are one.
 bool same_tile(std::size_t a, std::size_t b, std::size_t bytes) {
   const auto whole = [&](std::size_t tile) { return tile == 0 || tile >= bytes; };
   return a == b || (whole(a) && whole(b));
@@ -67,8 +67,8 @@ std::optional<double> limit_us(const PlanQuestion& question, const Tuning& tunin
   return time_at(std::move(points), question.bytes);
 }
 
-// Ranks that map each other's memory share the cores of this host. Those that a wire links are on hosts of their own,
-// of which nothing is known: a core each.
+// Returns the cores of a call's ranks. Ranks that map each other's memory share the cores of this host. Ranks that a
+// wire links are on hosts of their own, of which nothing is known: each has a core.
 int cores_of(const PlanQuestion& question) { return question.mapped ? usable_cores() : question.ranks; }
 
 class Explainer {
@@ -89,7 +89,7 @@ class Explainer {
     return candidate;
   }
 
-  // With its best tile: by measurement where there is one, else by prediction.
+  // Returns the row with its best tile: by measurement where there is one, else by prediction.
   PlanCandidate best_tile(const Algorithm& row) const {
     const auto time = [](const PlanCandidate& c) { return c.measured_us.value_or(c.predicted_us.value_or(INFINITY)); };
     std::optional<PlanCandidate> best;
@@ -103,7 +103,7 @@ class Explainer {
   }
 
  private:
-  // The model is of hosts.
+  // Predicts the time by the model, which is of hosts.
   Result<double> predict(const Choice& choice) const {
     if (question_.device) return Error{ErrorCode::Unavailable, "nothing is known of GPUs"};
     if (question_.ranks > kMostPredictedRanks) {

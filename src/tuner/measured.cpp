@@ -1,4 +1,4 @@
-// From times to rules, and rules as text.
+// Makes rules from times, and writes and reads rules as text.
 #include "src/tuner/measured.hpp"
 
 #include <fmt/format.h>
@@ -19,8 +19,11 @@
 namespace wreath {
 namespace {
 
-constexpr double kClearly = 0.9;   // of the own rules' time: less is faster in more than one run
-constexpr std::size_t kSmall = 8;  // sizes up to the one and from the other are alike
+// A plan that takes less than this share of the library's own is faster in more than one run.
+constexpr double kClearly = 0.9;
+// Sizes up to this one are alike.
+constexpr std::size_t kSmall = 8;
+// Sizes from this one on are alike.
 constexpr std::size_t kLarge = std::size_t{64} << 20;
 constexpr std::string_view kLibrary = "library";
 constexpr std::size_t kMaximumTile = std::size_t{1} << 30;
@@ -31,14 +34,15 @@ auto kind_of(const Entry& entry) {
 }
 auto plan_of(const MeasuredRule& rule) { return std::tuple(rule.algorithm, rule.tile_bytes); }
 
-// Where one size's choice gives way to the next one's.
+// Returns the size where one size's choice gives way to the next one's.
 std::size_t between(std::size_t bytes, std::size_t next) {
   return static_cast<std::size_t>(std::sqrt(static_cast<double>(bytes) * static_cast<double>(next)));
 }
 
 using Times = std::vector<const TuningTime*>;
 
-// Those of one size; null: none may be used.
+// Returns the fastest time of one size; null where none may be used. The library's own choice stays where nothing is
+// clearly faster.
 const TuningTime* fastest(const Times& times, std::size_t bytes, bool reproducible) {
   const TuningTime* best = nullptr;
   const TuningTime* own = nullptr;
@@ -59,7 +63,7 @@ const TuningTime* fastest(const Times& times, std::size_t bytes, bool reproducib
   return best;
 }
 
-// The rules of one kind of calls.
+// Appends the rules of one kind of calls.
 void append_rules(const Times& times, bool reproducible, std::vector<MeasuredRule>& rules) {
   std::vector<std::size_t> sizes;
   for (const TuningTime* time : times) sizes.push_back(time->bytes);
@@ -92,7 +96,7 @@ Error too_many() {
           fmt::format("its times make more than {} rules: tune fewer numbers of ranks", MeasuredRules::kMaximum)};
 }
 
-// The words of a line, taken one after the other; the first that is wrong ends it.
+// Reads the words of a line one after the other. After a wrong word the line never is complete.
 class Words {
  public:
   explicit Words(std::string_view line) : rest_(line) {}

@@ -1,4 +1,4 @@
-// Link constants and predictions.
+// Holds constants of links and makes predictions.
 #include "src/tuner/model.hpp"
 
 #include <algorithm>
@@ -10,17 +10,20 @@ namespace {
 constexpr std::uint64_t kSimulatedTiles = 16;  // of each part, that are simulated
 constexpr std::uint32_t kSlots = 4;            // Overrides::slot_count
 
-// Speeds of calls that stay in the caches, and of those that leave them.
+// Holds speeds of calls that stay in the caches, and of calls that leave them.
 struct LinkConstants {
   double latency_us;
   double message_us;
   double cached_copy_gb_s, copy_gb_s;
-  double cached_reduction_gb_s, reduction_gb_s;  // of sources
+  // These are speeds of sources.
+  double cached_reduction_gb_s, reduction_gb_s;
   double cached_bandwidth_gb_s, bandwidth_gb_s;
-  double crowded_us;  // more of latency where ranks share a core: the other one has to run first
+  // Adds to the latency where ranks share a core: the other one has to run first.
+  double crowded_us;
 };
 
-constexpr double kNoWire = 1e6;  // readers of mapped memory copy or reduce: nothing is on the way
+// Readers of mapped memory copy or reduce: nothing is on the way.
+constexpr double kNoWire = 1e6;
 constexpr LinkConstants kMappedLink{.latency_us = 0.35,
                                     .message_us = 0.05,
                                     .cached_copy_gb_s = 22,
@@ -42,7 +45,7 @@ constexpr LinkConstants kWireLink{.latency_us = 3,
 constexpr double kCachedBytes = 512 * 1024;
 constexpr double kMemoryBytes = 4 * 1024 * 1024;
 
-// From one speed to the other along the logarithm of the size.
+// Returns a speed between the two, along the logarithm of the size.
 double speed(double cached, double memory, std::size_t bytes) {
   const double way =
       std::log2(std::max(1.0, static_cast<double>(bytes)) / kCachedBytes) / std::log2(kMemoryBytes / kCachedBytes);

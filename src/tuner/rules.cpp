@@ -1,5 +1,6 @@
-// All-reduce: from measurement (docs/decisions/0003), one machine, both wires. The others: log-step rows where
-// latency counts, direct ones where peers read each other's memory, chains and pairs where a wire is to be filled.
+// Holds the rules. Those of all_reduce come from measurement (docs/decisions/0003) of one machine and both wires. The
+// others take log-step rows where latency counts, and direct ones where peers read each other's memory. They take
+// chains and pairs where a wire is to be filled.
 #include "src/tuner/rules.hpp"
 
 #include <algorithm>
@@ -15,13 +16,13 @@ using Rules = std::span<const Rule>;
 
 constexpr Rule kAllReduceMappedPair[] = {{64 * kKiB, "one_shot", 64 * kKiB}, {kNoLimit, "two_shot", 256 * kKiB}};
 constexpr Rule kAllReduceMappedMany[] = {{16 * kKiB, "one_shot", 16 * kKiB}, {kNoLimit, "two_shot", 256 * kKiB}};
-// A wire: few messages, large pieces.
+// A wire gets few messages and large pieces.
 constexpr Rule kAllReduceWirePair[] = {{32 * kKiB, "one_shot", 32 * kKiB}, {kNoLimit, "two_shot", 512 * kKiB}};
 constexpr Rule kAllReduceWireMany[] = {{4 * kKiB, "one_shot", 4 * kKiB}, {kNoLimit, "two_shot", 256 * kKiB}};
 constexpr Rule kAllReduceWireCrowded[] = {{32 * kKiB, "recursive_doubling", 32 * kKiB},
                                           {kNoLimit, "two_shot", 256 * kKiB}};
 
-// One message a pair of ranks at most, to or from each peer at once.
+// These rows send at most one message a pair of ranks, to or from each peer at once.
 constexpr Rule kDirectMapped[] = {{kMiB, "direct", 128 * kKiB}, {kNoLimit, "direct", 256 * kKiB}};
 constexpr Rule kDirectWire[] = {{64 * kKiB, "direct", 64 * kKiB}, {kNoLimit, "direct", 256 * kKiB}};
 
@@ -33,8 +34,9 @@ constexpr Rule kReduceWireMany[] = {{kNoLimit, "binomial", 128 * kKiB}};
 constexpr Rule kAllToAllWireMany[] = {
     {4 * kKiB, "bruck", 64 * kKiB}, {kMiB, "direct", 128 * kKiB}, {kNoLimit, "pairwise", 256 * kKiB}};
 constexpr Rule kRootedBlocksWireMany[] = {{16 * kKiB, "binomial", 64 * kKiB}, {kNoLimit, "direct", 256 * kKiB}};
-// Beyond kMaximumFanIn peers no rank sums all at once: one_shot, two_shot and direct sums do not serve. By the formulas
-// of docs/algorithms.md, not measured: doubling sends log2 n S in as many rounds, Rabenseifner's 2 S in twice as many.
+// Beyond kMaximumFanIn peers no rank sums all at once: one_shot, two_shot and direct sums do not serve. These rules are
+// by the formulas of docs/algorithms.md, not measured. Doubling sends log2 n S in as many rounds, Rabenseifner's 2 S in
+// twice as many.
 constexpr Rule kAllReduceFar[] = {{32 * kKiB, "recursive_doubling", 32 * kKiB}, {kNoLimit, "rabenseifner", 256 * kKiB}};
 constexpr Rule kReduceScatterFar[] = {{8 * kKiB, "recursive_halving", 64 * kKiB},
                                       {kNoLimit, "recursive_halving", 256 * kKiB}};

@@ -1,4 +1,4 @@
-// The rules: which row and tile for which size, per collective and kind of links.
+// Gives the rules: which row and tile for which size, per collective and kind of links.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ inline constexpr std::size_t kKiB = 1024;
 inline constexpr std::size_t kMiB = 1024 * kKiB;
 inline constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
-// For calls of up to `bytes` bytes. A row that does not exist or serve is no error: see choose().
+// Is a rule for calls of up to `bytes` bytes. A row that does not exist or serve is no error: see choose().
 struct Rule {
   std::size_t bytes;
   std::string_view algorithm;
@@ -24,10 +24,11 @@ struct RuleKey {
   Collective collective;
   int ranks;
   bool all_mapped;
-  bool crowded = false;  // ranks wait for each other's cores: fewer messages count more than fewer rounds
+  // Ranks wait for each other's cores, so that fewer messages count more than fewer rounds.
+  bool crowded = false;
 };
 
-// The first rule of the table whose bytes are enough; the last one takes all.
+// Returns the first rule of the table whose bytes are enough; the last one takes all.
 const Rule& rule_of(const RuleKey& key, std::size_t bytes) noexcept;
 
 }  // namespace wreath

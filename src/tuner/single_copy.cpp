@@ -1,4 +1,4 @@
-// The tables: machines that were measured. Elsewhere slots, which are never far behind.
+// Holds the tables of machines that were measured. Other machines use slots, which are never far behind.
 #include "src/tuner/single_copy.hpp"
 
 #include <algorithm>
@@ -8,15 +8,15 @@
 namespace wreath {
 namespace {
 
-// Lines that the peer has read are filled at 6 to 10 GB/s there, the kernel copies at 11 to 24. A sum would read what
-// it pulled a second time, which is slower. Where a sender need not wait for its peers it should not begin to.
+// Lines that the peer has read are filled at 6 to 10 GB/s there; the kernel copies at 11 to 24 GB/s. A sum would read
+// its pulled data a second time, which is slower. A sender that need not wait for its peers should not begin to.
 constexpr SingleCopyRule kIntel[] = {
     {Collective::AllGather, 16 * kKiB, 8 * kMiB},
     {Collective::AllToAll, 16 * kKiB, 8 * kMiB},
     {Collective::Exchange, 16 * kKiB, 4 * kMiB},
 };
 
-// Of an all_gather the one copy in a slot is for all peers.
+// An all_gather is not here: its one copy in a slot is for all peers.
 constexpr SingleCopyRule kIntelCrowded[] = {
     {Collective::AllToAll, 16 * kKiB, 4 * kMiB},
     {Collective::Exchange, 16 * kKiB, 4 * kMiB},
@@ -27,12 +27,12 @@ constexpr SingleCopyRule kIntelCrowded[] = {
 SingleCopy SingleCopy::of_machine(std::string_view vendor, bool crowded) noexcept {
   SingleCopy single_copy;
   single_copy.automatic_ = true;
-  // On an AuthenticAMD, slots are filled at 48 GB/s and the kernel copies at 14.
+  // On an AuthenticAMD, slots are filled at 48 GB/s and the kernel copies at 14 GB/s.
   if (vendor == "GenuineIntel") single_copy.rules_ = crowded ? std::span<const SingleCopyRule>(kIntelCrowded) : kIntel;
   return single_copy;
 }
 
-// On every machine: the other way leads over the host's memory.
+// Returns the smallest message, on every machine: the other way leads over the host's memory.
 std::size_t SingleCopy::on_device(const SingleCopyCall& call) const noexcept {
   if (call.sends_only || (!automatic_ && message_bytes_ == 0)) return 0;
   return std::max(message_bytes_, kDeviceReferenceBytes);

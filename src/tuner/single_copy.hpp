@@ -1,5 +1,5 @@
-// Which messages a peer of the host reads out of their sender's memory (docs/decisions/0007). Every rank decides for
-// what it sends.
+// Decides which messages a peer of the host reads out of their sender's memory (docs/decisions/0007). Every rank
+// decides for the messages that it sends.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace wreath {
 
-// Messages of at least `message_bytes` in calls of at most `call_bytes`.
+// Is for messages of at least `message_bytes` in calls of at most `call_bytes`.
 struct SingleCopyRule {
   Collective collective;
   std::size_t message_bytes;
@@ -19,9 +19,12 @@ struct SingleCopyRule {
 
 struct SingleCopyCall {
   Collective collective;
-  std::size_t bytes;       // of the vector, or of all blocks together; of an exchange, all that this rank sends
-  bool sends_only;         // an exchange that receives nothing: it is over when its data is on the way
-  bool by_blocks = false;  // of a device, on its memory
+  // Counts the bytes of the vector, or of all blocks together; in an exchange, all that this rank sends.
+  std::size_t bytes;
+  // Is true for an exchange that receives nothing: it is over when its data is on the way.
+  bool sends_only;
+  // Is true for a call of a device, on its memory.
+  bool by_blocks = false;
 };
 
 // Smaller messages of a device's memory are staged: their sender need not wait.
@@ -29,22 +32,23 @@ inline constexpr std::size_t kDeviceReferenceBytes = 16'384;
 
 class SingleCopy {
  public:
-  // None.
+  // Makes a rule that no message is read so.
   SingleCopy() = default;
-  // Messages of so many bytes in every call; 0: none.
+  // Makes a rule for messages of so many bytes in every call; 0 means none.
   explicit SingleCopy(std::size_t message_bytes) : message_bytes_(message_bytes) {}
-  // What was measured on processors of `vendor` (cpu_vendor()), with a core for each rank of the host or crowded; none
-  // where nothing was.
+  // Returns what was measured on processors of `vendor` (cpu_vendor()), with a core for each rank of the host or
+  // crowded. Where nothing was measured, no message is read so.
   static SingleCopy of_machine(std::string_view vendor, bool crowded) noexcept;
 
   bool possible() const { return message_bytes_ > 0 || !rules_.empty(); }
-  // The smallest message of `call` to be read so; 0: none is.
+  // Returns the smallest message of `call` that is read so; 0 where none is.
   std::size_t message_bytes(const SingleCopyCall& call) const noexcept;
 
  private:
   std::size_t on_device(const SingleCopyCall& call) const noexcept;
 
-  bool automatic_ = false;  // of_machine
+  // Says that of_machine() made this.
+  bool automatic_ = false;
   std::size_t message_bytes_ = 0;
   std::span<const SingleCopyRule> rules_;
 };

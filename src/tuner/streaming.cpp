@@ -1,4 +1,4 @@
-// The rule, and the setting in its place.
+// Implements the rule, and the setting in its place.
 #include "src/tuner/streaming.hpp"
 
 #include <unistd.h>
@@ -10,7 +10,7 @@
 namespace wreath {
 namespace {
 
-// A virtual machine is shown a cache that others fill, too: so much of it is counted at most.
+// Counts so much of a cache at most: a virtual machine is shown a cache that others fill, too.
 constexpr std::uint64_t kMostCache = std::uint64_t{64} << 20;
 
 std::uint64_t last_cache_bytes() {

@@ -1,4 +1,4 @@
-// A row for a query: the named one, the rules' one, or the first that serves.
+// Chooses a row for a query: the named one, the rules' one, or the first that serves.
 #include "src/tuner/tuner.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ bool serves(const TunerContext& context, const Algorithm& row, const Query& quer
          (!query.varying || (row.traits & kVarying) != 0);
 }
 
-// Two ranks have one order only.
+// Returns whether the row may be chosen. Two ranks have one order only.
 bool eligible(const TunerContext& context, const Algorithm& row, const Query& query) {
   return serves(context, row, query) && (!context.reproducible || row.order == Order::Canonical || context.ranks <= 2);
 }
@@ -30,7 +30,7 @@ const Algorithm* named_row(const TunerContext& context, const Query& query) {
   return row != nullptr && serves(context, *row, query) ? row : nullptr;
 }
 
-// The rule's row, or where it does not serve the first that does.
+// Returns the named row, else the rule's row, or where it does not serve the first that does.
 const Algorithm* row_of(const TunerContext& context, const Query& query, std::string_view rule) {
   if (const Algorithm* row = named_row(context, query)) return row;
   const Algorithm* row = find_algorithm(query.collective, rule);
@@ -51,7 +51,7 @@ std::size_t small_bytes(const TunerContext& context, const Query& query) {
 constexpr std::size_t kSmallBlockBytes = 6 * 1024;
 static_assert(kSmallBlockBytes <= kSmallMessageBytes);
 
-// The small path does what one_shot and direct do; a barrier is an all_reduce of one byte.
+// Returns whether the small path serves: it does what one_shot and direct do. A barrier is an all_reduce of one byte.
 bool serves_small(const TunerContext& context, const Query& query, const Algorithm* row) {
   const bool plain = context.data_lanes == 0 && context.tile_bytes == 0 && !query.premultiplied && !query.varying;
   if (!plain || !context.all_mapped || query.bytes == kUnknownBytes) return false;
@@ -62,8 +62,9 @@ bool serves_small(const TunerContext& context, const Query& query, const Algorit
   return row != nullptr && row->name == same && small_bytes(context, query) <= most;
 }
 
-// A lane is a block of a GPU, which has 100 and more: as many as have something to do, and a FIFO. The rules' rows have
-// up to 3 lanes for each share of the data, others up to 4, of 15. Not measured yet.
+// Returns the lanes of a call on GPUs. A lane is a block of a GPU, which has 100 and more: there are as many as have
+// something to do, and a FIFO. The rules' rows have up to 3 lanes for each share of the data, others up to 4, of 15.
+// This is not measured yet.
 int lanes_of_gpus(const Query& query, bool row_of_rule) {
   constexpr std::size_t kLaneBytes = std::size_t{512} << 10;
   const std::size_t most = row_of_rule ? 5 : 3;

@@ -14,33 +14,43 @@
 
 namespace wreath {
 
-// What a communicator's choices depend on. Equal on all ranks.
+// Holds what a communicator's choices depend on. It is equal on all ranks.
 struct TunerContext {
   int ranks = 1;
-  bool all_mapped = true;       // every pair of ranks maps each other's memory
-  bool reproducible = true;     // only canonical rows, unless one is named
-  std::string algorithm;        // a named row, for the collectives that have it; empty: choose
-  int data_lanes = 0;           // 0: choose
-  std::size_t tile_bytes = 0;   // 0: choose
-  std::size_t slot_bytes = 0;   // the largest tile
-  MeasuredRules measured = {};  // before the library's own rules
-  bool crowded = false;         // some host has fewer cores than ranks
-  bool gpus = false;            // every rank uses a GPU
+  // Is true where every pair of ranks maps each other's memory.
+  bool all_mapped = true;
+  // Allows only canonical rows, unless one is named.
+  bool reproducible = true;
+  // Names a row, for the collectives that have it; where it is empty, choose() chooses.
+  std::string algorithm;
+  int data_lanes = 0;          // 0: choose
+  std::size_t tile_bytes = 0;  // 0: choose
+  // Is the largest tile.
+  std::size_t slot_bytes = 0;
+  // These rules come before the library's own.
+  MeasuredRules measured = {};
+  // Is true where some host has fewer cores than ranks.
+  bool crowded = false;
+  // Is true where every rank uses a GPU.
+  bool gpus = false;
 };
 
-inline constexpr std::size_t kLargestTile = std::size_t{512} << 10;  // of communicators that have the room
+// Communicators that have the room have tiles of so many bytes.
+inline constexpr std::size_t kLargestTile = std::size_t{512} << 10;
 
-// Of a communicator without settings of its own that has room for the largest tile.
+// Returns the context of a communicator without settings of its own that has room for the largest tile.
 TunerContext plain_context(int ranks, bool all_mapped, bool reproducible);
 
 inline constexpr std::size_t kUnknownBytes = std::numeric_limits<std::size_t>::max();
 
-// What a choice depends on beside that. Equal on all ranks.
+// Holds what a choice depends on beside the context. It is equal on all ranks.
 struct Query {
   Collective collective = Collective::AllReduce;
-  std::size_t bytes = 0;       // of the vector, or of all ranks' blocks together; kUnknownBytes: ranks cannot know
-  bool varying = false;        // blocks differ in size
-  bool premultiplied = false;  // inputs are multiplied where they enter a sum
+  // Counts the bytes of the vector, or of all ranks' blocks together; kUnknownBytes where ranks cannot know.
+  std::size_t bytes = 0;
+  bool varying = false;  // blocks differ in size
+  // Is true where inputs are multiplied as they enter a sum.
+  bool premultiplied = false;
   bool operator==(const Query&) const = default;
 };
 
@@ -48,28 +58,29 @@ struct Choice {
   const Algorithm* algorithm = nullptr;  // null: no row serves the query
   int data_lanes = 1;
   std::size_t tile_bytes = 0;
-  bool small = false;  // the path of small messages, without steps
+  // Is true for the path of small messages, which has no steps.
+  bool small = false;
 };
 
-// InvalidArgument when the named row does not serve so many ranks in any collective: the message lists the rows that
-// do.
+// Fails with InvalidArgument when the named row does not serve so many ranks in any collective. The message lists the
+// rows that do.
 Status check_tuning(const TunerContext& context);
 
 Choice choose(const TunerContext& context, const Query& query);
 
-// What was measured for such calls; null where nothing was, or a row is named.
+// Returns the rule that was measured for such calls and may be used; null where there is none, or a row is named.
 const MeasuredRule* measured_rule(const TunerContext& context, const Query& query);
 
-// Why choose() may not take `row`, one of the query's collective; empty: it may.
+// Returns why choose() may not take `row`, one of the query's collective; empty where it may.
 std::string why_not(const TunerContext& context, const Algorithm& row, const Query& query);
 
-// Why choose() takes what it takes: "asked for by name", "measured on this machine", "by rule".
+// Returns why choose() takes its row: "asked for by name", "measured on this machine" or "by rule".
 std::string_view why(const TunerContext& context, const Query& query);
 
-// Why choose() found no row: Unavailable.
+// Returns the Unavailable error that says why choose() found no row.
 Error no_row(const TunerContext& context, const Query& query);
 
-// "two_shot lanes=1 tile=256K order=canonical", with "tile=small" for the path of small messages; "none".
+// Returns "two_shot lanes=1 tile=256K order=canonical", with "tile=small" for the path of small messages; or "none".
 std::string describe(const Choice& choice);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// The file of `wreath tune`: where it is, written, and read with a bounded decoder that takes any text.
+// Finds, writes and reads the file of `wreath tune`. The decoder is bounded and takes any text.
 #include <fmt/format.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ constexpr std::string_view kWireWord = "wire";
 constexpr std::string_view kDevice = "device";
 constexpr std::string_view kHost = "host";
 
-// The value of a line "KEY : VALUE" of /proc/cpuinfo; empty: there is none.
+// Returns the value of a line "KEY : VALUE" of /proc/cpuinfo; empty where there is none.
 std::string cpu_field(std::string_view key) {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -55,7 +55,7 @@ Json call_to_json(const Entry& entry) {
           {"bytes", entry.bytes}};
 }
 
-// Whether the member is `yes`; where there is no such member, as with `no`.
+// Returns whether the member is `yes`; a missing member counts as `no`.
 bool is(JsonReader& reader, const char* key, std::string_view yes, std::string_view no) {
   if (!reader.has(key)) return false;
   const std::string text = reader.text(key);
@@ -63,7 +63,7 @@ bool is(JsonReader& reader, const char* key, std::string_view yes, std::string_v
   return text == yes;
 }
 
-// What a time and a limit have in common.
+// Reads what a time and a limit have in common.
 template <typename Entry>
 void call_from(JsonReader& reader, Entry& entry) {
   entry.collective = reader.choice<Collective>("collective", all_collectives());
@@ -76,7 +76,7 @@ void call_from(JsonReader& reader, Entry& entry) {
   entry.time_us = reader.number("time_us", kShortestUs, kLongestUs);
 }
 
-// Returns whether the time is kept: files of before hold some of loops that nothing chooses any more.
+// Returns whether the time is kept: older files hold some of loops that nothing chooses any more.
 bool read_entry(JsonReader& reader, TuningTime& time) {
   call_from(reader, time);
   time.algorithm = reader.text("algorithm");
@@ -129,7 +129,8 @@ std::string gpu_name() {
 
 std::string default_tuning_path() {
   std::string cache = setting_text(Setting::CacheHome);
-  if (!cache.starts_with('/')) {  // relative ones are invalid, says the XDG base directory specification
+  // Relative folders are invalid, says the XDG base directory specification.
+  if (!cache.starts_with('/')) {
     const std::string home = home_directory();
     if (home.empty()) return {};
     cache = home + "/.cache";

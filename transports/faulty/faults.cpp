@@ -1,4 +1,4 @@
-// Reading the rates, drawing the faults.
+// Reads the rates and draws the faults.
 #include "transports/faulty/faults.hpp"
 
 #include <fmt/format.h>

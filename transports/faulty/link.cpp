@@ -1,4 +1,4 @@
-// The pump between the two pairs of FIFOs, with its thumb on the scale.
+// Pumps messages between the two pairs of FIFOs, and adds the faults.
 #include "transports/faulty/link.hpp"
 
 #include <fmt/format.h>

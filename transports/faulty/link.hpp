@@ -1,4 +1,4 @@
-// A link with faults: its executors use FIFOs of its own, and it hands their messages to another link, or not.
+// Adds faults to a link. Executors use FIFOs of this link's own, and it hands their messages to another link, or not.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class FaultyLink final : public Wire {
   SendFifo& send_fifo(std::uint16_t lane) override { return lanes_[lane].send; }
   RecvFifo& recv_fifo(std::uint16_t lane) override { return lanes_[lane].recv; }
   Status prepare(std::uint16_t lane) override;
-  // Once a message drew `close` the link is gone: PeerLost, for good.
+  // Fails with PeerLost, for good, once a message drew `close`.
   Result<std::size_t> progress(bool expecting) override;
   int descriptor() const override { return wire_ == nullptr ? -1 : wire_->descriptor(); }
   bool send_blocked() const override { return wire_ != nullptr && wire_->send_blocked(); }
@@ -36,7 +36,8 @@ class FaultyLink final : public Wire {
     SendFifo send;
     RecvFifo recv;
     std::uint32_t received = 0;
-    LinkFault fault = LinkFault::None;  // of the message at hand
+    // Is the fault of the message at hand.
+    LinkFault fault = LinkFault::None;
     bool drawn = false;
     std::int64_t due_ns = 0;
   };

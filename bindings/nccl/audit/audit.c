@@ -1,5 +1,5 @@
-// libwreath_nccl_audit.so, for LD_AUDIT: whatever NCCL a program opens, by name or by path, is Wreath's. It runs inside
-// the system's loader, in each program that inherits the variable, and so needs nothing but the C library.
+// Makes any NCCL that a program opens, by name or by path, Wreath's: libwreath_nccl_audit.so, for LD_AUDIT. It runs
+// inside the system's loader, in each program that inherits the variable, and so needs nothing but the C library.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -15,13 +15,14 @@
 static const char kName[] = "libnccl.so.2";
 static const char kVariable[] = "WREATH_NCCL_LIBRARY";
 
-// The library that takes the place of others; lives as long as the process, as the loader wants it.
+// Holds the library that takes the place of others; it lives as long as the process, as the loader wants it.
 static char g_library[PATH_MAX];
-// What is wrong with it; empty: nothing. Told once, when a program asks for NCCL: most programs never do.
+// Says what is wrong with the library; empty where nothing is. It is printed once, when a program asks for NCCL: most
+// programs never do.
 static char g_trouble[PATH_MAX + 256];
 static int g_told;
 
-// libnccl.so, libnccl.so.2 and libnccl.so.2.28.9, in whatever folder.
+// Returns whether the file is libnccl.so, libnccl.so.2 or one such as libnccl.so.2.28.9, in any folder.
 static int is_nccl(const char* file) {
   const char* slash = strrchr(file, '/');
   const char* name = slash == NULL ? file : slash + 1;
@@ -38,7 +39,7 @@ static void trouble(const char* why) {
                  g_library, why, kVariable);
 }
 
-// An absolute path: programs change their folder.
+// Finds the library's absolute path: programs change their folder.
 static void find_library(void) {
   const char* named = secure_getenv(kVariable);
   char path[PATH_MAX] = "";
@@ -56,7 +57,7 @@ static void find_library(void) {
   trouble(strerror(error));
 }
 
-// The loader would end a program that needs a file which is none of its own kind.
+// Checks the file's kind. The loader would end a program that needs a file which is none of its own kind.
 static void check_library(void) {
   unsigned char head[EI_NIDENT];
   const int file = open(g_library, O_RDONLY | O_CLOEXEC);

@@ -1,4 +1,4 @@
-"""Collective communication over numpy arrays and everything that has Python's buffer protocol.
+"""Provides collective communication over numpy arrays and everything that has Python's buffer protocol.
 
     import numpy, wreath
 
@@ -6,7 +6,8 @@
     values = numpy.full(4, communicator.rank + 1.0)
     communicator.all_reduce(values)                     # in place: every rank has the sum
 
-Start it with `wreath run -n 4 python3 program.py`. Buffers are contiguous; other threads run while a call waits.
+Such a program starts with `wreath run -n 4 python3 program.py`. Buffers are contiguous. Other threads run while a call
+waits.
 """
 
 from wreath._arrays import allocate, empty
@@ -52,6 +53,7 @@ __all__ = [
     "library_version",
 ]
 
-for _name in __all__:  # as users write them, in messages and tracebacks
+# Messages and tracebacks name types as users write them.
+for _name in __all__:
     if isinstance(globals()[_name], type):
         globals()[_name].__module__ = "wreath"

@@ -1,4 +1,4 @@
-"""Arrays as the library sees them: an address, a count of elements and a dtype."""
+"""Reads arrays as the library sees them: an address, a count of elements and a dtype."""
 
 import ctypes
 import sys
@@ -14,7 +14,7 @@ _KINDS.update({"c": "uint", "e": "float", "f": "float", "d": "float"})
 
 
 class _PyBuffer(ctypes.Structure):
-    """Py_buffer, for objects that have no array interface."""
+    """Mirrors Py_buffer, for objects that have no array interface."""
 
     _fields_ = [
         ("buf", ctypes.c_void_p),
@@ -38,13 +38,13 @@ def _dtype(name, word, text):
 
 
 def is_array(obj):
-    """Whether it is one of numpy's, without importing numpy for those who do not use it."""
+    """Returns whether `obj` is one of numpy's, without importing numpy for programs that do not use it."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(obj, numpy.ndarray)
 
 
 class View:
-    """Memory of an object, which it keeps alive. `name` is the argument's, for messages."""
+    """Holds memory of an object, which it keeps alive. `name` is the argument's, for messages."""
 
     def __init__(self, obj, name, writable):
         self.owner = obj
@@ -87,21 +87,22 @@ class View:
         letter = view.format.lstrip("@=<")
         self.dtype = _dtype(name, f"'{view.format}'", f"{_KINDS.get(letter, '?')}{8 * view.itemsize}")
         self.count = view.nbytes // view.itemsize
-        self.owner = view  # while it lives, the object does not move its memory
+        # While the view lives, the object does not move its memory.
+        self.owner = view
         raw = _PyBuffer()
         ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), ctypes.byref(raw), 0)
         self.address = raw.buf
         ctypes.pythonapi.PyBuffer_Release(ctypes.byref(raw))
 
     def same_dtype(self, other, name):
-        """Holds `other`, the argument `name`, to this dtype."""
+        """Returns `other`, the argument `name`, or raises where its dtype is another."""
         if other.dtype != self.dtype:
             raise InvalidArgument(f"{name}: dtype {_dtypes.NAMES[other.dtype]}, but the input's is {_dtypes.NAMES[self.dtype]}")
         return other
 
 
 def like(array, shape, name):
-    """A new array of this shape, of the dtype of `array`, which is one of numpy's."""
+    """Returns a new array of this shape, of the dtype of `array`, which is one of numpy's."""
     if not is_array(array):
         raise InvalidArgument(f"{name} must be given where the input is no numpy array")
     import numpy
@@ -110,7 +111,7 @@ def like(array, shape, name):
 
 
 def allocate(size):
-    """`size` bytes that peers of this host map, as a writable memoryview: sent from them, data is read in place."""
+    """Returns `size` bytes that peers of this host map, as a writable memoryview; they read data from it in place."""
     address = ctypes.c_void_p()
     _library.call("allocate", size, ctypes.byref(address))
     memory = (ctypes.c_char * size).from_address(address.value)
@@ -119,7 +120,7 @@ def allocate(size):
 
 
 def empty(shape, dtype="float32"):
-    """A numpy array of zeros in memory of allocate()."""
+    """Returns a numpy array of zeros in memory of allocate()."""
     import numpy
 
     dtype = numpy.dtype(dtype)

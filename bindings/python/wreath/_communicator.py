@@ -1,4 +1,4 @@
-"""Communicators: every method is one call of the C API."""
+"""Implements communicators: every method is one call of the C API."""
 
 import ctypes
 import threading
@@ -22,13 +22,15 @@ COLLECTIVES = (
     "scatter",
     "barrier",
 )
-SLICE_MS = 200  # a wait returns so often to Python, which then sees Ctrl-C
+# A wait returns so often to Python, which then sees Ctrl-C.
+SLICE_MS = 200
 
-_thread = threading.local()  # .groups: how many this thread has open
+# Its `groups` counts the groups that this thread has open.
+_thread = threading.local()
 
 
 def _options(options):
-    """name=value texts with a null at the end; lists are joined by commas, truth is 1 or 0."""
+    """Returns name=value texts with a null at the end; lists are joined by commas, truth is 1 or 0."""
     texts = []
     for name, value in options.items():
         if isinstance(value, (list, tuple)):
@@ -53,14 +55,14 @@ def _hold(view, count, name):
 
 
 class UniqueId:
-    """The token that one rank makes and hands to the others, over a private channel, so that they meet."""
+    """Holds the token that one rank makes and gives to the others, over a private channel, so that they meet."""
 
     def __init__(self, raw):
         self._raw = raw
 
     @classmethod
     def create(cls, address=None):
-        """`address`: an IP of this host, so that ranks of other hosts can join."""
+        """Makes an id. `address` is an IP of this host, so that ranks of other hosts can join."""
         raw = Id()
         _library.call("unique_id_create", None if address is None else address.encode(), ctypes.byref(raw))
         return cls(raw)
@@ -78,9 +80,10 @@ class UniqueId:
 
 
 class Work:
-    """A call in flight. It keeps its buffers alive until it is over, also where it is dropped."""
+    """Represents a call in flight. It keeps its buffers alive until the call is over, also where it is dropped."""
 
-    _pending = {}  # handle: buffers, of works that were dropped before they were over
+    # Maps handles to buffers, for works that were dropped before they were over.
+    _pending = {}
 
     def __init__(self, handle, buffers, result):
         self._handle = handle
@@ -88,11 +91,11 @@ class Work:
         self.result = result
 
     def done(self):
-        """Whether the call is over, successfully or not. Never blocks."""
+        """Returns whether the call is over, successfully or not. Never blocks."""
         return bool(_library.plain["work_done"](self._handle))
 
     def wait(self, timeout_ms=None):
-        """Waits until it is over and returns its result; NotReady after timeout_ms, which harms nothing."""
+        """Waits until the call is over and returns its result; NotReady after timeout_ms harms nothing."""
         end = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
         while True:
             left = SLICE_MS if end is None else max(0, min(SLICE_MS, int((end - time.monotonic()) * 1000)))
@@ -107,7 +110,7 @@ class Work:
 
     @classmethod
     def _prune(cls):
-        # Whoever has popped a handle is alone with it; a collection in between may prune, too.
+        # Code that has popped a handle is alone with it; a collection in between may prune, too.
         for handle in list(cls._pending):
             buffers = cls._pending.pop(handle, None)
             if buffers is None:
@@ -119,9 +122,9 @@ class Work:
 
 
 class group:
-    """Calls of this thread inside `with wreath.group():` are launched as one at its end, and done then.
+    """Launches calls of this thread inside `with wreath.group():` as one at its end; they are done then.
 
-    Sends and receives among them run at once, in any order. An exception inside drops them all.
+    Sends and receives among them run at once, in any order. An exception inside drops all calls.
     """
 
     def __enter__(self):
@@ -141,7 +144,7 @@ class group:
 
 
 class Communicator:
-    """What this rank holds of a communicator; communicator.hpp says what each call does.
+    """Holds one rank of a communicator; communicator.hpp says what each call does.
 
     Arrays are numpy's or any buffer's, contiguous. Where `output` may be left out, it is a new numpy array, or the
     input itself for calls that keep its size. With wait=False a call returns a Work at once, whose wait() gives the
@@ -154,7 +157,7 @@ class Communicator:
         self.rank = _library.plain["communicator_rank"](handle)
         self.ranks = _library.plain["communicator_ranks"](handle)
 
-    # ---- how ranks meet ----
+    # ---- the meeting of ranks ----
 
     @classmethod
     def from_environment(cls, **options):
@@ -171,13 +174,13 @@ class Communicator:
 
     @classmethod
     def local(cls, ranks, **options):
-        """A list of `ranks` communicators, for threads of this process."""
+        """Returns a list of `ranks` communicators, for threads of this process."""
         handles = (ctypes.c_void_p * max(ranks, 1))()
         _library.call("communicator_local", ranks, _options(options), handles)
         return [cls(ctypes.c_void_p(handle)) for handle in handles]
 
     def close(self):
-        """Waits up to 5 s for calls in flight, then aborts them. Also done by `with`, and when nobody holds it."""
+        """Waits up to 5 s for calls in flight, then aborts them. `with` and the last reference's end do so, too."""
         self._end()
         self._handle = None
         Work._prune()
@@ -203,7 +206,7 @@ class Communicator:
         return self._vector("broadcast", array, output, None, root, wait)
 
     def reduce_scatter(self, array, output=None, op="sum", factor=1, wait=True):
-        """`array` holds a block for each rank; gives this rank's."""
+        """Returns this rank's block of the sum; `array` holds a block for each rank."""
         source = View(array, "array", False)
         if output is None:
             output = like(array, self._block_shape(array, "array"), "output")
@@ -212,15 +215,15 @@ class Communicator:
         return self._run("reduce_scatter", source, target, target.count, output, wait, reduction=(op, factor))
 
     def all_gather(self, array, output=None, wait=True):
-        """Gives (ranks, *array.shape)."""
+        """Returns an array of the shape (ranks, *array.shape)."""
         return self._gathered("all_gather", array, output, 0, True, wait)
 
     def gather(self, array, output=None, root=0, wait=True):
-        """Gives (ranks, *array.shape) at the root, else None."""
+        """Returns an array of the shape (ranks, *array.shape) at the root, else None."""
         return self._gathered("gather", array, output, root, self.rank == root, wait)
 
     def scatter(self, array, output, root=0, wait=True):
-        """`array` holds a block for each rank at the root; elsewhere it may be None."""
+        """Returns this rank's block. At the root `array` holds a block for each rank; elsewhere it may be None."""
         target = View(output, "output", True)
         source = None
         if self.rank == root:
@@ -228,7 +231,7 @@ class Communicator:
         return self._run("scatter", source, target, target.count, output, wait, root=root)
 
     def all_to_all(self, array, output=None, wait=True):
-        """`array` holds a block for each rank; gives one from each."""
+        """Returns a block from each rank; `array` holds a block for each rank."""
         source = View(array, "array", False)
         if source.count % self.ranks:
             raise InvalidArgument(f"array: {source.count} elements cannot be {self.ranks} blocks of one size")
@@ -273,7 +276,7 @@ class Communicator:
     # ---- other communicators, and failure ----
 
     def split(self, color, key=0):
-        """The ranks that gave the same color; None for a negative one."""
+        """Returns a communicator of the ranks that gave the same color; None for a negative one."""
         child = self._derive("split", color, key)
         return child if child.ranks > 0 else None
 
@@ -281,15 +284,15 @@ class Communicator:
         return self._derive("duplicate")
 
     def shrink(self, timeout_ms=60_000):
-        """After a failure: those that live, as a new communicator."""
+        """Returns, after a failure, a new communicator of the ranks that live."""
         return self._derive("shrink", timeout_ms)
 
     def abort(self):
-        """Fails the communicator on this rank at once, and tells the others. From any thread."""
+        """Fails the communicator on this rank at once, and tells the others. Any thread may call it."""
         _library.call("communicator_abort", self._handle)
 
     def check(self):
-        """Raises the communicator's first error, if there is one. From any thread."""
+        """Raises the communicator's first error, if there is one. Any thread may call it."""
         _library.call("communicator_error", self._handle)
 
     def transport_to(self, peer):
@@ -297,7 +300,7 @@ class Communicator:
         _library.call("communicator_transport", self._handle, peer, text, len(text))
         return text.value.decode(errors="replace")
 
-    # ---- how calls are made ----
+    # ---- the making of calls ----
 
     def _derive(self, name, *arguments):
         child = ctypes.c_void_p()
@@ -331,7 +334,7 @@ class Communicator:
         return self._run(collective, source, target, source.count, output if gets else None, wait, root=root)
 
     def _varying(self, array, output, send_counts, receive_counts):
-        """Views and tables of a v-form; the side without counts holds this rank's block."""
+        """Returns views and tables of a v-form; the side without counts holds this rank's block."""
         source = None if array is None else View(array, "array", False)
         target = None if output is None else View(output, "output", True)
         if source is not None and target is not None:
@@ -383,10 +386,11 @@ class Communicator:
         if not wait:
             return work
         if getattr(_thread, "groups", 0) > 0:
-            return work.result  # the dropped Work keeps the buffers until the group is over
+            # The dropped Work keeps the buffers until the group is over.
+            return work.result
         return work.wait()
 
 
 def init(**options):
-    """The communicator of all ranks that a launcher started (`wreath run`, torchrun, Slurm); of one alone without."""
+    """Returns the communicator of all ranks that a launcher started (`wreath run`, torchrun, Slurm), or of one."""
     return Communicator.from_environment(**options)

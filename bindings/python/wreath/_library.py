@@ -1,4 +1,4 @@
-"""libwreath.so: where it is, its functions (include/wreath/wreath.h), and its errors as exceptions."""
+"""Finds libwreath.so, declares its functions (include/wreath/wreath.h), and makes its errors exceptions."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ NAME = "libwreath.so.0"
 
 
 class Error(RuntimeError):
-    """What the library says went wrong. `failed_rank`: the rank at fault, or -1."""
+    """Says what the library says went wrong. `failed_rank` is the rank at fault, or -1."""
 
     def __init__(self, message, failed_rank=-1):
         super().__init__(message)
@@ -22,7 +22,7 @@ class InvalidArgument(Error, ValueError):
 
 
 class InvalidUsage(Error):
-    """Not allowed now: two calls at once, after a fork."""
+    """The call is not allowed now: two calls at once, after a fork."""
 
 
 class PeerLost(Error):
@@ -34,15 +34,15 @@ class Timeout(Error):
 
 
 class Mismatch(Error):
-    """Ranks disagree on a call."""
+    """The ranks disagree on a call."""
 
 
 class StartupFailed(Error):
-    """The ranks could not be brought together."""
+    """The ranks could not meet at start-up."""
 
 
 class Aborted(Error):
-    """abort() was called, here or on another rank."""
+    """The function abort() was called, here or on another rank."""
 
 
 class NotReady(Error):
@@ -50,14 +50,14 @@ class NotReady(Error):
 
 
 class Unavailable(Error):
-    """This machine or build lacks it."""
+    """This machine or build lacks what the call needs."""
 
 
 class SystemRefused(Error):
     """The operating system refused memory or descriptors."""
 
 
-# By enum wreath_code; 0 is success.
+# These are in the order of enum wreath_code; 0 is success.
 EXCEPTIONS = (
     None,
     InvalidArgument,
@@ -75,13 +75,13 @@ NOT_READY = EXCEPTIONS.index(NotReady)
 
 
 class Blocks(ctypes.Structure):
-    """struct wreath_blocks."""
+    """Mirrors struct wreath_blocks."""
 
     _fields_ = [("counts", POINTER(c_size_t)), ("displacements", POINTER(c_size_t))]
 
 
 class Call(ctypes.Structure):
-    """struct wreath_call."""
+    """Mirrors struct wreath_call."""
 
     _fields_ = [
         ("collective", c_int),
@@ -99,7 +99,7 @@ class Call(ctypes.Structure):
 
 
 class Id(ctypes.Structure):
-    """struct wreath_unique_id."""
+    """Mirrors struct wreath_unique_id."""
 
     _fields_ = [("bytes", ctypes.c_ubyte * 128)]
 
@@ -107,7 +107,7 @@ class Id(ctypes.Structure):
 HANDLE = c_void_p
 OPTIONS = POINTER(c_char_p)
 
-# Name: what it takes. All of these return an enum wreath_code.
+# Maps functions to what they take. All of these return an enum wreath_code.
 CHECKED = {
     "unique_id_create": (c_char_p, POINTER(Id)),
     "unique_id_format": (POINTER(Id), c_char_p, c_size_t),
@@ -132,7 +132,7 @@ CHECKED = {
     "await_cuda": (c_void_p, c_void_p),
 }
 
-# Name: what it returns, what it takes.
+# Maps functions to what they return and what they take.
 PLAIN = {
     "version": (c_char_p, ()),
     "last_error": (c_char_p, ()),
@@ -147,7 +147,7 @@ PLAIN = {
 
 
 def _candidates():
-    """Where the library may be, in the order of preference, each with a word of what the place is."""
+    """Yields places where the library may be, in the order of preference, each with a word of what the place is."""
     named = os.environ.get("WREATH_LIBRARY", "")
     if named:
         path = pathlib.Path(named)
@@ -155,7 +155,8 @@ def _candidates():
         return
     package = pathlib.Path(__file__).resolve().parent
     yield package / NAME, "beside the package"
-    tree = package.parent.parent.parent  # of the sources, where the package is used from them
+    # This is the tree of the sources, where the package is used from them.
+    tree = package.parent.parent.parent
     if (tree / "include" / "wreath" / "wreath.h").exists():
         for preset in ("release", "dev"):
             yield tree / "build" / preset / "lib" / NAME, "the build tree"
@@ -185,7 +186,7 @@ _library, library_path = _load()
 
 
 def raise_for(code):
-    """The exception for a code that is not success."""
+    """Raises the exception for a code that is not success."""
     if code == 0:
         return
     kind = EXCEPTIONS[code] if 0 < code < len(EXCEPTIONS) else Error
@@ -208,5 +209,5 @@ library_version = plain["version"]().decode()
 
 
 def call(name, *arguments):
-    """Calls wreath_NAME and raises what it returns."""
+    """Calls wreath_NAME and raises the error that it returns."""
     raise_for(checked[name](*arguments))

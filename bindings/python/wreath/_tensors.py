@@ -1,4 +1,4 @@
-"""Memory of other packages' tensors: DLPack, read by ctypes, and CUDA's array interface."""
+"""Reads memory of other packages' tensors: by DLPack, with ctypes, and by CUDA's array interface."""
 
 import ctypes
 import sys
@@ -6,18 +6,20 @@ import sys
 from wreath import _dtypes, _library
 from wreath._library import Error, InvalidArgument
 
-# DLPack's device types.
+# These are DLPack's device types.
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
-NEWEST = (1, 1)  # DLPack's version that is read here; other minor versions have the same layout
+# This version of DLPack is read here; other minor versions have the same layout.
+NEWEST = (1, 1)
 
 _CODES = ("int", "uint", "float", "opaque", "bfloat", "complex", "bool")
+# Maps kinds in the type strings of array interfaces to the library's words.
 _KINDS = {"i": "int", "u": "uint", "f": "float"}
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 _READ_ONLY, _COPIED = 1, 2
 
 
 class _Tensor(ctypes.Structure):
-    """DLTensor."""
+    """Mirrors DLTensor."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -34,7 +36,7 @@ class _Tensor(ctypes.Structure):
 
 
 class _Versioned(ctypes.Structure):
-    """DLManagedTensorVersioned. The older DLManagedTensor begins with its DLTensor."""
+    """Mirrors DLManagedTensorVersioned. The older DLManagedTensor begins with its DLTensor."""
 
     _fields_ = [
         ("major", ctypes.c_uint32),
@@ -65,12 +67,15 @@ def has_cuda_interface(obj):
     return hasattr(obj, "__cuda_array_interface__")
 
 
-# CUDA's streams that have no handle of their own.
+# These are CUDA's streams that have no handle of their own.
 _LEGACY, _PER_THREAD = 1, 2
 
 
 def _await_device(name, where, address, stream):
-    """Until what the producer's stream holds is over: calls begin at once. `address` None: CUDA moves the memory itself."""
+    """Waits until the work that the producer's stream holds is over, for calls begin at once.
+
+    With `address` None CUDA moves the memory itself.
+    """
     try:
         _library.call("await_cuda", address, None if stream == _LEGACY else stream)
     except Error as refusal:
@@ -89,7 +94,7 @@ def _count(shape, name):
 
 
 def _hold_contiguous(shape, strides, unit, name):
-    """`strides` in `unit`s of the caller: 1, or the bytes of an element."""
+    """Raises unless the tensor is contiguous. `strides` are in `unit`s of the caller: 1, or the bytes of an element."""
     expected = unit
     if 0 in shape:
         return
@@ -103,7 +108,7 @@ def _hold_contiguous(shape, strides, unit, name):
 
 
 def _capsule(obj, device, name):
-    """What its __dlpack__ gives, asked as newer and as older packages know it."""
+    """Returns what the object's __dlpack__ gives, asked as newer and as older packages know it."""
     stream = {"stream": _LEGACY} if device in (CUDA, CUDA_MANAGED) else {}
     wrong = None
     for words in ({"max_version": NEWEST, "copy": False}, {"max_version": NEWEST}, {}):
@@ -118,7 +123,7 @@ def _capsule(obj, device, name):
 
 
 def _tensor_of(capsule, name):
-    """The DLTensor and its flags."""
+    """Returns the DLTensor and its flags."""
     if _is_valid(capsule, b"dltensor_versioned"):
         managed = _Versioned.from_address(_pointer(capsule, b"dltensor_versioned"))
         if managed.major != NEWEST[0]:
@@ -141,7 +146,7 @@ def _dlpack_dtype(tensor, name):
 
 
 def read_dlpack(obj, name, writable):
-    """(address, count, dtype's name, owner) of a tensor; the memory is there while the owner lives."""
+    """Returns (address, count, dtype's name, owner) of a tensor; the memory is there while the owner lives."""
     device = obj.__dlpack_device__()
     try:
         kind, number = int(device[0]), int(device[1])
@@ -183,7 +188,7 @@ def _interface_dtype(typestr, name):
 
 
 def read_cuda_interface(obj, name, writable):
-    """The same of an object with __cuda_array_interface__, whose memory is a device's."""
+    """Returns the same of an object with __cuda_array_interface__, whose memory is a device's."""
     interface = obj.__cuda_array_interface__
     try:
         shape = tuple(int(extent) for extent in interface["shape"])

@@ -1,13 +1,13 @@
-"""Results of the perf tools (`all_reduce_perf --json FILE`) as a table."""
+"""Reads results of the perf tools (`all_reduce_perf --json FILE`) as a table."""
 
 import json
 
-# Keys of one row's `out_of_place` and `in_place` (docs/formats.md), and the columns they become.
+# Maps keys of one row's `out_of_place` and `in_place` (docs/formats.md) to the columns they become.
 _TIMES = {"time": "time_us", "alg_bw": "algbw_gbps", "bus_bw": "busbw_gbps", "nwrong": "wrong"}
 
 
 def rows(path):
-    """A dictionary for each size and place of the buffers: what was measured, and with what plan."""
+    """Returns a dictionary for each size and place of the buffers: what was measured, and with what plan."""
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
     own = report.get("wreath", {})
@@ -30,7 +30,7 @@ def rows(path):
 
 
 def read(path):
-    """A pandas.DataFrame of rows(path), or that list itself where pandas is not installed."""
+    """Returns a pandas.DataFrame of rows(path), or that list itself where pandas is not installed."""
     try:
         import pandas
     except ImportError:

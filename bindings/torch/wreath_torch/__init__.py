@@ -1,6 +1,6 @@
-"""Wreath as a backend of torch.distributed, for CPU tensors: `init_process_group("wreath")`.
+"""Makes Wreath a backend of torch.distributed, for CPU tensors: `init_process_group("wreath")`.
 
-Importing this registers the name, as `import torch` does by itself where the package is installed; the compiled part is
+Importing this registers the name, as `import torch` does by itself where the package is installed. The compiled part is
 loaded with the first process group.
 """
 
@@ -29,7 +29,8 @@ def _native():
         )
     from wreath_torch import _C
 
-    atexit.register(_C.shut_down_all)  # peers shall not take the end of this program for a death
+    # Peers shall not take the end of this program for a death.
+    atexit.register(_C.shut_down_all)
     return _C
 
 

@@ -1,4 +1,4 @@
-// Where processors are and which caches they share, as hwloc sees it.
+// Reads where processors are and which caches they share, as hwloc sees it.
 #include <hwloc.h>
 #include <unistd.h>
 
@@ -12,14 +12,15 @@ namespace {
 
 using Loaded = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)>;
 
-// hwloc takes another root from the environment alone.
+// Gives hwloc another root, which it takes from the environment alone.
 class FileRoot {
  public:
   explicit FileRoot(const std::string& root) : set_(!root.empty()) {
     if (!set_) return;
     ::setenv("HWLOC_FSROOT", root.c_str(), 1);
     ::setenv("HWLOC_HIDE_ERRORS", "2", 1);
-    ::setenv("HWLOC_COMPONENTS", "linux,stop", 1);  // files alone, no questions to this machine's processor
+    // With this hwloc reads files alone, and asks this machine's processor nothing.
+    ::setenv("HWLOC_COMPONENTS", "linux,stop", 1);
   }
   ~FileRoot() {
     if (!set_) return;
@@ -34,7 +35,7 @@ class FileRoot {
   bool set_;
 };
 
-// Null: not to be had.
+// Loads the machine's topology; null where hwloc cannot.
 Loaded load(const std::string& root) {
   const FileRoot file_root(root);
   hwloc_topology_t made = nullptr;

@@ -1,4 +1,4 @@
-// Built without hwloc: nobody knows where processors are.
+// Serves builds without hwloc, which do not know where processors are.
 #include "src/topology/parts.hpp"
 
 namespace wreath {
