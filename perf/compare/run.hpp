@@ -26,6 +26,7 @@ struct RunOptions {
   bool rewrite = false;
   std::int64_t timeout_ms = 90'000;  // of one start
   std::string folder;                // of the programs
+  std::function<double()> flag_ns;   // measures a flag's way between the cores around each round; empty: as `limits`
   std::string other_build;           // the folder of another build's programs; empty: there is none
 };
 

@@ -138,6 +138,8 @@ TEST_F(TopoCommand, DrawsAPicture) {
     EXPECT_THAT(svg, HasSubstr(text));
   }
   EXPECT_THAT(svg, Not(HasSubstr("http:\"//")));
+  EXPECT_THAT(svg, Not(HasSubstr("var("))) << "not every viewer of pictures knows variables";
+  EXPECT_THAT(svg, HasSubstr("prefers-color-scheme: dark"));
 }
 
 TEST_F(TopoCommand, SaysWhatLinksRanks) {
