@@ -35,6 +35,16 @@ class StreamTurn {
   bool over_ = false;
 };
 
+// What the handle of a call says that was captured.
+Error was_captured(const Operation& operation) {
+  const Engine& engine = *operation.engine;
+  const Call& call = operation.call;
+  return {ErrorCode::InvalidUsage,
+          fmt::format("{}: {}: the call was captured: it runs when its graph is launched", engine.identity(),
+                      name(call.collective, call.varying())),
+          engine.rank()};
+}
+
 // The caller's handle says that nothing runs: the graph's launches begin operations of their own.
 Result<std::shared_ptr<Operation>> capture(LibraryStream& stream, std::shared_ptr<Operation> operation) {
   WREATH_TRY(stream.capture(capture_call(operation->engine, *operation)));
@@ -56,20 +66,16 @@ Result<std::shared_ptr<Operation>> begin_in_stream(std::shared_ptr<Operation> op
 
 }  // namespace
 
-Error was_captured(const Operation& operation) {
-  const Engine& engine = *operation.engine;
-  const Call& call = operation.call;
-  return {ErrorCode::InvalidUsage,
-          fmt::format("{}: {}: the call was captured: it runs when its graph is launched", engine.identity(),
-                      name(call.collective, call.varying())),
-          engine.rank()};
-}
-
 Result<std::shared_ptr<Operation>> begin_operation(std::shared_ptr<Operation> operation) {
   Engine& engine = *operation->engine;
   const Call& call = operation->call;
   Undriven* const undriven = engine.undriven();
-  if (undriven != nullptr && undriven->takes(call)) return undriven->begin(std::move(operation));
+  if (undriven != nullptr && undriven->takes(call)) {
+    const auto begun = undriven->begin(*operation);
+    if (!begun) return begun.error();
+    if (!*begun) operation->finish(was_captured(*operation));
+    return operation;
+  }
   if (LibraryStream* const stream = capturing(call.stream)) return capture(*stream, std::move(operation));
   return call.stream != nullptr ? begin_in_stream(std::move(operation)) : engine.begin(std::move(operation));
 }

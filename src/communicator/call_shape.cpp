@@ -65,6 +65,16 @@ CallShape shape_of(const Call& call, int ranks, Rank me) noexcept {
   return shape;
 }
 
+bool uses_input(Collective collective, Rank root, Rank me) noexcept {
+  if (collective == Collective::Broadcast || collective == Collective::Scatter) return root == me;
+  return collective != Collective::Barrier;
+}
+
+bool uses_output(Collective collective, Rank root, Rank me) noexcept {
+  if (collective == Collective::Reduce || collective == Collective::Gather) return root == me;
+  return collective != Collective::Barrier;
+}
+
 std::uint64_t span_of(const PartTable& table, PartRange parts) noexcept {
   std::uint64_t end = 0;
   for (std::uint32_t i = 0; i < parts.count; ++i) {
@@ -81,10 +91,10 @@ std::uint64_t extent_of(const Call& call, const Geometry& geometry, Buffer buffe
   return span_of(table, one ? PartRange{static_cast<std::uint32_t>(me), 1} : PartRange{0, parts}) * size_of(call.dtype);
 }
 
-std::uint64_t extent_of(const Call& call, Buffer buffer, int ranks, Rank me) noexcept {
+std::uint64_t extent_of(const Call& call, Buffer buffer, Place place) noexcept {
   Cut cut;
-  cut.parts = static_cast<std::uint32_t>(ranks);
-  return extent_of(call, make_geometry(shape_of(call, ranks, me), cut), buffer, cut.parts, me);
+  cut.parts = static_cast<std::uint32_t>(place.ranks);
+  return extent_of(call, make_geometry(shape_of(call, place.ranks, place.me), cut), buffer, cut.parts, place.me);
 }
 
 }  // namespace wreath

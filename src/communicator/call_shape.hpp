@@ -25,6 +25,16 @@ std::uint64_t mix_call(std::uint64_t hash, const Call& call, std::uint64_t eleme
 // The call as rank `me` of `ranks` sees it. Refers to the call's counts; displacements are there wherever counts are.
 CallShape shape_of(const Call& call, int ranks, Rank me) noexcept;
 
+// Which rank of how many asks.
+struct Place {
+  int ranks;
+  Rank me;
+};
+
+// Whether `collective` reads Input, or writes Output, at rank `me`.
+bool uses_input(Collective collective, Rank root, Rank me) noexcept;
+bool uses_output(Collective collective, Rank root, Rank me) noexcept;
+
 struct PartRange {
   std::uint32_t first;
   std::uint32_t count;
@@ -36,6 +46,6 @@ std::uint64_t span_of(const PartTable& table, PartRange parts) noexcept;
 // many parts, or of `ranks` without one.
 std::uint64_t extent_of(const Call& call, const Geometry& geometry, Buffer buffer, std::uint32_t parts,
                         Rank me) noexcept;
-std::uint64_t extent_of(const Call& call, Buffer buffer, int ranks, Rank me) noexcept;
+std::uint64_t extent_of(const Call& call, Buffer buffer, Place place) noexcept;
 
 }  // namespace wreath

@@ -11,7 +11,4 @@ namespace wreath {
 // `prepared` was checked and not begun. What is made of it does not keep the communicator: it may end before the graph.
 std::shared_ptr<GraphWork> capture_call(const std::shared_ptr<Engine>& engine, const Operation& prepared);
 
-// What the handle of a call says that was captured.
-Error was_captured(const Operation& operation);
-
 }  // namespace wreath

@@ -261,16 +261,6 @@ bool plainly_right(const Call& call, bool varying) {
 
 }  // namespace
 
-bool uses_input(Collective collective, Rank root, Rank me) noexcept {
-  if (collective == Collective::Broadcast || collective == Collective::Scatter) return root == me;
-  return collective != Collective::Barrier;
-}
-
-bool uses_output(Collective collective, Rank root, Rank me) noexcept {
-  if (collective == Collective::Reduce || collective == Collective::Gather) return root == me;
-  return collective != Collective::Barrier;
-}
-
 Status check_call(const Call& call, bool varying, Place place) {
   WREATH_TRY(check_words(call, place));
   WREATH_TRY(check_call_memory({"input", call.input}, {"output", call.output}, call.stream));

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "src/base/log.hpp"
-#include "src/communicator/check_call.hpp"
+#include "src/communicator/call_shape.hpp"
 #include "src/communicator/engine.hpp"
 #include "src/communicator/low_latency.hpp"
 #include "src/device/call_memory.hpp"
@@ -48,7 +48,7 @@ bool is_shared_with_processes(const Engine& engine, const LibraryDevice& device)
 void add_device_runs(Engine& engine, RunTable& table) { table.add(std::make_unique<DeviceRuns>(engine)); }
 
 DeviceRuns::DeviceRuns(Engine& engine)
-    : engine_(engine), grid_run_(engine, engine.lanes()), staged_run_(engine.rank(), engine.ranks()) {
+    : engine_(engine), grid_run_(engine, engine.lanes()), staged_run_({engine.ranks(), engine.rank()}) {
   engine.lanes().read_device = &read_device;
 }
 

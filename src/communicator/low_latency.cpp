@@ -12,7 +12,6 @@
 #include "src/base/clock.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/call_shape.hpp"
-#include "src/communicator/captured_call.hpp"
 #include "src/communicator/device_runs.hpp"
 #include "src/communicator/engine.hpp"
 #include "wreath/units.hpp"
@@ -153,12 +152,12 @@ Status LowLatency::after_graph(Stream& stream) {
   return {};
 }
 
-Result<std::shared_ptr<Operation>> LowLatency::begin(std::shared_ptr<Operation> operation) {
+Result<bool> LowLatency::begin(Operation& operation) {
   if (const Status usable = engine_.error(); !usable) {
-    operation->finish(usable.error());
-    return operation;
+    operation.finish(usable.error());
+    return true;
   }
-  const Call& call = operation->call;
+  const Call& call = operation.call;
   const auto signature = static_cast<std::uint32_t>(mix_call(engine_.communicator(), call, elements_of(call)) >> 32);
   auto passed = calls_->launch(call, signature,
                                [this] { return std::make_shared<LowLatencyGuard>(engine_.shared_from_this(), *this); });
@@ -166,13 +165,10 @@ Result<std::shared_ptr<Operation>> LowLatency::begin(std::shared_ptr<Operation> 
     engine_.fail(passed.error().code, engine_.rank(), fmt::format("all_reduce: {}", passed.error().message));
     return passed.error();
   }
-  if (*passed == nullptr) {
-    operation->finish(was_captured(*operation));
-    return operation;
-  }
-  operation->completion = std::make_shared<LowLatencyWork>(*this, *std::move(passed));
+  if (*passed == nullptr) return false;
+  operation.completion = std::make_shared<LowLatencyWork>(*this, *std::move(passed));
   expect();
-  return operation;
+  return true;
 }
 
 // A call that has ended early has left its reason when its event is passed.

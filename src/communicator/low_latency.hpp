@@ -21,7 +21,7 @@ class LowLatency final : public Undriven {
   static Status link(Engine& engine);
 
   bool takes(const Call& call) const override { return calls_->takes(call); }
-  Result<std::shared_ptr<Operation>> begin(std::shared_ptr<Operation> operation) override;
+  Result<bool> begin(Operation& operation) override;
   std::string plan_text(const Query& query) const override;
   bool watch() override;
   bool in_flight() override { return calls_->in_flight(); }

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "src/base/planted_fault.hpp"
-#include "src/communicator/check_call.hpp"
+#include "src/communicator/call_shape.hpp"
 #include "src/executor/small.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/call.hpp"

@@ -2,7 +2,6 @@
 #include "src/communicator/staged_run.hpp"
 
 #include "src/communicator/call_shape.hpp"
-#include "src/communicator/check_call.hpp"
 
 namespace wreath {
 
@@ -21,11 +20,11 @@ Status StagedRun::copy_in() {
     for (const ExchangeMessage& message : messages.sends) buffers_.add(message.data, message.bytes(), false);
     for (const ExchangeMessage& message : messages.receives) buffers_.add(message.data, message.bytes(), true);
   } else {
-    if (uses_input(call.collective, call.root, rank_)) {
-      buffers_.add(const_cast<std::byte*>(call.input), extent_of(call, Buffer::Input, ranks_, rank_), false);
+    if (uses_input(call.collective, call.root, place_.me)) {
+      buffers_.add(const_cast<std::byte*>(call.input), extent_of(call, Buffer::Input, place_), false);
     }
-    if (uses_output(call.collective, call.root, rank_)) {
-      buffers_.add(call.output, extent_of(call, Buffer::Output, ranks_, rank_), true);
+    if (uses_output(call.collective, call.root, place_.me)) {
+      buffers_.add(call.output, extent_of(call, Buffer::Output, place_), true);
     }
   }
   if (buffers_.empty()) return {};
@@ -56,7 +55,7 @@ Advance StagedRun::advance() {
 RunFault StagedRun::fault() const {
   if (!error_) return inner_->fault();
   RunFault fault{*error_, false};
-  fault.error.failed_rank = rank_;
+  fault.error.failed_rank = place_.me;
   return fault;
 }
 

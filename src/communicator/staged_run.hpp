@@ -1,6 +1,7 @@
 // A run around another one: the host works on copies of what is memory of a device.
 #pragma once
 
+#include "src/communicator/call_shape.hpp"
 #include "src/communicator/operation.hpp"
 #include "src/communicator/run.hpp"
 #include "src/communicator/staged_buffers.hpp"
@@ -9,7 +10,7 @@ namespace wreath {
 
 class StagedRun final : public Run {
  public:
-  StagedRun(Rank rank, int ranks) : rank_(rank), ranks_(ranks) {}
+  explicit StagedRun(Place place) : place_(place) {}
   // `inner` is the run of the operation, whose buffers become the copies.
   void set(Operation& operation, Run& inner);
 
@@ -28,8 +29,7 @@ class StagedRun final : public Run {
  private:
   Status copy_in();
 
-  Rank rank_;
-  int ranks_;
+  Place place_;
   Operation* operation_ = nullptr;
   Run* inner_ = nullptr;
   bool copied_ = false;

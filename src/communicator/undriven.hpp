@@ -1,7 +1,6 @@
 // Calls that run by themselves: no queue, no number, no driver. Another room makes them; the engine only ends them.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "src/communicator/operation.hpp"
@@ -16,8 +15,8 @@ class Undriven {
   virtual ~Undriven() = default;
   // Whether such a call is made this way: the same on all ranks that make the same call.
   virtual bool takes(const Call& call) const = 0;
-  // Begins a call that it takes.
-  virtual Result<std::shared_ptr<Operation>> begin(std::shared_ptr<Operation> operation) = 0;
+  // Begins a call that it takes. False: its stream captured it, and the launches of the graph will run it.
+  virtual Result<bool> begin(Operation& operation) = 0;
   // How calls of a query are made; empty: not this way.
   virtual std::string plan_text(const Query& query) const = 0;
   // The progress thread looks for failures. True: it is to look again before long.

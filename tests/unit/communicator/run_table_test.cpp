@@ -91,7 +91,7 @@ TEST(StagedRun, LetsAnotherRunWorkOnCopies) {
   operation.reset(call);
   FakeRun inner;
   inner.set(operation);
-  StagedRun run(0, 2);
+  StagedRun run({2, 0});
   run.set(operation, inner);
   ASSERT_EQ(*run.start(), Started::Later);
   ASSERT_EQ(*run.start(), Started::Now);
