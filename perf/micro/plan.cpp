@@ -5,7 +5,7 @@
 #include <array>
 
 #include "perf/micro/buffers.hpp"
-#include "src/communicator/repeated_call.hpp"
+#include "src/engine/repeated_call.hpp"
 #include "src/schedule/lower.hpp"
 #include "src/tuner/tuner.hpp"
 #include "wreath/algorithm.hpp"

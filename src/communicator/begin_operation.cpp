@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "src/communicator/captured_call.hpp"
-#include "src/communicator/engine.hpp"
+#include "src/engine/engine.hpp"
 #include "wreath/device.hpp"
 
 namespace wreath {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "src/communicator/operation.hpp"
+#include "src/engine/operation.hpp"
 
 namespace wreath {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "src/communicator/begin_operation.hpp"
-#include "src/communicator/engine.hpp"
 #include "src/communicator/impl.hpp"
+#include "src/engine/engine.hpp"
 
 namespace wreath {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "src/communicator/operation.hpp"
 #include "src/device/library_stream.hpp"
+#include "src/engine/operation.hpp"
 
 namespace wreath {
 

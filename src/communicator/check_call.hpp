@@ -1,7 +1,7 @@
 // The arguments of a collective: checked once, where they enter.
 #pragma once
 
-#include "src/communicator/call_shape.hpp"
+#include "src/engine/call_shape.hpp"
 #include "wreath/call.hpp"
 #include "wreath/result.hpp"
 

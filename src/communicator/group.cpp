@@ -8,6 +8,7 @@
 
 #include "src/base/clock.hpp"
 #include "src/communicator/begin_operation.hpp"
+#include "src/communicator/check_messages.hpp"
 #include "src/communicator/impl.hpp"
 
 namespace wreath {
@@ -172,7 +173,7 @@ Status GroupCalls::run() {
   OfEngine& only = kept_.front();
   const CallGuard guard(&only.engine->gate());
   if (!guard.entered()) return complaint(*only.engine, "launch", ErrorCode::InvalidUsage, kTwoAtOnce);
-  return only.engine->run(only.messages);
+  return only.engine->run(only.messages, are_of_host(only.messages));
 }
 
 // ---- the public face ----

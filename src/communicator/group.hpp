@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "src/communicator/engine.hpp"
-#include "src/communicator/exchange.hpp"
-#include "src/communicator/operation.hpp"
+#include "src/engine/engine.hpp"
+#include "src/engine/exchange.hpp"
+#include "src/engine/operation.hpp"
 #include "wreath/group.hpp"
 
 namespace wreath {

@@ -7,11 +7,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "src/communicator/call_gate.hpp"
 #include "src/communicator/check_call.hpp"
-#include "src/communicator/engine.hpp"
 #include "src/communicator/group.hpp"
 #include "src/device/call_memory.hpp"
+#include "src/engine/call_gate.hpp"
+#include "src/engine/engine.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath {

@@ -1,23 +1,14 @@
-// The options of a communicator: what the environment adds, and what rank 0 tells the others.
+// The options of a communicator: the environment adds to them, and rank 0 tells them to the others.
 #pragma once
 
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "src/tuner/measured.hpp"
+#include "src/engine/agreed_options.hpp"
 #include "wreath/communicator.hpp"
 #include "wreath/result.hpp"
 
 namespace wreath {
-
-// What all ranks hold alike: rank 0's options, and what its tuning chooses.
-struct AgreedOptions : CommunicatorOptions {
-  AgreedOptions() = default;
-  AgreedOptions(CommunicatorOptions options)  // NOLINT(google-explicit-constructor)
-      : CommunicatorOptions(std::move(options)) {}
-  MeasuredRules measured;
-};
 
 // Fills fields that the program left at their defaults from WREATH_* variables and checks all of them.
 Result<AgreedOptions> complete_options(const CommunicatorOptions& options);
@@ -26,7 +17,8 @@ Result<AgreedOptions> complete_options(const CommunicatorOptions& options);
 // machine's own in the user's cache is passed over then, with one warning.
 Status read_rules(AgreedOptions& options);
 
-// As text for the meeting point, and back; the text comes from rank 0, which may be another build.
+// Write the options as text for the meeting point, and read them back. The text comes from rank 0, which may be another
+// build.
 std::string encode_options(const AgreedOptions& options);
 Result<AgreedOptions> decode_options(const std::string& text);
 

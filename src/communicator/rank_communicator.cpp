@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "src/base/log.hpp"
-#include "src/communicator/device_runs.hpp"
 #include "src/communicator/own_device.hpp"
+#include "src/device/runs/device_runs.hpp"
 #include "src/membership/join.hpp"
 #include "src/membership/links.hpp"
 #include "src/membership/pairwise_members.hpp"
@@ -44,7 +44,8 @@ Result<std::shared_ptr<RankCommunicator>> RankCommunicator::create(std::unique_p
   const LogRank log_rank(membership.rank);
   auto made =
       std::shared_ptr<RankCommunicator>(new RankCommunicator(std::move(members), std::move(membership), *options));
-  WREATH_TRY(made->engine_->link(epoch, &add_device_runs));
+  Engine& engine = *made->engine_;
+  WREATH_TRY(engine.link(epoch, &add_device_runs, device_segments(engine.device(), options->transports)));
   return made;
 }
 

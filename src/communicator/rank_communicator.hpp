@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "src/bootstrap/bootstrap.hpp"
-#include "src/communicator/engine.hpp"
 #include "src/communicator/options.hpp"
+#include "src/engine/engine.hpp"
 #include "src/membership/parent.hpp"
 #include "src/membership/shrink.hpp"
 #include "src/membership/split.hpp"

@@ -64,7 +64,7 @@ Status Communicator::Impl::run(Direction direction, const ExchangeMessage& messa
                   return {};
                 }
                 ExchangeMessages messages = alone(direction, message);
-                return own.run(messages);
+                return own.run(messages, device_of(message.data) == nullptr);
               });
 }
 

@@ -1,5 +1,5 @@
 // One call at a time and one driver at a time, whichever way a call begins.
-#include "src/communicator/call_gate.hpp"
+#include "src/engine/call_gate.hpp"
 
 #include <gtest/gtest.h>
 

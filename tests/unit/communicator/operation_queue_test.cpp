@@ -1,5 +1,5 @@
 // Turns of operations: order, room, and what a failure ends.
-#include "src/communicator/operation_queue.hpp"
+#include "src/engine/operation_queue.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Where the drivers of a crowded host run: who moves, and that a thread that moved may still run anywhere.
-#include "src/communicator/placement.hpp"
+#include "src/engine/placement.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

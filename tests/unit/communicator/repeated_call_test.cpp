@@ -1,5 +1,5 @@
 // Which calls may skip their checks, for they are the last one again.
-#include "src/communicator/repeated_call.hpp"
+#include "src/engine/repeated_call.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <thread>
 
-#include "src/communicator/operation.hpp"
-#include "src/communicator/run.hpp"
-#include "src/communicator/staged_run.hpp"
+#include "src/device/runs/staged_run.hpp"
+#include "src/engine/operation.hpp"
+#include "src/engine/run.hpp"
 #include "tests/support/local_ranks.hpp"
 #include "wreath/device.hpp"
 

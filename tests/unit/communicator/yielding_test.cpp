@@ -1,5 +1,5 @@
 // When a driver sleeps rather than yield.
-#include "src/communicator/yielding.hpp"
+#include "src/engine/yielding.hpp"
 
 #include <gtest/gtest.h>
 

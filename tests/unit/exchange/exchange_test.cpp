@@ -1,5 +1,5 @@
 // Plans of exchanges: what is refused, and that the real executor ends every group with few slots and few rounds.
-#include "src/communicator/exchange.hpp"
+#include "src/engine/exchange.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "src/communicator/exchange_log.hpp"
+#include "src/communicator/check_messages.hpp"
+#include "src/engine/exchange_log.hpp"
 #include "src/executor/handwritten/handwritten.hpp"
 #include "src/executor/linked_ranks.hpp"
 #include "tests/support/lane_trace.hpp"

@@ -1,0 +1,52 @@
+// The budget of all memory that a rank holds.
+#include "wreath/memory_budget.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/communicator/options.hpp"
+#include "src/engine/exchange.hpp"
+#include "src/engine/slot_size.hpp"
+#include "src/fifo/segment.hpp"
+#include "src/membership/pairwise_members.hpp"
+#include "src/recorder/layout.hpp"
+
+namespace wreath {
+namespace {
+
+// Held by a test: heap of links, control connections and plans, and code that is used for the first time.
+constexpr std::size_t kBookkeepingBytes = std::size_t{1} << 20;
+constexpr std::size_t kBookkeepingOfPeerBytes = 24 * 1024;
+
+constexpr int kDescriptorsOfPeer = 2;  // the control connection, the doorbell
+constexpr int kDescriptors = 12;       // segment, doorbell, recorder, progress thread, staging of lanes, interrupts
+
+}  // namespace
+
+Result<MemoryBudget> memory_budget(int ranks, int ranks_in_process, const CommunicatorOptions& options) {
+  if (ranks < 1 || ranks_in_process < 1 || ranks_in_process > ranks) {
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("memory_budget: {} ranks, {} in a process", ranks, ranks_in_process)};
+  }
+  const auto complete = complete_options(options);
+  if (!complete) return complete.error();
+  MemoryBudget budget;
+  budget.ranks = ranks;
+  budget.ranks_in_process = ranks_in_process;
+  budget.slot_bytes = slot_bytes_of(ranks, static_cast<std::uint64_t>(ranks_in_process), *complete);
+  budget.slot_count = complete->overrides.slot_count;
+  budget.lanes = lanes_with_slots(*complete);
+  const auto peers = static_cast<std::size_t>(ranks - 1);
+  const SegmentLayout layout(ranks, {kLanes, budget.slot_count, budget.slot_bytes, 0, 0});
+  budget.headers = layout.small_area;
+  budget.small_area = layout.bytes - layout.small_area;
+  budget.staging = peers * budget.lanes * budget.slot_count * budget.slot_bytes;
+  budget.recorder = sizeof(RecorderMemory);
+  budget.bookkeeping = kBookkeepingBytes + peers * kBookkeepingOfPeerBytes;
+  budget.descriptors = kDescriptors + kDescriptorsOfPeer * (ranks - 1) + std::min(ranks - 1, kProcessWatchers);
+  budget.threads = 1;
+  return budget;
+}
+
+}  // namespace wreath

@@ -1,0 +1,96 @@
+// Addresses and names of a device's memory, and the errors of grids.
+#include "src/device/runs/grid_run.hpp"
+
+#include <utility>
+
+#include "src/base/log.hpp"
+#include "src/device/call_memory.hpp"
+#include "src/engine/engine.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::int64_t kSleepNs = 1'000'000;
+constexpr std::int64_t kSleepBesideWiresNs = 50'000;
+
+}  // namespace
+
+void GridRun::set(Operation& operation, LibraryDevice& device, LaneGrid& grid) {
+  LanesRun::set(operation);
+  device_ = &device;
+  grid_ = &grid;
+  error_.reset();
+}
+
+Advance GridRun::advance() {
+  const auto advanced = grid_->run();
+  if (!advanced) {
+    error_ = advanced.error();
+    return Advance::Failed;
+  }
+  if (*advanced != Advance::Blocked) engine().doorbells().ring();
+  return *advanced;
+}
+
+RunFault GridRun::fault() const {
+  if (!error_) return LanesRun::fault();
+  RunFault fault{*error_, false};
+  if (fault.error.failed_rank < 0) fault.error.failed_rank = engine().rank();
+  return fault;
+}
+
+std::int64_t GridRun::longest_sleep_ns() const {
+  return engine().links().wired().empty() ? kSleepNs : kSleepBesideWiresNs;
+}
+
+HandwrittenLoop GridRun::loop() const { return loop_of(engine(), operation()); }
+
+const ExchangeMessages& GridRun::placed() {
+  placed_ = operation().messages;
+  for (std::vector<ExchangeMessage>* messages : {&placed_.sends, &placed_.receives}) {
+    for (ExchangeMessage& message : *messages) {
+      if (message.count > 0) message.data = device_->address_in_kernels(message.data);
+    }
+  }
+  return placed_;
+}
+
+// Peers of this process know it by the number of its allocation, those of others, where there are any, as a region. The
+// sender of messages alone does not wait for their readers: its messages have no name.
+void GridRun::name_memory(Launch& launch, Buffer buffer, std::span<const std::byte> memory) const {
+  const auto index = static_cast<std::size_t>(buffer);
+  if (memory.size() < kDeviceReferenceBytes || (operation().exchanges() && launch.sends_only)) return;
+  const PointerFacts facts = facts_of(memory.data());
+  const bool one = memory.data() + memory.size() <= facts.begin + facts.bytes;
+  launch.state.allocation[index] = one ? facts.allocation : 0;
+  OwnSegment& segment = engine().links().segment();
+  if (!segment.tells_of_device()) return;
+  if (const auto region = segment.name_device_memory(memory.data(), memory.size())) {
+    launch.state.region[index] = region->index;
+    launch.state.region_offset[index] = region->offset;
+  } else if (!std::exchange(told_staged_, true)) {
+    log_info(
+        "some memory of {} is staged for other processes: it is not MemoryUse::Exportable, or not one allocation, "
+        "or too many were named before",
+        facts.device == nullptr ? "a device" : facts.device->name());
+  }
+}
+
+std::size_t GridRun::single_copy_bytes(SingleCopyCall call) const {
+  call.by_blocks = true;
+  return LanesRun::single_copy_bytes(call);
+}
+
+Status GridRun::begin(Launch& launch) {
+  if (!operation().exchanges()) {
+    for (const Buffer buffer : {Buffer::Input, Buffer::Output}) {
+      std::byte*& data = launch.state.buffers[static_cast<int>(buffer)];
+      if (data != nullptr) data = device_->address_in_kernels(data);
+    }
+  }
+  LaneScheduler& lanes = resources().lanes;
+  lanes.start(*launch.plan, launch.state, HostProcessor{launch.arithmetic, copy_kernels()});
+  return grid_->start(lanes, launch);
+}
+
+}  // namespace wreath

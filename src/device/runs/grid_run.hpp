@@ -1,0 +1,41 @@
+// The run of lanes as blocks of a device, on its memory.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "src/device/runs/lane_grid.hpp"
+#include "src/engine/lanes_run.hpp"
+
+namespace wreath {
+
+class GridRun final : public LanesRun {
+ public:
+  using LanesRun::LanesRun;
+  // All buffers of the operation are memory of `device`, where `grid` is.
+  void set(Operation& operation, LibraryDevice& device, LaneGrid& grid);
+
+  Advance advance() override;
+  RunFault fault() const override;
+  std::optional<Rank> waiting_for() const override { return grid_->waiting_for(); }
+  bool expects_wire() const override { return true; }
+  bool stop() override { return grid_->stop(); }
+  // Blocks wake no peer and move no wire.
+  std::int64_t longest_sleep_ns() const override;
+
+ protected:
+  HandwrittenLoop loop() const override;
+  const ExchangeMessages& placed() override;
+  void name_memory(Launch& launch, Buffer buffer, std::span<const std::byte> memory) const override;
+  std::size_t single_copy_bytes(SingleCopyCall call) const override;
+  Status begin(Launch& launch) override;
+
+ private:
+  LibraryDevice* device_ = nullptr;
+  LaneGrid* grid_ = nullptr;
+  ExchangeMessages placed_;
+  std::optional<Error> error_;
+  mutable bool told_staged_ = false;
+};
+
+}  // namespace wreath

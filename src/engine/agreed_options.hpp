@@ -1,0 +1,19 @@
+// AgreedOptions: all ranks of a communicator hold these alike.
+#pragma once
+
+#include <utility>
+
+#include "src/tuner/measured.hpp"
+#include "wreath/communicator.hpp"
+
+namespace wreath {
+
+// These are rank 0's options, and the choices of its tuning.
+struct AgreedOptions : CommunicatorOptions {
+  AgreedOptions() = default;
+  AgreedOptions(CommunicatorOptions options)  // NOLINT(google-explicit-constructor)
+      : CommunicatorOptions(std::move(options)) {}
+  MeasuredRules measured;
+};
+
+}  // namespace wreath

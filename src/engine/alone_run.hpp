@@ -1,0 +1,38 @@
+// Calls that need no peer: of one rank alone, without elements, or with no algorithm to serve them.
+#pragma once
+
+#include "src/engine/operation.hpp"
+#include "src/engine/run.hpp"
+
+namespace wreath {
+
+class AloneRun final : public Run {
+ public:
+  explicit AloneRun(Engine& engine) : engine_(engine) {}
+  void set(Operation& operation) { operation_ = &operation; }
+
+  // Does all of it.
+  Result<Started> start() override;
+  Advance advance() override { return Advance::Done; }
+  RunFault fault() const override { return {}; }
+  std::optional<Rank> waiting_for() const override { return std::nullopt; }
+  std::vector<Question> questions() const override { return {}; }
+  Status end() override { return status_; }
+
+ private:
+  Engine& engine_;
+  Operation* operation_ = nullptr;
+  Status status_;
+};
+
+class AloneRuns final : public RunFactory {
+ public:
+  explicit AloneRuns(Engine& engine) : engine_(engine), run_(engine) {}
+  Run* run_for(Operation& operation, RunRows below) override;
+
+ private:
+  Engine& engine_;
+  AloneRun run_;
+};
+
+}  // namespace wreath

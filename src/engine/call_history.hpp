@@ -1,0 +1,49 @@
+// The calls of all ranks that a rank has made, as a chain of hashes: ranks whose hashes after as many calls are equal
+// have, but for chance, made the same ones. Messages carry it in their signatures, so that a rank which only wrote in a
+// call is compared by the first message after it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "src/base/hash.hpp"
+#include "src/engine/call_shape.hpp"
+#include "wreath/recording.hpp"
+
+namespace wreath {
+
+class CallHistory {
+ public:
+  explicit CallHistory(std::uint64_t communicator) : last_(mix(communicator, 1)) {}
+
+  // One thread at a time. The call's number; its signature is signature().
+  std::uint64_t add(const Call& call, std::uint64_t elements) {
+    last_ = mix_call(last_, call, elements);
+    const std::uint64_t number = calls_.load(std::memory_order_relaxed) + 1;
+    hashes_[number % hashes_.size()].store(last_, std::memory_order_relaxed);
+    calls_.store(number, std::memory_order_release);
+    return number;
+  }
+  // The signature covers the last call and all before it.
+  std::uint32_t signature() const { return static_cast<std::uint32_t>(last_ >> 32); }
+
+  // Any thread.
+  std::uint64_t calls() const { return calls_.load(std::memory_order_acquire); }
+  // The hash after so many calls; nothing where they have not been made, or too many since.
+  std::optional<std::uint64_t> after(std::uint64_t calls) const {
+    if (calls == 0 || calls > this->calls()) return std::nullopt;
+    const std::uint64_t hash = hashes_[calls % hashes_.size()].load(std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    const bool written_over = this->calls() - calls + 1 >= hashes_.size();
+    return written_over ? std::nullopt : std::optional(hash);
+  }
+
+ private:
+  std::uint64_t last_;
+  std::atomic<std::uint64_t> calls_{0};
+  std::array<std::atomic<std::uint64_t>, kRecordedCalls> hashes_{};
+};
+
+}  // namespace wreath

@@ -1,0 +1,100 @@
+// Calls as shapes, queries and signatures.
+#include "src/engine/call_shape.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "src/base/hash.hpp"
+
+namespace wreath {
+namespace {
+
+// The counts of a v-form: what it sends, where it has both.
+std::span<const std::size_t> counts_of(const Call& call) {
+  return call.input_blocks.counts.empty() ? call.output_blocks.counts : call.input_blocks.counts;
+}
+
+BlockTable table_of(const Blocks& blocks) { return {blocks.counts.data(), blocks.displacements.data()}; }
+
+}  // namespace
+
+std::uint64_t elements_of(const Call& call) noexcept {
+  if (!call.varying()) return call.count;
+  const auto counts = counts_of(call);
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+std::uint64_t bytes_of(const Call& call, std::uint64_t elements, int ranks) noexcept {
+  const auto blocks = moves_blocks(call.collective) && !call.varying() ? static_cast<std::uint64_t>(ranks) : 1;
+  return elements * blocks * size_of(call.dtype);
+}
+
+Query query_of(const Call& call, std::uint64_t elements, int ranks) noexcept {
+  Query query;
+  query.collective = call.collective;
+  query.varying = call.varying();
+  query.premultiplied = call.reduction.op == ReduceOp::PremultipliedSum;
+  query.bytes = counts_agree(call.collective, query.varying) ? bytes_of(call, elements, ranks) : kUnknownBytes;
+  return query;
+}
+
+std::uint64_t mix_call(std::uint64_t hash, const Call& call, std::uint64_t elements) {
+  const bool varying = call.varying();
+  const std::uint64_t kind = static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.dtype) << 8 |
+                             static_cast<std::uint64_t>(call.reduction.op) << 16 |
+                             static_cast<std::uint64_t>(varying) << 24 | static_cast<std::uint64_t>(call.root) << 32;
+  const bool agreed = counts_agree(call.collective, varying);
+  hash = mix(hash, kind, agreed ? elements : 0);
+  if (varying && agreed) {
+    for (const std::size_t count : counts_of(call)) hash = mix(hash, count);
+  }
+  return hash;
+}
+
+CallShape shape_of(const Call& call, int ranks, Rank me) noexcept {
+  CallShape shape;
+  shape.collective = call.collective;
+  shape.ranks = ranks;
+  shape.me = me;
+  shape.count = call.count;
+  shape.element_bytes = static_cast<std::uint32_t>(size_of(call.dtype));
+  shape.accumulator_bytes = static_cast<std::uint32_t>(size_of(accumulator_of(call.dtype)));
+  if (!call.varying()) return shape;
+  shape.input = table_of(call.input_blocks.counts.empty() ? call.output_blocks : call.input_blocks);
+  shape.output = table_of(call.output_blocks.counts.empty() ? call.input_blocks : call.output_blocks);
+  return shape;
+}
+
+bool uses_input(Collective collective, Rank root, Rank me) noexcept {
+  if (collective == Collective::Broadcast || collective == Collective::Scatter) return root == me;
+  return collective != Collective::Barrier;
+}
+
+bool uses_output(Collective collective, Rank root, Rank me) noexcept {
+  if (collective == Collective::Reduce || collective == Collective::Gather) return root == me;
+  return collective != Collective::Barrier;
+}
+
+std::uint64_t span_of(const PartTable& table, PartRange parts) noexcept {
+  std::uint64_t end = 0;
+  for (std::uint32_t i = 0; i < parts.count; ++i) {
+    const ElementRange range = table.part(parts.first + i);
+    if (range.count > 0) end = std::max(end, range.first + range.count);
+  }
+  return end;
+}
+
+std::uint64_t extent_of(const Call& call, const Geometry& geometry, Buffer buffer, std::uint32_t parts,
+                        Rank me) noexcept {
+  const bool one = holds_one_block(call.collective, buffer);
+  const PartTable& table = buffer == Buffer::Input ? geometry.input : geometry.output;
+  return span_of(table, one ? PartRange{static_cast<std::uint32_t>(me), 1} : PartRange{0, parts}) * size_of(call.dtype);
+}
+
+std::uint64_t extent_of(const Call& call, Buffer buffer, Place place) noexcept {
+  Cut cut;
+  cut.parts = static_cast<std::uint32_t>(place.ranks);
+  return extent_of(call, make_geometry(shape_of(call, place.ranks, place.me), cut), buffer, cut.parts, place.me);
+}
+
+}  // namespace wreath

@@ -1,0 +1,219 @@
+// Rounds of the driver.
+#include "src/engine/driver.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/engine/alone_run.hpp"
+#include "src/engine/engine.hpp"
+#include "src/executor/handwritten/handwritten.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::int64_t kSleepNs = 50'000'000;
+
+}  // namespace
+
+// The last row takes what no other does.
+void Driver::add_rows(AddRuns add_runs) {
+  add_runs(engine_, runs_);
+  runs_.add(std::make_unique<AloneRuns>(engine_));
+  runs_.add(std::make_unique<SmallRuns>(small_));
+  if (engine_.options_.overrides.executor == kHandwrittenExecutor) {
+    runs_.add(std::make_unique<HandwrittenRuns>(engine_, lanes_));
+  }
+  runs_.add(std::make_unique<LaneRuns>(engine_, lanes_));
+  add_runs(engine_, alone_.runs);
+  alone_.runs.add(std::make_unique<AloneRuns>(engine_));
+}
+
+Status Driver::link() {
+  doorbells_.connect(*engine_.links_);
+  return runs_.link();
+}
+
+bool Driver::pump(const Operation& operation, bool expecting) {
+  bool moved = false;
+  for (const Rank peer : engine_.links_->wired()) {
+    const auto bytes = engine_.links_->wire(peer)->progress(expecting);
+    if (!bytes) {
+      on_broken_wire(operation, peer, bytes.error());
+    } else {
+      moved = moved || *bytes > 0;
+    }
+  }
+  return moved;
+}
+
+// A peer may explain itself; this rank's own trouble is told at once. Who reads it may be neither end of the wire.
+void Driver::on_broken_wire(const Operation& operation, Rank peer, const Error& error) {
+  if (error.code != ErrorCode::PeerLost) return engine_.fail(error.code, engine_.rank(), error.message);
+  const std::string ends =
+      fmt::format("{} to {}: {}", engine_.member(engine_.rank()), engine_.member(peer), error.message);
+  engine_.watch_->suspect(operation, peer, {error.code, ends, peer});
+}
+
+bool Driver::wires_idle() const {
+  return std::none_of(engine_.links_->wired().begin(), engine_.links_->wired().end(), [&](Rank peer) {
+    return engine_.links_->wire(peer)->send_blocked() || engine_.links_->wire(peer)->in_flight() > 0;
+  });
+}
+
+// Later: it is to be called again.
+Result<Started> Driver::start_run(Operation& operation) {
+  if (run_ == nullptr) run_ = &runs_.run_for(operation);
+  const auto started = run_->start();
+  started_ = started && *started == Started::Now;
+  return started;
+}
+
+Driver::Round Driver::round() {
+  if (engine_.queue_.failed()) {
+    if (!stop()) return Round::Blocked;
+    return finish_all() ? Round::Moved : Round::Nothing;
+  }
+  Operation* operation = engine_.queue_.front();
+  if (operation == nullptr) return Round::Nothing;
+  if (!operation->ready.load(std::memory_order_acquire)) return Round::Blocked;
+  if (!started_) {
+    const auto started = start_run(*operation);
+    if (!started) {
+      engine_.fail(started.error().code, engine_.rank(), started.error().message);
+      return Round::Moved;
+    }
+    if (*started == Started::Later) {
+      pump(*operation, true);
+      return Round::Blocked;
+    }
+  }
+  const Advance advanced = run_->advance();
+  const bool pumped = !engine_.links_->wired().empty() && pump(*operation, run_->expects_wire());
+  if (advanced == Advance::Failed) on_fault(*operation);
+  if (advanced == Advance::Done && wires_idle()) {
+    const Status ended = run_->end();
+    finish(*operation, ended ? std::nullopt : std::optional(ended.error()));
+    return Round::Moved;
+  }
+  if (advanced != Advance::Advanced && !pumped) return Round::Blocked;
+  operation->moved = true;
+  return Round::Moved;
+}
+
+void Driver::on_fault(const Operation& operation) {
+  const RunFault fault = run_->fault();
+  if (fault.explains) return engine_.watch_->suspect(operation, fault.error.failed_rank, fault.error);
+  engine_.fail(fault.error.code, fault.error.failed_rank, fault.error.message);
+}
+
+void Driver::finish(const Operation& operation, std::optional<Error> error) {
+  if (started_) wire_.add(operation.call.collective, run_->moved());
+  run_ = nullptr;
+  started_ = false;
+  if (engine_.trace_ != nullptr) engine_.trace_->end_call(now_ns());
+  engine_.watch_->goes_on();
+  if (error) {
+    engine_.recorder_.failed(operation.record);
+  } else {
+    engine_.recorder_.done(operation.record);
+  }
+  engine_.queue_.finish_front(std::move(error), [&](Operation& next) { engine_.enter(next); });
+}
+
+bool Driver::finish_all() {
+  if (engine_.queue_.front() == nullptr) return false;
+  const Error failure = engine_.error().error();
+  while (const Operation* operation = engine_.queue_.front()) finish(*operation, failure);
+  return true;
+}
+
+void Driver::begin_small(Operation& operation) {
+  small_.set(operation);
+  run_ = &small_;
+  started_ = true;
+  engine_.queue_.begin_immediate();
+}
+
+Advance Driver::spin_small() {
+  Advance advanced = small_.advance();
+  for (std::uint32_t look = 0; look < idle_policy_.small_looks() && advanced == Advance::Blocked; ++look) {
+    if (idle_policy_.crowded() && !idle_policy_.give_turn(look == 0)) break;
+    advanced = small_.advance();
+  }
+  return advanced;
+}
+
+// A run that waits for nobody may be done but for what a wire has not taken.
+std::optional<Rank> Driver::waiting_for() const {
+  if (!started_) return std::nullopt;
+  if (const auto peer = run_->waiting_for(); peer) return peer;
+  for (const Rank peer : engine_.links_->wired()) {
+    if (engine_.links_->wire(peer)->send_blocked() || engine_.links_->wire(peer)->in_flight() > 0) return peer;
+  }
+  return std::nullopt;
+}
+
+std::vector<Question> questions_of_call(const Operation& operation, Rank me, int ranks) {
+  std::vector<Question> questions;
+  for (Rank peer = 0; peer < ranks; ++peer) {
+    if (peer != me) questions.push_back({peer, Subject::Call, operation.number});
+  }
+  return questions;
+}
+
+void Driver::drive(Operation& operation, const Deadline& deadline) {
+  std::uint32_t rounds = 0;
+  std::int64_t idle_since_ns = 0;
+  while (!operation.over()) {
+    if (round() == Round::Moved) {
+      rounds = 0;
+      idle_since_ns = 0;
+      continue;
+    }
+    idle(operation, ++rounds, idle_since_ns);
+    // Each round of a driver that does not spin may take its whole sleep.
+    if ((idle_policy_.sleeps_at_once(rounds) || IdlePolicy::is_look(rounds)) && deadline.passed()) break;
+  }
+}
+
+void Driver::idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle_since_ns) {
+  if (idle_policy_.spend(rounds)) return;
+  const std::int64_t now = now_ns();
+  if (idle_since_ns == 0) idle_since_ns = now;
+  Operation* first = engine_.queue_.front();
+  engine_.watch_->look(first != nullptr ? *first : operation, now);
+  if (idle_policy_.sleeps_at_once(rounds) || now - idle_since_ns > idle_policy_.spin_ns()) sleep();
+}
+
+void Driver::sleep() {
+  const Links& links = *engine_.links_;
+  OwnSegment& segment = links.segment();
+  segment.begin_sleep();
+  if (round() == Round::Blocked) {
+    polled_.assign(1, {segment.doorbell(), POLLIN, 0});
+    for (const Rank peer : links.wired()) {
+      const Wire& wire = *links.wire(peer);
+      polled_.push_back({wire.descriptor(), static_cast<short>(wire.send_blocked() ? POLLIN | POLLOUT : POLLIN), 0});
+    }
+    const timespec longest{0, run_ == nullptr ? kSleepNs : run_->longest_sleep_ns()};
+    ::ppoll(polled_.data(), polled_.size(), &longest, nullptr);
+  }
+  segment.end_sleep();
+}
+
+void Driver::begin_wait(std::vector<int>& descriptors) {
+  const Links& links = *engine_.links_;
+  waiting_ = true;
+  links.segment().begin_sleep();
+  descriptors.push_back(links.segment().doorbell());
+  for (const Rank peer : links.wired()) descriptors.push_back(links.wire(peer)->descriptor());
+}
+
+void Driver::end_wait() {
+  if (!waiting_) return;
+  waiting_ = false;
+  engine_.links_->segment().end_sleep();
+}
+
+}  // namespace wreath

@@ -1,0 +1,92 @@
+// The driver: what the holder of the token does, round after round. It advances the first operation's run, moves the
+// wires, looks at the watch, and sleeps.
+#pragma once
+
+#include <poll.h>
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "src/base/clock.hpp"
+#include "src/engine/idle_policy.hpp"
+#include "src/engine/lanes_run.hpp"
+#include "src/engine/peer_doorbells.hpp"
+#include "src/engine/run.hpp"
+#include "src/engine/small_run.hpp"
+#include "src/engine/wire_counter.hpp"
+
+namespace wreath {
+
+// Runs of calls that need no peer, made while another thread may drive.
+struct AloneTable {
+  std::mutex mutex;  // held while buffers of a call are touched without the token
+  RunTable runs;
+};
+
+class Driver {
+ public:
+  enum class Round : std::uint8_t { Nothing, Blocked, Moved };
+
+  explicit Driver(Engine& engine) : engine_(engine) {}
+  // Fills the tables of runs: first the rows of rooms above the engine.
+  void add_rows(AddRuns add_runs);
+  // The links are made, and calls may be chosen for.
+  Status link();
+
+  Round round();
+  // Rounds until an operation is over or the time is.
+  void drive(Operation& operation, const Deadline& deadline);
+  // After a failure. False: something still reads or writes memory of the first operation.
+  bool stop() { return run_ == nullptr || run_->stop(); }
+  // Ends all operations with the failure. False: there was none.
+  bool finish_all();
+  // The small run is that of the immediate operation from now on.
+  void begin_small(Operation& operation);
+  // Advances the small run until it is done or has waited for a while.
+  Advance spin_small();
+  // The peer that the first operation waits for, and what peers may know of it, when it does not move.
+  std::optional<Rank> waiting_for() const;
+  std::vector<Question> questions() const { return run_ == nullptr ? std::vector<Question>{} : run_->questions(); }
+
+  // The progress thread is to sleep instead of the driver, which holds the token; `descriptors` wake it.
+  void begin_wait(std::vector<int>& descriptors);
+  void end_wait();
+
+  RunTable& runs() { return runs_; }
+  AloneTable& alone() { return alone_; }
+  SmallRun& small() { return small_; }
+  LaneResources& lanes() { return lanes_; }
+  const LaneResources& lanes() const { return lanes_; }
+  PeerDoorbells& doorbells() { return doorbells_; }
+  IdlePolicy& idle_policy() { return idle_policy_; }
+  const IdlePolicy& idle_policy() const { return idle_policy_; }
+  WireCounter& wire() { return wire_; }
+  const WireCounter& wire() const { return wire_; }
+
+ private:
+  Result<Started> start_run(Operation& operation);
+  bool pump(const Operation& operation, bool expecting);
+  void on_broken_wire(const Operation& operation, Rank peer, const Error& error);
+  void on_fault(const Operation& operation);
+  bool wires_idle() const;
+  void finish(const Operation& operation, std::optional<Error> error);
+  void idle(Operation& operation, std::uint32_t rounds, std::int64_t& idle_since_ns);
+  void sleep();
+
+  Engine& engine_;
+  RunTable runs_;
+  AloneTable alone_;
+  Run* run_ = nullptr;    // of the first operation; null: it has not begun
+  bool started_ = false;  // false: the run waits to start
+  LaneResources lanes_;
+  PeerDoorbells doorbells_;
+  SmallRun small_{engine_, doorbells_};
+  IdlePolicy idle_policy_;
+  WireCounter wire_;
+  bool waiting_ = false;        // the progress thread sleeps
+  std::vector<pollfd> polled_;  // while it sleeps
+};
+
+}  // namespace wreath

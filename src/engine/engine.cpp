@@ -1,0 +1,351 @@
+// Making an engine, entering calls, and its end.
+#include "src/engine/engine.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "src/base/config.hpp"
+#include "src/base/log.hpp"
+#include "src/engine/slot_size.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::uint32_t kProgressRounds = 64;
+constexpr std::int64_t kLeaveMs = 5'000;
+constexpr std::int64_t kAbortMs = 1'000;
+constexpr std::int64_t kFarewellMs = 2'000;  // a goodbye that a network loses is sent again after 0.2, 0.6 and 1.4 s
+constexpr int kYields = 100;                 // of a thread that waits for another one's driving, before it sleeps
+
+// Equal on all ranks: the process with the most ranks decides. Lanes get their slots when they are first used, so the
+// budget is for those that calls use, and for own plans'.
+std::uint64_t most_in_a_process(const Membership& membership) {
+  std::map<std::uint64_t, std::uint64_t> ranks_in_process;
+  std::uint64_t most = 1;
+  for (const Member& member : membership.members) most = std::max(most, ++ranks_in_process[member.endpoint.process]);
+  return most;
+}
+
+bool all_use_gpus(const Membership& membership) {
+  return std::all_of(membership.members.begin(), membership.members.end(),
+                     [](const Member& member) { return member.endpoint.device.kind == EndpointDevice::Kind::Cuda; });
+}
+
+SingleCopy single_copy_of(std::size_t message_bytes, bool crowded) {
+  return message_bytes == kAutomaticBytes ? SingleCopy::of_machine(cpu_vendor(), crowded) : SingleCopy(message_bytes);
+}
+
+// Another thread drives: let it.
+void give_way(int tries) {
+  if (tries < kYields) {
+    sched_yield();
+  } else {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+}  // namespace
+
+Engine::Engine(std::unique_ptr<Members> members, Membership membership, const AgreedOptions& options)
+    : membership_(std::move(membership)),
+      options_(options),
+      exchange_log_(membership_.ranks),
+      entered_{CallHistory(membership_.communicator), {}, {}},
+      control_(std::move(members)),
+      watch_(std::make_unique<Watch>(*this, *control_, options_.timeouts)) {
+  watch_->handle(control_->handlers());
+}
+
+std::string Engine::identity() const { return log_identity(rank()); }
+
+Status Engine::link(std::uint16_t epoch, AddRuns add_runs, DeviceSegments segments) {
+  const auto slot_bytes = slot_bytes_of(ranks(), most_in_a_process(membership_), options_);
+  shape_ = {kLanes, options_.overrides.slot_count, slot_bytes, options_.debug.first_sequence,
+            epoch,  options_.check_wires};
+  IdlePolicy& idle_policy = driver_.idle_policy();
+  idle_policy.count(ranks_of_host());
+  driver_.lanes().single_copy = single_copy_of(options_.overrides.single_copy_bytes, idle_policy.crowded());
+  if (const Status own = prepare_own(std::move(segments)); !own) {
+    ControlMessage message;
+    message.kind = MessageKind::Failed;
+    message.error = {own.error().code, fmt::format("{}: {}", member(rank()), own.error().message), rank()};
+    control_->broadcast(message);  // they would learn no reason from the end of the connection
+    return own;
+  }
+  if (!options_.debug.trace.empty()) {
+    trace_ = std::make_unique<Trace>(options_.debug.trace, membership_.communicator, rank(), identity());
+    driver_.lanes().lanes.set_trace(&trace_->steps());
+  }
+  handle_messages();
+  progress_->add(*this);
+  WREATH_TRY(control_->start(*progress_));
+  driver_.add_rows(add_runs);
+  driver_.runs().prepare();
+  const auto facts = links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms),
+                                     idle_policy.crowded());
+  membership_.open_stream = nullptr;  // and with it the listener
+  if (!facts) {
+    fail(facts.error().code, facts.error().failed_rank, facts.error().message);
+    return facts.error();
+  }
+  driver_.lanes().plans = std::make_unique<Plans>(*links_, rank(), ranks(), kExchangeLane);
+  idle_policy.link(*links_, rank(), ranks());
+  if (!idle_policy.crowded() && !links_->mapped().empty()) {
+    links_->segment().let_sleepers_fence();
+    progress_->want_fences();
+  }
+  choices_.set({ranks(), facts->all_mapped, options_.reproducible, options_.overrides.algorithm,
+                options_.overrides.lanes, options_.overrides.tile_bytes, shape_.slot_bytes, options_.measured,
+                facts->crowded, all_use_gpus(membership_)});
+  WREATH_TRY(check_tuning(tuning()));
+  WREATH_TRY(driver_.link());
+  linked_ = true;
+  tell_start();
+  return {};
+}
+
+// What a rank needs before it links with others.
+Status Engine::prepare_own(DeviceSegments segments) {
+  const auto stream_bytes = streamed_bytes(ranks_of_host());
+  if (!stream_bytes) return stream_bytes.error();
+  LaneResources& lanes = driver_.lanes();
+  lanes.stream_bytes = *stream_bytes;
+  const bool pulls = lanes.lanes.prepare_to_pull();
+  auto links = Links::create(membership_, shape_, options_, lanes.single_copy.possible() && pulls, std::move(segments));
+  if (!links) return links.error();
+  links_ = std::move(*links);
+  auto recorder = FlightRecorder::create(rank(), ranks(), membership_.communicator);
+  if (!recorder) return recorder.error();
+  recorder_ = std::move(*recorder);
+  auto progress = Progress::instance();
+  if (!progress) return progress.error();
+  progress_ = std::move(*progress);
+  return {};
+}
+
+int Engine::ranks_of_host() const {
+  const auto host = membership_.members[static_cast<std::size_t>(rank())].endpoint.host;
+  return static_cast<int>(std::count_if(membership_.members.begin(), membership_.members.end(),
+                                        [&](const Member& member) { return member.endpoint.host == host; }));
+}
+
+void Engine::set_undriven(std::unique_ptr<Undriven> undriven) {
+  queue_.hold([&](bool failed) {
+    undriven_ = std::move(undriven);
+    if (failed) undriven_->stop();
+  });
+}
+
+Engine::~Engine() {
+  control_->stop();
+  if (progress_) progress_->remove(*this);
+  driver_.runs().clear();  // while they may wake this
+}
+
+// Drives until at most `left` calls are queued, the communicator failed or the time is over.
+void Engine::drive_queue(std::size_t left, const Deadline& deadline) {
+  if (queue_.size() <= left) return;
+  const CallGate::Wish wish(gate_);
+  for (int tries = 0; queue_.size() > left && !queue_.failed() && !deadline.passed(); ++tries) {
+    if (!try_token()) {
+      give_way(tries);
+    } else if (const auto first = queue_.first(); first != nullptr) {
+      drive_until_over(*first, deadline);
+    } else {
+      release_token();
+    }
+  }
+}
+
+// Holds the token on entry, not on return.
+void Engine::drive_until_over(Operation& operation, const Deadline& deadline) {
+  driver_.drive(operation, deadline);
+  release_token();
+}
+
+Status Engine::wait(Operation& operation, std::int64_t timeout_ms) {
+  if (operation.completion != nullptr) return operation.completion->wait(timeout_ms);
+  if (operation.over()) return operation.status();
+  const Deadline deadline = Deadline::after_ms(timeout_ms);
+  {
+    const CallGate::Wish wish(gate_);
+    for (int tries = 0; !operation.over() && !deadline.passed(); ++tries) {
+      if (try_token()) {
+        drive_until_over(operation, deadline);
+      } else {
+        give_way(tries);
+      }
+    }
+  }
+  if (operation.over()) return operation.status();
+  progress_->kick();
+  return still_runs(text_of(operation), timeout_ms);
+}
+
+Error Engine::still_runs(std::string_view text, std::int64_t timeout_ms) const {
+  return {ErrorCode::NotReady, fmt::format("{}: {} is still running after {} ms", identity(), text, timeout_ms)};
+}
+
+Progress::Client::Driven Engine::drive() {
+  const bool watching = linked_ && undriven_ != nullptr && undriven_->watch();
+  if (!linked_ || gate_.is_wanted() || !try_token()) return watching ? Driven::Waiting : Driven::Nothing;
+  const LogRank log_rank(rank());
+  Driver::Round round = Driver::Round::Nothing;
+  for (std::uint32_t i = 0; i < kProgressRounds && !gate_.is_wanted(); ++i) {
+    round = driver_.round();
+    if (round != Driver::Round::Moved) break;
+  }
+  if (round == Driver::Round::Blocked) {
+    if (Operation* operation = queue_.front(); operation != nullptr) watch_->look(*operation, now_ns());
+  }
+  release_token();
+  if (round == Driver::Round::Moved) return Driven::Moved;
+  return round == Driver::Round::Blocked || watching ? Driven::Waiting : Driven::Nothing;
+}
+
+void Engine::begin_wait(std::vector<int>& descriptors) {
+  if (!linked_ || queue_.empty() || !try_token()) return;
+  driver_.begin_wait(descriptors);
+  release_token();
+}
+
+void Engine::end_wait() { driver_.end_wait(); }
+
+Progressed Engine::progressed(Rank peer) const {
+  const std::uint64_t calls = entered_.history.calls();
+  const MessageCounts counts = exchange_log_.counts(peer);
+  return {calls, counts.sent, counts.received, entered_.history.after(calls).value_or(0)};
+}
+
+std::string Engine::call_text() const {
+  const CallRecord last = recorder_.last_of_any();
+  if (last.number == 0) return "before the first call";
+  const bool over = last.state == CallState::Done;
+  return fmt::format("{}{}", over ? "after " : "", describe(last));
+}
+
+void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
+  Error error{code, fmt::format("{}: {}: {}: {}", identity(), call_text(), name(code), reason), failed_rank};
+  const bool first = queue_.fail(error, [&] {
+    links_->segment().set_aborted();  // before any call returns: from then on its buffers may change
+    if (undriven_ != nullptr) undriven_->stop();
+  });
+  if (!first) return;
+  if (!linked_) links_->fail(error);
+  ControlMessage message;
+  message.kind = MessageKind::Failed;
+  const bool own = failed_rank == rank() && reason.find(member(rank())) == std::string::npos;
+  message.error = {code, own ? fmt::format("{}: {}", member(rank()), reason) : reason, failed_rank};
+  control_->broadcast(message);
+  when_failed_();
+  log_info("{}", error.message);
+  const bool wanted = code == ErrorCode::Aborted && failed_rank == rank();  // by this program itself: no mystery
+  if (linked_ && !wanted) static_cast<void>(recorder_.dump(error));
+  ring();
+  progress_->kick();
+}
+
+void Engine::wake_driver() {
+  ring();
+  progress_->kick();
+}
+
+// Wakes a driver that sleeps.
+void Engine::ring() {
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(links_->segment().doorbell(), &one, sizeof one));
+}
+
+Status Engine::abort() {
+  fail(ErrorCode::Aborted, rank(), fmt::format("by {}", member(rank())));
+  return end_work("abort");
+}
+
+Status Engine::revoke() {
+  fail(ErrorCode::Aborted, rank(), fmt::format("revoked by {}", member(rank())));
+  return end_work("revoke");
+}
+
+Status Engine::end_work(std::string_view call) {
+  const Deadline deadline = Deadline::after_ms(kAbortMs);
+  const auto stopped = [&](auto held) {
+    while (!held()) {
+      if (deadline.passed()) return false;
+      ring();
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    return true;
+  };
+  bool ended = stopped([&] { return try_token(); });
+  if (ended) {
+    ended = stopped([&] { return driver_.stop(); });
+    if (ended) static_cast<void>(driver_.finish_all());
+    release_token();
+    std::unique_lock alone(driver_.alone().mutex, std::defer_lock);
+    ended = ended && stopped([&] { return alone.try_lock(); });
+  }
+  const bool passed = stopped([&] { return undriven_ == nullptr || !undriven_->in_flight(); });
+  if (ended && passed) return {};
+  return Error{ErrorCode::Timeout,
+               fmt::format("{}: {}: {} within {} ms", identity(), call,
+                           ended ? "a stream did not come to a small all_reduce, which will leave its buffers alone,"
+                                 : "the driving thread did not stop",
+                           kAbortMs)};
+}
+
+// A root may be done long before a peer enters the call: what that peer has not read must not go with this rank.
+bool Engine::may_close(Rank peer) const {
+  return peer == rank() || control_->has_left(peer) || !control_->reaches(peer) ||
+         !links_->link(peer)->closing_loses_data();
+}
+
+void Engine::await_readers(const Deadline& deadline) {
+  for (Rank peer = 0; linked_ && peer < ranks(); ++peer) {
+    while (!may_close(peer) && !queue_.failed() && !deadline.passed())
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+// Whether all calls without a driver are over.
+bool Engine::await_undriven(const Deadline& deadline) const {
+  while (undriven_ != nullptr && undriven_->in_flight()) {
+    if (queue_.failed() || deadline.passed()) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return true;
+}
+
+void Engine::leave() {
+  leaving_ = true;
+  const Deadline leaving = Deadline::after_ms(kLeaveMs);
+  drive_queue(0, leaving);
+  if (!queue_.empty() || !await_undriven(leaving)) {
+    if (!queue_.failed())
+      log_warning("the communicator was destroyed with work in flight for {} ms: aborted", kLeaveMs);
+    static_cast<void>(abort());  // after a failure: ends what no driver has ended yet
+  }
+  await_readers(Deadline::after_ms(kLeaveMs));
+  for (Rank peer = 0; peer < ranks(); ++peer) {
+    if (peer == rank()) continue;
+    ControlMessage message;
+    message.kind = MessageKind::Goodbye;
+    message.done = progressed(peer);
+    message.last = recorder_.last();
+    control_->send(peer, std::move(message));
+  }
+  const Deadline flushing = Deadline::after_ms(kFarewellMs);
+  while (control_->under_way() && !flushing.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  control_->stop();
+  progress_->remove(*this);
+  if (trace_ == nullptr) return;
+  const auto written = trace_->write(now_ns());
+  if (!written) log_warning("{}", written.error().message);
+}
+
+}  // namespace wreath

@@ -1,0 +1,257 @@
+// Entering calls: numbers, signatures, choices, records; and calls that are over at once.
+#include <fmt/format.h>
+#include <sched.h>
+
+#include "src/engine/call_shape.hpp"
+#include "src/engine/engine.hpp"
+#include "src/engine/exchange_lanes.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr int kTokenTries = 20;
+
+CallRecord record_of(const Call& call, std::uint64_t number, std::uint64_t elements, const Choice& choice) {
+  CallRecord record;
+  record.number = number;
+  record.collective = call.collective;
+  record.varying = call.varying();
+  record.dtype = call.dtype;
+  record.op = call.reduction.op;
+  record.root = call.root;
+  record.count = elements;
+  if (choice.algorithm != nullptr) record.algorithm = choice.algorithm->name;
+  return record;
+}
+
+}  // namespace
+
+const Choice& Engine::choice_of(const Query& query) {
+  if (const Choice* const last = choices_.last(query); last != nullptr) return *last;
+  const Choice& choice = choices_.choose(query);
+  tell_choice(query, choice);
+  return choice;
+}
+
+// A wire would read what is passed on out of memory again.
+bool Engine::streams(std::size_t output_bytes) const {
+  return tuning().all_mapped && output_bytes >= driver_.lanes().stream_bytes;
+}
+
+Error Engine::other_call(Rank peer) const {
+  return {ErrorCode::Mismatch, fmt::format("{} is in another call than {}", member(peer), member(rank())), peer};
+}
+
+void Engine::enter(Operation& operation) {
+  if (operation.exchanges()) {
+    exchange_log_.enter(operation.messages, rank());
+    operation.record = record_messages(recorder_, operation.messages, rank());
+    return;
+  }
+  Call& call = operation.call;
+  if (call.collective == Collective::Barrier) {
+    call.input = &entered_.barrier_bytes[0];
+    call.output = &entered_.barrier_bytes[1];
+  }
+  const std::uint64_t elements = elements_of(call);
+  operation.number = entered_.history.add(call, elements);
+  operation.signature = entered_.history.signature();
+  operation.choice = choice_of(query_of(call, elements, ranks()));
+  const CallRecord record = record_of(call, operation.number, elements, operation.choice);
+  operation.record = recorder_.enter(record);
+  if (operation.choice.small && !needs_no_peer(operation)) {
+    entered_.repeated[static_cast<std::size_t>(call.collective)].remember(call, {ranks(), rank()}, operation.choice,
+                                                                          record);
+  }
+}
+
+bool Engine::needs_no_peer(const Operation& operation) const {
+  if (operation.exchanges()) return false;
+  const bool nothing = !operation.call.varying() && operation.call.count == 0;
+  return nothing || ranks() == 1 || operation.choice.algorithm == nullptr;
+}
+
+// It is alike on all ranks.
+Error Engine::no_algorithm_for(const Call& call) const {
+  const Error error = no_row(tuning(), query_of(call, elements_of(call), ranks()));
+  return {error.code, fmt::format("{}: {}: {}", identity(), call_text(), error.message), rank()};
+}
+
+// Calls that need no peer are over at once, while another thread may drive. After an abort nobody touches buffers any
+// more.
+bool Engine::finish_alone(Operation& operation) {
+  if (!needs_no_peer(operation)) return false;
+  const std::lock_guard lock(driver_.alone().mutex);
+  Status status = error();
+  if (status) {
+    Run& run = driver_.alone().runs.run_for(operation);
+    const auto started = run.start();
+    if (!started) status = started.error();
+    if (started && run.advance() == Advance::Failed) status = run.fault().error;
+    if (status) status = run.end();
+  }
+  status ? recorder_.done(operation.record) : recorder_.failed(operation.record);
+  operation.finish(status ? std::nullopt : std::optional(status.error()));
+  return true;
+}
+
+// With nothing queued only a look of the progress thread, or the end of the communicator, can hold the token: waiting
+// for that is cheaper than the queue.
+bool Engine::take_idle_token() {
+  for (int tries = 0; tries < kTokenTries; ++tries) {
+    if (try_token()) return true;
+    sched_yield();
+  }
+  return false;
+}
+
+Status Engine::run(const Call& call) {
+  if (queue_.failed()) return error();
+  if (!queue_.empty() || !take_idle_token()) return wait(*begin(prepare(call)), -1);
+  Operation& operation = queue_.immediate();
+  operation.reset(call);
+  enter(operation);
+  if (finish_alone(operation)) {
+    release_token();
+  } else {
+    queue_.begin_immediate();
+    drive_until_over(operation, Deadline::after_ms(-1));
+  }
+  return operation.status();
+}
+
+std::optional<Status> Engine::run_again(const Call& call) {
+  const auto index = static_cast<std::size_t>(call.collective);
+  if (index >= entered_.repeated.size() || call.count > kSmallMessageBytes || !gate_.try_quick()) return std::nullopt;
+  const RepeatedCall& last = entered_.repeated[index];
+  const bool free = queue_.empty() && !queue_.failed();
+  if (!free || trace_ != nullptr || !last.is(call)) {
+    release_token();
+    return std::nullopt;
+  }
+  const std::uint64_t number = entered_.history.add(call, call.count);
+  const std::uint32_t signature = entered_.history.signature();
+  SmallCall small = last.small();
+  small.input = call.input == nullptr ? entered_.barrier_bytes.data() : call.input;
+  small.output = call.output == nullptr ? entered_.barrier_bytes.data() + 1 : call.output;
+  small.signature = signature;
+  driver_.small().start(small);
+  const std::uint64_t record = recorder_.enter(last.record(), number);  // while the message is on its way
+  if (driver_.spin_small() == Advance::Done) {
+    driver_.wire().add(call.collective, driver_.small().moved());
+    recorder_.done(record);
+    release_token();
+    return Status();
+  }
+  Operation& operation = queue_.immediate();
+  operation.reset(call);
+  operation.number = number;
+  operation.signature = signature;
+  operation.record = record;
+  operation.choice = last.choice();
+  driver_.begin_small(operation);
+  driver_.drive(operation, Deadline::after_ms(-1));
+  const Status status = operation.status();  // while the token keeps others out
+  release_token();
+  return status;
+}
+
+// Enters messages, and does what plain code quickly does of them: those are taken out. The record is written while the
+// message is on its way.
+std::uint64_t Engine::run_pair(ExchangeMessages& messages, bool of_host) {
+  exchange_log_.enter(messages, rank());
+  const MessagePair pair = trace_ == nullptr && of_host ? pair_of(*this, messages) : MessagePair();
+  if (pair.sent.fifo != nullptr) publish_message(pair.sent, copy_kernels());
+  const std::uint64_t record = record_messages(recorder_, messages, rank());
+  if (pair.sent.fifo != nullptr) {
+    driver_.wire().add(Collective::Exchange, {pair.sent.bytes, 0});
+    messages.sends.clear();
+    driver_.doorbells().ring();
+    if (const Status announced = links_->announce(*control_); !announced) {
+      fail(announced.error().code, rank(), announced.error().message);
+    }
+  }
+  if (pair.received.fifo == nullptr) return record;
+  IdlePolicy& idle_policy = driver_.idle_policy();
+  for (std::uint32_t look = 0; look <= idle_policy.small_looks(); ++look) {
+    if (idle_policy.crowded() && look > 0 && !idle_policy.give_turn(look == 1)) break;
+    if (take_message(pair.received, copy_kernels()) != Advance::Done) continue;
+    messages.receives.clear();
+    driver_.doorbells().ring();
+    break;
+  }
+  return record;
+}
+
+Status Engine::run(ExchangeMessages& messages, bool of_host) {
+  if (queue_.failed()) return error();
+  if (!queue_.empty() || !take_idle_token()) {
+    return wait(*begin(prepare(std::move(messages), nullptr)), -1);
+  }
+  Operation& operation = queue_.immediate();
+  Call exchange;
+  exchange.collective = Collective::Exchange;
+  operation.reset(exchange);
+  std::swap(operation.messages, messages);
+  operation.record = run_pair(operation.messages, of_host);
+  if (operation.messages.empty()) {
+    recorder_.done(operation.record);
+    release_token();
+    return {};
+  }
+  queue_.begin_immediate();
+  drive_until_over(operation, Deadline::after_ms(-1));
+  return operation.status();
+}
+
+std::shared_ptr<Operation> Engine::prepare(const Call& call) {
+  auto operation = std::make_shared<Operation>(shared_from_this());
+  operation->reset(call);
+  operation->use_memory(call.input);
+  operation->use_memory(call.output);
+  return operation;
+}
+
+std::shared_ptr<Operation> Engine::prepare(ExchangeMessages messages, Stream* stream) {
+  Call none;
+  none.collective = Collective::Exchange;
+  none.stream = stream;
+  auto operation = prepare(none);
+  for (const ExchangeMessage& each : messages.sends) operation->use_memory(each.data);
+  for (const ExchangeMessage& each : messages.receives) operation->use_memory(each.data);
+  operation->messages = std::move(messages);
+  return operation;
+}
+
+std::shared_ptr<Operation> Engine::begin(std::shared_ptr<Operation> operation) {
+  static_cast<void>(make_room());  // a failed communicator takes the call and ends it
+  enter(*operation);
+  if (finish_alone(*operation)) return operation;
+  enqueue(operation);
+  return operation;
+}
+
+void Engine::take_turn(const std::shared_ptr<Operation>& operation) {
+  operation->ready.store(false, std::memory_order_relaxed);
+  if (queue_.put_off(operation)) return;
+  enter(*operation);
+  enqueue(operation);
+}
+
+void Engine::open(Operation& operation) {
+  operation.ready.store(true, std::memory_order_release);
+  wake_driver();
+}
+
+// The recorder must not lose calls in flight.
+Status Engine::make_room() {
+  drive_queue(OperationQueue::kMost, Deadline::after_ms(-1));
+  return error();
+}
+
+void Engine::enqueue(const std::shared_ptr<Operation>& operation) {
+  queue_.add(operation);
+  progress_->kick();
+}
+
+}  // namespace wreath

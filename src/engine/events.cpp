@@ -1,0 +1,73 @@
+// The engine acts on control messages and on peers that go away; the progress thread calls it.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "src/engine/engine.hpp"
+
+namespace wreath {
+
+void Engine::handle_messages() {
+  ControlHandlers& handlers = control_->handlers();
+  links_->handle(handlers);
+  handlers.add(MessageKind::Region, [this](Rank from, ControlMessage& message) {
+    on_region(from, message.index, std::move(message.offer));
+  });
+  handlers.add(MessageKind::Failed, [this](Rank, ControlMessage& message) {
+    fail(message.error.code, message.error.failed_rank, message.error.message);
+  });
+  handlers.add_lost([this](const Loss& loss) { on_lost(loss); });
+  handlers.add_unable([this](const Error& error) { fail(error.code, rank(), error.message); });
+}
+
+void Engine::on_region(Rank from, std::uint32_t index, Offer offer) {
+  const Status accepted = links_->on_region(from, index, std::move(offer));
+  // A peer of this process that left took its memory along; what this rank still needs of it was read before.
+  const bool gone = !accepted && accepted.error().code == ErrorCode::Unavailable;
+  const bool theirs = !accepted && accepted.error().code == ErrorCode::Mismatch;
+  if (!accepted && !gone) fail(accepted.error().code, theirs ? from : rank(), accepted.error().message);
+  ring();  // a step may wait for a message there
+}
+
+// `question` is the peer's own; of a message it means this rank's counterpart.
+void Engine::answer(const Question& question, bool earlier) {
+  const Question own{question.peer, counterpart(question.subject), question.number};
+  ControlMessage state;
+  state.kind = MessageKind::State;
+  state.index = static_cast<std::uint32_t>(question.subject);
+  state.number = question.number;
+  state.last = recorder_.last();
+  state.text = watch_->waits_in();
+  const auto record = recorded(own);
+  state.done = progressed(own.peer);
+  state.entered = record.has_value() || question.number <= state.done.done(question.subject);
+  for (std::uint64_t number = question.number; earlier && number > 0; --number) {
+    const auto call = recorder_.find(number);
+    if (call) state.earlier.push_back(*call);
+    if (question.number - number + 1 == kEarlierCalls) break;
+  }
+  if (record) state.record = *record;
+  const std::uint64_t waiting = queue_.first_waiting(own);
+  if (waiting != 0 && question.number >= waiting) {  // it has its turn, but this rank is not in it yet
+    state.entered = false;
+    state.record = {};
+    if (question.subject == Subject::Call) state.last.number = waiting - 1;
+  }
+  control_->send(question.peer, std::move(state));
+}
+
+std::optional<CallRecord> Engine::recorded(const Question& question) const {
+  if (question.subject == Subject::Call) return recorder_.find(question.number);
+  const Direction direction = question.subject == Subject::Send ? Direction::Send : Direction::Receive;
+  return exchange_log_.find(direction, question.peer, question.number);
+}
+
+void Engine::on_lost(const Loss& loss) {
+  if (leaving_ || control_->has_left(loss.rank)) return;
+  // A process that ended is gone for all; what else befalls a connection is a matter of its two ends.
+  const bool ended = loss.how == Loss::How::Ended;
+  const std::string whose = ended ? member(loss.rank) : member(rank()) + " to " + member(loss.rank);
+  fail(ErrorCode::PeerLost, loss.rank, fmt::format("{}: {}", whose, loss.reason));
+}
+
+}  // namespace wreath

@@ -1,0 +1,49 @@
+// Pauses, yields, and the way from core to core.
+#include "src/engine/idle_policy.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace wreath {
+namespace {
+
+constexpr std::uint32_t kCrowdedPauses = 2;  // one takes 20 to 70 ns, a yield to another rank 400
+constexpr std::uint32_t kCrowdedYields = 30;
+constexpr std::uint32_t kSmallLooks = 200;
+constexpr std::uint32_t kLeastYields = 8;  // pumps put off what they owe for some rounds, but not for a sleep
+
+}  // namespace
+
+void IdlePolicy::count(int ranks_of_host) {
+  crowded_ = ranks_of_host > cores_of_ranks();
+  spin_ns_ = spin_budget_ns(ranks_of_host);
+}
+
+void IdlePolicy::link(const Links& links, Rank rank, int ranks) {
+  const auto wires = static_cast<std::uint32_t>(links.wired().size());
+  pauses_ = kCrowdedPauses / (1 + wires);
+  yields_ = std::max(kCrowdedYields / (1 + wires), kLeastYields);
+  yielding_ = Yielding::since(made_);
+  small_looks_ = crowded_ ? kCrowdedYields : kSmallLooks;
+  if (!crowded_ || links.mapped().empty()) return;
+  std::vector<const Counter*> told(static_cast<std::size_t>(ranks));
+  Counter& own = links.segment().core();
+  told[static_cast<std::size_t>(rank)] = &own;
+  for (const Rank peer : links.mapped()) told[static_cast<std::size_t>(peer)] = links.mapped(peer)->peer().core;
+  placement_ = Placement(rank, &own, std::move(told));
+}
+
+bool IdlePolicy::give_turn(bool begins) {
+  if (begins) placement_.look();
+  return yielding_.yield();
+}
+
+bool IdlePolicy::spend(std::uint32_t round) {
+  const bool may_yield = crowded_ && round > pauses_ && round <= pauses_ + yields_;
+  if (may_yield && give_turn(round == pauses_ + 1)) return true;
+  if (is_look(round) || sleeps_at_once(round)) return false;
+  if (crowded_ || round > kRoundsALook) pause();
+  return true;
+}
+
+}  // namespace wreath

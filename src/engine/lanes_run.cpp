@@ -1,0 +1,163 @@
+// Launches of lanes, and what a lane's fault means.
+#include "src/engine/lanes_run.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "src/base/invalid_argument.hpp"
+#include "src/base/peer_memory.hpp"
+#include "src/engine/call_shape.hpp"
+#include "src/engine/engine.hpp"
+#include "src/executor/handwritten/handwritten.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr int kStepsARound = 16;
+constexpr std::size_t kReferenceBytes = std::size_t{2} << 20;  // smaller buffers: pulling a line just written is dear
+
+// A peer that is gone explains itself; no memory is the mistake of the rank that gave it to its call.
+RunFault unreadable(const Engine& engine, Rank peer, int error) {
+  if (error == kOwnTarget) return {{ErrorCode::InvalidArgument, std::string(kNoMemory), engine.rank()}, false};
+  if (error == EFAULT) {
+    return {{ErrorCode::InvalidArgument, fmt::format("{}: {}", engine.member(peer), kNoMemory), peer}};
+  }
+  return {{ErrorCode::System,
+           fmt::format("the memory of {} cannot be read: {} (WREATH_SINGLE_COPY_BYTES=0 does without)",
+                       engine.member(peer), std::system_category().message(error)),
+           peer}};
+}
+
+}  // namespace
+
+HandwrittenLoop loop_of(const Engine& engine, const Operation& operation) {
+  if (engine.options().overrides.executor != kHandwrittenExecutor) return HandwrittenLoop::None;
+  const bool exchanges = operation.exchanges();
+  return handwritten_loop(operation.call.collective, exchanges ? "" : operation.choice.algorithm->name);
+}
+
+Result<Started> LanesRun::start() {
+  auto made = launch();
+  if (!made) return made.error();
+  made->state.loop = loop();
+  made->state.ranks = static_cast<std::uint32_t>(engine_.ranks());
+  made->state.rank = static_cast<std::uint32_t>(engine_.rank());
+  made->state.single_copy_bytes = single_copy_bytes({operation_->call.collective, made->bytes, made->sends_only});
+  if (!operation_->exchanges() && !resources_.plans->enter(*made->plan)) return Started::Later;
+  const FlightRecorder& recorder = engine_.recorder();
+  if (Trace* const trace = engine_.trace(); trace != nullptr) {
+    trace->begin_call(recorder.find(operation_->record).value_or(CallRecord{}), now_ns());
+  }
+  WREATH_TRY(begin(*made));
+  WREATH_TRY(engine_.links().announce(engine_.members()));
+  engine_.recorder().running(operation_->record);
+  return Started::Now;
+}
+
+Result<Launch> LanesRun::launch() { return operation_->exchanges() ? launch_messages() : launch_call(); }
+
+Result<Launch> LanesRun::launch_call() {
+  const Call& call = operation_->call;
+  const Choice& choice = operation_->choice;
+  const auto found = resources_.plans->find(choice, call.root);
+  if (!found) return found.error();
+  Plan& plan = **found;
+  Cut cut;
+  cut.parts = plan.lowered.parts;
+  cut.data_lanes = plan.lowered.data_lanes;
+  cut.tile_bytes = choice.tile_bytes;
+  cut.partial_messages =
+      (choice.algorithm->traits & kPartialMessages) != 0 || call.reduction.op == ReduceOp::PremultipliedSum;
+  cut.several_parts = (choice.algorithm->traits & kSeveralParts) != 0;
+  Launch launch;
+  launch.plan = &plan;
+  launch.bytes = bytes_of(call, elements_of(call), engine_.ranks());
+  if (reduces(call.collective)) launch.arithmetic = arithmetic(call.dtype, call.reduction, engine_.ranks());
+  OperationState& state = launch.state;
+  state.geometry = make_geometry(shape_of(call, engine_.ranks(), engine_.rank()), cut);
+  state.buffers[static_cast<int>(Buffer::Input)] = const_cast<std::byte*>(call.input);
+  state.buffers[static_cast<int>(Buffer::Output)] = call.output;
+  state.signature = operation_->signature;
+  state.epoch = engine_.shape().epoch;
+  measure_buffers(launch, cut.parts);
+  if (state.geometry.tiles < kTooManyTiles) return launch;
+  return Error{ErrorCode::InvalidArgument, fmt::format("tiles of {} bytes: {} needs more than {} of them for this call",
+                                                       choice.tile_bytes, choice.algorithm->name, kTooManyTiles - 1)};
+}
+
+// Large buffers in memory that peers can map are read where they are.
+void LanesRun::measure_buffers(Launch& launch, std::uint32_t parts) const {
+  const Call& call = operation_->call;
+  OperationState& state = launch.state;
+  for (const Buffer buffer : {Buffer::Input, Buffer::Output}) {
+    const std::size_t bytes = extent_of(call, state.geometry, buffer, parts, engine_.rank());
+    launch.table_parts[static_cast<std::size_t>(buffer)] = parts;
+    const std::byte* const data = state.buffers[static_cast<std::size_t>(buffer)];
+    name_memory(launch, buffer, {data, data == nullptr ? 0 : bytes});
+    if (buffer == Buffer::Output) state.streams_output = engine_.streams(bytes);
+  }
+}
+
+Result<Launch> LanesRun::launch_messages() {
+  auto launch = resources_.exchange.launch(engine_, placed());
+  if (launch) name_memory(*launch, Buffer::Input, extent_of(operation_->messages.sends));
+  return launch;
+}
+
+void LanesRun::name_memory(Launch& launch, Buffer buffer, std::span<const std::byte> memory) const {
+  const Links& links = engine_.links();
+  if (memory.size() < kReferenceBytes || links.mapped().empty()) return;
+  if (const auto region = links.segment().name_memory(memory.data(), memory.size())) {
+    launch.state.region[static_cast<std::size_t>(buffer)] = region->index;
+    launch.state.region_offset[static_cast<std::size_t>(buffer)] = region->offset;
+  }
+}
+
+std::size_t LanesRun::single_copy_bytes(SingleCopyCall call) const {
+  return resources_.single_copy.message_bytes(call);
+}
+
+Status LanesRun::begin(Launch& launch) {
+  HostProcessor processor{launch.arithmetic, copy_kernels()};
+  processor.read_device = resources_.read_device;
+  resources_.lanes.start(*launch.plan, launch.state, processor, launch.resident);
+  return {};
+}
+
+Advance LanesRun::advance() {
+  const Advance advanced = resources_.lanes.run(kStepsARound);
+  if (advanced != Advance::Blocked) engine_.doorbells().ring();
+  return advanced;
+}
+
+RunFault LanesRun::fault() const {
+  const LaneState& lane = *resources_.lanes.failed_lane();
+  const Rank peer = resources_.lanes.plan().lowered.sources[lane.fault_source].peer;
+  switch (lane.fault) {
+    case Fault::OwnerAborted: return {{ErrorCode::Aborted, fmt::format("by {}", engine_.member(peer)), peer}};
+    case Fault::Region:
+      return {{ErrorCode::System, fmt::format("{} names memory outside its regions", engine_.member(peer)), peer},
+              false};
+    case Fault::Unreadable: return unreadable(engine_, peer, lane.fault_errno);
+    case Fault::Bytes:
+      return {{ErrorCode::Mismatch,
+               fmt::format("{} sends another count of elements than is expected by {}", engine_.member(peer),
+                           engine_.member(engine_.rank())),
+               peer}};
+    default: return {engine_.other_call(peer)};
+  }
+}
+
+std::optional<Rank> LanesRun::waiting_for() const {
+  const FifoEnd* const end = resources_.lanes.waiting_for();
+  return end == nullptr ? std::nullopt : std::optional(end->peer);
+}
+
+std::vector<Question> LanesRun::questions() const {
+  if (!operation_->exchanges()) return questions_of_call(*operation_, engine_.rank(), engine_.ranks());
+  return resources_.exchange.questions(operation_->messages, resources_.lanes);
+}
+
+}  // namespace wreath

@@ -1,0 +1,17 @@
+// The slots of a communicator share the memory that its process allows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "wreath/communicator.hpp"
+
+namespace wreath {
+
+// Returns the count of lanes that have slots: those that most algorithms fill, and that of sends and receives.
+std::uint32_t lanes_with_slots(const CommunicatorOptions& options);
+
+// Returns the bytes of a slot, where no process holds more than `ranks_in_process` of the ranks.
+std::uint32_t slot_bytes_of(int ranks, std::uint64_t ranks_in_process, const CommunicatorOptions& options);
+
+}  // namespace wreath

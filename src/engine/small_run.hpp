@@ -1,0 +1,52 @@
+// The run of small calls among ranks that map each other's memory. The engine has it as a value: calls that repeat the
+// last one use it without the table, and no call of it is virtual there.
+#pragma once
+
+#include "src/engine/operation.hpp"
+#include "src/engine/peer_doorbells.hpp"
+#include "src/engine/run.hpp"
+#include "src/executor/small.hpp"
+
+namespace wreath {
+
+class SmallRun final : public Run {
+ public:
+  SmallRun(const Engine& engine, PeerDoorbells& doorbells) : engine_(engine), doorbells_(doorbells) {}
+  // Connects the small areas of all ranks.
+  void link();
+  void set(Operation& operation) { operation_ = &operation; }
+  // Starts a call whose operation is set only where it cannot be ended at once.
+  void start(const SmallCall& call) { exchange_.start(call); }
+
+  Result<Started> start() override;
+  Advance advance() override {
+    const Advance advanced = exchange_.run();
+    if (exchange_.take_told()) doorbells_.ring();
+    return advanced;
+  }
+  RunFault fault() const override;
+  std::optional<Rank> waiting_for() const override { return exchange_.waiting_for(); }
+  std::vector<Question> questions() const override;
+  WireBytes moved() const override { return {0, exchange_.loaded_bytes()}; }
+
+ private:
+  const Engine& engine_;
+  PeerDoorbells& doorbells_;
+  SmallExchange exchange_;
+  const Operation* operation_ = nullptr;
+};
+
+class SmallRuns final : public RunFactory {
+ public:
+  explicit SmallRuns(SmallRun& run) : run_(run) {}
+  Status link() override {
+    run_.link();
+    return {};
+  }
+  Run* run_for(Operation& operation, RunRows below) override;
+
+ private:
+  SmallRun& run_;
+};
+
+}  // namespace wreath

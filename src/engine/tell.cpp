@@ -1,0 +1,49 @@
+// What WREATH_DEBUG=INFO shows of a communicator: the machine, the links, and what was chosen why.
+#include <fmt/format.h>
+
+#include "src/base/cpu.hpp"
+#include "src/base/log.hpp"
+#include "src/engine/engine.hpp"
+#include "src/executor/handwritten/handwritten.hpp"
+#include "wreath/topology.hpp"
+#include "wreath/units.hpp"
+
+namespace wreath {
+
+void Engine::tell_start() const {
+  if (log_level() < LogLevel::Info) return;
+  const Topology topology = read_topology();
+  log_info("topology: {}; this process {}", machine_text(topology), process_text(topology));
+  for (int peer = 0; peer < ranks(); ++peer) {
+    if (peer != rank()) log_info("to rank {}: {}", peer, links_->describe(peer));
+  }
+  log_info("waits spin {} us, then sleep: {} ranks on this host, {} cores for them",
+           driver_.idle_policy().spin_ns() / 1000, ranks_of_host(), cores_of_ranks());
+  if (options_.overrides.executor == kHandwrittenExecutor) {
+    log_info("algorithms that have a handwritten loop run by it, the others by their steps");
+  }
+  log_info("slots: {} x {} to each peer and lane", shape_.slot_count, format_bytes(shape_.slot_bytes));
+}
+
+std::string Engine::plan_text(const Query& query, const Choice& choice) const {
+  if (undriven_ != nullptr) {
+    std::string own = undriven_->plan_text(query);
+    if (!own.empty()) return own;
+  }
+  const bool by_hand = options_.overrides.executor == kHandwrittenExecutor && choice.algorithm != nullptr &&
+                       !choice.small &&
+                       handwritten_loop(query.collective, choice.algorithm->name) != HandwrittenLoop::None;
+  return describe(choice) + (by_hand ? " executor=handwritten" : "");
+}
+
+// Says each choice once.
+void Engine::tell_choice(const Query& query, const Choice& choice) {
+  if (log_level() < LogLevel::Info || ranks() == 1) return;
+  const std::string text = fmt::format("{} by {}", name(query.collective, query.varying), plan_text(query, choice));
+  if (!choices_.is_news(text)) return;
+  const LogRank log_rank(rank());
+  const std::string bytes = query.bytes == kUnknownBytes ? "blocks that differ" : format_bytes(query.bytes);
+  log_info("{}: {}; first for {}", text, why(tuning(), query), bytes);
+}
+
+}  // namespace wreath

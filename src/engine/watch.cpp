@@ -1,0 +1,325 @@
+// Late, stall and mismatch; the control connections keep the clock of death.
+#include "src/engine/watch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/base/clock.hpp"
+#include "src/base/log.hpp"
+#include "src/base/planted_fault.hpp"
+#include "src/engine/engine.hpp"
+
+namespace wreath {
+namespace {
+
+constexpr std::int64_t kLookNs = kNsPerMs;
+constexpr std::int64_t kFirstAskNs = 100 * kNsPerMs;
+constexpr std::int64_t kAskAgainNs = 500 * kNsPerMs;
+constexpr std::int64_t kFreshNs = 2'000 * kNsPerMs;      // an answer is news for so long
+constexpr std::int64_t kAskingRanks = 64;                // may all ask each other so often; more of them less often
+constexpr std::int64_t kSuspicionNs = 1'000 * kNsPerMs;  // how long a peer may take to explain itself
+
+// Adds what describe() leaves out, where the two differ in it.
+std::string call_beside(const CallRecord& call, const CallRecord& other) {
+  std::string text = describe(call);
+  if (call.op != other.op) text += fmt::format(" {}", name(call.op));
+  if (call.root != other.root) text += fmt::format(" root {}", call.root);
+  return text;
+}
+
+// Says what a peer does instead of entering a call, or a message's other side.
+std::string instead(const CallRecord& last, const std::string& waits_in) {
+  if (!waits_in.empty()) return fmt::format("it waits in {}", waits_in);
+  if (last.number == 0) return "it has made no call yet";
+  return fmt::format("its last call is {} ({})", describe(last), name(last.state));
+}
+
+// Names what the peer should enter.
+std::string entry_text(const Question& question, Rank me) {
+  switch (question.subject) {
+    case Subject::Call: return "the call";
+    case Subject::Send: return fmt::format("recv #{} from rank {}", question.number, me);
+    case Subject::Receive: return fmt::format("send #{} to rank {}", question.number, me);
+  }
+  return {};
+}
+
+std::string describe(const CallRecord& call, Subject subject) {
+  return describe_message(subject == Subject::Send ? Direction::Send : Direction::Receive, call);
+}
+
+}  // namespace
+
+Watch::Watch(Engine& engine, Members& members, const Timeouts& timeouts)
+    : engine_(engine),
+      members_(members),
+      rank_(members.rank()),
+      timeouts_(timeouts),
+      crowd_(std::max<std::int64_t>(
+          1, static_cast<std::int64_t>(members.ranks()) * members.ranks() / (kAskingRanks * kAskingRanks))),
+      peers_(static_cast<std::size_t>(members.ranks())) {}
+
+void Watch::handle(ControlHandlers& handlers) {
+  for (const MessageKind kind : kProgressKinds) {
+    handlers.add(kind, [this](Rank from, ControlMessage& message) { compare(from, message); });
+  }
+  handlers.add(MessageKind::Query, [this](Rank from, ControlMessage& message) { on_query(from, message); });
+  handlers.add(MessageKind::State, [this](Rank from, ControlMessage& message) { on_state(from, message); });
+  handlers.add(MessageKind::Goodbye, [this](Rank from, ControlMessage& message) { on_goodbye(from, message.done); });
+}
+
+void Watch::look(Operation& operation, std::int64_t now_ns) {
+  if (!operation.ready.load(std::memory_order_acquire)) return;  // its clocks start when its stream comes to it
+  if (operation.entered_ns == 0) operation.entered_ns = operation.moved_ns = now_ns;
+  if (operation.moved) {
+    operation.moved = false;
+    operation.moved_ns = now_ns;
+    asked_ns_ = 0;
+    goes_on();
+  }
+  if (now_ns - looked_ns_ < kLookNs) return;
+  looked_ns_ = now_ns;
+  if (suspicion_ && now_ns - suspicion_->since_ns > kSuspicionNs) {
+    engine_.fail(suspicion_->error.code, suspicion_->peer, suspicion_->error.message);
+    return;
+  }
+  const std::int64_t ask_ns = std::min(crowd_ * kFirstAskNs, timeouts_.stall_ms * kNsPerMs / 4);
+  if (now_ns - operation.moved_ns < ask_ns && !operation.late) return;
+  if (now_ns - asked_ns_ > std::min(crowd_ * kAskAgainNs, timeouts_.stall_ms * kNsPerMs / 4)) ask(operation, now_ns);
+  if (look_for_leavers() || look_for_late(operation, now_ns)) return;
+  look_for_stall(operation, now_ns);
+}
+
+void Watch::goes_on() {
+  if (!waits_.load(std::memory_order_relaxed)) return;
+  waits_ = false;
+  const std::lock_guard lock(mutex_);
+  waits_in_.clear();
+}
+
+void Watch::suspect(const Operation& operation, Rank from, Error error) {
+  if (suspicion_) return;
+  const std::int64_t now = now_ns();
+  suspicion_ = Suspicion{from, now, std::move(error)};
+  ask(operation, now);
+}
+
+void Watch::ask(const Operation& operation, std::int64_t now_ns) {
+  asked_ns_ = now_ns;
+  const std::vector<Question> questions = engine_.driver_.questions();
+  {
+    const std::lock_guard lock(mutex_);
+    waits_in_ = text_of(operation);
+    waits_ = true;
+    for (Peer& peer : peers_) {
+      for (Asked& asked : peer.asked) asked.open = false;
+    }
+    for (const Question& question : questions) {
+      Asked& asked = peers_[static_cast<std::size_t>(question.peer)].asked[static_cast<std::size_t>(question.subject)];
+      asked.open = true;
+      if (asked.number == question.number) continue;
+      asked.number = question.number;
+      asked.entered = false;
+      asked.answered_ns = 0;
+      asked.asked_ns = now_ns;
+    }
+  }
+  for (const Question& question : questions) {
+    ControlMessage query;
+    query.kind = MessageKind::Query;
+    query.index = static_cast<std::uint32_t>(question.subject);
+    query.number = question.number;
+    query.done = engine_.progressed(question.peer);
+    members_.send(question.peer, std::move(query));
+  }
+}
+
+// The first open question for which condition(peer, asked) holds. The lock is held.
+template <typename Condition>
+std::optional<Question> Watch::find_open(Condition condition) const {
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    for (std::uint8_t subject = 0; subject < kSubjects; ++subject) {
+      const Asked& asked = peers_[rank].asked[subject];
+      if (!asked.open || !condition(peers_[rank], static_cast<Subject>(subject))) continue;
+      return Question{static_cast<Rank>(rank), static_cast<Subject>(subject), asked.number};
+    }
+  }
+  return std::nullopt;
+}
+
+bool Watch::look_for_leavers() {
+  std::optional<Question> question;
+  std::uint64_t after = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    question = find_open([&](const Peer& peer, Subject subject) {
+      const std::uint64_t number = peer.asked[static_cast<std::size_t>(subject)].number;
+      return peer.left_after && peer.left_after->done(subject) < number;
+    });
+    if (question) after = peers_[static_cast<std::size_t>(question->peer)].left_after->calls;
+  }
+  if (!question) return false;
+  engine_.fail(ErrorCode::PeerLost, question->peer,
+               fmt::format("{} destroyed its communicator after call #{}", members_.name(question->peer), after));
+  return true;
+}
+
+// Whether somebody is known not to have entered: then this is no stall.
+bool Watch::look_for_late(Operation& operation, std::int64_t now_ns) {
+  std::optional<Question> late;
+  std::string meanwhile;
+  {
+    const std::lock_guard lock(mutex_);
+    late = find_open([&](const Peer& peer, Subject subject) {
+      const Asked& asked = peer.asked[static_cast<std::size_t>(subject)];
+      return !asked.entered && now_ns - asked.answered_ns <= crowd_ * kFreshNs;
+    });
+    if (late) meanwhile = meanwhile_of(*late, now_ns);
+  }
+  operation.late = late.has_value();
+  if (!late) return false;
+  operation.moved_ns = now_ns;
+  const std::int64_t waited_ms = (now_ns - operation.entered_ns) / kNsPerMs;
+  if (waited_ms >= timeouts_.arrival_ms && !planted_fault(13)) {
+    engine_.fail(ErrorCode::Timeout, late->peer,
+                 fmt::format("{} has not entered {} within {} ms; {}", members_.name(late->peer),
+                             entry_text(*late, rank_), timeouts_.arrival_ms, meanwhile));
+  } else if (waited_ms >= timeouts_.late_warning_ms && !operation.warned) {
+    operation.warned = true;
+    const LogRank log_rank(rank_);  // this may be the caller's thread
+    log_warning("{}: waiting for {} to enter {} for {} ms; {}", engine_.call_text(), members_.name(late->peer),
+                entry_text(*late, rank_), waited_ms, meanwhile);
+  }
+  return true;
+}
+
+// The lock is held.
+std::string Watch::meanwhile_of(const Question& late, std::int64_t now_ns) const {
+  const Peer& peer = peers_[static_cast<std::size_t>(late.peer)];
+  std::string text = instead(peer.last, peer.waits_in);
+  if (late.subject == Subject::Call ||
+      now_ns - peer.waits_for_this_ns[static_cast<std::size_t>(late.subject)] > kFreshNs)
+    return text;
+  const std::string_view verb = late.subject == Subject::Send ? "send" : "recv";
+  return text + fmt::format(": both ranks wait in a {} for the other's {}, and a group of the two calls would not",
+                            verb, late.subject == Subject::Send ? "recv" : "send");
+}
+
+std::string Watch::waits_in() const {
+  const std::lock_guard lock(mutex_);
+  return waits_in_;
+}
+
+void Watch::on_query(Rank from, const ControlMessage& message) {
+  if (message.index >= kSubjects) return;
+  if (!message.entered) {
+    const std::lock_guard lock(mutex_);
+    peers_[static_cast<std::size_t>(from)].waits_for_this_ns[message.index] = now_ns();
+  }
+  engine_.answer({from, static_cast<Subject>(message.index), message.number}, message.entered);
+}
+
+void Watch::look_for_stall(const Operation& operation, std::int64_t now_ns) {
+  const std::int64_t blocked_ms = (now_ns - operation.moved_ns) / kNsPerMs;
+  if (blocked_ms < timeouts_.stall_ms) return;
+  std::optional<Question> silent;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t fresh_ns = std::min(crowd_ * kFreshNs, timeouts_.stall_ms * kNsPerMs);
+    silent = find_open([&](const Peer& peer, Subject subject) {
+      const Asked& asked = peer.asked[static_cast<std::size_t>(subject)];
+      return !peer.left_after && now_ns - std::max(asked.answered_ns, asked.asked_ns) > fresh_ns / 2;
+    });
+  }
+  if (silent) {
+    engine_.fail(ErrorCode::Timeout, silent->peer,
+                 fmt::format("nothing moved for {} ms and {} does not answer: its process may be stopped{}", blocked_ms,
+                             members_.name(silent->peer),
+                             members_.of_one_host(silent->peer, rank_) ? "" : ", or the way to its host is cut"));
+    return;
+  }
+  const auto waiting = engine_.driver_.waiting_for();
+  const std::string who =
+      waiting ? fmt::format("waiting for {}", members_.name(*waiting)) : "and no peer is waited for";
+  engine_.fail(
+      ErrorCode::Timeout, waiting.value_or(-1),
+      fmt::format("nothing moved for {} ms although all ranks entered; {} {}", blocked_ms, members_.name(rank_), who));
+}
+
+void Watch::on_state(Rank from, const ControlMessage& message) {
+  if (message.index >= kSubjects) return;
+  const Question question{from, static_cast<Subject>(message.index), message.number};
+  {
+    const std::lock_guard lock(mutex_);
+    Peer& peer = peers_[static_cast<std::size_t>(from)];
+    Asked& asked = peer.asked[message.index];
+    if (asked.number != message.number) return;
+    asked.answered_ns = now_ns();
+    asked.entered = message.entered;
+    peer.last = message.last;
+    peer.waits_in = message.text;
+  }
+  if (message.record.number != message.number) return;  // not entered, or the peer remembers it no more
+  if (question.subject != Subject::Call) look_for_message_difference(from, question, message.record);
+}
+
+// A peer that made other calls is asked which.
+void Watch::compare(Rank from, const ControlMessage& message) {
+  if (!message.earlier.empty()) return name_difference(from, message);
+  const auto own = engine_.history().after(message.done.calls);
+  if (!own || *own == message.done.hash) return;
+  if (differs_.exchange(true) && message.kind == MessageKind::Query) return;  // this rank asks already
+  if (message.kind == MessageKind::Goodbye) return name_difference(from, message);
+  ask_calls(from, message.done.calls);
+}
+
+void Watch::ask_calls(Rank peer, std::uint64_t number) {
+  ControlMessage query;
+  query.kind = MessageKind::Query;
+  query.index = static_cast<std::uint32_t>(Subject::Call);
+  query.number = number;
+  query.entered = true;
+  query.done = engine_.progressed(peer);
+  members_.send(peer, std::move(query));
+}
+
+Error Watch::differ(Rank from, const std::string& own, const std::string& theirs) const {
+  return {ErrorCode::Mismatch,
+          fmt::format("{} called {}, {} called {}", members_.name(rank_), own, members_.name(from), theirs), from};
+}
+
+// The first call in which the two differ, in both ranks' words.
+void Watch::name_difference(Rank from, const ControlMessage& message) {
+  constexpr int kTimes = 100;                        // a call that has just been entered has no record yet
+  std::vector<CallRecord> theirs = message.earlier;  // the last one first
+  if (theirs.empty() && message.last.number > 0) theirs.push_back(message.last);
+  bool unknown = false;
+  for (auto call = theirs.rbegin(); call != theirs.rend(); ++call) {
+    const auto own = engine_.recorded({from, Subject::Call, call->number});
+    unknown = unknown || !own;
+    if (!own || same_call(*own, *call)) continue;
+    const Error error = differ(from, call_beside(*own, *call), call_beside(*call, *own));
+    return engine_.fail(error.code, from, error.message);
+  }
+  if (unknown && message.kind == MessageKind::State && ++peers_[static_cast<std::size_t>(from)].asked_calls < kTimes)
+    return ask_calls(from, message.number);
+  engine_.fail(ErrorCode::Mismatch, from,
+               fmt::format("{} and {} differ in their calls up to #{}, in which their records do not say",
+                           members_.name(rank_), members_.name(from), message.done.calls));
+}
+
+// Both messages in words, where this rank's and the peer's are not the same.
+void Watch::look_for_message_difference(Rank from, const Question& question, const CallRecord& theirs) {
+  const auto own = engine_.recorded(question);
+  if (!own || (own->dtype == theirs.dtype && own->count == theirs.count)) return;
+  const Error error = differ(from, describe(*own, question.subject), describe(theirs, counterpart(question.subject)));
+  engine_.fail(error.code, from, error.message);
+}
+
+void Watch::on_goodbye(Rank from, const Progressed& last) {
+  const std::lock_guard lock(mutex_);
+  peers_[static_cast<std::size_t>(from)].left_after = last;
+}
+
+}  // namespace wreath
