@@ -1,4 +1,4 @@
-// What one rank does by itself.
+// One rank does these calls by itself.
 #include "src/communicator/alone_run.hpp"
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// How the slots of a communicator share the memory that its process allows.
+// Decides how the slots of a communicator share the memory that its process allows.
 #pragma once
 
 #include <cstddef>

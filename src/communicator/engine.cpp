@@ -116,7 +116,7 @@ Status Engine::link(std::uint16_t epoch, AddRuns add_runs) {
   return {};
 }
 
-// What a rank needs before it links with others.
+// Makes what a rank needs before it links with others.
 Status Engine::prepare_own() {
   const auto stream_bytes = streamed_bytes(ranks_of_host());
   if (!stream_bytes) return stream_bytes.error();

@@ -94,7 +94,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   Split& split() { return *split_; }
   const AgreedOptions& options() const { return options_; }
   const std::vector<Member>& members() const { return membership_.members; }
-  // Of this rank's calls on device memory; null: there is none.
+  // The device of this rank's calls on its memory; null: there is none.
   Device* device() const { return membership_.device; }
   ControlPlane& control() const { return *control_; }
   // Whether `peer` has destroyed its communicator.
@@ -132,7 +132,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
  private:
   friend class Watch;
   friend class Driver;
-  // What was entered before. A barrier sends the first byte, and gets the other.
+  // Remembers what was entered before. A barrier sends the first byte, and gets the other.
   struct Entered {
     CallHistory history;
     std::array<RepeatedCall, static_cast<std::size_t>(Collective::Exchange)> repeated;  // the last small ones

@@ -48,7 +48,7 @@ struct ExchangeMessages {
 // memory that is received into is used by another message. Says which call is wrong.
 Status check_messages(const ExchangeMessages& messages, Rank me);
 
-// What a buffer of an exchange holds: the messages of one direction, wherever they are. Offsets count from `first`, the
+// A buffer of an exchange holds the messages of one direction, wherever they are. Offsets count from `first`, the
 // lowest address.
 struct MessageTable {
   std::byte* first = nullptr;
@@ -76,8 +76,8 @@ struct ExchangePlan {
   MessageTable input;
   MessageTable output;
   std::vector<Place> places;
-  std::vector<Rank> peers;       // what the lanes were made for
-  std::vector<Rank> next_peers;  // ... and will be, where that differs
+  std::vector<Rank> peers;       // the lanes were made for these
+  std::vector<Rank> next_peers;  // and will be for these, where they differ
 };
 
 // The plan of `messages` (checked) on rank `me` of `ranks`, with messages of `tile_bytes` at most.

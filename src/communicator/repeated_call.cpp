@@ -1,4 +1,4 @@
-// What a repeated call needs of the first one.
+// A repeated call needs this of the first one.
 #include "src/communicator/repeated_call.hpp"
 
 #include "wreath/types.hpp"

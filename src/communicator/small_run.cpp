@@ -1,4 +1,4 @@
-// What a small call makes of an operation.
+// Small calls are made of operations here.
 #include "src/communicator/small_run.hpp"
 
 #include <fmt/format.h>
