@@ -35,7 +35,7 @@ class StreamTurn {
   bool over_ = false;
 };
 
-// What the handle of a call says that was captured.
+// The handle of a captured call says this.
 Error was_captured(const Operation& operation) {
   const Engine& engine = *operation.engine;
   const Call& call = operation.call;

@@ -1,4 +1,4 @@
-// What a checked call moves, in the words of tuner, recorder and geometry.
+// Says what a checked call moves, in the words of tuner, recorder and geometry.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ std::uint64_t elements_of(const Call& call) noexcept;
 // The same in bytes; of one block, the blocks of all `ranks` together.
 std::uint64_t bytes_of(const Call& call, std::uint64_t elements, int ranks) noexcept;
 
-// What the tuner may know of it: the same on all ranks.
+// Tells the tuner what it may know of a call: the same on all ranks.
 Query query_of(const Call& call, std::uint64_t elements, int ranks) noexcept;
 
 // A hash that goes on with what all ranks must give alike of a call.

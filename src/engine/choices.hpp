@@ -1,4 +1,4 @@
-// What the tuner has chosen for a communicator's calls.
+// Remembers what the tuner has chosen for a communicator's calls.
 #pragma once
 
 #include <array>

@@ -78,7 +78,7 @@ class Driver {
   Engine& engine_;
   RunTable runs_;
   AloneTable alone_;
-  Run* run_ = nullptr;    // of the first operation; null: it has not begun
+  Run* run_ = nullptr;    // runs the first operation; null: it has not begun
   bool started_ = false;  // false: the run waits to start
   LaneResources lanes_;
   PeerDoorbells doorbells_;

@@ -128,7 +128,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
  private:
   friend class Watch;
   friend class Driver;
-  // What was entered before. A barrier sends the first byte, and gets the other.
+  // Remembers what was entered before. A barrier sends the first byte, and gets the other.
   struct Entered {
     CallHistory history;
     std::array<RepeatedCall, static_cast<std::size_t>(Collective::Exchange)> repeated;  // the last small ones

@@ -29,7 +29,7 @@ class Builder {
     }
   }
 
-  // What the rank sends itself: as many sends as receives.
+  // Adds what the rank sends itself: as many sends as receives.
   void add_copies(std::span<const ExchangePlan::Place> sends, std::span<const ExchangePlan::Place> receives) {
     begin_lane();
     lowered_.lanes.back().local = true;

@@ -72,8 +72,8 @@ struct ExchangePlan {
   MessageTable input;
   MessageTable output;
   std::vector<Place> places;
-  std::vector<Rank> peers;       // what the lanes were made for
-  std::vector<Rank> next_peers;  // ... and will be, where that differs
+  std::vector<Rank> peers;       // the lanes were made for these
+  std::vector<Rank> next_peers;  // and will be for these, where they differ
 };
 
 // The plan of `messages` (checked) on rank `me` of `ranks`, with messages of `tile_bytes` at most.

@@ -22,7 +22,7 @@ class ExchangeLanes {
  public:
   // Messages that were numbered. What the launch refers to lives until the next one.
   Result<Launch> launch(Engine& engine, const ExchangeMessages& messages);
-  // What peers are to be asked while `lanes` run the messages of the last launch and nothing moves.
+  // Lists what peers are to be asked while `lanes` run the messages of the last launch and nothing moves.
   std::vector<Question> questions(const ExchangeMessages& messages, const LaneScheduler& lanes) const;
 
  private:

@@ -12,7 +12,7 @@
 
 namespace wreath {
 
-// What a rank knows of the messages of a pair of ranks, in one direction.
+// A rank knows this of the messages between it and a peer.
 struct MessageCounts {
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
@@ -27,7 +27,7 @@ class ExchangeLog {
 
   // Any thread.
 
-  // How many messages to and from `peer` this rank has entered.
+  // Counts the messages to and from `peer` that this rank has entered.
   MessageCounts counts(Rank peer) const;
   // Message `number` of them: collective exchange, root: the peer. nullopt: not entered yet, or too long ago.
   std::optional<CallRecord> find(Direction direction, Rank peer, std::uint64_t number) const;

@@ -1,4 +1,4 @@
-// How a driver waits: with a core for every rank it spins and then sleeps; without one it lets the others run at once.
+// Decides how a driver waits: with a core for each rank it spins, then sleeps; without one it lets others run at once.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ class IdlePolicy {
 
   // Whether there are more ranks than cores on this host.
   bool crowded() const { return crowded_; }
-  // How long a driver spins before it sleeps.
+  // The time that a driver spins before it sleeps.
   std::int64_t spin_ns() const { return spin_ns_; }
-  // How often a small call looks for its messages before it waits like any other.
+  // A small call looks so often for its messages before it waits like any other.
   std::uint32_t small_looks() const { return small_looks_; }
 
   // Lets others run; `begins`: to wait. False: it is better to sleep.

@@ -15,7 +15,7 @@
 
 namespace wreath {
 
-// What all runs of lanes share, since the lanes of one operation run at a time.
+// All runs of lanes share these, since the lanes of one operation run at a time.
 struct LaneResources {
   LaneScheduler lanes;
   std::unique_ptr<Plans> plans;
@@ -50,7 +50,7 @@ class LanesRun : public Run {
   virtual HandwrittenLoop loop() const { return HandwrittenLoop::None; }
   // The messages at the addresses of those who move them.
   virtual const ExchangeMessages& placed() { return operation_->messages; }
-  // What peers are told of `buffer`, which lies at `memory`, so that they read it where it is.
+  // Names `buffer`, which lies at `memory`, for peers, so that they read it where it is.
   virtual void name_memory(Launch& launch, Buffer buffer, std::span<const std::byte> memory) const;
   virtual std::size_t single_copy_bytes(SingleCopyCall call) const;
   virtual Status begin(Launch& launch);

@@ -66,7 +66,7 @@ class Operation {
   // number: peers match its messages by their own.
   bool exchanges() const { return call.collective == Collective::Exchange; }
 
-  std::shared_ptr<Engine> engine;                      // of a Work: lives as long as its handle
+  std::shared_ptr<Engine> engine;                      // a Work keeps it as long as its handle lives
   const std::uint32_t generation = fork_generation();  // another one: this is the child of a fork
   Call call;                                           // displacements are there wherever counts are
   ExchangeMessages messages;
@@ -77,7 +77,7 @@ class Operation {
   std::atomic<bool> ready{true};  // false: its stream has not come to it yet
   bool moved = true;              // since the watch looked
   bool late = false;              // a peer is known not to have entered
-  bool warned = false;            // ... and the program was told
+  bool warned = false;            // and the program was told
   Choice choice;
   std::int64_t entered_ns = 0;  // 0: the watch has not looked yet
   std::int64_t moved_ns = 0;

@@ -81,9 +81,9 @@ class OperationQueue {
  private:
   std::pair<std::shared_ptr<Operation>, std::shared_ptr<Operation>> take_front();
 
-  mutable std::mutex mutex_;  // of queue_, backlog_ and failure_
+  mutable std::mutex mutex_;  // guards queue_, backlog_ and failure_
   std::deque<std::shared_ptr<Operation>> queue_;
-  std::deque<std::shared_ptr<Operation>> backlog_;  // of graphs' launches, not entered yet; the queue is full meanwhile
+  std::deque<std::shared_ptr<Operation>> backlog_;  // launches of graphs, not entered yet; the queue is full meanwhile
   std::atomic<std::size_t> size_{0};
   std::optional<Error> failure_;
   std::atomic<bool> failed_{false};

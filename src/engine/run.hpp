@@ -39,7 +39,7 @@ class Run {
   virtual RunFault fault() const = 0;
   // The peer that it waits for, where it is one.
   virtual std::optional<Rank> waiting_for() const = 0;
-  // What peers are to be asked when nothing moves.
+  // Lists what peers are to be asked when nothing moves.
   virtual std::vector<Question> questions() const = 0;
   // Whether it waits for what only a wire can bring.
   virtual bool expects_wire() const { return true; }
@@ -49,7 +49,7 @@ class Run {
   virtual Status end() { return {}; }
   // Stops after a failure. True once nothing reads or writes the caller's memory; it is called again until then.
   virtual bool stop() { return true; }
-  // How long the driver may sleep where nothing wakes it.
+  // Limits the sleep of a driver that nothing wakes.
   virtual std::int64_t longest_sleep_ns() const { return 50'000'000; }
 };
 

@@ -17,7 +17,7 @@ class Undriven {
   virtual bool takes(const Call& call) const = 0;
   // Begins a call that it takes. False: its stream captured it, and the launches of the graph will run it.
   virtual Result<bool> begin(Operation& operation) = 0;
-  // How calls of a query are made; empty: not this way.
+  // Says how calls of a query are made; empty: not this way.
   virtual std::string plan_text(const Query& query) const = 0;
   // The progress thread looks for failures. True: it is to look again before long.
   virtual bool watch() = 0;

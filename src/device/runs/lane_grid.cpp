@@ -22,8 +22,8 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint64_t kTurnNs = 2'000'000;      // of a grid where nothing moves
-constexpr std::uint64_t kCrowdedTurnNs = 50'000;  // ... while others wait for its blocks
+constexpr std::uint64_t kTurnNs = 2'000'000;      // a grid ends where nothing moves for so long
+constexpr std::uint64_t kCrowdedTurnNs = 50'000;  // the same, while others wait for its blocks
 constexpr std::size_t kImageAlignment = 64;
 constexpr std::size_t kMostOthers = 4096;
 constexpr std::int64_t kFaultLookNs = 20'000'000;
@@ -264,17 +264,17 @@ void LaneGrid::write(Image& image) {
   parts_.end = image.bytes();
 }
 
-// [from, to) of the image to the device's memory.
+// Copies [from, to) of the image to the device's memory.
 Status LaneGrid::bring(std::size_t from, std::size_t to) {
   return stream_->copy(in_device_.data() + from, image_.data() + from, to - from);
 }
 
-// ... and back.
+// Copies [from, to) of the image back.
 Status LaneGrid::fetch(std::size_t from, std::size_t to) {
   return stream_->copy(image_.data() + from, in_device_.data() + from, to - from);
 }
 
-// What peers have announced since, for the next grid.
+// Takes up what peers have announced since, for the next grid.
 Status LaneGrid::refresh_regions() {
   for (std::size_t table = 0; table < tables_.size(); ++table) {
     for (std::uint32_t index = 1; index < kMaximumRegions; ++index) {

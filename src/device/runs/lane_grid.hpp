@@ -2,7 +2,7 @@
 // when nothing moves for a while, and is launched again when something may. So blocks keep their place only while they
 // use it, and whatever the host must do between (memory to register, another grid's turn) finds its moment.
 //
-// What blocks read and write of an operation (steps, ends of FIFOs, lanes) is one image, made in pinned memory and
+// All that blocks read and write of an operation (steps, ends of FIFOs, lanes) is one image, made in pinned memory and
 // copied to the device's before each grid, since blocks look at it all the time; what they change is copied back after
 // it. Only the few words that the host looks at meanwhile stay in pinned memory. The ends of FIFOs are copies; the
 // links' own are as the last grid left them.
@@ -32,7 +32,7 @@ namespace wreath {
 int read_device(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes);
 
 // For the driver alone. One operation after the other.
-// Of a grid that was launched. Dropped: its stream has failed, and knows why.
+// Says how a grid ended that was launched. Dropped: its stream has failed, and knows why.
 enum class FlightEnd : std::uint8_t { None, Landed, Dropped };
 
 class LaneGrid {
@@ -61,7 +61,7 @@ class LaneGrid {
   bool stop();
   // Blocks of the device that run at once.
   int capacity() const { return capacity_; }
-  // How many blocks of any of its kernels run at once. Loads them.
+  // Loads all kernels, and returns how many blocks of any of them run at once.
   static Result<int> capacity_of(LibraryDevice& device);
   bool in_flight() const { return ended_ != nullptr; }
   // As the last grid left it.
@@ -70,7 +70,7 @@ class LaneGrid {
  private:
   template <typename Image>
   void write(Image& image);
-  // Of a place in the image: the address at which blocks find it in their own memory.
+  // Returns the address at which blocks find a place of the image in their own memory.
   template <typename T>
   T* in_kernels(T* at) const {
     if (at == nullptr) return nullptr;
@@ -114,7 +114,7 @@ class LaneGrid {
   DeviceMemory places_;                            // of Scratch and Partial
   DeviceMemory in_device_;                         // the image but what the host and blocks share while blocks run
   std::vector<DeviceMemory> bounces_;              // pinned, a slot for each source that needed one
-  // What grew. To free it would wait for kernels that wait for this rank (low_latency_calls.hpp).
+  // Memory that grew stays. To free it would wait for kernels that wait for this rank (low_latency_calls.hpp).
   std::vector<DeviceMemory> outgrown_;
   // Allocations of other devices of this process: whether blocks were let in.
   std::map<std::pair<std::uint64_t, std::uint64_t>, bool> others_;

@@ -55,7 +55,7 @@ class LowLatencyCalls {
 
   // Whether such a call is made this way: the same on all ranks that make the same call.
   bool takes(const Call& call) const;
-  // How calls of so many bytes are made; empty: not this way.
+  // Says how calls of so many bytes are made; empty: not this way.
   std::string plan_text(std::size_t bytes) const;
 
   using MakeGuard = std::function<std::shared_ptr<GraphGuard>()>;
@@ -69,9 +69,9 @@ class LowLatencyCalls {
   Status after_graph(Stream& stream);
   // Whether a call may not be over yet.
   bool in_flight();
-  // How a block ended that is not done.
+  // Says how a block ended that is not done.
   std::optional<LowLatencyEnd> failure() const;
-  // Of a stream that had such calls ahead: kernels have been stopped then.
+  // The error of a stream that had such calls ahead; kernels have been stopped then.
   std::optional<Error> stream_failure() const;
   // Kernels that wait give up, those that come will.
   void stop();
@@ -79,12 +79,12 @@ class LowLatencyCalls {
  private:
   class Events;
   class Streams;
-  // What host and kernels share, in pinned memory.
+  // Host and kernels share this in pinned memory.
   struct Shared {
     std::uint32_t stop;
     std::uint32_t ends[kLowLatencyBlocks];
   };
-  // What kernels use while they run.
+  // Kernels use this while they run.
   struct Memory {
     std::vector<std::shared_ptr<Region>> areas;  // by rank
     DeviceMemory table;                          // of their addresses
