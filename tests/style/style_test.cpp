@@ -75,14 +75,14 @@ std::vector<Layer> library_layers() {
       {"src/executor/block/", {"wreath/", "src/base/", "src/fifo/", "src/schedule/", "src/executor/", "kernels/"}},
       {"src/membership/", {"wreath/", "src/base/", "src/bootstrap/", "src/fifo/"}},
       {"src/engine/",
-       {"wreath/", "src/base/", "src/bootstrap/", "src/fifo/", "src/schedule/", "src/recorder/", "src/tuner/",
-        "src/executor/", "src/membership/", "kernels/kernels.hpp"}},
+       {"wreath/", "src/base/", "src/json/", "src/bootstrap/", "src/fifo/", "src/schedule/", "src/recorder/",
+        "src/tuner/", "src/executor/", "src/membership/", "kernels/kernels.hpp"}},
       {"src/device/runs/",
        {"wreath/", "src/base/", "src/fifo/", "src/schedule/", "src/recorder/", "src/executor/", "src/membership/",
         "src/engine/", "src/device/", "kernels/kernels.hpp"}},
       {"src/communicator/",
-       {"wreath/", "src/base/", "src/bootstrap/", "src/json/", "src/fifo/", "src/recorder/", "src/tuner/",
-        "src/executor/", "src/membership/", "src/engine/", "src/device/"}},
+       {"wreath/", "src/base/", "src/json/", "src/bootstrap/", "src/fifo/", "src/schedule/", "src/recorder/",
+        "src/tuner/", "src/executor/", "src/membership/", "src/engine/", "src/device/"}},
   };
 }
 
