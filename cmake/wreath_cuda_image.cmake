@@ -1,7 +1,8 @@
-# Code for GPUs as bytes of a library, one fat binary for each .cu file: for every capability of WREATH_CUDA_TARGETS, and
-# PTX for what comes after. A custom command, since CMake's CUDA language wants a whole toolkit (a runtime library to link
-# its test program) and this needs the compiler alone. It prints what each kernel uses of registers and shared memory,
-# and the size. The target `wreath_cuda_image` is all of them.
+# This file turns code for GPUs into bytes of a library, with one fat binary for each .cu file. It has code for every
+# capability of WREATH_CUDA_TARGETS, and PTX for later ones. It uses a custom command, since CMake's CUDA language wants
+# a whole toolkit (a runtime library to link its test program). This way needs only the compiler. The compiler prints
+# the registers and shared memory of each kernel; the size of the fat binary follows. The target `wreath_cuda_image`
+# builds all of them.
 option(WREATH_REQUIRE_CUDA "Fail when nvcc is not found" OFF)
 if(WREATH_REQUIRE_CUDA AND NOT (WREATH_CUDA AND WREATH_NVCC))
   message(FATAL_ERROR "WREATH_REQUIRE_CUDA is ON but nvcc was not found; set WREATH_NVCC, and WREATH_CUDA=ON")
@@ -16,10 +17,10 @@ if(WREATH_CUDA AND WREATH_NVCC AND NOT WREATH_CUDA_TARGETS STREQUAL "none")
   endforeach()
   list(GET WREATH_CUDA_TARGETS -1 last)
   list(APPEND wreath_nvcc_targets -gencode arch=compute_${last},code=compute_${last})
-  # No contraction: sums are the CPU's, bit for bit.
+  # Contraction is off, so that sums are the CPU's, bit for bit.
   set(wreath_nvcc_flags -std=c++20 -O3 -fmad=false --expt-relaxed-constexpr -Xptxas -v --threads 2 -ccbin ${CMAKE_CXX_COMPILER}
     -I${CMAKE_SOURCE_DIR} -I${CMAKE_SOURCE_DIR}/include $<$<BOOL:${WREATH_WERROR}>:-Werror=all-warnings>)
-  # A sixth of the size, for drivers from 550.54 on; a compiler older than 12.8 has one way only.
+  # This mode gives a sixth of the size, for drivers from 550.54 on. A compiler older than 12.8 has one way only.
   execute_process(COMMAND ${WREATH_NVCC} --help OUTPUT_VARIABLE options ERROR_QUIET)
   list(APPEND wreath_nvcc_flags -Xfatbin -compress-all)
   if(options MATCHES "--compress-mode")
@@ -27,8 +28,8 @@ if(WREATH_CUDA AND WREATH_NVCC AND NOT WREATH_CUDA_TARGETS STREQUAL "none")
   endif()
 endif()
 
-# wreath_cuda_image(LIBRARY FUNCTION SOURCE): the library has `const void* wreath::FUNCTION() noexcept`, the fat binary
-# of SOURCE for Kernel::image; null in builds without nvcc or with WREATH_CUDA_TARGETS=none.
+# wreath_cuda_image(LIBRARY FUNCTION SOURCE) gives the library `const void* wreath::FUNCTION() noexcept`. The function
+# returns the fat binary of SOURCE for Kernel::image, or null in builds without nvcc or with WREATH_CUDA_TARGETS=none.
 function(wreath_cuda_image library function source)
   set(image)
   set(bytes "nullptr")
@@ -47,7 +48,8 @@ function(wreath_cuda_image library function source)
       COMMAND_EXPAND_LISTS VERBATIM)
     add_custom_target(${function}_fatbin DEPENDS ${image})
     add_dependencies(wreath_cuda_image ${function}_fatbin)
-    if(NOT CMAKE_GENERATOR MATCHES "Ninja")  # which knows it by OBJECT_DEPENDS; else all that links the library would wait
+    # Ninja knows it by OBJECT_DEPENDS, and with the dependency all that links the library would wait there.
+    if(NOT CMAKE_GENERATOR MATCHES "Ninja")
       add_dependencies(${library} ${function}_fatbin)
     endif()
     set(bytes "wreath_${function}_bytes")
@@ -57,7 +59,7 @@ extern \"C\" const unsigned char ${bytes}[];")
   set(accessor ${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp)
   configure_file(${wreath_cuda_image_template} ${accessor} @ONLY)
   target_sources(${library} PRIVATE ${accessor})
-  # In an object of its own: a test program may have another image in its place.
+  # The accessor has an object of its own, so that a test program may have another image in its place.
   set_source_files_properties(${accessor} TARGET_DIRECTORY ${library} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(image)
     set_source_files_properties(${accessor} TARGET_DIRECTORY ${library} PROPERTIES OBJECT_DEPENDS ${image})

@@ -1,4 +1,4 @@
-# What the build needs, what it can use, and one printed line for each.
+# This file finds the packages that the build needs or can use, and prints one line for each.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(fmt REQUIRED)
@@ -13,7 +13,8 @@ if(WREATH_CUDA)
   find_program(WREATH_NVCC nvcc PATHS /usr/local/cuda/bin)
 endif()
 set(WREATH_CUDA_TARGETS "80;90;100" CACHE STRING "Compute capabilities that the kernels are compiled for, of the last PTX, too; none: no kernels for GPUs")
-if(WREATH_NVCC)  # where its headers are, it says itself
+# nvcc itself tells the folder of its headers.
+if(WREATH_NVCC)
   execute_process(COMMAND ${WREATH_NVCC} --dryrun -c -x cu /dev/null ERROR_VARIABLE said OUTPUT_QUIET)
   if(said MATCHES "INCLUDES=\"-I([^\"]+)\"")
     set(WREATH_CUDA_INCLUDE ${CMAKE_MATCH_1})
@@ -23,7 +24,7 @@ pkg_check_modules(verbs QUIET libibverbs)
 pkg_check_modules(libfabric QUIET libfabric)
 pkg_check_modules(hwloc QUIET IMPORTED_TARGET hwloc)
 
-# What `wreath doctor` and the end of the configuration say of each.
+# These are the texts that `wreath doctor` and the end of the configuration show.
 set(wreath_cuda_state "off (nvcc not found or WREATH_CUDA=OFF)")
 if(WREATH_CUDA AND WREATH_NVCC AND WREATH_CUDA_TARGETS STREQUAL "none")
   set(wreath_cuda_state "no kernels for GPUs in this build (cmake -DWREATH_CUDA_TARGETS=90 ${CMAKE_BINARY_DIR}, then build again, adds them)")

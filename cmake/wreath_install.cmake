@@ -1,15 +1,16 @@
-# `cmake --install`: headers, libwreath.so, the programs with their man pages, documents and examples.
+# `cmake --install` installs headers, libwreath.so, the programs with their man pages, documents and examples.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/wreath)
 set(document_folder ${CMAKE_INSTALL_DATADIR}/doc/wreath)
 
-# What programs need to be built with the library: find_package(wreath), or pkg-config.
+# Programs need these files to build with the library, by find_package(wreath) or pkg-config.
 install(TARGETS wreath_shared EXPORT wreath-targets
   LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
 install(DIRECTORY include/wreath DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(EXPORT wreath-targets NAMESPACE wreath:: DESTINATION ${package_folder} COMPONENT development)
-# Out of the build folder's root: CMake finds packages beside folders of PATH, and this one is not installed yet.
+# These files are not in the build folder's root. CMake finds packages beside folders of PATH, and this one is not
+# installed yet.
 set(package_files ${CMAKE_CURRENT_BINARY_DIR}/package)
 configure_package_config_file(cmake/wreath-config.cmake.in ${package_files}/wreath-config.cmake
   INSTALL_DESTINATION ${package_folder})
@@ -19,13 +20,13 @@ install(FILES ${package_files}/wreath-config.cmake ${package_files}/wreath-confi
   DESTINATION ${package_folder} COMPONENT development)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/wreath.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
-# The drop-in for NCCL, in folders of its own: no program finds it that does not look for it (docs/nccl.md).
+# The drop-in for NCCL has folders of its own, so that only programs that look for it find it (docs/nccl.md).
 install(TARGETS wreath_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/wreath/nccl COMPONENT runtime
   NAMELINK_COMPONENT development)
 install(TARGETS wreath_nccl_audit LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/wreath/nccl COMPONENT runtime)
 install(FILES bindings/nccl/nccl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/wreath/nccl COMPONENT development)
 
-# The programs, each with a man page made of its --help.
+# Each program has a man page made from its --help.
 if(WREATH_TOOLS)
   get_property(programs DIRECTORY perf PROPERTY BUILDSYSTEM_TARGETS)
   list(FILTER programs INCLUDE REGEX "_perf$")
@@ -44,5 +45,6 @@ endif()
 
 install(DIRECTORY docs/ DESTINATION ${document_folder} COMPONENT documents)
 install(DIRECTORY examples DESTINATION ${document_folder} COMPONENT documents PATTERN CMakeLists.txt EXCLUDE
-  PATTERN train_gpt EXCLUDE)  # it needs training/, which is not installed
+  # train_gpt needs training/, which is not installed.
+  PATTERN train_gpt EXCLUDE)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${document_folder} COMPONENT documents)

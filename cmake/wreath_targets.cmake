@@ -1,17 +1,17 @@
-# What every target shares, and the two functions that make targets from folders.
+# This file has the options that every target shares, and the functions that make targets from folders.
 
-# For this project and for who links it.
+# These options are for this project and for programs that link it.
 add_library(wreath_usage INTERFACE)
 target_compile_features(wreath_usage INTERFACE cxx_std_20)
 target_include_directories(wreath_usage INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 target_compile_definitions(wreath_usage INTERFACE $<$<BOOL:${WREATH_PLANTED_FAULTS}>:WREATH_PLANTED_FAULTS>)
-# Continuous integration builds with GCC 12: newer ones warn of more, also of what the headers of other libraries hold.
+# Continuous integration builds with GCC 12. Newer compilers warn of more, also in the headers of other libraries.
 if(WREATH_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
   message(STATUS "Warnings are no errors: GCC ${CMAKE_CXX_COMPILER_VERSION} is newer than the project's, which is 12")
   set(WREATH_WERROR OFF)
 endif()
-# For this project alone. No contraction: sums must not depend on what the compiler fuses
+# These options are for this project alone. Contraction is off, since sums must not depend on what the compiler fuses
 # (docs/decisions/0002).
 add_library(wreath_flags INTERFACE)
 target_compile_options(wreath_flags INTERFACE
@@ -19,19 +19,21 @@ target_compile_options(wreath_flags INTERFACE
   $<$<BOOL:${WREATH_WERROR}>:-Werror>)
 if(WREATH_SANITIZE)
   string(REPLACE ";" "," sanitizers "${WREATH_SANITIZE}")
-  # AddressSanitizer reports what null, vptr and object-size would, which take a sixth of the compilation.
+  # AddressSanitizer reports what null, vptr and object-size would report, which take a sixth of the compilation.
   target_compile_options(wreath_usage INTERFACE -fsanitize=${sanitizers} -fno-sanitize=null,vptr,object-size
-    # Drivers are loaded by types of our own; buffers of no bytes may be null pointers, to which offsets are added.
+    # Drivers are loaded by types of our own. Empty buffers may be null pointers, to which offsets are added.
     $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function,pointer-overflow>
     -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  target_compile_definitions(wreath_usage INTERFACE WREATH_SANITIZED)  # each compiler has another macro for it
+  # Each compiler has another macro for it.
+  target_compile_definitions(wreath_usage INTERFACE WREATH_SANITIZED)
   target_link_options(wreath_usage INTERFACE -fsanitize=${sanitizers})
 endif()
 
-# Highway compiles such a file once per instruction set, by including it again: no unit of several files may hold it.
+# Highway compiles such a file once per instruction set, by including it again. No unit of several files may hold it.
 function(wreath_keep_vector_code_apart)
   if(WREATH_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    set(quicker -O2 -fno-sanitize=undefined)  # clang 14 takes more than eight minutes for reduce.cpp otherwise
+    # Otherwise clang 14 takes more than eight minutes for reduce.cpp.
+    set(quicker -O2 -fno-sanitize=undefined)
   endif()
   foreach(source IN LISTS ARGN)
     file(STRINGS ${source} vector_code LIMIT_COUNT 1 REGEX "hwy/foreach_target.h")
@@ -42,16 +44,18 @@ function(wreath_keep_vector_code_apart)
   endforeach()
 endfunction()
 
-# Programs of tests are many and large; mold links each in a fraction of a second. What ships is linked as usual.
+# Programs of tests are many and large; mold links each in a fraction of a second. Installed programs are linked as
+# usual.
 if(WREATH_TESTS)
   find_program(WREATH_MOLD mold)
   if(WREATH_MOLD)
-    string(APPEND CMAKE_EXE_LINKER_FLAGS " -fuse-ld=mold")  # mold 1.10 hides names of libwreath.map that have a [
+    # mold 1.10 hides names of libwreath.map that have a [, so it links programs only.
+    string(APPEND CMAKE_EXE_LINKER_FLAGS " -fuse-ld=mold")
   endif()
 endif()
 
-# wreath_library(NAME [LINK libraries...] [EXCLUDE folder]): a static library of all .cpp files in this folder and below,
-# but for those of one folder that is a library of its own.
+# wreath_library(NAME [LINK libraries...] [EXCLUDE folder]) makes a static library of all .cpp files in this folder and
+# below. It leaves out those of one folder that is a library of its own.
 function(wreath_library name)
   cmake_parse_arguments(arg "" "EXCLUDE" "LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
@@ -68,7 +72,7 @@ function(wreath_library name)
   endif()
 endfunction()
 
-# wreath_program(NAME SOURCES... [LINK libraries...])
+# wreath_program(NAME SOURCES... [LINK libraries...]) makes a program that links the library.
 function(wreath_program name)
   cmake_parse_arguments(arg "" "" "LINK" ${ARGN})
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})

@@ -1,6 +1,7 @@
-# Tests: programs of whole areas, entries of ctest for their folders, and targets that build what a choice of entries runs.
-# `ctest -L '^LABEL$'` runs what `tests_LABEL` built. Labels are the kind of a test (its folder of tests/), `quick` (short
-# ones, see tests/CMakeLists.txt), and `asan` and `tsan`: what can differ under that sanitizer (`nightly_asan`, `nightly_tsan`: in long runs).
+# This file makes tests: programs of whole areas, entries of ctest for their folders, and targets that build the
+# programs of a choice of entries. `ctest -L '^LABEL$'` runs the entries that `tests_LABEL` built. A label is the kind
+# of a test (its folder of tests/), or `quick` for short ones (tests/CMakeLists.txt). `asan` and `tsan` are for tests
+# that can differ under that sanitizer, `nightly_asan` and `nightly_tsan` for those in long runs.
 
 # An entry that takes longer is cut in parts, which run side by side.
 set(WREATH_TEST_TIMEOUT 60 CACHE STRING "Seconds that one entry of ctest may take; sanitizers get ten times as many")
@@ -8,9 +9,10 @@ set(wreath_test_timeout ${WREATH_TEST_TIMEOUT})
 if(WREATH_SANITIZE)
   math(EXPR wreath_test_timeout "10 * ${WREATH_TEST_TIMEOUT}")
 endif()
-set(wreath_fake_cuda ${PROJECT_BINARY_DIR}/tests/fake_cuda)  # where a libcuda.so.1 of the tests' own is
+# The tests' own libcuda.so.1 is in this folder.
+set(wreath_fake_cuda ${PROJECT_BINARY_DIR}/tests/fake_cuda)
 
-# wreath_test_targets(NAME TARGETS...): `tests_NAME` builds them, too.
+# wreath_test_targets(NAME TARGETS...) makes `tests_NAME` build these targets, too.
 function(wreath_test_targets name)
   if(NOT TARGET tests_${name})
     add_custom_target(tests_${name})
@@ -21,7 +23,7 @@ function(wreath_test_targets name)
 endfunction()
 
 # wreath_entry(NAME COMMAND words... LABELS labels... [TARGETS targets...] [ENVIRONMENT NAME=VALUE...]
-#   [PROPERTIES name value...]): an entry of ctest. The targets that its command names need not be said.
+#   [PROPERTIES name value...]) makes an entry of ctest. TARGETS need not name those that its command names.
 function(wreath_entry name)
   cmake_parse_arguments(arg "" "" "COMMAND;LABELS;TARGETS;ENVIRONMENT;PROPERTIES" ${ARGN})
   list(GET arg_COMMAND 0 program)
@@ -32,7 +34,7 @@ function(wreath_entry name)
   list(TRANSFORM files REPLACE "<.*:(.*)>" "\\1")
   list(APPEND arg_TARGETS ${files})
   add_test(NAME ${name} COMMAND ${arg_COMMAND} COMMAND_EXPAND_LISTS)
-  # What was tuned for this machine would change what is tested.
+  # A tuning file of this machine would change what is tested.
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${wreath_test_timeout} SKIP_RETURN_CODE 77
     ENVIRONMENT "WREATH_TUNING=none;${arg_ENVIRONMENT}" ${arg_PROPERTIES})
   list(REMOVE_DUPLICATES arg_TARGETS)
@@ -41,8 +43,8 @@ function(wreath_entry name)
   endforeach()
 endfunction()
 
-# wreath_test_program(NAME FOLDERS...  [SOURCES files...] [LINK libraries...] [DEFINITIONS ...] [TARGETS targets...]):
-# NAME_test, one program of folders beside this file. TARGETS are what it runs or loads.
+# wreath_test_program(NAME FOLDERS...  [SOURCES files...] [LINK libraries...] [DEFINITIONS ...] [TARGETS targets...])
+# makes NAME_test, one program of folders beside this file. TARGETS are the targets that it runs or loads.
 function(wreath_test_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK;DEFINITIONS;TARGETS" ${ARGN})
   get_filename_component(kind ${CMAKE_CURRENT_SOURCE_DIR} NAME)
@@ -53,19 +55,21 @@ function(wreath_test_program name)
       message(FATAL_ERROR "tests/${kind}/${folder} has no sources")
     endif()
     list(APPEND arg_SOURCES ${sources})
-    list(APPEND libraries $<TARGET_NAME_IF_EXISTS:wreath_${folder}>)  # the subject's own, where it has one
+    # A folder's own library is linked where there is one.
+    list(APPEND libraries $<TARGET_NAME_IF_EXISTS:wreath_${folder}>)
     set_property(GLOBAL PROPERTY wreath_program_of_${kind}/${folder} ${name}_test)
   endforeach()
   wreath_program(${name}_test ${arg_SOURCES} LINK wreath_test_main ${libraries})
   target_compile_definitions(${name}_test PRIVATE WREATH_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     WREATH_BINARY_DIR="${PROJECT_BINARY_DIR}/bin" ${arg_DEFINITIONS})
-  # Tests measure what is in the libraries. AddressSanitizer makes the optimising of its code slow.
+  # Tests measure code in the libraries. AddressSanitizer makes the optimising of the tests' own code slow.
   set(level 1)
   if("address" IN_LIST WREATH_SANITIZE)
     set(level 0)
   endif()
   target_compile_options(${name}_test PRIVATE -O${level})
-  set_target_properties(${name}_test PROPERTIES UNITY_BUILD_BATCH_SIZE 0)  # where the preset has units
+  # A preset with units gets one unit for the program.
+  set_target_properties(${name}_test PROPERTIES UNITY_BUILD_BATCH_SIZE 0)
   if(arg_TARGETS)
     add_dependencies(${name}_test ${arg_TARGETS})
   endif()
@@ -73,10 +77,10 @@ endfunction()
 
 # wreath_test(FOLDER [SANITIZERS asan tsan] [QUICK [filter]] [VARIANT name] [PARTS count [count when sanitized]]
 #   [ENVIRONMENT NAME=VALUE...] [PROPERTIES name value...] [FILTER filter])
-# The tests of a folder beside this file as an entry of ctest: KIND_FOLDER, or KIND_FOLDER_VARIANT for the same tests in
-# another environment, where FILTER may choose among them. QUICK: it has the label; with a filter those tests become an
-# entry of their own, KIND_FOLDER_quick, and the others stay. PARTS: so many entries KIND_FOLDER_NUMBER, which share
-# the tests. A folder that no wreath_test_program() named is a program of its own.
+# makes the tests of a folder beside this file an entry of ctest, KIND_FOLDER. KIND_FOLDER_VARIANT runs the same tests
+# in another environment, where FILTER may choose among them. QUICK gives the entry the label. With a filter, QUICK
+# makes those tests an entry of their own, KIND_FOLDER_quick, and the others stay. PARTS makes so many entries
+# KIND_FOLDER_NUMBER, which share the tests. A folder that no wreath_test_program() named is a program of its own.
 function(wreath_test folder)
   cmake_parse_arguments(arg "" "VARIANT;FILTER" "SANITIZERS;QUICK;PARTS;ENVIRONMENT;PROPERTIES" ${ARGN})
   get_filename_component(kind ${CMAKE_CURRENT_SOURCE_DIR} NAME)

@@ -1,4 +1,4 @@
-// overlap_perf: how much of an all_reduce is hidden behind a computation that takes as long.
+// overlap_perf: measures how much of an all_reduce is hidden behind a computation that takes as long.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,8 @@ namespace wreath::perf {
 namespace {
 
 struct Options {
-  int ranks = 0;  // 0: as the environment says
+  // The processes to start; 0: none, since the environment has this process's rank.
+  int ranks = 0;
   int rounds = 11;
   std::string size = "16M";
   std::string transport;
@@ -40,11 +41,11 @@ struct Buffers {
   std::vector<float> output;
 };
 
-// Milliseconds of one round; of all rounds, the slowest rank's of each.
+// The milliseconds of one round. In a list of all rounds, they are the slowest rank's of each round.
 struct Times {
-  double alone = 0;    // the call, blocking
+  double alone = 0;    // the blocking call
   double compute = 0;  // the computation
-  double both = 0;     // started, computed, waited for
+  double both = 0;     // start, computation, wait
 };
 
 int fail(const Error& error) {
@@ -59,10 +60,10 @@ double time_ms(Action action) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Where a computation begins and ends, so that the compiler leaves it between two looks at the clock.
+// The value at which a computation begins and ends, so that the compiler keeps it between two readings of the clock.
 volatile double g_value = 1;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
-// Keeps one core busy and touches no memory.
+// Keeps one core busy, and uses no memory.
 void compute(std::int64_t steps) {
   double value = g_value;
   for (std::int64_t i = 0; i < steps; ++i) value = value * 0.999999 + 1e-6;
@@ -73,7 +74,7 @@ double compute_ms(std::int64_t steps) {
   return time_ms([&] { compute(steps); });
 }
 
-// The computation that takes `wanted_ms` on a core of its own.
+// Returns the steps of a computation that takes `wanted_ms` on a core of its own.
 std::int64_t steps_for(double wanted_ms) {
   std::int64_t steps = 100'000;
   double best_ms = compute_ms(steps);
@@ -105,7 +106,7 @@ Result<double> both_ms(Communicator& communicator, Buffers& buffers, std::int64_
   return ms;
 }
 
-// The slowest rank's of each number.
+// Returns the largest number of all ranks for each time.
 Result<Times> slowest(Member& member, const Times& mine) {
   const std::array<double, 3> numbers{mine.alone, mine.compute, mine.both};
   const auto all = gather(member, numbers);
@@ -119,7 +120,7 @@ Result<Times> slowest(Member& member, const Times& mine) {
   return times;
 }
 
-// One that is equally long on all ranks.
+// Returns the steps of a computation that takes as long as the call, and equally long on all ranks.
 Result<std::int64_t> calibrate(Communicator& communicator, Member& member, Buffers& buffers) {
   std::vector<double> samples;
   for (int i = 0; i < 5; ++i) {

@@ -1,4 +1,5 @@
-// start_perf: how long a job takes from making its communicators to its first result, with ranks as processes.
+// start_perf: measures the time of a job from the creation of its communicators to its first result, with ranks as
+// processes.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,12 +29,13 @@ struct Options {
   std::string transport;
   std::string json_path;
   int start_descriptor = -1;  // of a process that launch() started
-  int times_descriptor = -1;  // a file with one Times for each rank
+  // The descriptor of a file with one Times for each rank.
+  int times_descriptor = -1;
 };
 
-// The host's monotonic clock.
+// The times of a rank on the host's monotonic clock.
 struct Times {
-  std::int64_t begun_ns = 0;  // the communicator's making
+  std::int64_t begun_ns = 0;  // before the communicator is made
   std::int64_t made_ns = 0;
   std::int64_t first_ns = 0;  // the first result
 };
@@ -81,7 +83,7 @@ struct Samples {
   std::vector<double> made, first, job;
 };
 
-// One start; its exit code.
+// Starts the job once, and returns its exit code.
 int start_once(int ranks, const std::vector<std::string>& command, int file, Samples& samples) {
   const int code = launch(ranks, 1, command);
   if (code != 0) return code;
@@ -121,7 +123,8 @@ Status write_json(const Options& options, const std::vector<Row>& rows) {
 }
 
 int measure(const Options& options, const std::string& program) {
-  const int file = ::memfd_create("times", 0);  // the started processes inherit it
+  // The started processes inherit this file.
+  const int file = ::memfd_create("times", 0);
   if (file < 0) return fail(6, "cannot make a file for the times");
   std::vector<std::string> command{program, "--times-descriptor", std::to_string(file)};
   if (!options.transport.empty()) command.insert(command.end(), {"--transport", options.transport});

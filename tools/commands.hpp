@@ -1,4 +1,4 @@
-// The subcommands of `wreath`: each in its own file, listed in main.cpp.
+// The subcommands of `wreath`. Each is in its own file and in the table of main.cpp.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 namespace wreath {
 
-// Adds options to `command` and returns what runs it; that returns the exit code.
+// Adds options to `command`, and returns the function that runs it. That function returns the exit code.
 using AddCommand = std::function<int()> (*)(const command_line::Command& command);
 
 std::function<int()> add_doctor(const command_line::Command& command);
@@ -27,17 +27,18 @@ std::function<int()> add_trace(const command_line::Command& command);
 std::function<int()> add_tune(const command_line::Command& command);
 std::function<int()> add_why(const command_line::Command& command);
 
-// For options where nothing would mean that they were not given: as `--hosts "$HOSTS"` with HOSTS unset.
+// Refuses an empty value. It serves options whose empty value would count as no option, such as `--hosts "$HOSTS"` with
+// HOSTS unset.
 inline std::string not_empty(const std::string& text) { return text.empty() ? "it is empty" : ""; }
 
-// For commands that start ranks: says where MPI's launcher started several of this command, each of which does so.
+// Warns where MPI's launcher started several processes of this command, each of which starts ranks.
 inline void warn_of_strangers() {
   const auto job = environment_job();
   if (!job || job->strangers.empty()) return;
   fmt::print(stderr, "wreath: warning: {}: each of these processes starts ranks of its own\n", job->strangers);
 }
 
-// Of --root: a folder, or empty.
+// Checks the value of --root, which is a folder or empty.
 inline Status check_root(const std::string& root) {
   std::error_code ignored;
   if (root.empty() || std::filesystem::is_directory(root, ignored)) return {};

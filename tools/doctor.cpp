@@ -1,4 +1,4 @@
-// `wreath doctor`: whether this machine lets ranks work, and what they need of it.
+// The subcommand `wreath doctor`: checks whether this machine allows ranks to work, and the resources that they need.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// `wreath key`: makes the file that lets ranks of several hosts trust each other.
+// The subcommand `wreath key`: makes the file by which ranks of several hosts trust each other.
 #include "wreath/key.hpp"
 
 #include <fmt/format.h>

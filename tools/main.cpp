@@ -20,7 +20,7 @@ struct Subcommand {
   AddCommand add;
 };
 
-// A new subcommand is its own file and one row here.
+// The subcommands. A new one needs its own file and one row here.
 constexpr std::array kSubcommands{
     Subcommand{"doctor", "say what the library needs of this machine", add_doctor},
     Subcommand{"key", "make the key that ranks of several hosts share", add_key},

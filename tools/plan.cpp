@@ -1,4 +1,5 @@
-// `wreath plan`: shows schedules as executors read them, proves them, times them, and tabulates their costs.
+// The subcommand `wreath plan`: shows schedules as executors read them, proves them, times them, and tabulates their
+// costs.
 #include "tools/plan.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +21,8 @@
 namespace wreath {
 namespace {
 
-constexpr int kMostPlannedRanks = 65'536;  // a plan is of any job, also of one that is larger than this library's
+// The most ranks of a plan. A plan may be of a job that is larger than this library supports.
+constexpr int kMostPlannedRanks = 65'536;
 
 std::optional<int> parse_number(std::string_view text) {
   int value = 0;
@@ -28,7 +30,7 @@ std::optional<int> parse_number(std::string_view text) {
   return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-// "ring, two_shot": each once.
+// Returns a text such as "ring, two_shot" with each name once.
 std::string names_of(const std::vector<std::string_view>& names) {
   std::set<std::string_view> seen;
   std::string text;
@@ -38,7 +40,7 @@ std::string names_of(const std::vector<std::string_view>& names) {
   return text;
 }
 
-// "8", "2..17".
+// Parses a text such as "8" or "2..17".
 Result<RankRange> parse_ranks(const std::string& text) {
   const std::size_t dots = text.find("..");
   const std::optional<int> first = parse_number(std::string_view(text).substr(0, dots));
@@ -112,7 +114,7 @@ int report(const Error& error) {
 
 namespace {
 
-// One rank's steps, as text or into `plans`.
+// Prints one rank's steps, or adds them to `plans`.
 Status show_one(const Algorithm& row, const Problem& problem, Rank rank, const PlanShape& shape, Json* plans) {
   const Result<std::string> text = show_plan(row, problem, rank, shape);
   if (!text) return text.error();
@@ -226,7 +228,7 @@ void add_simulate(const command_line::Command& plan, PlanArguments& arguments) {
       "  wreath plan simulate broadcast 64M --latency 20 --bandwidth 3 --json");
 }
 
-// "shm: ranks map each other's memory; tcp: a wire between hosts".
+// Returns a text such as "shm: ranks map each other's memory; tcp: a wire between hosts".
 std::string transports_text() {
   std::string text;
   for (const std::string& name : transports_between_processes()) {

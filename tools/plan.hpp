@@ -1,4 +1,4 @@
-// What the subcommands of `wreath plan` share: their arguments and how these are read.
+// The arguments that the subcommands of `wreath plan` share, and the functions that read them.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace wreath {
 
-inline constexpr std::uint32_t kPlanElementBytes = 4;  // plans are shown, proved and timed for float32
+// The bytes of a float32, for which plans are shown, proved and timed.
+inline constexpr std::uint32_t kPlanElementBytes = 4;
 
 struct PlanArguments {
   std::string collective;
@@ -25,8 +26,9 @@ struct PlanArguments {
   bool markdown = false;
   std::string transport = transports_between_processes().front();
   std::string memory = "host";
-  std::string tuning;      // a file, none, or empty: this machine's
-  bool any_order = false;  // not only canonical sums
+  std::string tuning;  // a file, none, or empty: this machine's
+  // Proofs allow sums in any order, not only canonical sums.
+  bool any_order = false;
   FlatModel model;
 };
 
@@ -35,19 +37,20 @@ struct RankRange {
   int last = 64;
 };
 
-// What --ranks says, or `fallback`; --root must be one of them.
+// Returns the ranks that --ranks names, or those of `fallback`. An error names --root where it is none of them.
 Result<RankRange> ranks_of(const PlanArguments& arguments, const std::string& fallback);
 std::string range_text(RankRange ranks);
-// The rows the arguments name.
+// Returns the rows that the arguments name.
 Result<std::vector<const Algorithm*>> select_rows(const PlanArguments& arguments);
-// SIZE, --tile and --lanes as numbers.
+// Returns SIZE, --tile and --lanes as numbers.
 Result<PlanShape> parse_shape(const PlanArguments& arguments);
-// Problems of a row on `ranks` ranks: of the root the arguments name, or `every_root`, or root 0. Those it supports.
+// Returns the problems that a row supports on `ranks` ranks. Their root is the one of the arguments, each root where
+// `every_root` is true, or else root 0.
 std::vector<Problem> problems_of(const Algorithm& row, int ranks, const PlanArguments& arguments, bool every_root);
-// Prints the error; returns the exit code.
+// Prints the error and returns the exit code.
 int report(const Error& error);
 
-// Exit codes of the subcommands.
+// These functions run the subcommands and return their exit codes.
 int run_plan_verify(const PlanArguments& arguments);
 int run_plan_simulate(const PlanArguments& arguments);
 int run_plan_explain(const PlanArguments& arguments);

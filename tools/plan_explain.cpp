@@ -1,4 +1,5 @@
-// `wreath plan explain`: what a call gets, how long that takes, what the machine allows, and why not another row.
+// The subcommand `wreath plan explain`: the row that a call gets, its time, the limits of the machine, and the reasons
+// against other rows.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -33,7 +34,7 @@ std::string predicted_text(const PlanQuestion& question, const PlanCandidate& ch
   return us_text(chosen.predicted_us) + " us, by the simulator with the constants of a reference machine";
 }
 
-// Beside the chosen one.
+// Returns the reason why `other` is not chosen.
 std::string why_not(const PlanCandidate& other, const PlanCandidate& chosen) {
   if (!other.refusal.empty()) return other.refusal;
   if (other.measured_us && chosen.measured_us) {
@@ -125,7 +126,8 @@ void print_json(const Answer& answer) {
 
 Result<PlanQuestion> question_of(const PlanArguments& arguments) {
   const std::optional<Collective> collective = parse_collective(arguments.collective);
-  const Result<std::vector<const Algorithm*>> rows = select_rows(arguments);  // names the collectives that have plans
+  // select_rows reports an unknown collective with the names of those that have plans.
+  const Result<std::vector<const Algorithm*>> rows = select_rows(arguments);
   if (!collective || !rows) return rows ? Error{ErrorCode::InvalidArgument, arguments.collective} : rows.error();
   const Result<std::uint64_t> bytes = parse_bytes(arguments.size);
   if (!bytes) return bytes.error();
@@ -142,7 +144,7 @@ Result<PlanQuestion> question_of(const PlanArguments& arguments) {
                       .device = arguments.memory == "device"};
 }
 
-// The file that was named, or this machine's where there is one.
+// Reads the tuning file that was named, or this machine's file where there is one.
 Result<std::optional<Tuning>> tuning_of(const PlanArguments& arguments, std::string& source) {
   const bool named = !arguments.tuning.empty();
   source = named ? arguments.tuning : default_tuning_path();

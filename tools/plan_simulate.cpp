@@ -1,4 +1,4 @@
-// `wreath plan simulate`: times rows on a machine of equal links.
+// The subcommand `wreath plan simulate`: times rows on a machine of equal links.
 #include <fmt/format.h>
 
 #include "src/json/value.hpp"

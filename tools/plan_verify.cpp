@@ -1,4 +1,4 @@
-// `wreath plan verify`: proves rows on all cores at once.
+// The subcommand `wreath plan verify`: proves rows on all cores at once.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ constexpr int kFailed = 1;
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// A line that is written over, on terminals only.
+// A progress line that each text overwrites. It is shown on terminals only.
 class Progress {
  public:
   ~Progress() { clear(); }
@@ -83,7 +83,7 @@ Json to_json(const Proof& proof, RankRange ranks) {
           {"seconds", proof.seconds}};
 }
 
-// All proofs, shared out to a thread per core; rows are printed in order as they end.
+// Shares all proofs out to a thread per core. Rows are printed in order as they end.
 class Prover {
  public:
   Prover(const std::vector<const Algorithm*>& rows, RankRange ranks, const PlanArguments& arguments, Prove prove)
@@ -151,7 +151,7 @@ class Prover {
   Prove prove_;
   std::vector<Job> jobs_;
   std::atomic<std::size_t> next_ = 0;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::vector<Proof> proofs_;
   std::size_t printed_ = 0;
   Progress progress_;
@@ -162,7 +162,8 @@ Result<std::uint64_t> prove_size(const Algorithm& row, const Problem& problem, c
   VerifyOptions options = point_of(problem, shape);
   const auto minimum = static_cast<std::uint32_t>(row.minimum_resident_lanes);
   for (const bool in_place : {false, true}) {
-    if (in_place && problem.collective == Collective::AllToAll) continue;  // has none
+    // The plans of this collective cannot work in place.
+    if (in_place && problem.collective == Collective::AllToAll) continue;
     for (const std::uint32_t slots : {1u, 2u, 8u}) {
       for (const std::uint32_t resident : {minimum, std::max(minimum, 8u), kUnlimited}) {
         options.in_place = in_place;

@@ -1,4 +1,4 @@
-// `wreath run`: its arguments; what it does is tools/run/.
+// The subcommand `wreath run`: reads its arguments for the code in tools/run/.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -24,7 +24,8 @@ namespace wreath {
 namespace {
 
 constexpr std::size_t kMostHostfileBytes = std::size_t{1} << 20;
-// Without questions: nobody could answer them for each host. A host that is gone is noticed.
+// The ssh command. It asks no questions, since a user could not answer them for each host. It notices a host that is
+// gone.
 constexpr const char* kSsh =
     "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3";
 
@@ -70,7 +71,7 @@ struct RunArguments {
 
 Error refuse(const std::string& text) { return {ErrorCode::InvalidArgument, text}; }
 
-// One rank for each core that this process may use.
+// Returns one rank for each core that this process may use.
 int cores_here() {
   const Topology topology = read_topology();
   std::set<int> cores;
@@ -100,7 +101,7 @@ Result<std::vector<launcher::Host>> hosts_of(const RunArguments& arguments) {
   return launcher::parse_hostfile(text, arguments.hostfile);
 }
 
-// Ranks by -n, else --max, else what a job that is not elastic gets, less the spares.
+// Returns the ranks of an elastic job: -n, else --max, else the ranks of a job that is not elastic, without the spares.
 Result<int> elastic_ranks(const RunArguments& arguments, const std::vector<launcher::Host>& hosts) {
   if (arguments.ranks > 0) return arguments.ranks;
   if (arguments.elastic.max_ranks > 0) return arguments.elastic.max_ranks;
@@ -178,7 +179,7 @@ Status complete(RunArguments& arguments, const std::vector<std::string>& parsed,
   return {};
 }
 
-// `after`: the words that stood behind --.
+// Runs the job. `after` holds the words behind --.
 int run(RunArguments& arguments, const std::vector<std::string>& parsed, const std::vector<std::string>& after) {
   if (arguments.agent) return launcher::run_remote_agent();
   if (const Status ready = complete(arguments, parsed, after); !ready) {

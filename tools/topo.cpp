@@ -1,4 +1,4 @@
-// `wreath topo`: what this machine is made of, and what links ranks on it.
+// The subcommand `wreath topo`: shows the parts of this machine, and the links between ranks on it.
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -56,7 +56,7 @@ Result<RanksShown> local_ranks(const Topology& topology, int ranks) {
   return shown;
 }
 
-// What programs with CUDA find here; of a copy of another machine nobody knows.
+// Describes the devices that programs with CUDA find here. A copy of another machine's files cannot tell that.
 std::string cuda_here() {
   const auto devices = cuda_devices();
   return devices ? fmt::format("{} device{}", *devices, *devices == 1 ? "" : "s") : devices.error().message;
@@ -79,7 +79,7 @@ Status show(const TopoArguments& arguments, const Topology& topology, const Rank
   return {};
 }
 
-// Every rank of a launcher's job runs this; rank 0 prints for all.
+// Shows the ranks of a launcher's job. Every rank runs this, and rank 0 prints for all.
 Status show_job(const TopoArguments& arguments, const Topology& topology) {
   auto communicator = Communicator::create_from_environment();
   if (!communicator) return communicator.error();
@@ -91,7 +91,7 @@ Status show_job(const TopoArguments& arguments, const Topology& topology) {
 
 Status run(const TopoArguments& arguments) {
   WREATH_TRY(check_topo(arguments));
-  // Forked before anything here makes a thread.
+  // Ranks are forked before this process makes a thread.
   const Topology topology = read_topology(arguments.root);
   if (arguments.ranks > 0) {
     warn_of_strangers();

@@ -1,4 +1,4 @@
-// `wreath trace`: joins the traces of ranks into one file for a viewer.
+// The subcommand `wreath trace`: joins the traces of ranks into one file for a viewer.
 #include <fmt/format.h>
 
 #include <algorithm>

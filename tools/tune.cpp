@@ -1,4 +1,4 @@
-// `wreath tune`: its arguments; what it does is perf/tune.
+// The subcommand `wreath tune`: reads its arguments for the code in perf/tune.
 #include "perf/tune/tune.hpp"
 
 #include <fmt/format.h>

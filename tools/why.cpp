@@ -1,4 +1,5 @@
-// `wreath why DIR|FILE|PID...`: who is behind, in which call, and what differs.
+// The subcommand `wreath why DIR|FILE|PID...`: finds the rank that is behind, its call, and the differences between
+// calls.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -95,7 +96,7 @@ std::string duration_text(std::int64_t ns) {
   return seconds >= 1e-3 ? fmt::format("{:.1f} ms", seconds * 1e3) : fmt::format("{:.1f} us", seconds * 1e6);
 }
 
-// The call or exchange that was entered last, or nullptr.
+// Returns the call or exchange that was entered last, or nullptr.
 const CallRecord* last_of(const Recording& recording) {
   const CallRecord* call = recording.last();
   if (recording.exchanges.empty()) return call;
@@ -103,7 +104,7 @@ const CallRecord* last_of(const Recording& recording) {
   return call != nullptr && call->entered_ns > exchange->entered_ns ? call : exchange;
 }
 
-// How long the rank has been in the last call, or out of it.
+// Returns how long the rank has been in the last call, or out of it.
 std::int64_t state_age_ns(const Recording& recording, const CallRecord& call) {
   return recording.taken_ns - (call.done_ns != 0 ? call.done_ns : call.entered_ns);
 }

@@ -1,4 +1,4 @@
-// The table of strategies.
+// This file holds the table of data-parallel strategies and checks their options.
 #include "training/strategies.hpp"
 
 #include <string>

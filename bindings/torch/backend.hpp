@@ -1,4 +1,4 @@
-// Defines the c10d backend `wreath`: the functions that torch.distributed calls, for tensors in the CPU's memory.
+// The c10d backend `wreath` has the functions that torch.distributed calls, for tensors in the CPU's memory.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace wreath_torch {
 
 inline constexpr const char* kBackendName = "wreath";
 
-// Describes a group and this rank in it, as torch says when it makes a group.
+// A Membership describes a group and this rank in it, as torch says when it makes a group.
 struct Membership {
   c10::intrusive_ptr<c10d::Store> store;
   int rank = 0;
@@ -30,8 +30,8 @@ struct Membership {
   GroupNames group;
 };
 
-// Is one rank of one group. Any thread may call it, and a thread that calls while another one does waits for its turn.
-// Mistakes in the arguments throw and reach no other rank; everything else that goes wrong is in the Work.
+// A WreathBackend is one rank of one group. Any thread may call it; a thread that calls while another one does waits
+// for its turn. Mistakes in the arguments throw and reach no other rank. All other errors are in the Work.
 class WreathBackend : public c10d::Backend {
  public:
   using WorkPointer = c10::intrusive_ptr<c10d::Work>;
@@ -117,7 +117,7 @@ class WreathBackend : public c10d::Backend {
     Direction direction;
     auto operator<=>(const ChannelKey&) const = default;
   };
-  // Holds calls that one thread makes as one.
+  // A Batch holds calls of one thread that become one Work.
   struct Batch {
     std::thread::id thread;
     std::vector<WorkPointer> works;
@@ -126,9 +126,9 @@ class WreathBackend : public c10d::Backend {
   const Membership membership_;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::int64_t> timeout_ms_;
-  // Is the channel of all ranks.
+  // The channel of all ranks.
   std::shared_ptr<Channel> all_;
-  // Guards the fields that follow.
+  // The mutex guards the fields that follow.
   std::mutex mutex_;
   std::map<ChannelKey, std::shared_ptr<Channel>> pairs_;
   std::optional<Batch> batch_;

@@ -1,4 +1,4 @@
-// Hello, all-reduce: four ranks as threads, or the ranks a launcher started; everyone gets the sum.
+// Every rank gets the sum of all ranks. The ranks are four threads, or the ranks that a launcher started.
 //
 //   01_hello_all_reduce                                              four threads of this process
 //   torchrun --nproc-per-node 4 --no-python 01_hello_all_reduce      one rank per process

@@ -1,10 +1,11 @@
-// An algorithm of your own: write the schedule (reverse_ring.cpp), fill one row, have it proved.
+// This program adds an algorithm of your own. You write the schedule (reverse_ring.cpp), fill one row, and have it
+// proved.
 //
-// verify_all reads the steps that executors would run, for every count, lane, slot and residency that
-// matters, and finds wrong sums, races, deadlocks and left-over messages without moving a byte. A broken
-// variant below shows what a refusal says, and simulate counts what it costs. To run it for real, move reverse_ring.cpp
-// to algorithms/, end it with the object below, and name that in algorithms/registry.cpp: every test and perf tool
-// finds it there, `all_reduce_perf --ranks 4 --algorithm reverse_ring` among them.
+// The function verify_all reads the steps that executors would run, for every count, lane, slot and residency that
+// matters. It finds wrong sums, races, deadlocks and left-over messages without moving a byte. A broken variant below
+// shows the text of a refusal, and simulate counts the cost. To run the algorithm for real, move reverse_ring.cpp to
+// algorithms/. End it with the object below, and name that object in algorithms/registry.cpp. Every test and perf tool
+// then finds it there, `all_reduce_perf --ranks 4 --algorithm reverse_ring` among them.
 #include <cstdio>
 
 #include "refuse_arguments.hpp"
@@ -17,12 +18,12 @@ using namespace wreath;
 
 bool any_problem(const Problem&) { return true; }
 
-// The row. Order::Ring: sums are formed along the ring, not in the canonical tree, so that the tuner
-// takes it only where reproducible is off, or where a caller names it.
+// This is the row. Order::Ring says that sums are formed along the ring, not in the canonical tree. So the tuner takes
+// it only where reproducible is off, or where a caller names it.
 constexpr Algorithm kReverseRing{"reverse_ring", Collective::AllReduce,   Order::Ring,      1, kPartialMessages,
                                  any_problem,    reverse_ring_all_reduce, reverse_ring_cost};
 
-// A mistake that is easy to make: rank 0 forgets its last message.
+// The mistake is easy to make: rank 0 forgets its last message.
 Schedule forgetful(const Problem& problem, Rank me) {
   const Schedule whole = reverse_ring_all_reduce(problem, me);
   if (me != 0 || problem.ranks == 1) return whole;

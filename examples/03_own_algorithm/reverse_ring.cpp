@@ -1,4 +1,4 @@
-// The schedule of the reverse ring: part p starts at rank p-1 and travels down, summed on the way.
+// Part p of the reverse ring starts at rank p-1 and goes to lower ranks. Each rank on the way adds its own input.
 #include "reverse_ring.hpp"
 
 namespace wreath {
@@ -7,7 +7,8 @@ Schedule reverse_ring_all_reduce(const Problem& problem, Rank me) {
   const int n = problem.ranks;
   const Rank next = (me + n - 1) % n;
   const Rank previous = (me + 1) % n;
-  const auto part = [&](Buffer buffer, int ahead) {  // the part of the rank `ahead` of us
+  // Returns the part of the rank `ahead` of this one.
+  const auto part = [&](Buffer buffer, int ahead) {
     return Chunk{buffer, static_cast<std::uint32_t>((me + ahead) % n)};
   };
   Schedule schedule(static_cast<std::uint32_t>(n));
@@ -18,12 +19,14 @@ Schedule reverse_ring_all_reduce(const Problem& problem, Rank me) {
   }
 
   lane.send(next, part(Buffer::Input, 1));
-  for (int k = 2; k <= n; ++k) {  // partial sums travel down; the last to arrive completes our own part
+  // Partial sums go to lower ranks. The last one to arrive completes this rank's own part.
+  for (int k = 2; k <= n; ++k) {
     const Chunk sum = part(k == n ? Buffer::Output : Buffer::Partial, k);
     lane.recv_reduce(previous, part(Buffer::Input, k), sum, {.form = k == 2 ? Form::Data : Form::Partial});
     lane.send(next, sum);
   }
-  for (int k = 1; k < n; ++k) {  // complete parts travel; nobody needs what the next rank made
+  // Complete parts go to lower ranks. No rank needs the part that the next rank made.
+  for (int k = 1; k < n; ++k) {
     lane.recv(previous, part(Buffer::Output, k));
     if (k < n - 1) lane.send(next, part(Buffer::Output, k));
   }

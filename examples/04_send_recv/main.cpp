@@ -1,4 +1,4 @@
-// Send and receive: every rank passes a block to its right neighbour, all at once in a group, until each is home again.
+// Every rank sends a block to its right neighbour, all ranks at once in a group, until each block is home again.
 //
 //   04_send_recv                                              four threads of this process
 //   torchrun --nproc-per-node 4 --no-python 04_send_recv      one rank per process
@@ -19,7 +19,8 @@ void run_rank(wreath::Communicator& communicator) {
   std::vector<int> held(1000, communicator.rank());
   std::vector<int> next(held.size());
   for (int turn = 0; turn < ranks; ++turn) {
-    wreath::Group group;  // without it every rank would wait for its neighbour to receive
+    // Without the group every rank would wait for its neighbour to receive.
+    wreath::Group group;
     communicator.send(std::span<const int>(held), right).value();
     communicator.recv(std::span(next), left).value();
     group.run().value();

@@ -5,8 +5,10 @@ import argparse
 import numpy
 import wreath
 
-argparse.ArgumentParser(description=__doc__).parse_args()  # no arguments: says so
-communicator = wreath.init()  # the rank that a launcher started this process as; alone without one
+# The parser refuses all arguments.
+argparse.ArgumentParser(description=__doc__).parse_args()
+# This process is the rank that a launcher started, or the only rank without a launcher.
+communicator = wreath.init()
 values = numpy.full(4, communicator.rank + 1.0)
 communicator.all_reduce(values)
 print(f"rank {communicator.rank} of {communicator.ranks}: {values}")

@@ -1,4 +1,5 @@
-// For examples without arguments: --help says how to start them, anything else ends the program with code 2.
+// Examples without arguments call this function. --help shows how to start them, and any other argument ends the
+// program with code 2.
 #pragma once
 
 #include <cstdio>

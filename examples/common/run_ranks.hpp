@@ -1,4 +1,4 @@
-// Ranks for an example: threads of this process, or the one rank that a launcher started this process as.
+// The ranks of an example are threads of this process, or the one rank that a launcher started this process as.
 #pragma once
 
 #include <atomic>
@@ -8,17 +8,18 @@
 
 #include "wreath/wreath.hpp"
 
-// Prints it, and returns the program's exit code.
+// Prints the failure, and returns the program's exit code.
 inline int say(const wreath::Exception& failure) {
   std::fprintf(stderr, "wreath: error: %s\n", failure.what());
   return wreath::exit_code(failure.error().code);
 }
 
-// Calls body(communicator) on every rank, here `threads` of them where no launcher has named one.
-// Returns the program's exit code. An error that `body` lets through is printed, and ends the others' calls.
+// Calls body(communicator) on every rank. Where no launcher started this process, it makes `threads` ranks here.
+// Returns the program's exit code. An error that `body` throws is printed, and ends the calls of the other ranks.
 inline int run_ranks(int threads, void (*body)(wreath::Communicator&)) try {
   const auto job = wreath::environment_job().value();
-  if (job.launched || !job.strangers.empty()) {  // the latter is an error, which says what to do
+  // Processes of MPI's launcher that this one will not meet are an error, which says what to do.
+  if (job.launched || !job.strangers.empty()) {
     auto communicator = wreath::Communicator::create_from_environment().value();
     body(communicator);
     return 0;
@@ -33,7 +34,8 @@ inline int run_ranks(int threads, void (*body)(wreath::Communicator&)) try {
           body(communicator);
         } catch (const wreath::Exception& failure) {
           code = say(failure);
-          static_cast<void>(communicator.abort());  // the others may wait for this rank
+          // The other ranks may wait for this rank.
+          static_cast<void>(communicator.abort());
         }
       });
     }

@@ -1,4 +1,4 @@
-// train_gpt: a GPT trained over ranks in any mesh. `train_gpt --help` says how.
+// train_gpt trains a GPT over ranks in any mesh. `train_gpt --help` describes its use.
 #include <optional>
 
 #include "examples/train_gpt/run/command_line.hpp"
@@ -23,7 +23,7 @@ int end(const Ending& ending) {
 
 constexpr int kNoDevice = 77;
 
-// What --device names, into the options. The exit code where there is none.
+// Puts the device of --device into the options. Returns the exit code where there is no such device.
 std::optional<int> take_device(CommandLine& line) {
   const Result<EnvironmentJob> job = environment_job();
   if (!job) return fail(job.error());
@@ -42,7 +42,7 @@ int run_elastic(const ElasticJob& job, const CommandLine& line) {
   return end(train_elastic(job, line));
 }
 
-// A process that joins an elastic job has no place yet: its environment is not asked for one.
+// A process that joins an elastic job has no place yet, so its environment is not asked for one.
 int run(CommandLine line, char** argv) {
   const Result<std::optional<ElasticJob>> elastic = elastic_job();
   if (!elastic) return fail(elastic.error());

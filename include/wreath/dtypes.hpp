@@ -1,5 +1,5 @@
-// The dtypes: the one table of them, the formats of the narrow floating ones, and what follows from both. A new dtype
-// is written here and nowhere else in C++ (docs/adding-a-dtype.md).
+// The dtypes have one table here, with the formats of the narrow floating ones and all that follows from both. A new
+// dtype is written here and nowhere else in C++ (docs/adding-a-dtype.md).
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@
 
 namespace wreath {
 
-// Float8E4M3 is OCP's e4m3fn: no infinities, NaN is 0x7f, the largest finite value is 448.
+// The enum has all dtypes. Float8E4M3 is OCP's e4m3fn: it has no infinities, its NaN is 0x7f, and its largest finite
+// value is 448.
 enum class DataType : std::uint8_t {
   Int8,
   Uint8,
@@ -29,7 +30,8 @@ enum class DataType : std::uint8_t {
   Float8E5M2,
 };
 
-// Elements of the narrow floating dtypes, as bits: storage for those who have no type of their own for them.
+// These structs hold elements of the narrow floating dtypes as bits. They are storage for programs without a type of
+// their own for these dtypes.
 struct Float16 {
   std::uint16_t bits;
 };
@@ -45,17 +47,19 @@ struct Float8E5M2 {
 
 // ---- the table ----
 
-// T is the type of an element.
+// A DataTypeRow describes one dtype. T is the type of an element.
 template <typename T>
 struct DataTypeRow {
   using Element = T;
   DataType dtype;
   std::string_view name;
-  std::string_view nccl_tests;  // the name that nccl-tests prints
-  std::string_view alias;       // one more name that parse_dtype() reads
+  // The name that nccl-tests prints.
+  std::string_view nccl_tests;
+  // One more name that parse_dtype() reads.
+  std::string_view alias;
 };
 
-// In the order of DataType.
+// The table has its rows in the order of DataType.
 inline constexpr std::tuple kDataTypes{
     DataTypeRow<std::int8_t>{DataType::Int8, "int8", "int8", "char"},
     DataTypeRow<std::uint8_t>{DataType::Uint8, "uint8", "uint8", "byte"},
@@ -74,14 +78,14 @@ inline constexpr std::size_t kDataTypeCount = std::tuple_size_v<decltype(kDataTy
 
 // ---- the trait: floating formats of less than 32 bits ----
 
-// A sign, an exponent and a mantissa.
+// A NarrowFormat has a sign, an exponent and a mantissa. Only the narrow floating dtypes have one.
 template <typename T>
 struct NarrowFormat {
   static constexpr bool kExists = false;
 };
 
-// These follow from the widths where the format is as IEEE 754 has it: the largest exponent is infinity's and NaN's.
-// The words of a conversion to and from float are the same for scalars and vectors.
+// The constants follow from the widths where the format is as IEEE 754 defines it: the largest exponent means infinity
+// or NaN. The words of a conversion to and from float are the same for scalars and vectors.
 template <typename Word, int mantissa_bits>
 struct InterchangeFormat {
   static constexpr bool kExists = true;
@@ -90,32 +94,37 @@ struct InterchangeFormat {
   static constexpr int kExponentBits = 8 * static_cast<int>(sizeof(Word)) - 1 - mantissa_bits;
   static constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
   static constexpr std::uint32_t kFromInfinity = ((1u << kExponentBits) - 1) << mantissa_bits;
-  static constexpr std::uint32_t kFirstNonFinite = kFromInfinity;  // the least magnitude that is no finite number
+  // The least magnitude that is no finite number.
+  static constexpr std::uint32_t kFirstNonFinite = kFromInfinity;
   static constexpr std::uint32_t kNan = kFromInfinity | 1u << (mantissa_bits - 1);
 
   static constexpr int kShift = 23 - mantissa_bits;
   static constexpr int kSignShift = 32 - 8 * static_cast<int>(sizeof(Word));
   static constexpr std::uint32_t kMagnitude = (1u << (31 - kSignShift)) - 1;
-  // A shifted exponent lacks this to be a float's.
+  // A shifted exponent plus this is a float's exponent.
   static constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - kBias) << 23;
   static constexpr bool kSameExponent = kBias == 127;
   static constexpr std::uint32_t kFirstNormal = 1u << mantissa_bits;
   static constexpr std::uint32_t kLeastNormal = static_cast<std::uint32_t>(128 - kBias) << 23;
-  // A float whose last bit weighs as much as the format's least subnormal: adding it rounds to a multiple of that.
+  // This is a float whose last bit weighs as much as the format's least subnormal. Adding it rounds to a multiple of
+  // that.
   static constexpr std::uint32_t kSubnormalMagic = static_cast<std::uint32_t>(128 - kBias + kShift) << 23;
 };
 
-// kLargestFloat: larger finite floats narrow as this one.
+// Finite floats above kLargestFloat become the same narrow number as kLargestFloat itself.
 template <>
 struct NarrowFormat<Float16> : InterchangeFormat<std::uint16_t, 10> {
-  static constexpr std::uint32_t kLargestFloat = 0x47800000;  // 2^16, which is infinity's place
+  // The value is 2^16, which has the place of infinity.
+  static constexpr std::uint32_t kLargestFloat = 0x47800000;
 };
 template <>
 struct NarrowFormat<BFloat16> : InterchangeFormat<std::uint16_t, 7> {
-  static constexpr std::uint32_t kLargestFloat = 0x7f7fffff;  // the largest of all
+  // The value is the largest finite float.
+  static constexpr std::uint32_t kLargestFloat = 0x7f7fffff;
 };
+// The format has no infinity, and one NaN.
 template <>
-struct NarrowFormat<Float8E4M3> : InterchangeFormat<std::uint8_t, 3> {  // no infinity, and one NaN
+struct NarrowFormat<Float8E4M3> : InterchangeFormat<std::uint8_t, 3> {
   static constexpr std::uint32_t kFirstNonFinite = 0x7f;
   static constexpr std::uint32_t kFromInfinity = 0x7f;
   static constexpr std::uint32_t kNan = 0x7f;
@@ -126,7 +135,7 @@ struct NarrowFormat<Float8E5M2> : InterchangeFormat<std::uint8_t, 2> {
   static constexpr std::uint32_t kLargestFloat = 0x47600000;  // 57344
 };
 
-// The type sums are formed in: float for narrower floats, itself for every other.
+// Sums are formed in this type. It is float for narrower floats, and T itself for every other type.
 template <typename T>
 using Accumulator = std::conditional_t<NarrowFormat<T>::kExists, float, T>;
 
@@ -152,14 +161,14 @@ static_assert(in_order(), "the rows of kDataTypes are in the order of DataType")
 
 }  // namespace detail
 
-// The dtype of a C++ element type: dtype_of<float>.
+// Names the dtype of a C++ element type, for example dtype_of<float>.
 template <typename T>
 inline constexpr DataType dtype_of = [] {
   static_assert(detail::kIsElement<T>, "no such dtype");
   return std::get<DataTypeRow<T>>(kDataTypes).dtype;
 }();
 
-// Calls body(T{}), T being the type of the dtype's elements, and returns what it returns.
+// Calls body(T{}), where T is the type of the dtype's elements, and returns its result.
 template <std::size_t kFirst = 0, std::size_t kCount = kDataTypeCount, typename Body>
 WREATH_HOST_DEVICE constexpr decltype(auto) for_dtype(DataType dtype, const Body& body) {
   if constexpr (kCount == 1) {
@@ -170,7 +179,7 @@ WREATH_HOST_DEVICE constexpr decltype(auto) for_dtype(DataType dtype, const Body
   }
 }
 
-// Array{body(row) for every row}: another table, in the order of DataType.
+// Returns Array{body(row) for every row}: another table, in the order of DataType.
 template <typename Array, typename Body>
 constexpr Array table_by_dtype(const Body& body) {
   return std::apply([&](const auto&... row) { return Array{body(row)...}; }, kDataTypes);

@@ -1,4 +1,4 @@
-// Conversions of one element between a dtype and the type its sums are formed in, for host and device.
+// These functions convert one element between a dtype and the type in which its sums are formed, for host and device.
 //
 // A NaN keeps any payload in a sum; canonical() and narrow() make it the one quiet NaN.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace wreath {
 
-// Data to accumulator: exact.
+// Converts data to the accumulator's type, exactly.
 template <typename T>
 WREATH_HOST_DEVICE constexpr Accumulator<T> widen(T value) noexcept {
   if constexpr (NarrowFormat<T>::kExists) {
@@ -24,7 +24,8 @@ WREATH_HOST_DEVICE constexpr Accumulator<T> widen(T value) noexcept {
       bits |= 0x7f800000u;
     } else if (Format::kSameExponent || magnitude >= Format::kFirstNormal) {
       bits += Format::kRebias;
-    } else {  // its implicit bit is not there: added as that of the least normal number, and subtracted
+    } else {
+      // The value has no implicit bit. So the bit of the least normal number is added, and subtracted as a float.
       const float least = std::bit_cast<float>(Format::kLeastNormal);
       bits = std::bit_cast<std::uint32_t>(std::bit_cast<float>(bits + Format::kLeastNormal) - least);
     }
@@ -34,7 +35,7 @@ WREATH_HOST_DEVICE constexpr Accumulator<T> widen(T value) noexcept {
   }
 }
 
-// The one quiet NaN for any NaN; every other value as it is.
+// Returns the one quiet NaN for any NaN, and every other value unchanged.
 template <typename T>
 WREATH_HOST_DEVICE constexpr T canonical(T value) noexcept {
   if constexpr (std::is_same_v<T, float>) {
@@ -46,7 +47,7 @@ WREATH_HOST_DEVICE constexpr T canonical(T value) noexcept {
   }
 }
 
-// Accumulator to Data: rounds once, to nearest even; any NaN becomes the one quiet NaN.
+// Converts the accumulator's type to data. It rounds once, to nearest even; any NaN becomes the one quiet NaN.
 template <typename T>
 WREATH_HOST_DEVICE constexpr T narrow(Accumulator<T> value) noexcept {
   if constexpr (NarrowFormat<T>::kExists) {

@@ -1,4 +1,4 @@
-// The small words every other header uses: ranks, operators, collectives, and questions about dtypes (dtypes.hpp).
+// Every other header uses these small types: ranks, operators, collectives, and functions about dtypes (dtypes.hpp).
 #pragma once
 
 #include <bit>
@@ -12,14 +12,14 @@
 
 namespace wreath {
 
-// Ranks of a job, at most.
+// A job has at most so many ranks.
 inline constexpr int kMaximumRanks = 4096;
 
 using Rank = std::int32_t;
 
-// Avg: the sum, divided by the ranks at its end, as the sum's rounding asks for. Where a float32 or float64 sum leaves
-// the type's range the mean is infinite, too; a PremultipliedSum with the factor 1 / ranks stays in it.
-// PremultipliedSum: every rank's input is multiplied by that rank's factor (Reduction), then summed.
+// Avg divides the sum by the number of ranks at its end, and rounds as the sum does. Where a float32 or float64 sum
+// leaves the type's range, the mean is infinite, too. A PremultipliedSum with the factor 1 / ranks stays in that range.
+// PremultipliedSum multiplies every rank's input by that rank's factor (Reduction), then sums.
 enum class ReduceOp : std::uint8_t { Sum, Prod, Min, Max, Avg, PremultipliedSum };
 
 enum class Collective : std::uint8_t {
@@ -32,48 +32,55 @@ enum class Collective : std::uint8_t {
   Gather,
   Scatter,
   Barrier,
-  Exchange,  // sends and receives of a group, or a single one
+  // The sends and receives of a group, or a single one.
+  Exchange,
 };
 
-// Bytes of one element.
+// Returns the bytes of one element.
 std::size_t size_of(DataType dtype) noexcept;
-// The dtype sums are formed in: float32 for narrower floats, itself for every other.
+// Returns the dtype in which sums are formed: float32 for narrower floats, and the dtype itself for every other.
 DataType accumulator_of(DataType dtype) noexcept;
 bool is_floating(DataType dtype) noexcept;
 
-// "float32", "sum", "all_reduce".
+// Each overload returns a name such as "float32", "sum" or "all_reduce".
 std::string_view name(DataType dtype) noexcept;
 std::string_view name(ReduceOp op) noexcept;
 std::string_view name(Collective collective) noexcept;
-// With blocks that vary: "all_gather_v".
+// Returns the name of the form whose blocks vary where `varying` is true, for example "all_gather_v".
 std::string_view name(Collective collective, bool varying) noexcept;
 
-// Reads our names and nccl-tests' spellings ("float", "int", "half"); nullopt when unknown.
+// Each parser reads our names and the spellings of nccl-tests ("float", "int", "half"). Returns nullopt for an unknown
+// name.
 std::optional<DataType> parse_dtype(std::string_view text) noexcept;
 std::optional<ReduceOp> parse_op(std::string_view text) noexcept;
 std::optional<Collective> parse_collective(std::string_view text) noexcept;
 
-// The rows that exist, in the order tables print them.
+// Each function returns the rows that exist, in the order in which tables print them.
 std::span<const DataType> all_dtypes() noexcept;
 std::span<const ReduceOp> all_ops() noexcept;
 std::span<const Collective> all_collectives() noexcept;
 
-// Whether a collective combines elements, and whether one rank is its root.
+// Says whether a collective combines elements.
 bool reduces(Collective collective) noexcept;
+// Says whether one rank is the root of a collective.
 bool has_root(Collective collective) noexcept;
-// Whether the counts of a call are equal on all ranks and compared: all but those of all_to_all_v, gather_v and
-// scatter_v, of which a rank may know its own blocks only.
+// Says whether the counts of a call are equal on all ranks and compared. This is so for all calls but all_to_all_v,
+// gather_v and scatter_v, where a rank may know only its own blocks.
 bool counts_agree(Collective collective, bool varying) noexcept;
 
-// How a reduction combines: an operator, and for PremultipliedSum this rank's factor. Converts from an operator.
+// A Reduction says how elements combine. It has an operator, and for PremultipliedSum this rank's factor. An operator
+// converts to a Reduction.
 struct Reduction {
   ReduceOp op = ReduceOp::Sum;
-  double factor = 1;                // floating dtypes; rounded to the accumulator's type first
-  std::int64_t integer_factor = 1;  // integer dtypes; products wrap
+  // The factor for floating dtypes. It is first rounded to the accumulator's type.
+  double factor = 1;
+  // The factor for integer dtypes. Products wrap.
+  std::int64_t integer_factor = 1;
 
   constexpr Reduction() = default;
   constexpr Reduction(ReduceOp of) : op(of) {}  // NOLINT(google-explicit-constructor)
-  // For integer dtypes the factor is truncated, and 0 where it is no 64-bit integer (NaN, infinity, 2^63 and above).
+  // Makes a sum with this factor. For integer dtypes the factor is truncated. There it is 0 where it does not fit into
+  // 64 bits (NaN, infinity, 2^63 and above).
   static constexpr Reduction premultiplied_sum(double factor) {
     constexpr double kEnd = 9223372036854775808.0;
     Reduction reduction(ReduceOp::PremultipliedSum);

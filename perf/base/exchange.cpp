@@ -1,4 +1,4 @@
-// The exchanges of a measurement, over all_reduce alone.
+// The exchanges of a measurement, which use all_reduce alone.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -20,7 +20,7 @@ Status sum(Member& member, std::span<std::int32_t> words) {
   return member.run(call);
 }
 
-// mine, placed at this rank's position among zeros and summed: everyone's.
+// Returns the words of all ranks. The sum of vectors that are zero outside the place of their rank gives them.
 Result<std::vector<std::int32_t>> gather_words(Member& member, std::span<const std::int32_t> mine) {
   std::vector<std::int32_t> all(mine.size() * static_cast<std::size_t>(member.ranks()));
   std::copy(mine.begin(), mine.end(),

@@ -1,4 +1,4 @@
-// Checks of flags' values.
+// Checks the values of flags.
 #include "perf/base/flags.hpp"
 
 #include <fcntl.h>

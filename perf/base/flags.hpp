@@ -1,17 +1,18 @@
-// Checks of flags' values as command_line::Check: what is wrong with a value, or nothing. The flag is put in front.
+// Checks the values of flags, as command_line::Check: each returns what is wrong with a value, or nothing. The program
+// puts the flag in front.
 #pragma once
 
 #include <string>
 
 namespace wreath::perf {
 
-// "'foo' is unknown; known are inproc, shm, tcp".
+// Returns a text such as "'foo' is unknown; known are inproc, shm, tcp".
 std::string check_transport(const std::string& value);
 
-// "a/b.json cannot be written: No such file or directory". Leaves no new file.
+// Returns a text such as "a/b.json cannot be written: No such file or directory". It leaves no new file.
 std::string check_output_file(const std::string& path);
 
-// "'3Q' is not a size; ...".
+// Returns a text such as "'3Q' is not a size; ...".
 std::string check_size(const std::string& value);
 
 }  // namespace wreath::perf

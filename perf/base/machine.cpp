@@ -1,4 +1,4 @@
-// The machine as seen by this process.
+// Reads the machine as this process sees it.
 #include "perf/base/machine.hpp"
 
 #include <sched.h>

@@ -1,4 +1,4 @@
-// One rank's end of the group under test, and the few bytes that ranks exchange through it.
+// One rank's end of the group under test, and the exchanges of a few bytes between ranks.
 #pragma once
 
 #include <cstddef>
@@ -13,22 +13,22 @@ namespace wreath::perf {
 
 // A send or a recv of a group.
 struct Transfer {
-  Rank to = -1;    // a send's
-  Rank from = -1;  // a recv's
+  Rank to = -1;    // of a send
+  Rank from = -1;  // of a recv
   std::byte* data = nullptr;
   std::size_t count = 0;
 };
 
-// What a measurement needs of a communicator. Tests put a faulty one here.
+// The functions of a communicator that a measurement needs. Tests use a faulty one here.
 class Member {
  public:
   virtual ~Member() = default;
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
   virtual Status run(const Call& call) = 0;
-  // All of them at once.
+  // Runs all of the transfers at once.
   virtual Status exchange(std::span<const Transfer> transfers, DataType dtype) = 0;
-  // The same in streams, where a member has them: they return at once.
+  // These functions start the same calls in streams, where a member has streams, and return at once.
   virtual Status start(const Call& call) { return run(call); }
   virtual Status start_exchange(std::span<const Transfer> transfers, DataType dtype, Stream&) {
     return exchange(transfers, dtype);
@@ -36,7 +36,7 @@ class Member {
   virtual std::string plan_for(Collective collective, std::size_t bytes) const = 0;
 };
 
-// The real one. `communicator` must outlive it.
+// The member of a real communicator, which must live longer than the member.
 class CommunicatorMember final : public Member {
  public:
   explicit CommunicatorMember(Communicator& communicator) : communicator_(communicator) {}
@@ -57,11 +57,11 @@ class CommunicatorMember final : public Member {
 // Returns once all ranks have entered.
 Status barrier(Member& member);
 
-// Every rank's numbers, rank by rank: ranks x mine.size(), where all ranks give equally many. Sums of
-// vectors that are zero outside the sender's place, so that all_reduce is all it needs.
+// Returns the numbers of all ranks, rank by rank: ranks x mine.size(). All ranks must give equally many. It sums
+// vectors that are zero outside the sender's place, so that it needs no call but all_reduce.
 Result<std::vector<double>> gather(Member& member, std::span<const double> mine);
 
-// Every rank's text, cut to 120 bytes.
+// Returns the text of every rank, cut to 120 bytes.
 Result<std::vector<std::string>> gather_text(Member& member, std::string_view mine);
 
 }  // namespace wreath::perf

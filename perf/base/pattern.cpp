@@ -1,4 +1,4 @@
-// Making and comparing the data of a measurement.
+// Makes and compares the data of a measurement.
 #include "perf/base/pattern.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kInPlaceValues = 4;
 
-// Bits of the integers a floating dtype holds exactly.
+// Returns the bits of the integers that a floating dtype holds exactly.
 int significant_bits(DataType dtype) {
   return for_dtype(dtype, []<typename T>(T) {
     if constexpr (NarrowFormat<T>::kExists) {
@@ -24,17 +24,17 @@ int significant_bits(DataType dtype) {
   });
 }
 
-// Different for every rank, stream and element.
+// Returns bits that are different for every rank, stream and element.
 std::uint64_t random_bits(Rank rank, int stream, std::size_t element) {
   return mix((static_cast<std::uint64_t>(rank) << 34) | (static_cast<std::uint64_t>(stream) << 32) | element);
 }
 
-// Factors of all ranks together: what a sum of equal values is multiplied by, at most.
+// Returns the factors of all ranks together: the most by which a sum of equal values is multiplied.
 double total_factor(ReduceOp op, int ranks) {
   return op == ReduceOp::PremultipliedSum ? kLargestFactor * ranks : ranks;
 }
 
-// The largest integer that inputs of a floating dtype may be.
+// Returns the largest integer for inputs of a floating dtype.
 std::int64_t largest_value(DataType dtype, ReduceOp op, int ranks, int stream) {
   if (stream == PatternSet::kInPlace) return kInPlaceValues;
   const double exact = std::ldexp(1.0, significant_bits(accumulator_of(dtype))) / total_factor(op, ranks);
@@ -57,7 +57,7 @@ Pattern make_input(DataType dtype, std::optional<ReduceOp> op, int ranks, int st
   std::vector<std::byte> period(kPeriod * bytes);
   if (!op || !is_floating(dtype)) {
     for (std::size_t i = 0; i < kPeriod; ++i) {
-      // Products of odd integers do not vanish.
+      // The products of odd integers are never 0.
       const std::uint64_t bits = random_bits(rank, stream, i) | (op == ReduceOp::Prod ? 1U : 0U);
       std::memcpy(&period[i * bytes], &bits, bytes);
     }
@@ -72,7 +72,8 @@ Pattern make_input(DataType dtype, std::optional<ReduceOp> op, int ranks, int st
 
 // Returns how often a result may be combined again before it stops being exact in every order.
 int exact_calls(DataType dtype, std::optional<ReduceOp> op, int ranks) {
-  if (!op) return std::numeric_limits<int>::max();  // a call in place finds what it would write
+  // A call in place finds the data that it would write.
+  if (!op) return std::numeric_limits<int>::max();
   if (!is_floating(dtype) || *op == ReduceOp::Min || *op == ReduceOp::Max) return kMostCallsInPlace;
   if (*op == ReduceOp::Prod || *op == ReduceOp::Avg) return 1;
   const double factor = total_factor(*op, ranks);

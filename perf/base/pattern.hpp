@@ -1,8 +1,7 @@
-// The data of a measurement: known to every rank, exact in any order of combination, quick to compare.
-//
-// Values repeat every kPeriod elements, a prime, so that a part of a power of two in the wrong place shows. What is
-// only moved is random bits. What is combined is exact in every order: random integers, which wrap, and floats
-// that are small integers, or powers of two for products, so that no partial result is ever rounded.
+// The data of a measurement: known to every rank, exact in any order of combination, and fast to compare.
+// Values repeat every kPeriod elements. This is a prime, so that a part of a power of two in the wrong place is found.
+// Data that is only moved has random bits. Data that is combined is exact in every order: random integers, which wrap,
+// and floats that are small integers, or powers of two for products. No partial result is ever rounded.
 #pragma once
 
 #include <array>
@@ -19,7 +18,8 @@ namespace wreath::perf {
 
 inline constexpr std::size_t kPeriod = 4093;
 inline constexpr std::byte kPoison{0xff};
-// Calls that combine in place, each on the results of the one before, until these are compared: each is computed.
+// The most calls that combine in place, each on the results of the call before, until the results are compared. The
+// results of each such call are computed.
 inline constexpr int kMostCallsInPlace = 16;
 
 // One period of an endless sequence of elements.
@@ -30,7 +30,7 @@ class Pattern {
       : period_(std::move(period)), element_bytes_(element_bytes) {}
   // Writes the sequence from element `first` on; target.size() may end within an element.
   void fill(std::span<std::byte> target, std::size_t first = 0) const;
-  // Elements of `data` (whole ones) whose bits differ from the sequence's from element `first` on.
+  // Returns how many elements of `data`, which holds whole ones, differ from the sequence from element `first` on.
   std::uint64_t count_wrong(std::span<const std::byte> data, std::size_t first = 0) const;
   std::byte byte_at(std::size_t offset) const { return period_[offset % period_.size()]; }
   const std::byte* data() const { return period_.data(); }
@@ -42,26 +42,26 @@ class Pattern {
   std::size_t element_bytes_ = 1;
 };
 
-// Where results go that a call in place replaces inputs with: every rank's, or one rank's alone.
+// The mark of a call in place whose results replace the inputs of all ranks, and not of one rank alone.
 inline constexpr Rank kEveryRank = -1;
 
-// A byte over and over.
+// Returns the pattern that repeats one byte.
 Pattern repeated(std::byte value);
 
-// All ranks' data for one dtype, and for one operator where there is one. Streams 0 and 1 are for calls out of place
-// that alternate, stream 2 is for calls in place.
+// The data of all ranks for one dtype, and for one operator where there is one. Streams 0 and 1 are for alternating
+// calls out of place, and stream 2 is for calls in place.
 class PatternSet {
  public:
   static constexpr int kInPlace = 2;
   PatternSet(DataType dtype, std::optional<ReduceOp> op, int ranks);
   bool is_of(DataType dtype, std::optional<ReduceOp> op) const { return dtype == dtype_ && op == op_; }
   const Pattern& input(int stream, Rank rank) const { return inputs_[index(stream)][static_cast<std::size_t>(rank)]; }
-  // What all ranks' inputs combine to, in calls out of place.
+  // Returns the combination of all ranks' inputs in calls out of place.
   const Pattern& combined(int stream) const { return combined_[index(stream)]; }
-  // The same in place after `calls` calls, each on the results of the one before; `replaced`: whose input each
-  // result replaces.
+  // Returns the combination in place after `calls` calls, each on the results of the call before. `replaced` is the
+  // rank whose input each result replaces, or kEveryRank.
   const Pattern& combined_in_place(int calls, Rank replaced);
-  // Calls in place that stay exact, at least 1; then the buffer must be filled anew.
+  // Returns the calls in place that stay exact, at least 1. Then the buffer must be filled again.
   int exact_in_place_calls() const { return exact_calls_; }
 
  private:

@@ -1,4 +1,4 @@
-// Reductions by the kernels' scalar reference.
+// Computes reductions by the kernels' scalar reference.
 #include "perf/base/reference.hpp"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ void encode(DataType dtype, std::span<const double> values, std::byte* target) {
     case DataType::Uint64: return write_all<std::uint64_t>(values, target);
     case DataType::Float32: return write_all<float>(values, target);
     case DataType::Float64: return write_all<double>(values, target);
-    default: break;  // narrower floats: rounded from float by the reference
+    default: break;  // the reference rounds narrower floats
   }
   std::vector<float> wide(values.begin(), values.end());
   const auto* source = reinterpret_cast<const std::byte*>(wide.data());

@@ -1,5 +1,5 @@
-// What reductions must give: the canonical tree over ranks in the accumulator's type, rounded once, by the kernels'
-// scalar reference. Perf tools and conformance tests hold results to it.
+// The expected results of reductions: the canonical tree over ranks in the accumulator's type, rounded once, by the
+// kernels' scalar reference. Perf tools and conformance tests compare results with it.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,20 @@
 
 namespace wreath::perf {
 
-// What rank `rank` passes for `op`. A premultiplied sum has factors 2, 3, 1, 2, ... : exact in every dtype.
+// Returns the reduction that rank `rank` passes for `op`. A premultiplied sum has the factors 2, 3, 1, 2, ..., which
+// are exact in every dtype.
 Reduction reduction_of(ReduceOp op, Rank rank);
 inline constexpr int kLargestFactor = 3;
 
-// output[i] = inputs[0][i] op ... op inputs[n-1][i], `elements` of `dtype` each; one input for each rank, in rank
-// order. `output` may be one of the inputs.
+// Computes output[i] = inputs[0][i] op ... op inputs[n-1][i]. Each buffer has `elements` elements of `dtype`, and
+// `inputs` has one buffer for each rank, in rank order. `output` may be one of the inputs.
 void reduce_ranks(DataType dtype, ReduceOp op, std::span<const std::byte* const> inputs, std::byte* output,
                   std::size_t elements);
 
-// Writes `values` as elements of `dtype`, rounded to nearest even; integers wrap.
+// Writes `values` as elements of `dtype`, rounded to nearest even. Integers wrap.
 void encode(DataType dtype, std::span<const double> values, std::byte* target);
 
-// splitmix64's last steps: a value for each key, without order.
+// Returns a value for each key, without order, by the last steps of splitmix64.
 constexpr std::uint64_t mix(std::uint64_t key) {
   key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9ULL;
   key = (key ^ (key >> 27)) * 0x94d049bb133111ebULL;

@@ -1,4 +1,4 @@
-// Reading, writing and listing sizes.
+// Reads, writes and lists sizes.
 #include "perf/base/sizes.hpp"
 
 #include <fmt/format.h>

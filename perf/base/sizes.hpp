@@ -1,4 +1,4 @@
-// Message sizes: how a user writes them, and the list a run walks through.
+// Message sizes in the form that a user writes, and the list of sizes of a run.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,16 @@
 
 namespace wreath::perf {
 
-// "4", "1K", "1.5M", "2G", "64KiB": binary units, upper or lower case, whole bytes. nullopt when it
-// is none of these or does not fit.
+// Parses "4", "1K", "1.5M", "2G" or "64KiB": binary units in upper or lower case, and whole bytes. Returns nullopt when
+// the text is none of these or does not fit.
 std::optional<std::size_t> parse_size(std::string_view text);
 
-// The shortest exact way to write it: "256K", "100".
+// Returns the shortest exact text of a size, such as "256K" or "100".
 std::string format_size(std::size_t bytes);
 
-// The sizes of a run in bytes: those of `list` where there are any, else from `minimum` to `maximum`, times `factor`
-// where that is above 1, else plus `step`; each rounded down to whole elements, without repeats.
+// The sizes of a run in bytes: those of `list` where there are any, else from `minimum` to `maximum`. Each is `factor`
+// times the last one where the factor is above 1, else `step` more. Each is rounded down to whole elements, and none is
+// repeated.
 struct SizeRange {
   std::size_t minimum = std::size_t{32} << 20;
   std::size_t maximum = std::size_t{32} << 20;

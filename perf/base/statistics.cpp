@@ -1,4 +1,4 @@
-// Summaries of times.
+// Computes summaries of times.
 #include "perf/base/statistics.hpp"
 
 #include <algorithm>
@@ -37,8 +37,10 @@ Interval median_interval(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();
   constexpr double kOutside = 0.1;
-  double probability = std::pow(0.5, static_cast<double>(n));  // that exactly `left_out` values lie below the median
-  double below = probability;                                  // that at most so many do
+  // The probability that exactly `left_out` values lie below the median.
+  double probability = std::pow(0.5, static_cast<double>(n));
+  // The probability that at most that many values do.
+  double below = probability;
   std::size_t left_out = 0;
   for (std::size_t next = 1; 2 * (next + 1) <= n; ++next) {
     probability *= static_cast<double>(n - next + 1) / static_cast<double>(next);

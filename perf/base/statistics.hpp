@@ -10,29 +10,30 @@ struct Statistics {
   double minimum = 0;
   double maximum = 0;
   double mean = 0;
-  double p50 = 0;  // percentiles by nearest rank, as nccl-tests does
+  double p50 = 0;  // percentiles by nearest rank, as in nccl-tests
   double p95 = 0;
   double p99 = 0;
   double deviation = 0;  // of the population
   double variation_percent() const { return mean > 0 ? deviation / mean * 100 : 0; }
 };
 
-// Of at least one sample.
+// Summarizes the samples, of which there must be at least one.
 Statistics summarize(std::span<const double> samples);
 
 double median(std::vector<double> values);
 
-inline constexpr int kRoundsOfAnInterval = 5;  // fewer give none of 90 %
+// The least rounds of an interval. Fewer rounds give no interval of 90 %.
+inline constexpr int kRoundsOfAnInterval = 5;
 
-// The middle of a sample's sorted values that holds its median with at least 90 % probability, whatever the
-// distribution (order statistics; binomial with 1/2). The whole range for fewer than 8 values.
+// The middle of a sample's sorted values that holds its median with at least 90 % probability. This is true for every
+// distribution (order statistics; binomial with 1/2). It is the whole range for fewer than 8 values.
 struct Interval {
   double low = 0;
   double high = 0;
 };
 Interval median_interval(std::vector<double> values);
 
-// Which time stands for all ranks (-a).
+// The time that stands for all ranks (-a).
 enum class Average { Rank0 = 0, Mean = 1, Minimum = 2, Maximum = 3 };
 double average_of(Average mode, std::span<const double> by_rank);
 

@@ -1,4 +1,4 @@
-// Streams of a measurement, and their clocks: events.
+// Streams of a measurement, which are timed by events.
 #include "perf/base/streamed.hpp"
 
 #include <algorithm>

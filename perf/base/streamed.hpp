@@ -1,4 +1,4 @@
-// Where the buffers of a measurement are, and calls in a stream where a device has them.
+// The places of a measurement's buffers, and calls in a stream where a device has the buffers.
 #pragma once
 
 #include <cstdint>
@@ -17,31 +17,32 @@ enum class MemoryPlace : std::uint8_t {
   Host,        // ordinary memory
   Shared,      // of wreath::allocate
   Device,      // of a CUDA device
-  Pinned,      // the host's, that a CUDA device reaches
+  Pinned,      // of the host; a CUDA device reaches it
   HostDevice,  // of the device made of host threads
 };
 
-// "host", "shared", "device", "pinned", "host-device".
+// Returns "host", "shared", "device", "pinned" or "host-device".
 std::string_view name(MemoryPlace place);
 std::optional<MemoryPlace> parse_memory_place(std::string_view text);
-// Whether calls on it run in streams.
+// Returns whether calls on memory of this place run in streams.
 bool streams(MemoryPlace place);
-// What stands beside results of ranks that share the only GPU.
+// The note beside results of ranks that share the only GPU.
 inline constexpr std::string_view kOneGpu = "one GPU: the peer path is exercised, NVLink bandwidth is not";
 
-// Whether there is a CUDA device.
+// Returns whether there is a CUDA device.
 bool has_gpu();
-// Variables that CUDA reads when it starts, where they are not set: a queue of the hardware for each stream of many
-// ranks, so that no kernel waits behind one that waits for it, and kernels that are loaded before any runs. Before
-// CUDA is first used, and before there are threads.
+// Sets variables that CUDA reads when it starts, where they are not set. There is then a hardware queue for each stream
+// of many ranks, so that no kernel waits behind one that waits for it. Kernels are loaded before any of them runs. Call
+// it before CUDA is first used, and before there are threads.
 void set_cuda_environment();
-// The device of rank `rank`: CUDA's in turn. Null: none. Unavailable without CUDA; says what does without.
+// Returns the device of rank `rank`; ranks take CUDA's devices in turn. Null: the place has no device. Unavailable
+// without CUDA names the place that needs none.
 Result<Device*> device_of(MemoryPlace place, int rank);
 
-// CommunicatorOptions::device of such ranks: of rank `rank`, or where that is -1 a list for all. Empty: none.
+// Returns CommunicatorOptions::device of rank `rank`, or a list for all ranks where `rank` is -1. Empty: no device.
 std::string device_names(MemoryPlace place, int rank);
 
-// Calls of `under` in a stream: they return at once.
+// Makes the calls of `under` in a stream. They return at once.
 class StreamMember final : public Member {
  public:
   StreamMember(Member& under, Stream& stream) : under_(under), stream_(stream) {}
@@ -60,10 +61,12 @@ class StreamMember final : public Member {
   Stream& stream_;
 };
 
-// Nanoseconds that the stream spends on `work`, which adds to it, after what it holds; waits for it.
+// Returns the nanoseconds that the stream spends on `work`, which adds to the stream after its present work. It waits
+// for the stream.
 Result<std::int64_t> time_on(Stream& stream, const std::function<Status()>& work);
-// The same of `launches` launches of a graph of `work`, behind one that is not timed. `meet` is called before the
-// first, when the graph is made: a device may make who makes one wait for kernels, and those wait for peers.
+// Returns the nanoseconds of `launches` launches of a graph of `work`, after one launch that is not timed. Calls `meet`
+// before the first launch, when the graph is made. A device may let the creation of a graph wait for kernels, and those
+// kernels wait for peers.
 Result<std::int64_t> time_graph(Stream& stream, int launches, const std::function<Status()>& work,
                                 const std::function<Status()>& meet);
 

@@ -1,4 +1,4 @@
-// The passes of a check, over Bench.
+// Runs the passes of a check, over Bench.
 #include "perf/check/check.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 enum class Places { Both, InPlaceAlone };
 
-// What one rank has found so far.
+// The findings of one rank so far.
 struct Tally {
   std::uint64_t rows = 0;
   std::uint64_t wrong = 0;
@@ -45,7 +45,7 @@ Options options_of(SizeRange sizes, int iterations, int warmup) {
   return options;
 }
 
-// The buffers begin `offset` bytes after a line.
+// Checks the cases with buffers that begin `offset` bytes after a line.
 Status check_cases(Member& member, const CollectiveRow& row, const Options& options, const std::vector<Case>& cases,
                    std::size_t offset, const std::function<void()>& step, Tally& tally) {
   std::size_t largest = 0;
@@ -60,7 +60,7 @@ Status check_cases(Member& member, const CollectiveRow& row, const Options& opti
   return {};
 }
 
-// Every rank's tally as one; `start`: when the pass began.
+// Joins the tallies of all ranks. `start` is the time at which the pass began.
 Result<CheckResult> finish(Member& member, const Tally& mine, std::chrono::steady_clock::time_point start) {
   const double numbers[] = {static_cast<double>(mine.wrong)};
   const auto all = gather(member, numbers);
@@ -81,7 +81,7 @@ Result<CheckResult> check_all(Member& member, const CollectiveRow& row, const Pr
   if (row.combines()) options.ops.assign(all_ops().begin(), all_ops().end());
   std::vector<Case> cases = cases_of(row, options, member.ranks());
   for (std::size_t i = 0; i < cases.size(); ++i) cases[i].kind.root = static_cast<Rank>(i) % member.ranks();
-  const std::size_t misaligned = 1 + 3 * static_cast<std::size_t>(member.rank());  // every rank's differently
+  const std::size_t misaligned = 1 + 3 * static_cast<std::size_t>(member.rank());  // different on every rank
   Tally tally;
   std::size_t done = 0;
   const auto step = [&] { progress(fmt::format("{}: {} of {}", row.title(), ++done, 2 * cases.size())); };
@@ -104,7 +104,7 @@ Result<CheckResult> check_huge(Member& member, const CollectiveRow& row, const P
   const auto start = std::chrono::steady_clock::now();
   progress(fmt::format("{}: 4.5 GiB", row.title()));
   const Options options = options_of({}, 1, 0);
-  Buffers buffers;  // in place: one is enough
+  Buffers buffers;  // a check in place needs one buffer
   auto output = GuardedBuffer::make(kHugeBytes, 0, {});
   if (!output) return output.error();
   buffers.output = *std::move(output);

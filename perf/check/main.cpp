@@ -1,4 +1,4 @@
-// wreath_check: all collectives held to exact results, over transports and rank counts, in a table.
+// wreath_check: compares all collectives with exact results, over transports and rank counts, and prints a table.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -25,16 +25,16 @@ struct Arguments {
   std::vector<std::string> transports = transports_between_processes();
   std::vector<int> ranks{1, 2, 3, 5, 7, 16};
   std::string only;  // a collective's title; empty: all
-  std::string pass;  // of a started process: its place in kPasses
+  std::string pass;  // of a started process: its pass
   int start_descriptor = -1;
 };
 
-// One start of processes for each transport and rank count of a pass.
+// The starts of a pass: one for each transport and rank count.
 struct Pass {
   std::string_view name;
   Result<CheckResult> (*run)(Member& member, const CollectiveRow& row, const Progress& progress);
   std::string_view collective;  // empty: all
-  std::vector<int> ranks;       // empty: as asked for
+  std::vector<int> ranks;       // empty: the requested ones
   std::size_t bytes_per_rank;   // of memory
 };
 
@@ -70,7 +70,7 @@ bool asked_for(const Arguments& arguments, const Pass& pass, const CollectiveRow
          (pass.collective.empty() || row.title() == pass.collective);
 }
 
-// In a started process: all collectives of the pass. Returns the exit code.
+// Checks all collectives of the pass in a started process. Returns the exit code.
 Result<int> check_group_of(Member& member, const Arguments& arguments, const Pass& pass) {
   const std::string& transport = arguments.transports.front();
   const bool shows = member.rank() == 0;
@@ -115,7 +115,7 @@ int run_started(const Arguments& arguments) {
   return code ? *code : fail(code.error());
 }
 
-// Starts the ranks of one pass; whether all went well. A lack of memory is no failure.
+// Starts the ranks of one pass, and returns whether all of them succeeded. A lack of memory is no failure.
 bool start_group(const char* program, const Arguments& arguments, const Pass& pass, const std::string& transport,
                  int ranks) {
   const std::size_t needed = pass.bytes_per_rank * static_cast<std::size_t>(ranks);
@@ -141,7 +141,7 @@ int run_all(const char* program, const Arguments& arguments) {
   for (const Pass& pass : passes()) {
     const auto serves = [&](const CollectiveRow& row) { return asked_for(arguments, pass, row); };
     if (std::none_of(collectives().begin(), collectives().end(), serves)) continue;
-    // The huge one takes minutes over a socket, and shows nothing there that shared memory does not.
+    // The largest pass takes minutes over a socket, and finds nothing there that shared memory does not show.
     const std::size_t transports = pass.bytes_per_rank > kHugeBytes ? 1 : arguments.transports.size();
     for (std::size_t i = 0; i < transports; ++i) {
       for (const int ranks : pass.ranks.empty() ? arguments.ranks : pass.ranks) {

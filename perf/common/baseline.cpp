@@ -1,4 +1,4 @@
-// Row by row: kept, now, ratio, verdict.
+// Compares a run with a kept one row by row: the kept time, the present time, their ratio, and the verdict.
 #include "perf/common/baseline.hpp"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ std::string head(const Kept& kept, double tolerance_percent) {
   return text + fmt::format(kLine, "(B)", "", "", "", "", "(us)", "(us)", "(us)", "(us)", "", "");
 }
 
-// Adds a row's line for one place, and what it found.
+// Adds a row's line for one place, and its verdict.
 void judge_place(const Report& report, const ReportRow& row, const KeptRow* kept, bool in_place, Judgement& judgement) {
   const Measurement& now = in_place ? *row.in_place : row.out_of_place;
   const std::string_view place = in_place ? "in place" : "out of place";

@@ -29,12 +29,12 @@ std::span<std::byte> Bench::input(int stream) const {
   return buffers_.input[static_cast<std::size_t>(stream)].first(bytes(shape_.input));
 }
 
-// The one buffer of calls in place.
+// Returns the one buffer of calls in place.
 std::span<std::byte> Bench::shared_buffer() const {
   return buffers_.output.first(bytes(std::max(in_place_.input + shape_.input, in_place_.output + shape_.output)));
 }
 
-// The stream has done what it was given: buffers may be touched.
+// Waits until the stream has done its work, so that the host may touch buffers.
 Status Bench::settle() const { return buffers_.stream == nullptr ? Status() : buffers_.stream->synchronize(); }
 
 Status Bench::poison_output() const {
@@ -60,7 +60,7 @@ const Pattern& Bench::pattern_of(const Segment& segment, int stream, int calls) 
   return data_->combined_in_place(calls, replaced_in_place(row_, seat_));
 }
 
-// Of what stands `offset` bytes after the output's begin.
+// Counts the wrong elements of a result that begins `offset` bytes after the output's start.
 Result<std::uint64_t> Bench::count_wrong_output(std::size_t offset, int stream, int calls) {
   WREATH_TRY(settle());
   std::uint64_t wrong = 0;
@@ -84,7 +84,7 @@ Result<Timing> Bench::finished(Timing timing, std::size_t guarded) const {
 
 // ---- calls ----
 
-// Takes over the case: its data, the places of its parts, guards.
+// Sets up the case: its data, and the places of its parts.
 void Bench::prepare(const Case& work) {
   const std::optional<ReduceOp> op = row_.combines() ? std::optional(work.kind.op) : std::nullopt;
   if (!data_ || !data_->is_of(work.kind.dtype, op)) data_.emplace(work.kind.dtype, op, member_.ranks());
@@ -95,11 +95,13 @@ void Bench::prepare(const Case& work) {
   segments_ = row_.expected(seat_, work.elements);
 }
 
-// Chooses the bytes that are watched during the timed calls: of the output, but in place only what is no input.
+// Chooses the bytes that are watched during the timed calls. These are bytes of the output, but in place only those
+// that belong to no input.
 void Bench::choose_spots(bool in_place) {
   spots_.clear();
   if (!checks() || (in_place && row_.combines()) || streamed_)
-    return;  // in a stream calls are not looked at one by one
+    // Calls in a stream are not checked one by one.
+    return;
   const std::size_t each = kSpots / std::max<std::size_t>(segments_.size(), 1) + 1;
   std::byte* const result = buffers_.output.first(0).data() + (in_place ? bytes(in_place_.output) : 0);
   for (const Segment& segment : segments_) {
@@ -120,7 +122,7 @@ Status Bench::call(const std::byte* from, std::byte* to) {
   return row_.call(row_, caller(), {seat_, work_.elements, work_.kind, from, to});
 }
 
-// Spoils one byte of the output, calls, and looks whether the byte is right.
+// Spoils one byte of the output, makes a call, and checks whether the byte is right.
 Status Bench::call_spotted(int call_number, int stream, Timing& timing) {
   const bool in_place = stream == PatternSet::kInPlace;
   std::byte* const base = buffers_.output.first(0).data();
@@ -135,7 +137,7 @@ Status Bench::call_spotted(int call_number, int stream, Timing& timing) {
   return {};
 }
 
-// Runs call(i) for i in 0..calls-1 after a barrier and adds the time; `each`: by call, for -I.
+// Runs call(i) for i in 0..calls-1 after a barrier, and adds the time. `each` also keeps the time of each call, for -I.
 template <typename Call>
 Status Bench::timed(int calls, bool each, Timing& timing, Call call) const {
   WREATH_TRY(settle());
@@ -168,7 +170,8 @@ Status Bench::timed(int calls, bool each, Timing& timing, Call call) const {
   return {};
 }
 
-// How long so many calls take on the slowest rank: the least of three, because another program may have held one up.
+// Returns the time of so many calls on the slowest rank. It is the least of three trials, because another program may
+// have delayed one.
 template <typename Call>
 Result<double> Bench::trial_us(int calls, Call call) const {
   double least_us = std::numeric_limits<double>::infinity();
@@ -182,7 +185,7 @@ Result<double> Bench::trial_us(int calls, Call call) const {
   return least_us;
 }
 
-// How many calls are timed: -n, or as many as take --time on the slowest rank. Collective.
+// Returns the number of calls to time: -n, or as many as take --time on the slowest rank. It is collective.
 template <typename Call>
 Result<int> Bench::iterations(Call call) const {
   if (options_.time_ms == 0) return options_.iterations;
@@ -196,7 +199,7 @@ Result<int> Bench::iterations(Call call) const {
   }
 }
 
-// `calls` timed calls that alternate between the inputs; the output is compared at the end.
+// Times `calls` calls that alternate between the inputs, and compares the output at the end.
 Status Bench::time_alternating(int calls, int first_stream, Timing& timing) {
   WREATH_TRY(poison_output());
   const auto one = [&](int i) { return call_spotted(i, (i + first_stream) & 1, timing); };
@@ -215,7 +218,7 @@ Status Bench::time_alternating(int calls, int first_stream, Timing& timing) {
   return {};
 }
 
-// `calls` timed calls in place, each on the result of the one before.
+// Times `calls` calls in place, each on the result of the call before.
 Status Bench::time_repeated(int calls, Timing& timing) {
   WREATH_TRY(fill_in_place());
   WREATH_TRY(timed(calls, options_.per_iteration, timing,
@@ -269,7 +272,7 @@ Result<Timing> Bench::out_of_place(const Case& work) {
   const int second = checks() ? timing.iterations / 2 : 0;
   const int first = timing.iterations - second;
   WREATH_TRY(time_alternating(first, 0, timing));
-  // The second half ends on the input that the first did not end on.
+  // The second half ends on the input on which the first half did not end.
   if (second > 0) WREATH_TRY(time_alternating(second, (first - second + 1) & 1, timing));
   return finished(timing, output().size());
 }

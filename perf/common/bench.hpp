@@ -1,12 +1,12 @@
-// Measuring one size on one rank: warm-up, checked calls, timed calls that are checked too.
-//
-// Timed calls out of place alternate between two inputs of different data. Before each call one byte
-// of the output is spoiled and after it compared, at a place that changes from call to call; the
-// whole output is compared after the first and after the second half of the calls, which end on
-// different inputs. So a call that was skipped, stale or partial is counted as wrong; one wrong element of a call that
-// is not the last of its half is not, but for the byte: the rest would have to be read within the clock. In place calls
-// work on the results of those before them: where they combine, on data that stays exact for a known number of calls,
-// then the buffer is compared and filled anew with the clock stopped; where they move data, bytes are spoiled as above.
+// Measures one size on one rank: warm-up, checked calls, and timed calls that are checked, too.
+// Timed calls out of place alternate between two inputs of different data. Before each call one byte of the output is
+// spoiled, and it is compared after the call. The place of the byte changes from call to call.
+// The whole output is compared after the first and after the second half of the calls. The halves end on different
+// inputs, so a call that was skipped, stale or partial is counted as wrong. A call that is not the last of its half is
+// checked only by its byte. A check of the rest would take time inside the clock.
+// Calls in place work on the results of the calls before them. Where they combine, the data stays exact for a known
+// number of calls. Then the buffer is compared and filled again with the clock stopped. Where they move data, bytes
+// are spoiled as above.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,22 @@
 
 namespace wreath::perf {
 
-// The result of one rank, or after combine() that of all.
+// The result of one rank, or after combine() the result of all ranks.
 struct Timing {
   double time_us = 0;                 // of one call
-  std::uint64_t wrong = 0;            // elements (and spoiled bytes that stayed)
-  std::uint64_t out_of_bounds = 0;    // guard bytes overwritten
+  std::uint64_t wrong = 0;            // elements, and spoiled bytes that stayed
+  std::uint64_t out_of_bounds = 0;    // guard bytes that were overwritten
   std::vector<double> iterations_us;  // -I: each timed call
   int iterations = 0;                 // timed calls
 };
 
 class Bench {
  public:
-  // All referenced objects must outlive it. Buffers must hold the largest case.
+  // All referenced objects must live longer than the Bench. The buffers must hold the largest case.
   Bench(Member& member, const CollectiveRow& row, const Options& options, Buffers& buffers);
-  // Both collective: every rank calls them with the same case.
+  // Measures a case out of place. It is collective: every rank calls it with the same case.
   Result<Timing> out_of_place(const Case& work);
-  // Not for rows that cannot be in place.
+  // Measures a case in place, collectively like out_of_place(). Rows that cannot be in place must not call it.
   Result<Timing> in_place(const Case& work);
 
  private:
@@ -68,7 +68,7 @@ class Bench {
   Status poison_output() const;
   Status fill_input(int stream) const;
   Status fill_in_place() const;
-  // The pattern of a segment; `calls` in place, on the results of each other.
+  // Returns the pattern of a segment. In place, `calls` calls have worked on each other's results.
   const Pattern& pattern_of(const Segment& segment, int stream, int calls = 1);
   Result<std::uint64_t> count_wrong_output(std::size_t offset, int stream, int calls = 1);
   Result<Timing> finished(Timing timing, std::size_t guarded) const;
@@ -77,9 +77,10 @@ class Bench {
   const CollectiveRow& row_;
   const Options& options_;
   Buffers& buffers_;
-  std::optional<StreamMember> streamed_;  // makes the measured calls, where they are in a stream
-  std::optional<PatternSet> data_;        // of the current dtype and operator
-  Case work_;                             // the current case, and what follows from it
+  // The member that makes the measured calls where they are in a stream.
+  std::optional<StreamMember> streamed_;
+  std::optional<PatternSet> data_;  // of the current dtype and operator
+  Case work_;                       // the current case; the members below follow from it
   Seat seat_;
   Shape shape_;
   InPlace in_place_;
@@ -87,7 +88,8 @@ class Bench {
   std::vector<Spot> spots_;
 };
 
-// Makes every rank's Timing one: times by -a, -I's by the slowest rank of each call, wrong summed.
+// Makes one Timing of the Timings of all ranks. Times are combined by -a, times of -I are the slowest rank's of each
+// call, and wrong elements are added up.
 Result<Timing> combine(Member& member, const Options& options, const Timing& mine);
 
 }  // namespace wreath::perf

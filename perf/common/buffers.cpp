@@ -1,4 +1,4 @@
-// Allocating, filling and guarding the buffers of a measurement.
+// Allocates, fills and guards the buffers of a measurement.
 #include "perf/common/buffers.hpp"
 
 #include <fmt/format.h>

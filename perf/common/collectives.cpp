@@ -20,7 +20,7 @@ double once(int /*ranks*/) { return 1; }
 double others_share(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
 double twice_others_share(int ranks) { return 2 * others_share(ranks); }
 
-// ---- what each rank holds ----
+// ---- the elements that each rank holds ----
 
 Shape vectors(const Seat&, std::size_t elements) { return {elements, elements, elements}; }
 Shape from_root(const Seat& seat, std::size_t elements) { return {is_root(seat) ? elements : 0, elements, elements}; }
@@ -48,7 +48,7 @@ Shape blocks_from_root(const Seat& seat, std::size_t elements) {
   return {is_root(seat) ? all.input : 0, all.output, all.count};
 }
 
-// ---- what each rank must get ----
+// ---- the elements that each rank must get ----
 
 Segments combined(const Seat&, std::size_t elements) { return {{0, elements, kCombined, 0}}; }
 Segments combined_at_root(const Seat& seat, std::size_t elements) {
@@ -83,7 +83,7 @@ Segments blocks_for_me(const Seat& seat, std::size_t elements) {
   return segments;
 }
 
-// ---- blocks that vary: by the distance from sender to receiver, so that all ranks move equally much ----
+// ---- blocks whose size depends on the distance from sender to receiver, so that all ranks move the same amount ----
 
 std::size_t varying_count(const Seat& seat, std::size_t elements, int distance) {
   const std::size_t even = block(seat, elements);
@@ -96,7 +96,7 @@ std::size_t varying_count(const Seat& seat, std::size_t elements, int distance) 
 }
 int distance_of(const Seat& seat, Rank from, Rank to) { return (to - from + seat.ranks) % seat.ranks; }
 
-// Counts of the blocks that `rank` sends (or gets), by peer.
+// Returns the counts of the blocks that `rank` sends (or gets), by peer.
 std::vector<std::size_t> varying_counts(const Seat& seat, std::size_t elements, Rank rank, bool sends) {
   std::vector<std::size_t> counts;
   for (Rank peer = 0; peer < seat.ranks; ++peer) {
@@ -134,7 +134,7 @@ InPlace output_is_block(const Seat& seat, const Shape& shape) {
   return {0, shape.input > shape.output ? whole(seat.rank) * shape.count : 0};
 }
 
-// ---- how it is called ----
+// ---- the calls ----
 
 Call describe(const CollectiveRow& row, const Invocation& invocation) {
   Call call;
@@ -170,7 +170,7 @@ Status call_varying(const CollectiveRow& row, Member& member, const Invocation& 
   return member.run(call);
 }
 
-// To the right neighbour, from the left one.
+// Sends to the right neighbour, and receives from the left one.
 Status call_shift(const CollectiveRow&, Member& member, const Invocation& invocation) {
   const Seat& seat = invocation.seat;
   const std::array<Transfer, 2> both{
@@ -179,7 +179,8 @@ Status call_shift(const CollectiveRow&, Member& member, const Invocation& invoca
   return member.exchange(both, invocation.kind.dtype);
 }
 
-// An all_gather by pairs: after step k a rank has the blocks of the 2^k ranks that differ from it in the low k bits.
+// Makes an all_gather by pairs. After step k a rank has the blocks of the 2^k ranks that differ from it in the low k
+// bits.
 Status call_hypercube(const CollectiveRow&, Member& member, const Invocation& invocation) {
   const Seat& seat = invocation.seat;
   const std::size_t count = block(seat, invocation.elements);

@@ -1,6 +1,6 @@
-// The collectives that have a perf tool: one row each, read by every part of it.
+// The collectives that have a perf tool. Each has one row, which every part of the tool reads.
 //
-// Sizes mean what they mean in nccl-tests: of a vector its bytes, where blocks of ranks move those of all blocks.
+// Sizes have the same meaning as in nccl-tests: the bytes of a vector, or of all blocks where blocks of ranks move.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +14,22 @@
 
 namespace wreath::perf {
 
-// One rank's place in a call.
+// The place of one rank in a call.
 struct Seat {
   Rank rank = 0;
   int ranks = 1;
   Rank root = 0;
 };
 
-// Elements of one rank's buffers, 0 where it uses none, and the `count` that calls and tables name.
+// The elements of one rank's buffers, 0 where it uses none, and the `count` that calls and tables name.
 struct Shape {
   std::size_t input = 0;
   std::size_t output = 0;
   std::size_t count = 0;
 };
 
-// What elements [first, first + count) of an output must be: those of rank `source`'s input from `source_first` on, or
-// where `source` is kCombined of the combination of all inputs.
+// The elements [first, first + count) of an output and their source. They must equal the elements of rank `source`'s
+// input from `source_first` on. Where `source` is kCombined, they must equal the combination of all inputs.
 inline constexpr Rank kCombined = -1;
 struct Segment {
   std::size_t first = 0;
@@ -38,13 +38,13 @@ struct Segment {
   std::size_t source_first = 0;
 };
 
-// Where Input and Output begin in the one buffer of a call in place, in elements.
+// The places, in elements, at which input and output begin in the one buffer of a call in place.
 struct InPlace {
   std::size_t input = 0;
   std::size_t output = 0;
 };
 
-// What a row of a table is about, but for its size. `op` and `root` mean something where the collective has them.
+// The kind of a row in a table, without its size. `op` and `root` have a meaning where the collective has them.
 struct Kind {
   DataType dtype = DataType::Float32;
   ReduceOp op = ReduceOp::Sum;
@@ -55,23 +55,26 @@ struct Kind {
 // One call of one rank.
 struct Invocation {
   Seat seat;
-  std::size_t elements = 0;  // as Case has them
+  std::size_t elements = 0;  // as in Case
   Kind kind;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
 };
 
 enum RowTrait : unsigned {
-  kPowerOfTwo = 1,      // serves powers of two of ranks alone
-  kNoData = 2,          // moves nothing: it has no sizes and no dtypes
+  // The collective serves only powers of two of ranks.
+  kPowerOfTwo = 1,
+  // The collective moves nothing, and has no sizes and no dtypes.
+  kNoData = 2,
   kNothingToReuse = 4,  // cannot be in place
-  kCountsOthers = 8,    // algbw counts what comes from other ranks alone, as nccl-tests' tool does
-  kVarying = 16,        // blocks differ in size
+  // The algorithm bandwidth counts only the bytes from other ranks, as the tool of nccl-tests does.
+  kCountsOthers = 8,
+  kVarying = 16,  // blocks differ in size
 };
 
 struct CollectiveRow {
   std::string_view program;         // "all_reduce_perf"
-  Collective collective;            // whose algorithms serve it
+  Collective collective;            // its algorithms serve the row
   unsigned traits;                  // RowTrait
   std::string_view bus_words;       // "2(n-1)/n"
   double (*bus_factor)(int ranks);  // bus bandwidth = bytes / time x this
@@ -83,28 +86,29 @@ struct CollectiveRow {
   bool has(RowTrait trait) const { return (traits & trait) != 0; }
   bool combines() const { return reduces(collective) && !has(kNoData); }
   bool rooted() const { return has_root(collective); }
-  // "all_reduce".
+  // Returns the title, such as "all_reduce".
   std::string_view title() const { return program.substr(0, program.size() - std::string_view("_perf").size()); }
 };
 
 std::span<const CollectiveRow> collectives() noexcept;
-// The row of that program, which exists.
+// Returns the row of that program, which must exist.
 const CollectiveRow& row_of(std::string_view program) noexcept;
 
-// What is measured.
+// A case to measure.
 struct Case {
-  std::size_t bytes = 0;     // of the largest buffer of the call
-  std::size_t elements = 0;  // asked for: of a vector, or of all blocks and a rest
-  std::size_t count = 0;     // Shape::count
+  std::size_t bytes = 0;  // of the largest buffer of the call
+  // The requested elements: of a vector, or of all blocks and a rest.
+  std::size_t elements = 0;
+  std::size_t count = 0;  // Shape::count
   Kind kind;
 };
-// The case of `bytes` bytes, or of as many as make whole elements or blocks.
+// Returns the case of `bytes` bytes, or of fewer bytes that make whole elements or blocks.
 Case make_case(const CollectiveRow& row, int ranks, std::size_t bytes, const Kind& kind);
 
-// Whose input a result in place replaces: kEveryRank, or a rank's (pattern.hpp).
+// Returns the rank whose input a result in place replaces, or kEveryRank (pattern.hpp).
 Rank replaced_in_place(const CollectiveRow& row, const Seat& seat);
 
-// nccl-tests' spelling in tables and JSON: "float" for float32.
+// Returns the spelling of nccl-tests in tables and JSON, such as "float" for float32.
 std::string_view table_name(DataType dtype) noexcept;
 
 }  // namespace wreath::perf

@@ -1,4 +1,4 @@
-// The report as CSV: one line per size, plain numbers.
+// Writes the report as CSV: one line for each size, with plain numbers.
 #include <fmt/format.h>
 
 #include "perf/common/report.hpp"

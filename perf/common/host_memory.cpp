@@ -1,4 +1,4 @@
-// Adding up buffers: see host_memory.hpp.
+// Adds up the memory of buffers (see host_memory.hpp).
 #include "perf/common/host_memory.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Compares the buffers of a run with its hosts' memory, before they are made.
+// Compares the buffers of a run with the memory of its hosts, before the buffers are made.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 
 namespace wreath::perf {
 
-// The largest case, and the widest element.
+// The size of the largest case, and of the widest element.
 struct Extent {
   std::size_t bytes = 0;
   std::size_t element_bytes = 1;
 };
 Extent extent_of(const std::vector<Case>& cases);
 
-// Bytes before the first element of a buffer, by --offset and -u.
+// Returns the bytes before the first element of a buffer, by --offset and -u.
 std::size_t offset_of(const Options& options, const Extent& extent);
 
 // The host memory that each rank is about to allocate.
 struct BufferNeed {
-  std::string asked;  // as the user writes it: "--size 1T"
+  std::string asked;  // the user's flag: "--size 1T"
   double bytes = 0;   // of a buffer
   int buffers = 0;
 };
@@ -30,13 +30,14 @@ struct BufferNeed {
 BufferNeed need_of(const Options& options, const Extent& extent);
 
 struct HostMemory {
-  std::string name;  // empty: this one
+  std::string name;  // empty: this host
   int ranks = 0;
   double available_bytes = 0;
 };
 HostMemory this_host(int ranks);
 
-// System, with what is needed and what is there, where all ranks' buffers do not fit into the host's memory.
+// Returns System where the buffers of all ranks do not fit into the host's memory. The error names the needed and the
+// available memory.
 Status check_host_memory(const BufferNeed& need, const HostMemory& host);
 
 }  // namespace wreath::perf

@@ -1,4 +1,4 @@
-// The report as one page: headline figures, two plots, the table. Nothing is loaded from elsewhere.
+// Writes the report as one page: headline figures, two plots, and the table. It loads nothing from elsewhere.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,15 +15,15 @@ namespace {
 
 std::string shown(double value) { return fmt::format("{:.{}f}", value, value < 10 ? 3 : value < 1000 ? 2 : 0); }
 
-// "8 B", "64K".
+// Returns a size such as "8 B" or "64K".
 std::string size_label(std::size_t bytes) {
   return format_size(bytes) + (bytes < 1024 || bytes % 1024 != 0 ? " B" : "");
 }
 
-// Whether rows of this dtype, operator and root belong to one line.
+// Returns whether rows of these dtypes, operators and roots belong to one line.
 bool same_line(const Case& a, const Case& b) { return a.kind == b.kind; }
 
-// With one rank no byte crosses a bus: then algbw is drawn.
+// Returns whether busbw is drawn. With one rank no byte crosses a bus, and algbw is drawn.
 bool shows_bus(const Report& report) { return report.world > 1; }
 
 double bandwidth(const Report& report, const Measurement& m) {
@@ -40,7 +40,8 @@ enum class Axis { Bandwidth, Time };
 
 std::string_view direction(bool in_place) { return in_place ? "in place" : "out of place"; }
 
-// A point at its bandwidth or time, with its interval, whose ends change places where times become bandwidths.
+// Returns a point at its bandwidth or time, with its interval. The ends of the interval change places where times
+// become bandwidths.
 PlotPoint point_of(Axis axis, double gbps, double time_us, const std::optional<Interval>& spread_us) {
   const bool times = axis == Axis::Time;
   PlotPoint point{0, times ? time_us : gbps, ""};
@@ -67,7 +68,8 @@ PlotSeries measured_series(const Report& report, const Case& line, bool in_place
   return series;
 }
 
-// All sizes that the other run has of a line, measured here or not; drawn beside series `index`.
+// Returns all sizes of a line that the other run has, even sizes that are not measured here. They are drawn beside
+// series `index`.
 PlotSeries kept_series(const Report& report, const Kept& kept, const PlotSeries& own, const Case& line, bool in_place,
                        int index, Axis axis) {
   PlotSeries series;
@@ -171,7 +173,7 @@ std::string cells(const std::optional<Measurement>& maybe) {
                      shown(m.bus_gbps), bad ? " class=\"bad\"" : "", m.wrong ? std::to_string(*m.wrong) : "-");
 }
 
-// What the other run took and how this one's time stands to it, out of place and in place.
+// Returns the time of the other run, and the ratio of this run's time to it, out of place and in place.
 std::string beside_cells(const Report& report, const Kept& kept, const ReportRow& row) {
   const KeptRow* const other = kept.find(report, row.work);
   const auto pair = [](const std::optional<KeptTime>& before, const Measurement* now) -> std::string {

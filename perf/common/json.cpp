@@ -1,4 +1,5 @@
-// The report as JSON: nccl-tests' version-3 keys with numbers as numbers, our own under "wreath".
+// Writes the report as JSON: the keys of nccl-tests' version 3 with numbers as numbers, and our own keys under
+// "wreath".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 
 bool starts_with_ours(std::string_view entry) { return entry.starts_with("WREATH_") || entry.starts_with("NCCL_"); }
 
-// Names that hold secrets keep their name and lose their value.
+// Returns whether a name holds a secret. Such a variable keeps its name and loses its value.
 bool is_secret(std::string_view name) {
   std::string upper(name);
   std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
@@ -23,7 +24,7 @@ bool is_secret(std::string_view name) {
   return false;
 }
 
-// Only WREATH_* and NCCL_* variables leave the process.
+// Returns the WREATH_* and NCCL_* variables. No other variable leaves the process.
 Json shown_environment(const std::vector<std::string>& environment) {
   Json shown = Json::array();
   for (const std::string& entry : environment) {
@@ -89,13 +90,13 @@ Json per_iteration(const Measurement& m, int skipped) {
           {"times_us", m.iterations_us}};
 }
 
-// What `time` is the median of.
+// Returns the samples whose median is `time`, and its interval.
 Json repeats(const Measurement& m) {
   const Interval spread = median_interval(m.samples_us);
   return {{"samples_us", m.samples_us}, {"low_us", spread.low}, {"high_us", spread.high}};
 }
 
-// "lanes=1" and the like of a plan, by name; its first word is the algorithm.
+// Returns a plan's words such as "lanes=1" by name. The first word of the plan is the algorithm.
 Json plan_json(const std::string& plan) {
   Json json = {{"text", plan}, {"algorithm", plan.substr(0, plan.find(' '))}};
   for (std::size_t at = plan.find(' '); at != std::string::npos;) {

@@ -1,4 +1,4 @@
-// Reading a kept result, and telling how it differs from a run.
+// Reads a kept result, and finds its differences from a run.
 #include "perf/common/kept.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace {
 
 std::string text_of(const Json& json, const char* key) { return json.text_or(key, ""); }
 
-// A number, or a text that is one; 0 for anything else, and for what no machine measures.
+// Returns a number, or a text that is one. Returns 0 for anything else, and for numbers that no machine measures.
 double number_of(const Json& json, const char* key) {
   constexpr double kMost = 1e15;
   const Json& found = json[key];
@@ -29,7 +29,7 @@ double number_of(const Json& json, const char* key) {
     const std::string text = json.text_or(key, "");
     std::from_chars(text.data(), text.data() + text.size(), number);
   }
-  return std::abs(number) <= kMost ? number : 0;  // not so for NaN
+  return std::abs(number) <= kMost ? number : 0;  // false for NaN
 }
 
 const Json& part(const Json& json, const char* key) {
@@ -72,7 +72,7 @@ KeptRow row_from(const Json& json) {
   return row;
 }
 
-// Of nccl-tests' files, which do not say them in numbers, from the list of devices.
+// Reads the ranks and hosts from the list of devices, since files of nccl-tests do not state their numbers.
 void read_ranks(const Json& config, Setup& setup) {
   const Json& devices = config["devices"];
   if (!devices.is_array()) return;

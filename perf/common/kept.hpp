@@ -1,4 +1,4 @@
-// A result that an earlier run wrote with --json: read again to be drawn beside a new one, or to judge it.
+// A result that an earlier run wrote with --json. It is drawn beside a new one, or judges it.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace wreath::perf {
 
-// What times depend on besides the library. Empty texts and 0 ranks or hosts: not known.
+// The circumstances on which times depend besides the library. Empty texts and 0 ranks or hosts are unknown.
 struct Setup {
   std::string program;
   std::string cpu;
@@ -17,20 +17,23 @@ struct Setup {
   int hosts = 0;
   std::string transport;
   std::string buffers;  // memory, offset, elements before the first
-  std::string timing;   // what is inside the clock, and whose time stands for all
+  // The work that is timed, and the rank whose time stands for all.
+  std::string timing;
 };
-// Of a run that is about to start, with `ranks` where they are known; of one that ended.
+// Returns the setup of a run that is about to start, with `ranks` where they are known.
 Setup setup_of(const CollectiveRow& row, const Options& options, int ranks);
+// Returns the setup of a run that has ended.
 Setup setup_of(const Report& report);
 
-// "ranks 4, here 2", one per known difference.
+// Returns a text for each known difference, such as "ranks 4, here 2".
 std::vector<std::string> differences(const Setup& kept, const Setup& now);
 
 struct KeptTime {
   double time_us = 0;
   double algorithm_gbps = 0;
   double bus_gbps = 0;
-  std::optional<Interval> interval_us;  // where the run was repeated often enough
+  // The interval, where the run was repeated often enough.
+  std::optional<Interval> interval_us;
 };
 
 struct KeptRow {
@@ -50,13 +53,14 @@ struct Kept {
   std::string start_time;
   std::vector<KeptRow> rows;
 
-  // The row of the same size, dtype, operator and root; null: there is none.
+  // Returns the row of the same size, dtype, operator and root; null: there is none.
   const KeptRow* find(const Report& report, const Case& work) const;
-  // "kept.json (tcp)": the file, and what it does not share with the run that it stands beside.
+  // Returns the file and its differences from the run that it stands beside, such as "kept.json (tcp)".
   std::string label(const Setup& now) const;
 };
 
-// Reads a file of ours; one of nccl-tests' layout where numbers are texts is read, too. Errors name flag and file.
+// Reads a file of a perf tool, or a file in nccl-tests' layout where numbers are texts. Errors name the flag and the
+// file.
 Result<Kept> read_kept(std::string_view flag, const std::string& path);
 
 }  // namespace wreath::perf

@@ -1,4 +1,4 @@
-// Starting ranks: fork and exec, one pipe in (the place), one pipe out (stderr), pidfds to wait on.
+// Starts ranks by fork and exec. Each has a pipe for its place, a pipe for its stderr, and a pidfd to wait on.
 #include "perf/common/launch.hpp"
 
 #include <fcntl.h>
@@ -38,8 +38,9 @@ sigset_t ending_signals() {
 struct Child {
   pid_t pid = -1;
   Fd exited;  // pidfd
-  Fd place;   // our end
-  Fd errors;  // its stderr; empty for the first process, which has ours
+  Fd place;   // this process's end
+  // The child's stderr; empty for the first process, which has the stderr of this process.
+  Fd errors;
   std::string prefix;
   std::string line;  // of stderr, not yet complete
   bool running() const { return static_cast<bool>(exited); }
@@ -68,7 +69,7 @@ Result<Child> start(int process, int threads, const std::vector<std::string>& co
   return child;
 }
 
-// Started processes and the loop that watches them.
+// The started processes and the loop that watches them.
 class Job {
  public:
   Job(int processes, int threads) : processes_(processes), threads_(threads) {}
@@ -78,7 +79,8 @@ class Job {
     const sigset_t signals = ending_signals();
     sigset_t before;
     sigprocmask(SIG_BLOCK, &signals, &before);
-    const auto on_broken_pipe = ::signal(SIGPIPE, SIG_IGN);  // a rank that has ended is an error, and no signal
+    // A write to a rank that has ended becomes an error, and no signal.
+    const auto on_broken_pipe = ::signal(SIGPIPE, SIG_IGN);
     signals_ = Fd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
     const int code = start_all(command) ? watch() : kStartFailed;
     end(SIGKILL);
@@ -97,7 +99,7 @@ class Job {
       }
       children_.push_back(*std::move(child));
     }
-    // After the forks: making an id starts a thread.
+    // The id is made after the forks, since making it starts a thread.
     const auto id = UniqueId::create();
     if (!id) {
       command_line::complain(id.error().message);
@@ -106,7 +108,7 @@ class Job {
     for (int process = 0; process < processes_; ++process) {
       const Place place{process, processes_, *id};
       Child& child = children_[static_cast<std::size_t>(process)];
-      // One that has ended already says why itself, and ends the others.
+      // A child that has ended already reports the reason itself, and ends the others.
       static_cast<void>(write_all(child.place.get(), {reinterpret_cast<const char*>(&place), sizeof place}));
       child.place = Fd();
     }
@@ -142,7 +144,7 @@ class Job {
     end(SIGTERM);
   }
 
-  // A rank that ends with this code says that another is at fault.
+  // Returns whether the exit code says that another rank is at fault.
   bool blames_another() const { return code_ == exit_code(ErrorCode::PeerLost); }
 
   void fail(int code) {
@@ -150,7 +152,7 @@ class Job {
     if (!deadline_) deadline_ = Clock::now() + kGrace;
   }
 
-  // Passes on what a child wrote to stderr, line by line.
+  // Passes on, line by line, what a child wrote to stderr.
   void forward(Child& child) {
     if (!child.errors) return;
     std::array<char, 4096> bytes;
@@ -173,8 +175,9 @@ class Job {
     }
   }
 
-  // Who reads the results may have gone: then the first process is about to end by that, and what the others say of its
-  // end is no news. Its connections close before it can be reaped.
+  // Waits for the end of the first process where the reader of the results may have gone. That process is then about to
+  // end for that reason, and the messages of the others about its end are useless. Its connections close before it can
+  // be reaped.
   void await_first_without_reader() {
     pollfd results{STDOUT_FILENO, 0, 0};
     Child& first = children_.front();
@@ -190,7 +193,8 @@ class Job {
     if (waitpid(child.pid, &status, WNOHANG) != child.pid) return;
     child.exited = Fd();
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && &child == &children_.front()) {
-      quiet_ = true;  // who read the results has gone, as `head` does: nothing is wrong
+      // The reader of the results has gone, as `head` does, so nothing is wrong.
+      quiet_ = true;
       fail(128 + SIGPIPE);
       end(SIGKILL);
     } else if (WIFSIGNALED(status)) {
@@ -204,7 +208,7 @@ class Job {
     }
   }
 
-  // Signals every child that still runs; with SIGKILL also waits for them.
+  // Signals every child that still runs. SIGKILL also waits for them.
   void end(int signal) {
     for (Child& child : children_) {
       if (child.running()) kill(child.pid, signal);

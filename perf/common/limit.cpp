@@ -1,4 +1,4 @@
-// Asking perf/limits for what a run needs.
+// Measures the limits that a run needs by perf/limits.
 #include "perf/common/limit.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace wreath::perf {
 namespace {
 
-// Says whether wires alone are allowed.
+// Returns whether only wires are allowed.
 bool by_wire(const Options& options) {
   const auto& allowed = options.communicator.transports;
   return !allowed.empty() && std::all_of(allowed.begin(), allowed.end(), [](const std::string& name) {
@@ -23,7 +23,7 @@ bool by_wire(const Options& options) {
   });
 }
 
-// Of the run's rows.
+// Returns the sizes of the run's rows.
 std::set<std::size_t> bytes_of(const CollectiveRow& row, const Options& options, int ranks) {
   std::set<std::size_t> all;
   for (const DataType dtype : options.dtypes) {

@@ -1,4 +1,4 @@
-// The machine's own limits, measured before the ranks meet, when nothing else runs.
+// The limits of the machine. They are measured before the ranks meet, when nothing else runs.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,19 @@
 namespace wreath::perf {
 
 struct Limits {
-  std::string name;                       // "shared memory limit"; empty: none was measured
+  std::string name;                       // "shared memory limit"; empty: none
   std::map<std::size_t, double> time_us;  // by bytes
-  double flag_ns = 0;                     // a flag's way from core to core; 0: unknown
+  // The time of a flag from core to core; 0: unknown.
+  double flag_ns = 0;
 };
 
-// Why --limits has nothing to show for such a run; empty where it has.
+// Returns the reason why --limits has nothing to show for such a run; empty where it has.
 std::string_view why_no_limit(const CollectiveRow& row, const Options& options);
 
-// For --limits, each size of the run between `ranks` cores of this host. In shared memory: the fastest hand-written
-// all_reduce; for the others a flag and a copy of what the rank which gets most has to get, which is what the bus
-// bandwidth counts. Where wires alone are allowed: two ranks that swap as much over loopback. The flag's
-// flight is always measured. Sizes that cannot be measured here (fewer cores than ranks) are left out.
+// Measures the limit of each size of the run between `ranks` cores of this host, for --limits. In shared memory it is
+// the fastest handwritten all_reduce. For other collectives it is a flag and a copy of the bytes for the rank that gets
+// most. The bus bandwidth counts these bytes. Where only wires are allowed, two ranks swap as much over loopback. The
+// time of a flag is always measured. Sizes that cannot be measured here (fewer cores than ranks) are left out.
 Limits measure_limits(const CollectiveRow& row, const Options& options, int ranks);
 
 }  // namespace wreath::perf

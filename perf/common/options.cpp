@@ -39,7 +39,7 @@ byte of each other (in streams none), spoiled before it; in place, where calls c
 Another wrong element of a timed call is not seen; -c N checks N calls whole, outside the clock.
 exit: 0 ok, 1 wrong data or slower than --baseline, 2 usage, 3 peer lost, 4 timeout, 5 mismatch, 6 start-up failed, 77 not available)";
 
-// Flags that have one accepted value here, and why.
+// A flag that accepts one value here, and the reason.
 struct FixedFlag {
   std::string_view flags;
   std::string_view accepted;  // empty: none
@@ -82,7 +82,7 @@ double parse_positive(std::string_view flag, const std::string& text, std::strin
   return number;
 }
 
-// Adds a flag whose text goes through `accept`, which refuses what it does not understand.
+// Adds a flag whose text goes to `accept`, which refuses a text that it does not understand.
 void add(const command_line::Command& app, const std::string& flags, const std::string& help, const std::string& type,
          const std::function<void(const std::string&)>& accept) {
   app.add_text(flags, accept, help).type_name(type);
@@ -114,7 +114,7 @@ void add_switch(const command_line::Command& app, const std::string& flags, cons
   });
 }
 
-// A choice between two words; target is whether the second was given.
+// Adds a choice between two words. `target` becomes true for the second one.
 void add_choice(const command_line::Command& app, const std::string& flag, const std::string& help,
                 std::array<std::string, 2> words, bool& target) {
   add(app, flag, help, words[0] + "|" + words[1], [&target, flag, words](const std::string& text) {
@@ -123,7 +123,7 @@ void add_choice(const command_line::Command& app, const std::string& flag, const
   });
 }
 
-// A row of a table by name, or "all".
+// Adds a flag for a row of a table by its name, or for "all".
 template <typename T>
 void add_rows(const command_line::Command& app, const std::string& flags, const std::string& help,
               std::span<const T> all, std::optional<T> (*parse)(std::string_view) noexcept, std::vector<T>& target) {
@@ -161,7 +161,7 @@ void add_root(const command_line::Command& app, Options& o) {
   });
 }
 
-// What is measured: sizes, dtypes, operators, roots.
+// Adds the flags of the cases: sizes, dtypes, operators, roots.
 void add_case_flags(const command_line::Command& app, const CollectiveRow& row, Options& o) {
   if (row.has(kNoData)) {
     for (const FixedFlag& fixed : kNoSizes) add_fixed(app, fixed);
@@ -226,7 +226,8 @@ void add_memory(const command_line::Command& app, Options& o) {
 }
 
 std::string limits_help(const CollectiveRow& row) {
-  const Options defaults;  // a temporary one makes GCC 12 warn of what it takes for uninitialized
+  // A temporary object makes GCC 12 warn, since it takes that object for uninitialized.
+  const Options defaults;
   const std::string_view none = why_no_limit(row, defaults);
   return none.empty() ? "measures the machine's limit and prints it beside each size"
                       : fmt::format("refused: {}", none);
@@ -297,9 +298,10 @@ void add_our_flags(const command_line::Command& app, const CollectiveRow& row, O
   add_number(app, "--start-descriptor", o.start_descriptor, {3, 1 << 20}, "").group("");
 }
 
-constexpr int kJudgedRepeats = 9;  // their interval leaves out the fastest and the slowest
+// The repeats of a judged run. Their interval leaves out the fastest and the slowest repeat.
+constexpr int kJudgedRepeats = 9;
 
-// Rules between flags about kept results and repeats.
+// Checks the rules between flags about kept results and repeats.
 void check_repeats(const command_line::Command& app, Options& o) {
   const bool judged = !o.baseline_file.empty();
   if (judged && app.count("--repeats") == 0) o.repeats = kJudgedRepeats;
@@ -318,14 +320,14 @@ void check_repeats(const command_line::Command& app, Options& o) {
   if (o.repeats > 1 && o.per_iteration) refuse("--repeats", std::to_string(o.repeats), "not together with -I");
 }
 
-// Without --memory: a GPU's where there is one and this build has kernels for it, but for what is measured on the
-// host's alone.
+// Chooses the memory without --memory: the memory of a GPU where there is one and this build has kernels for it. Runs
+// that measure only the host's memory are the exception.
 void choose_memory(const command_line::Command& app, Options& o) {
   const bool on_host = o.per_iteration || o.rewrite || o.limits;
   if (app.count("--memory") == 0 && !on_host && has_gpu_kernels() && has_gpu()) o.memory = MemoryPlace::Device;
 }
 
-// Rules between flags about devices.
+// Checks the rules between flags about devices.
 void check_streams(Options& o) {
   const std::string place(name(o.memory));
   if (streams(o.memory) && o.per_iteration) {
@@ -339,11 +341,12 @@ void check_streams(Options& o) {
            "needs --memory device, pinned or host-device: graphs are of streams");
   }
   if (o.graph_launches > 0 && o.rewrite) refuse("-G", std::to_string(o.graph_launches), "not together with --rewrite");
-  o.only_out_of_place = o.only_out_of_place || o.graph_launches > 0;  // in place each launch works on the last one's
+  // Calls in place are left out with graphs, since each launch would work on the result of the launch before.
+  o.only_out_of_place = o.only_out_of_place || o.graph_launches > 0;
   o.threads *= o.devices;
 }
 
-// Rules between flags.
+// Checks the rules between flags.
 void check_together(const command_line::Command& app, const CollectiveRow& row, Options& o) {
   const auto given = [&](const char* flag) { return app.count(flag) > 0; };
   const auto shown = [&](const char* flag, std::size_t size) {

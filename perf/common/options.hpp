@@ -1,4 +1,4 @@
-// The command line: nccl-tests' flags with their names and defaults, and ours.
+// The command line: the flags of nccl-tests with their names and defaults, and our own flags.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,18 @@
 namespace wreath::perf {
 
 struct Options {
-  int ranks = 0;    // processes to start on this host; 0: none, the environment says who we are
+  // The processes to start on this host; 0: none, since the environment has this process's rank.
+  int ranks = 0;
   int threads = 1;  // ranks of this process
   SizeRange sizes;
   int iterations = 20;
-  double time_ms = 0;  // not 0: as many timed calls as take so long, instead of `iterations`
+  // The time of the timed calls, in place of `iterations`; 0: `iterations` decides.
+  double time_ms = 0;
   int warmup = 1;
-  int cycles = 1;   // 0: for ever
-  int repeats = 1;  // of all sizes in turn, of which medians and intervals are shown
-  int check = 1;    // checked calls before the timed ones; 0: nothing is checked
+  int cycles = 1;  // 0: without an end
+  // The repeats of all sizes in turn, of which medians and intervals are shown.
+  int repeats = 1;
+  int check = 1;  // before the timed calls; 0: nothing is checked
   std::vector<DataType> dtypes{DataType::Float32};
   std::vector<ReduceOp> ops{ReduceOp::Sum};
   Rank root = 0;
@@ -37,7 +40,8 @@ struct Options {
   bool rewrite = false;
   bool only_out_of_place = false;
   MemoryPlace memory = MemoryPlace::Host;
-  int devices = 1;         // -g: of `threads`, so many belong to one of nccl-tests' threads
+  // The devices (-g). This many of `threads` belong to one of nccl-tests' threads.
+  int devices = 1;
   int graph_launches = 0;  // -G; 0: calls are not captured
   bool pin = true;
   bool limits = false;
@@ -45,23 +49,24 @@ struct Options {
   std::string csv_file;
   std::string html_file;
   std::string beside_file;    // a kept result that is drawn in --html
-  std::string baseline_file;  // one that judges this run
+  std::string baseline_file;  // a kept result that judges this run
   double tolerance_percent = 5;
   CommunicatorOptions communicator;
-  int start_descriptor = -1;         // of a process that launch() started: where its place is told
+  // The descriptor from which a process that launch() started reads its place.
+  int start_descriptor = -1;
   std::vector<std::string> command;  // as typed, for the reports
 };
 
-// What to print instead of running: the help on stdout (exit_code 0), or an error on stderr.
+// A text to print instead of running: the help on stdout (exit_code 0), or an error on stderr.
 struct Stop {
   int exit_code;
   std::string text;
 };
 
-// Reads a command line. Messages name the flag and its value; exit_code 2.
+// Reads a command line. Messages name the flag and its value, and their exit_code is 2.
 std::variant<Options, Stop> parse_options(const CollectiveRow& row, const std::vector<std::string>& command);
 
-// Whether files that are to be written at the end can be; the Stop names the first that cannot.
+// Checks whether the files to write at the end can be written. The Stop names the first that cannot.
 std::variant<std::monostate, Stop> check_output_files(const Options& options);
 
 }  // namespace wreath::perf

@@ -1,4 +1,4 @@
-// Drawing: two log scales, a grid, lines with points, a legend above.
+// Draws two log scales, a grid, lines with points, and a legend above.
 #include "perf/common/plot.hpp"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ constexpr double kBottom = 44;
 constexpr int kColours = 6;
 constexpr int kMostLabels = 9;
 
-// One log axis: values between low and high lie between from and to.
+// One log axis. Values between `low` and `high` lie between `from` and `to`.
 struct Scale {
   double low;
   double high;
@@ -45,7 +45,7 @@ bool drawable(const PlotPoint& point) {
   return point.value > 0 && point.bytes > 0 && std::isfinite(point.value) && std::isfinite(point.bytes);
 }
 
-// The 1-2-5 number at or below (up = false) or above `value`.
+// Returns the 1-2-5 number at or below `value`, or at or above it where `up` is true.
 double nice(double value, bool up) {
   const double decade = std::pow(10, std::floor(std::log10(value)));
   double below = decade;
@@ -81,12 +81,12 @@ Frame frame_of(const Plot& plot) {
           {y_low, y_high, kHeight - kBottom, kTop}};
 }
 
-// "0.05", "2", "1000".
+// Returns a number such as "0.05", "2" or "1000".
 std::string number(double value) {
   return value >= 1 ? fmt::format("{:.0f}", value) : fmt::format("{:g}", std::round(value * 1e6) / 1e6);
 }
 
-// Powers of ten, with 2 and 5 between where the range is short.
+// Returns powers of ten, with 2 and 5 between them where the range is short.
 std::vector<double> value_ticks(const Scale& scale) {
   const bool fine = scale.high / scale.low <= 600;
   std::vector<double> ticks;
@@ -100,7 +100,7 @@ std::vector<double> value_ticks(const Scale& scale) {
   return ticks;
 }
 
-// The sizes themselves where they are few, else powers of two, evenly spaced.
+// Returns the sizes themselves where they are few, else powers of two at equal distances.
 std::vector<double> size_ticks(const Plot& plot, const Scale& scale) {
   std::vector<double> ticks;
   if (!plot.series.empty() && plot.series[0].points.size() <= 3) {
@@ -129,7 +129,7 @@ std::string grid(const Plot& plot, const Frame& frame) {
   return svg + svg_line("axis", kLeft, kFloor, kWidth - kRight, kFloor);
 }
 
-// Of each series: its place among those that have a colour of their own decides.
+// Returns the classes of each series. Its colour is by its place among the series that have a colour of their own.
 std::vector<std::string> classes_of(const Plot& plot) {
   std::vector<std::string> classes;
   int colour = 0;
@@ -161,7 +161,7 @@ std::string line(const PlotSeries& series, const Frame& frame, const std::string
   return fmt::format(R"(<g class="{}"><path class="line" d="{}"/>{}</g>)", css, path, points);
 }
 
-// One entry after the other, under the title, in a second line where the first is full.
+// Draws the entries one after the other under the title. A full line continues in a second one.
 std::string legend(const Plot& plot, const std::vector<std::string>& classes) {
   std::string svg;
   double x = kLeft;

@@ -1,4 +1,4 @@
-// A line plot as inline SVG: log axes, hover titles, colours from the page's CSS.
+// A line plot as inline SVG, with log axes, titles on hover, and colours from the CSS of the page.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ struct PlotPoint {
   double bytes = 0;
   double value = 0;
   std::string title;  // shown on hover
-  double low = 0;     // a line from here to `high` stands behind the point; 0: none
+  // The start of a line to `high` behind the point; 0: there is none.
+  double low = 0;
   double high = 0;
 };
 
@@ -19,7 +20,8 @@ struct PlotSeries {
   std::string name;
   std::vector<PlotPoint> points;  // ascending in bytes; values of 0 and below are left out
   bool dashed = false;            // a limit, not a measurement
-  int beside = -1;                // the index of the series that this one, of another run, is drawn beside
+  // The index of the series beside which this one, of another run, is drawn.
+  int beside = -1;
 };
 
 struct Plot {
@@ -28,8 +30,8 @@ struct Plot {
   std::vector<PlotSeries> series;
 };
 
-// `<svg>...</svg>`; classes s0..s5 colour the series, `limit` the dashed ones; `beside` marks those of another run, in
-// the colour of the series that they belong to.
+// Returns `<svg>...</svg>`. The classes s0..s5 colour the series, and `limit` the dashed ones. `beside` marks a series
+// of another run, in the colour of the series to which it belongs.
 std::string plot_svg(const Plot& plot);
 
 }  // namespace wreath::perf

@@ -13,16 +13,17 @@ namespace wreath::perf {
 
 struct Kept;
 
-// A rank, as the list at the top shows it.
+// A rank in the list at the top of a report.
 struct RankLine {
   int rank = 0;
   int pid = 0;
   std::string host;
-  int core = -1;  // it is pinned to; -1: to none
+  // The core to which the rank is pinned; -1: none.
+  int core = -1;
   std::string cpu;
 };
 
-// One direction of a row: how long, how fast, how wrong.
+// The measurement of one direction of a row: time, bandwidths and wrong elements.
 struct Measurement {
   double time_us = 0;
   double algorithm_gbps = 0;
@@ -30,18 +31,21 @@ struct Measurement {
   std::optional<std::uint64_t> wrong;    // nothing: not checked
   std::optional<Statistics> iterations;  // -I
   std::vector<double> iterations_us;
-  std::vector<double> samples_us;       // --repeats: the time of each; time_us is their median
-  std::optional<Interval> interval_us;  // that holds the median with 90 %, where there are samples enough
-  int calls = 0;                        // that were timed
+  // The time of each repeat (--repeats). Their median is time_us.
+  std::vector<double> samples_us;
+  // The interval that holds the median with 90 %, where there are enough samples.
+  std::optional<Interval> interval_us;
+  int calls = 0;  // timed calls
 };
 
 struct ReportRow {
   Case work;
   Measurement out_of_place;
-  std::optional<Measurement> in_place;  // nothing: the collective cannot be, or --place out
-  std::string plan;                     // "two_shot lanes=1 tile=256K order=canonical"
+  // Nothing where the collective cannot be in place, or with --place out.
+  std::optional<Measurement> in_place;
+  std::string plan;  // "two_shot lanes=1 tile=256K order=canonical"
   std::string timestamp;
-  std::optional<double> limit_us;  // the machine's, for this size
+  std::optional<double> limit_us;  // the machine's limit for this size
 };
 
 struct Report {
@@ -49,12 +53,16 @@ struct Report {
   Options options;
   int world = 1;
   std::vector<RankLine> ranks;
-  std::string transport;       // of rank 0's links: "shm", "shm+tcp"
-  std::string transport_note;  // why not a better one: "(inproc: ...)"; may be empty
-  std::string commit;          // empty: unknown
-  double clock_ns = 0;         // what one look at the clock costs
-  std::string limit_name;      // what limit_us is; empty: not measured
-  double flag_ns = 0;          // a flag's way from core to core; 0: not measured
+  std::string transport;  // of rank 0's links: "shm", "shm+tcp"
+  // The reason against a better transport, such as "(inproc: ...)"; may be empty.
+  std::string transport_note;
+  std::string commit;  // empty: unknown
+  // The time of one reading of the clock.
+  double clock_ns = 0;
+  // The kind of limit_us; empty: not measured.
+  std::string limit_name;
+  // The time of a flag from core to core; 0: not measured.
+  double flag_ns = 0;
   std::vector<std::string> warnings;
   std::string start_time;
   std::string end_time;
@@ -62,31 +70,33 @@ struct Report {
   std::uint64_t out_of_bounds = 0;
 
   std::uint64_t wrong() const;
-  double average_bus_gbps() const;  // over both directions of all rows, as nccl-tests does
+  // Returns the average over both directions of all rows, as nccl-tests does.
+  double average_bus_gbps() const;
   bool okay() const { return wrong() == 0 && out_of_bounds == 0; }
 };
 
-// What a row says of its operator and root: "none" and -1 where the collective has none.
+// Returns the operator of a row; "none" where the collective has none.
 std::string_view shown_op(const Report& report, const Case& work);
+// Returns the root of a row; -1 where the collective has none.
 Rank shown_root(const Report& report, const Case& work);
 
-// Bandwidths and statistics from a combined Timing.
+// Computes bandwidths and statistics from a combined Timing.
 Measurement measurement_of(const Report& report, const Case& work, const Timing& timing);
 
-// One row of the same case measured over and over (--repeats): medians, intervals, all that is wrong.
+// Joins the rows of one case that was measured repeatedly (--repeats): medians, intervals, and all wrong elements.
 ReportRow repeated(const Report& report, const std::vector<ReportRow>& rows);
 
-// `order=ring` and the like stay, `order=canonical` goes: what the table's last column says.
+// Returns the text of the table's last column: texts such as `order=ring` stay, and `order=canonical` is left out.
 std::string plan_note(const std::string& plan);
 
-// The table that people read, in nccl-tests' columns and the algorithm; with -I, --repeats, --limits and -S more.
+// The table for people, with nccl-tests' columns and the algorithm. It has more with -I, --repeats, --limits and -S.
 std::string table_head(const Report& report);
 std::string table_row(const Report& report, const ReportRow& row);
 std::string table_foot(const Report& report);
 
 std::string to_json(const Report& report, const std::vector<std::string>& environment);
 std::string to_csv(const Report& report);
-// `beside`: a result that is drawn in and put beside each row; may be null.
+// Returns the page. `beside` is a result that is drawn in and shown beside each row; may be null.
 std::string to_html(const Report& report, const Kept* beside = nullptr);
 
 }  // namespace wreath::perf

@@ -1,4 +1,4 @@
-// From the command line to the exit code: who the ranks are, their threads, the files at the end.
+// Runs a tool from the command line to the exit code: finds the ranks, starts their threads, and writes the files.
 #include "perf/common/run.hpp"
 
 #include <fmt/format.h>
@@ -29,20 +29,22 @@ int stop(const Stop& what) {
   return what.exit_code;
 }
 
-// An environment that says half of it counts, too: creating the communicator says what is missing.
+// Returns whether a launcher started this process. A job with half of its variables counts, too: the creation of the
+// communicator then names the missing ones.
 bool under_launcher() {
   const auto job = environment_job();
   return !job || job->launched;
 }
 
-// Whether this process holds rank 0, before anything is connected: it alone checks and writes files.
+// Returns whether this process holds rank 0, before any connection. This process alone checks and writes files.
 bool is_first_process(const Options& options) {
-  if (options.start_descriptor >= 0) return false;  // the process that started us has checked
+  // The process that started this one has checked the files.
+  if (options.start_descriptor >= 0) return false;
   const auto job = environment_job();
   return !job || job->rank == 0;
 }
 
-// Where MPI's launcher started this tool, each process would measure a job of its own beside the others.
+// Refuses a start by MPI's launcher: each process would measure a job of its own beside the others.
 Status check_met(const Options& options) {
   const auto job = environment_job();
   if (options.start_descriptor >= 0 || !job || job->strangers.empty()) return {};
@@ -50,7 +52,7 @@ Status check_met(const Options& options) {
                job->strangers + ": start this tool by `wreath run`, or once with --ranks N or -t N"};
 }
 
-// Rank `first + i` of `ranks` for each thread i, all meeting through the id.
+// Creates rank `first + i` of all ranks for each thread i. All of them meet through the id.
 Result<std::vector<Communicator>> create_threads(const Place& place, const Options& options) {
   const int threads = options.threads;
   std::vector<Result<Communicator>> made;
@@ -70,7 +72,7 @@ Result<std::vector<Communicator>> create_threads(const Place& place, const Optio
   return communicators;
 }
 
-// How many ranks there will be; 0: not known.
+// Returns the number of ranks that there will be; 0: unknown.
 int expected_ranks(const Options& options) {
   if (options.ranks > 0) return options.ranks * options.threads;
   const auto job = environment_job();
@@ -78,8 +80,8 @@ int expected_ranks(const Options& options) {
   return job->launched ? job->ranks : options.threads;
 }
 
-// The ranks of this process, one per thread, and the limits where rank 0 is among them: measured before
-// the ranks meet, so that none of them spins meanwhile.
+// The ranks of this process, one for each thread, and the limits where rank 0 is among them. The limits are measured
+// before the ranks meet, so that no rank spins meanwhile.
 struct Team {
   std::vector<Communicator> communicators;
   Limits limits;
@@ -119,7 +121,7 @@ Result<Team> connect(const CollectiveRow& row, const Options& options) {
   return team;
 }
 
-// Writes what `text` makes, where a file was asked for. Returns the exit code.
+// Writes the text of `text` where a file was requested. Returns the exit code.
 int write_file(const char* flag, const std::string& path, const std::function<std::string()>& text) {
   if (path.empty()) return 0;
   const Status written = write_output(path, text());
@@ -128,7 +130,7 @@ int write_file(const char* flag, const std::string& path, const std::function<st
   return exit_code(written.error().code);
 }
 
-// The kept results that a run is asked to stand beside: read anew, as the run took its time.
+// The kept results for a run. They are read again at the end, since the run takes its time.
 struct KeptFiles {
   std::optional<Kept> beside;
   std::optional<Kept> baseline;
@@ -163,7 +165,7 @@ int fail(const Error& error) {
   return exit_code(error.code);
 }
 
-// Judges, then writes: a baseline may be the file that is written. The exit code.
+// Judges the run, and then writes its files, since a baseline may be the file to write. Returns the exit code.
 int finish(const Report& report) {
   const auto files = read_kept_files(report.options);
   if (!files) {
@@ -189,7 +191,8 @@ int finish(const Report& report) {
   return 1;
 }
 
-// What the ranks of this process end with: the first error, where one that is no echo of another's wins.
+// The exit code of this process's ranks. It is the code of the first error, but an error that does not follow from
+// another rank's error has precedence.
 class Outcome {
  public:
   void report(const Error& error) {
@@ -210,7 +213,7 @@ class Outcome {
   bool echo_ = false;
 };
 
-// Measures as one rank; rank 0 writes the files.
+// Measures as one rank. Rank 0 writes the files.
 Status run_member(Member& member, const CollectiveRow& row, const Options& options, const Surroundings& surroundings,
                   Outcome& outcome) {
   const auto report = run_rank(member, row, options, surroundings, stream_display(stdout, stderr));
@@ -315,8 +318,8 @@ int run_peer(Member& member, std::string_view transport, const std::vector<std::
 
 namespace {
 
-// Before any buffer is made, those of --limits among them. A launcher may have started ranks elsewhere: then one is
-// counted here, and all of them when they have met.
+// Checks the memory before any buffer is made, even a buffer of --limits. A launcher may have started ranks on other
+// hosts: one rank is then counted here, and all of them when they have met.
 Status check_memory_here(const CollectiveRow& row, const Options& options) {
   const int ranks = std::max(1, expected_ranks(options));
   const Extent extent = extent_of(cases_of(row, options, ranks));

@@ -1,4 +1,4 @@
-// One rank's run over all dtypes, operators and sizes.
+// Runs one rank over all dtypes, operators and sizes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 namespace wreath::perf {
 namespace {
 
-// "host\tpid\tcore\tcpu", in the order of RankLine.
+// Returns "host\tpid\tcore\tcpu", in the order of RankLine.
 std::string describe_self(int core) { return fmt::format("{}\t{}\t{}\t{}", host_name(), getpid(), core, cpu_name()); }
 
 std::vector<std::string> fields_of(const std::string& text) {
@@ -45,7 +45,7 @@ std::vector<RankLine> lines_of(const std::vector<std::string>& texts) {
   return lines;
 }
 
-// Those of nccl-tests' variables that are set: "NCCL_TESTS_DEVICE, NCCL_TESTS_MIN_BW". Empty: none.
+// Returns the variables of nccl-tests that are set, such as "NCCL_TESTS_DEVICE, NCCL_TESTS_MIN_BW"; empty: none is set.
 std::string variables_of_nccl_tests() {
   std::vector<std::string_view> names;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -56,7 +56,7 @@ std::string variables_of_nccl_tests() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Whether all ranks use the one GPU that there is.
+// Returns whether all ranks use the only GPU of the host.
 bool share_one_gpu(const Report& report) {
   const auto elsewhere = [&](const RankLine& line) { return line.host != report.ranks.front().host; };
   return (report.options.memory == MemoryPlace::Device || report.options.memory == MemoryPlace::Pinned) &&
@@ -94,7 +94,7 @@ Result<Report> open_report(Member& member, const CollectiveRow& row, const Optio
   return report;
 }
 
-// One size, both directions.
+// Measures one size in both directions.
 Result<ReportRow> measure(Member& member, Bench& bench, Report& report, const Case& work) {
   ReportRow row{work, {}, {}, member.plan_for(report.collective->collective, work.bytes), {}, {}};
   for (const bool in_place : {false, true}) {
@@ -111,7 +111,7 @@ Result<ReportRow> measure(Member& member, Bench& bench, Report& report, const Ca
   return row;
 }
 
-// One case for each size that the call really has: sizes are rounded down to whole elements or blocks.
+// Appends a case for each size that the call really has: sizes are rounded down to whole elements or blocks.
 void append_sizes(const CollectiveRow& row, const Options& options, int ranks, const Kind& kind,
                   std::vector<Case>& cases) {
   const std::size_t before = cases.size();
@@ -122,7 +122,7 @@ void append_sizes(const CollectiveRow& row, const Options& options, int ranks, c
   }
 }
 
-// What the progress line says of case `at` of `cases` in a round of --repeats.
+// Returns the progress line for case `at` of `cases` in a round of --repeats.
 std::string progress_text(const Report& report, const std::vector<Case>& cases, std::size_t at, int round) {
   const Case& work = cases[at];
   std::string text = fmt::format("{} {} of {}: {} {}", report.collective->title(), at + 1, cases.size(),
@@ -131,7 +131,7 @@ std::string progress_text(const Report& report, const std::vector<Case>& cases, 
   return text;
 }
 
-// Measures every case once, or all of them in turn as often as --repeats says; rank 0 shows each as soon as it is
+// Measures every case once, or all of them in turn, as often as --repeats says. Rank 0 shows each row as soon as it is
 // complete. Reports of endless cycles keep no rows.
 Status run_cycle(Member& member, Bench& bench, Report& report, const std::vector<Case>& cases, const Limits& limits,
                  const Display& display) {
@@ -155,7 +155,8 @@ Status run_cycle(Member& member, Bench& bench, Report& report, const std::vector
   return {};
 }
 
-// Whether the memory of every host suffices, by what each rank sees of its own. Collective, and all agree.
+// Checks whether the memory of every host suffices, by the memory that each rank sees. It is collective, and all ranks
+// get the same result.
 Status check_all_hosts(Member& member, const Report& report, const Extent& extent) {
   const double mine = this_host(1).available_bytes;
   const auto available = gather(member, std::span<const double>(&mine, 1));
@@ -222,7 +223,8 @@ Result<Report> run_rank(Member& member, const CollectiveRow& row, const Options&
   if (!device) return device.error();
   auto buffers = Buffers::make(extent.bytes, offset_of(options, extent), {options.memory, *device});
   if (!buffers) return buffers.error();
-  WREATH_TRY(barrier(member));  // a device may make who allocates wait for kernels, and those wait for peers
+  // An allocation on a device may wait for kernels, and those kernels wait for peers.
+  WREATH_TRY(barrier(member));
   Bench bench(member, row, options, *buffers);
   for (int cycle = 0; options.cycles == 0 || cycle < options.cycles; ++cycle) {
     WREATH_TRY(run_cycle(member, bench, *report, cases, surroundings.limits, display));

@@ -1,4 +1,4 @@
-// The table on stdout, and what rows and reports derive from their numbers.
+// Prints the table on stdout, and computes the derived values of rows and reports.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace wreath::perf {
 namespace {
 
-// At most `width` characters: as many of two decimals as fit (nccl-tests' rule).
+// Returns at most `width` characters, with as many of two decimals as fit (nccl-tests' rule).
 std::string fitted(double value, int width) {
   for (const int decimals : {2, 1, 0}) {
     std::string text = fmt::format("{:{}.{}f}", value, width, decimals);
@@ -28,7 +28,7 @@ constexpr std::array kPerIteration{Column{"i_min", "(us)"}, Column{"i_max", "(us
                                    Column{"i_cv%", "(%)"}};
 constexpr std::array kInterval{Column{"low", "(us)"}, Column{"high", "(us)"}};
 
-// What stands behind nccl-tests' four columns of each direction.
+// Returns the columns behind nccl-tests' four columns of each direction.
 std::span<const Column> extra_columns(const Report& report) {
   if (report.options.per_iteration) return kPerIteration;
   if (report.options.repeats > 1) return kInterval;
@@ -61,7 +61,7 @@ std::string measured(const Report& report, const std::optional<Measurement>& may
   return text + extra_values(report, m);
 }
 
-// The columns of one direction in the two lines of the head.
+// Returns the columns of one direction for the names or the units of the head.
 std::string measured_head(const Report& report, bool names) {
   std::string text = names ? fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", "time", "algbw", "busbw", "#wrong")
                            : fmt::format("  {:>7}  {:>6}  {:>6}  {:>6}", "(us)", "(GB/s)", "(GB/s)", "");
@@ -92,7 +92,7 @@ std::string column_heads(const Report& report) {
   return text;
 }
 
-// Which elements the numbers of wrong ones are about (bench.hpp).
+// Returns the lines that say which elements are checked (bench.hpp).
 std::string checked_lines(const Report& report) {
   const Options& o = report.options;
   if (report.collective->has(kNoData)) return {};

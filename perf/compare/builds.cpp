@@ -1,4 +1,4 @@
-// Cells in turns, the slower ones again, and pairs of the smallest call.
+// Measures cells in turns, the slower cells again, and pairs of the smallest call.
 #include "perf/compare/builds.hpp"
 
 #include <fmt/format.h>
@@ -13,9 +13,11 @@ namespace wreath::perf {
 namespace {
 
 constexpr double kSlowerBelow = 0.97;
-constexpr int kRoundsAgain = 3;       // times the first run's
-constexpr double kNearWithin = 1.25;  // ratio of the flag's flights before and after a pair
-constexpr int kMostPairs = 3;         // times those that are wanted; not all of them are near
+constexpr int kRoundsAgain = 3;  // times the rounds of the first run
+// The largest ratio of a flag's times before and after a pair that counts as near.
+constexpr double kNearWithin = 1.25;
+// The most pairs, as a multiple of the wanted pairs, since some pairs are not near.
+constexpr int kMostPairs = 3;
 constexpr double kPairTimeMs = 100;
 constexpr std::size_t kPairBytes = 8;
 
@@ -47,7 +49,7 @@ bool is_near(const Probe& probe) noexcept {
   return low > 0 && high <= kNearWithin * low;
 }
 
-// By round, the difference of near pairs.
+// Returns the differences of the near pairs, by round.
 std::map<int, double> differences_ns(const Comparison& pairs) {
   std::map<int, double> list;
   for (const auto& [cell, contest] : pairs.cells) {

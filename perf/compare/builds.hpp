@@ -1,4 +1,4 @@
-// Two builds of this library in turns: is this one slower than the other in any cell?
+// Measures two builds of this library in turns, to find cells in which this build is slower.
 #pragma once
 
 #include <string>
@@ -9,33 +9,37 @@
 namespace wreath::perf {
 
 struct BuildsOptions {
-  RunOptions run;  // `other_build` is set; `ranks` is taken from the list below
+  RunOptions run;  // `other_build` is set; `ranks` comes from the list below
   std::vector<int> ranks{2, 4};
   std::vector<std::string> transports;
   std::vector<std::string> operations;
   int near_pairs = 40;  // 0: none are measured
 };
 
-// What was measured with one number of ranks.
+// The measurements with one number of ranks.
 struct BuildsRun {
   Comparison first;
-  Comparison again;  // the cells that looked slower, with three times the rounds
+  // The cells that looked slower, with three times the rounds.
+  Comparison again;
 };
 
 struct BuildsReport {
   std::string other;  // the other build's folder
   std::vector<BuildsRun> runs;
-  Comparison pairs;  // a round is a pair: 8 B all_reduce by both builds, one start right after the other
+  // The pairs. A round is a pair: an all_reduce of 8 B by both builds, one start right after the other.
+  Comparison pairs;
 };
 
-// A cell is slower where the whole interval of other / this lies below 0.97.
+// Returns whether a cell is slower: the whole interval of other / this lies below 0.97.
 bool is_slower(const Verdict& verdict) noexcept;
 
-// The cells that looked slower at first, and those of them that are so in the longer run, too.
+// Returns the cells that looked slower at first.
 std::vector<Cell> looked_slower(const Comparison& first);
+// Returns the cells that looked slower at first, and are slower in the longer run, too.
 std::vector<Cell> slower_cells(const BuildsRun& run);
 
-// This build's time less the other's in the pairs during which the way between the cores stayed the same.
+// The time of this build minus the time of the other build, over pairs in which the distance between the cores stayed
+// the same.
 struct PairDifference {
   int pairs = 0;
   double median_ns = 0;
@@ -43,7 +47,7 @@ struct PairDifference {
 };
 PairDifference difference_of(const Comparison& pairs, int at_most);
 
-// Measures. `blank` has the description of this run, and no cells.
+// Measures both builds. `blank` has the description of this run, and no cells.
 Result<BuildsReport> run_builds(const BuildsOptions& options, const Comparison& blank, const Step& step);
 
 // Returns 0 where no cell is slower, all results are right and both builds were measured in every cell; else 1.

@@ -1,4 +1,4 @@
-// Comparisons as a page: ratios over size, and the table.
+// Writes a comparison as a page: ratios by size, and the table.
 #include <fmt/format.h>
 
 #include <set>
@@ -13,7 +13,7 @@
 namespace wreath::perf {
 namespace {
 
-// Ratios by size of one operation.
+// Returns the ratios of one operation by size.
 PlotSeries series_of(const Comparison& comparison, const std::string& transport, const std::string& operation) {
   PlotSeries series;
   series.name = operation;
@@ -28,7 +28,7 @@ PlotSeries series_of(const Comparison& comparison, const std::string& transport,
   return series;
 }
 
-// One line an operation, and where both are equally fast.
+// Returns a plot with a line for each operation, and the line at which both sides are equally fast.
 std::string plot_of(const Comparison& comparison, const std::string& transport) {
   Plot plot{"Over " + transport, "best peer's time / Wreath's, by size; above 1 Wreath is faster", {}};
   std::set<std::string> operations;

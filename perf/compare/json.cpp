@@ -1,4 +1,4 @@
-// Comparisons as files.
+// Writes comparisons to files, and reads them.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -92,7 +92,7 @@ Result<Comparison> read_comparison(const std::string& path) {
   if (!file) return Error{ErrorCode::System, fmt::format("{}: cannot be read", path)};
   try {
     return comparison_of(Json::parse(file));
-  } catch (const std::exception& error) {  // the parser's, std::stoi's
+  } catch (const std::exception& error) {  // from the parser or std::stoi
     return Error{ErrorCode::Mismatch, fmt::format("{}: not a comparison: {}", path, error.what())};
   }
 }

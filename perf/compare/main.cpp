@@ -1,4 +1,4 @@
-// compare: this library beside Open MPI, MPICH and Gloo, each at its best setting, in turns.
+// compare: measures this library beside Open MPI, MPICH and Gloo, each at its best setting, in turns.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -46,7 +46,7 @@ int fail(int code, const std::string& message) {
   return code;
 }
 
-// The codes kept for a transport and operation; empty: none were kept.
+// Returns the codes that were kept for a transport and operation; empty: none were kept.
 std::set<std::string> kept_codes(const std::string& path, const std::string& transport, const std::string& operation) {
   std::ifstream file(path);
   const Json json = Json::read(file).value_or(Json());
@@ -83,7 +83,7 @@ Status write_text(const std::string& path, const std::string& text) {
   return path.empty() ? Status() : write_output(path, text);
 }
 
-// Which setting of any peer was fastest in each cell.
+// Returns as JSON the setting of any peer that was fastest in each cell.
 std::string settings_json(const Comparison& comparison) {
   Json json = {{"machine", comparison.machine}, {"started", comparison.started}, {"ranks", comparison.ranks}};
   json["best"] = Json::array();
@@ -99,7 +99,7 @@ std::string settings_json(const Comparison& comparison) {
   return json.dump({.indent = 1}) + "\n";
 }
 
-// Shows what is being done: in place on a terminal, else a line now and then.
+// Shows the current step: in place on a terminal, else as a line for every twentieth step.
 void show_step(int done, int all, const std::string& what) {
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
   if (terminal) fmt::print(stderr, "\r\033[K{} of {}: {}", done, all, what);

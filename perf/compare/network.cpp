@@ -1,4 +1,4 @@
-// A network namespace by unshare(2).
+// Makes a network namespace by unshare(2).
 #include "perf/compare/network.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Process groups with a deadline.
+// Runs process groups with a deadline.
 #include "perf/compare/processes.hpp"
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// This process's, with `variables` in place of those of the same names.
+// Returns the environment of this process, with `variables` in place of those of the same names.
 std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
   std::vector<std::string> all = variables;
   for (char** each = environ; *each != nullptr; ++each) {
@@ -40,7 +40,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& variab
   return all;
 }
 
-// The end of a log, without empty lines.
+// Returns the end of a log, without empty lines.
 std::string last_lines(const std::string& log) {
   std::ifstream file(log);
   std::vector<std::string> lines;
@@ -52,7 +52,7 @@ std::string last_lines(const std::string& log) {
   return text;
 }
 
-// A group of processes, ended when this goes.
+// A group of processes, which the destructor ends.
 class Processes {
  public:
   ~Processes() {
@@ -69,7 +69,7 @@ class Processes {
     ++running_;
     return {};
   }
-  // Whether all have ended; first_failure() tells how.
+  // Returns whether all have ended. first_failure() returns the end of the first that failed.
   bool ended() {
     int status = 0;
     while (running_ > 0 && ::waitpid(-group_, &status, WNOHANG) > 0) {

@@ -1,4 +1,4 @@
-// A comparison as data: saved after every start, so that it can be resumed, and shown as text and as a page.
+// A comparison as data. It is saved after every start, so that it can be resumed, and is shown as text and as a page.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace wreath::perf {
 
-// The cores' distance around one round.
+// The time of a flag between the cores, before and after one round.
 struct Probe {
   double before_ns = 0;
   double after_ns = 0;
@@ -24,17 +24,18 @@ struct Comparison {
   int ranks = 2;
   std::string congestion_control;  // of TCP; empty: unknown
   std::map<Cell, Contest> cells;
-  std::map<int, Probe> probes;       // by round
-  std::vector<std::string> remarks;  // what could not be measured, and why
+  std::map<int, Probe> probes;  // by round
+  // The measurements that were not possible, and the reasons.
+  std::vector<std::string> remarks;
 };
 
 std::string to_json(const Comparison& comparison);
-// Mismatch: not such a file.
+// Reads a comparison. Returns Mismatch where the file is none.
 Result<Comparison> read_comparison(const std::string& path);
 
-// A table for each transport, the means, and the cells that count as slower.
+// Returns a table for each transport, the means, and the cells that count as slower.
 std::string to_text(const Comparison& comparison);
-// A page with a plot for each transport and operation; no other file needed.
+// Returns a page with a plot for each transport and operation. It needs no other file.
 std::string to_html(const Comparison& comparison);
 
 }  // namespace wreath::perf

@@ -1,4 +1,4 @@
-// Medians, their intervals, and who won.
+// Computes medians, their intervals, and the best settings.
 #include "perf/compare/results.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Times of an interleaved run, and what they say: ratios with intervals.
+// The times of an interleaved run, and the ratios with intervals that follow from them.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace wreath::perf {
 
-// One thing that is timed: a perf tool's operation at one size over one transport.
+// A case that is timed: the operation of a perf tool at one size over one transport.
 struct Cell {
   std::string transport;
   std::string operation;  // "all_reduce"
@@ -20,29 +20,31 @@ struct Cell {
   auto operator<=>(const Cell&) const = default;
 };
 
-// One call's time by round, where it was measured and right.
+// The time of a call in each round in which it was measured and right.
 struct Times {
   std::map<int, double> us;  // by round
-  int wrong = 0;             // rounds whose results were wrong
+  int wrong = 0;             // rounds with wrong results
 };
 
-// By setting's code; "wreath" is this library.
+// The times by the code of the setting; "wreath" is this library.
 using Contest = std::map<std::string, Times>;
 
-// How a cell ended: the best setting of any peer by its median, against this library.
+// The result of a cell: the best setting of any peer by its median, against this library.
 struct Verdict {
-  std::string best;      // code; empty: no peer did it right
+  std::string best;      // code; empty: no peer was right
   double wreath_us = 0;  // medians
   double best_us = 0;
-  double ratio = 0;  // best / wreath, median over rounds in which both were measured
+  // The ratio best / wreath: the median over rounds in which both were measured.
+  double ratio = 0;
   Interval interval;
   int rounds = 0;
   bool slower() const { return !best.empty() && interval.high < 0.95; }
 };
-// Nothing where this library was not measured. `counts`: whether a peer's setting is looked at, by its code.
+// Returns the verdict; nullopt where this library was not measured. `counts` returns whether the peers' setting with
+// that code counts.
 std::optional<Verdict> judge(const Contest& contest, const std::function<bool(const std::string&)>& counts = {});
 
-// Rounds in which this library's results were wrong.
+// Returns the number of rounds in which this library's results were wrong.
 int wrong_results(const std::map<Cell, Contest>& cells);
 
 double geometric_mean(const std::vector<double>& values);

@@ -1,4 +1,4 @@
-// Rounds, starts, and the reading of their results.
+// Runs the rounds and starts, and reads their results.
 #include "perf/compare/run.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 namespace wreath::perf {
 namespace {
 
-// A folder that goes with its owner.
+// A temporary folder that the destructor removes.
 class Scratch {
  public:
   Scratch() {
@@ -52,7 +52,7 @@ std::vector<std::string> flags_of(const RunOptions& options, const std::vector<s
   return flags;
 }
 
-// The sizes of `sizes` that a round still lacks of a setting.
+// Returns those of `sizes` that have no result of this setting in this round.
 std::vector<std::size_t> lacking(const Comparison& comparison, const Contestants& contestants, const Setting& setting,
                                  int round, const std::vector<std::size_t>& sizes) {
   std::vector<std::size_t> list;
@@ -85,7 +85,7 @@ Status keep(const std::string& path, const Contestants& contestants, const Setti
   return {};
 }
 
-// One start of one setting. A wrong result is a result, though the program exits with an error for it.
+// Measures one start of one setting. A wrong result is kept as a result, though the program exits with an error for it.
 Status measure(const RunOptions& options, const Contestants& contestants, const Setting& setting, int round,
                const std::vector<std::size_t>& sizes, Comparison& comparison) {
   const Scratch scratch;

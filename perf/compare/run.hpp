@@ -1,5 +1,5 @@
-// An interleaved run: in each round every setting is started once for each operation, in the other order in every
-// second round.
+// An interleaved run: each round starts every setting once for each operation. The order is reversed in every second
+// round.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,21 @@ struct Contestants {
 struct RunOptions {
   int ranks = 2;
   int rounds = 8;
-  double time_ms = 20;  // of timed calls a size and start
+  double time_ms = 20;  // of timed calls, for each size and start
   std::vector<std::size_t> sizes;
   bool rewrite = false;
   std::int64_t timeout_ms = 90'000;  // of one start
   std::string folder;                // of the programs
-  std::function<double()> flag_ns;   // measures a flag's way between the cores around each round; empty: as `limits`
-  std::string other_build;           // the folder of another build's programs; empty: there is none
+  // Measures the time of a flag between the cores around each round; empty: as `limits` does it.
+  std::function<double()> flag_ns;
+  // The folder of another build's programs; empty: there is none.
+  std::string other_build;
 };
 
-// After each start: how many are done of how many, and what was.
+// Reports each start: how many are done, how many there are, and the name of this one.
 using Step = std::function<void(int done, int all, const std::string& what)>;
 
-// Adds what `comparison` lacks. What cannot be measured is a remark, and is not tried again.
+// Adds the results that `comparison` lacks. A setting that cannot be measured becomes a remark, and is not tried again.
 Status run_contest(const RunOptions& options, const std::vector<Contestants>& contestants, Comparison& comparison,
                    const Step& step);
 

@@ -1,4 +1,4 @@
-// Comparisons as tables.
+// Writes comparisons as tables.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct Means {
   std::vector<std::string> slower;
 };
 
-// Beside each library alone, at its own best settings.
+// Returns the means beside each library alone, at its own best settings.
 std::string means_by_library(const Comparison& comparison, const std::string& transport) {
   std::string text;
   for (const Starter library : {Starter::OpenMpi, Starter::Mpich, Starter::Gloo}) {

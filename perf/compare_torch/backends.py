@@ -1,7 +1,8 @@
-"""all_reduce and DDP steps of the backend wreath beside Gloo's, in turns within one run: `wreath run -n 2 python3 backends.py`.
+"""Measures all_reduce and DDP steps of the backends wreath and Gloo, in turns within one run.
 
-Rank 0 prints a table and writes --json: for each size and backend the median of the rounds' times a call, and of a training
-step of gpt.py's model under DistributedDataParallel. A round measures both, the one after the other, in alternating order.
+Run it as: wreath run -n 2 python3 backends.py. Rank 0 prints a table and writes --json. For each size and backend they
+have the median of the rounds' times of a call, and of a training step of gpt.py's model under DistributedDataParallel.
+A round measures both backends, one after the other, in alternating order.
 """
 
 import argparse
@@ -36,7 +37,7 @@ def seconds_of(call, count, group):
 
 
 def count_for(bytes_):
-    """Calls in a turn: about 50 ms of them."""
+    """Returns the calls of a turn, which take about 50 ms."""
     return max(2, min(500, 20_000_000 // (bytes_ + 40_000)))
 
 
@@ -69,7 +70,7 @@ def training(groups, steps):
 
 
 def measure(work, rounds):
-    """Times a call of each backend, by round, as the slowest rank has them."""
+    """Times a call of each backend, and returns the slowest rank's time for each round."""
     times = {name: [] for name in work}
     for number in range(rounds + 1):
         for name in sorted(work, reverse=number % 2 == 1):

@@ -1,7 +1,7 @@
-"""nanoGPT's shakespeare_char recipe in plain PyTorch, on the CPU: what train_gpt is measured beside.
+"""Trains nanoGPT's shakespeare_char recipe in plain PyTorch on the CPU. Measurements compare train_gpt with it.
 
-The model, the batches' sizes and the optimizer are those of nanoGPT's CPU line (README.md there); weights are drawn by
-PyTorch, so its curve is another draw of the same recipe. Prints one JSON object: seconds of each step (without
+The model, the batches' sizes and the optimizer are those of nanoGPT's CPU line (README.md there). PyTorch draws the
+weights, so its curve is another draw of the same recipe. It prints one JSON object: seconds of each step (without
 validation), and the loss over the whole validation text.
 """
 

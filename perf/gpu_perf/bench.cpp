@@ -1,4 +1,4 @@
-// Ranks as threads, with streams of one device.
+// Runs ranks as threads, with streams of one device.
 #include "perf/gpu_perf/bench.hpp"
 
 #include <fmt/format.h>
@@ -79,7 +79,8 @@ Result<std::vector<Communicator>> make_low_latency_ranks(const GpuSetup& setup, 
 
 Status on_ranks(std::vector<Communicator>& ranks, const RankBody& body) {
   std::mutex mutex;
-  std::optional<Error> first;  // what others say of their ends follows from it
+  // The first error. The errors of the other ranks follow from it.
+  std::optional<Error> first;
   const Status ran = command_line::run_threads(static_cast<int>(ranks.size()), [&](int i) -> Status {
     Communicator& own = ranks[static_cast<std::size_t>(i)];
     const Status status = command_line::guarded([&] { return body(own); });
@@ -98,7 +99,7 @@ int times_for(const GpuSetup& setup, std::int64_t ns) {
 
 namespace {
 
-// Of `times` calls, the slowest rank's time.
+// Returns the time of `times` calls on the slowest rank.
 Result<std::int64_t> slowest_ns(std::vector<Communicator>& ranks, const std::vector<OnStream>& streams,
                                 const StartCall& start, int times) {
   std::atomic<std::int64_t> slowest = 0;

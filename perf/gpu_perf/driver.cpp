@@ -1,4 +1,4 @@
-// The functions of libcuda.so.1 that this needs, as cuda.h declares them.
+// The functions of libcuda.so.1 that this program needs, as cuda.h declares them.
 #include "perf/gpu_perf/driver.hpp"
 
 #include <dlfcn.h>
@@ -26,7 +26,8 @@ constexpr unsigned kNonBlocking = 1;
 
 Driver load() {
   Driver driver;
-  void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);  // stays
+  // The library stays loaded.
+  void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) return driver;
   using Find = int (*)(const char*, void**, int, std::uint64_t, int*);
   const auto find = reinterpret_cast<Find>(::dlsym(library, "cuGetProcAddress_v2"));

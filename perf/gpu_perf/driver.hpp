@@ -1,5 +1,5 @@
-// What a program does with CUDA's driver by itself, for what needs more than this library shows: a current context,
-// streams whose handles another library takes, a card's name.
+// Uses CUDA's driver directly, for things that this library does not offer. These are a current context, streams whose
+// handles another library takes, and the name of a card.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace wreath::perf {
 
-// "NVIDIA H200"; empty: not known.
+// Returns the name, such as "NVIDIA H200"; empty: it is not known.
 std::string card_name(int device);
 
-// Streams of the driver's, on the primary context of a device. Destroyed with this.
+// Streams of the driver on the primary context of a device. The destructor destroys them.
 class DriverStreams {
  public:
   static Result<DriverStreams> make(int device, int count);
@@ -20,7 +20,7 @@ class DriverStreams {
   DriverStreams& operator=(DriverStreams&&) = delete;
   ~DriverStreams();
   void* handle(int i) const { return streams_[static_cast<std::size_t>(i)]; }
-  // Makes the context this thread's.
+  // Makes the context current in this thread.
   Status enter() const;
 
  private:

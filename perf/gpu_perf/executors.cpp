@@ -1,4 +1,4 @@
-// Steps beside handwritten loops: the same schedules, FIFOs and memory.
+// Times steps beside handwritten loops, with the same schedules, FIFOs and memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct Schedule {
 constexpr std::array kSchedules{Schedule{Collective::AllReduce, "two_shot"}, Schedule{Collective::AllReduce, "ring"},
                                 Schedule{Collective::ReduceScatter, "ring"}, Schedule{Collective::AllGather, "ring"}};
 
-// One tile of each part, and large ones.
+// Returns one tile for each part, and the large sizes.
 std::vector<std::size_t> sizes_of(const GpuSetup& setup, int ranks) {
   std::vector<std::size_t> sizes;
   for (const std::size_t bytes : {kTileBytes * static_cast<std::size_t>(ranks), kLargeBytes, kExecutorMostBytes}) {
@@ -37,7 +37,7 @@ std::vector<std::size_t> sizes_of(const GpuSetup& setup, int ranks) {
   return sizes;
 }
 
-// `bytes`: of the whole vector, which all ranks have or make together.
+// Returns the shape of a call. `bytes` is the size of the whole vector, which all ranks together give or make.
 CallShape shape_of(Collective collective, std::size_t bytes, int ranks) {
   const std::size_t share = bytes / sizeof(float) / static_cast<std::size_t>(ranks);
   const std::size_t whole = share * static_cast<std::size_t>(ranks);
@@ -69,7 +69,8 @@ Result<ExecutorPair> make_executors(const GpuSetup& setup, int ranks, std::strin
 struct Times {
   double steps_ns;
   double handwritten_ns;
-  double ratio;  // steps to handwritten, the median of the rounds' own
+  // The ratio of steps to handwritten loops: the median of the rounds' ratios.
+  double ratio;
 };
 
 Result<Times> time_both(const GpuSetup& setup, ExecutorPair& pair, const CallShape& shape) {
@@ -90,7 +91,7 @@ Result<Times> time_both(const GpuSetup& setup, ExecutorPair& pair, const CallSha
   return Times{median(steps), median(handwritten), median(ratios)};
 }
 
-// The worst ratios so far, which are what the targets are about.
+// The worst ratios so far, which the targets judge.
 struct Worst {
   std::optional<Target> tile;
   std::optional<Target> large;

@@ -1,4 +1,4 @@
-// Small calls: graphs of 100 all_reduces, a branch for each rank, and what a call's time is made of.
+// Measures small calls: graphs of 100 all_reduces, with a branch for each rank, and the parts of a call's time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ constexpr std::uint64_t kStallNs = 2'000'000'000;
 
 int calls_of(const GpuSetup& setup) { return setup.quick ? 5 : 100; }
 
-// `origin` captures `branch(i)` for each of `branches`, which fork from it and join it.
+// Captures `branch(i)` for each of `branches` into `origin`. The branches fork from `origin` and join it.
 Result<std::unique_ptr<Graph>> capture(Stream& origin, const std::vector<OnStream>& branches,
                                        const std::function<Status(std::size_t)>& branch) {
   auto fork = origin.device().make_event();
@@ -49,7 +49,7 @@ Result<std::unique_ptr<Graph>> capture(Stream& origin, const std::vector<OnStrea
   return graph;
 }
 
-// Of one launch, the median of rounds.
+// Returns the time of one launch, as the median of the rounds.
 Result<double> launch_ns(const GpuSetup& setup, Stream& stream, Graph& graph) {
   const auto launches = [&](int times) {
     return time_on(stream, [&]() -> Status {
@@ -69,7 +69,7 @@ Result<double> launch_ns(const GpuSetup& setup, Stream& stream, Graph& graph) {
   return median(rounds);
 }
 
-// Of one launch of a graph with a branch for each of `branches`.
+// Returns the time of one launch of a graph with a branch for each of `branches`.
 Result<double> graph_ns(const GpuSetup& setup, const std::vector<OnStream>& branches,
                         const std::function<Status(std::size_t)>& branch) {
   auto origin = setup.device->make_stream();
@@ -79,7 +79,7 @@ Result<double> graph_ns(const GpuSetup& setup, const std::vector<OnStream>& bran
   return launch_ns(setup, **origin, **graph);
 }
 
-// Branches with `kernels` kernels that do nothing, one behind the other.
+// Returns the time of a graph whose branches have `kernels` kernels that do nothing, one after the other.
 Result<double> nothing_ns(const GpuSetup& setup, const std::vector<OnStream>& branches, int kernels) {
   const NothingRun run{};
   const int threads = setup.device == &host_device() ? 1 : kThreads;
@@ -91,7 +91,7 @@ Result<double> nothing_ns(const GpuSetup& setup, const std::vector<OnStream>& br
   });
 }
 
-// A flag's way from one block to another, half of a round trip; the average of many.
+// Returns the time of a flag from one block to another: half of a round trip, as the average of many.
 Result<double> flag_ns(const GpuSetup& setup) {
   constexpr std::size_t kApart = 256;
   Device& device = *setup.device;
@@ -114,11 +114,14 @@ Result<double> flag_ns(const GpuSetup& setup) {
   return static_cast<double>(*taken) / (2.0 * rounds);
 }
 
-// What the time of a small call is made of, as far as it can be measured apart.
+// The parts of the time of a small call, as far as they can be measured separately.
 struct Costs {
-  double empty_launch_us = 0;  // of a graph with as many branches, each of a kernel that does nothing
-  double kernel_us = 0;        // what one more such kernel adds to each branch: a kernel's launch and exit
-  double flag_us = 0;          // a flag's way from a block to another
+  // The launch of a graph with as many branches, each with one kernel that does nothing.
+  double empty_launch_us = 0;
+  // The time that one more such kernel adds to each branch: its launch and exit.
+  double kernel_us = 0;
+  // The time of a flag from one block to another.
+  double flag_us = 0;
 };
 
 Result<Costs> measure_costs(const GpuSetup& setup, int n) {
@@ -140,7 +143,7 @@ struct SmallCase {
   std::string text() const { return fmt::format("{} bytes, {}", bytes, low_latency ? "low latency" : "by steps"); }
 };
 
-// A call's time with its parts; `costs` null: they could not be measured.
+// Returns a call's time with its parts. `costs` is null where the parts could not be measured.
 Json row_of(const SmallCase& work, int n, int calls, double us, const std::string& plan, const Costs* costs) {
   Json row{{"ranks", n},   {"bytes", work.bytes}, {"low_latency", work.low_latency},
            {"plan", plan}, {"calls", calls},      {"us", us}};
@@ -189,7 +192,7 @@ Status measure_small(const GpuSetup& setup, std::vector<Communicator>& ranks, co
   return {};
 }
 
-// With or without the kernels of their own.
+// Measures small calls, by kernels of their own or by steps.
 Status measure_small_calls(const GpuSetup& setup, int n, bool low_latency, const Costs* costs, Results& results) {
   auto ranks = low_latency ? make_low_latency_ranks(setup, n) : make_ranks(setup, n);
   if (!ranks) return ranks.error();

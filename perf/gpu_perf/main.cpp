@@ -1,5 +1,5 @@
-// gpu_perf: collectives of ranks that are threads, in streams of one device: times beside the device's own copies, and
-// results that must be exact.
+// gpu_perf: runs collectives of ranks that are threads, in streams of one device. It prints times beside the device's
+// own copies, and checks results that must be exact.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ Result<Device*> find_device(const Options& options) {
   return options.device == "host" ? Result<Device*>(&host_device()) : cuda_device(options.setup.number);
 }
 
-// What --quick and the words of the command line make of the setup.
+// Applies --quick and the words of the command line to the setup.
 void choose(Options& options) {
   GpuSetup& setup = options.setup;
   if (options.device != "host") setup.number = std::stoi(options.device.substr(options.device.find(':') + 1));
@@ -88,7 +88,7 @@ int run(Options& options) {
   return results.failed() ? 1 : results.empty() ? exit_code(ErrorCode::Unavailable) : 0;
 }
 
-// What a report says of this machine, as JSON; 77 where it has no GPU.
+// Prints the description of this machine for a report, as JSON. Returns 77 where there is no GPU.
 int print_machine() {
   const auto devices = cuda_devices();
   const auto first = devices && *devices > 0 ? cuda_device(0) : Result<Device*>(nullptr);
@@ -154,7 +154,8 @@ int main_of(int argc, char** argv) {
       "reached is shown and is no error.\n"
       "exit: 0 ok, 1 wrong results or an error, 2 usage, 77 there is no such device here, or nothing of it could run");
   if (const auto code = app.parse(argc, argv)) return *code;
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what was done is seen where the run is ended
+  // Each line is printed at once, so that the output shows the finished parts where the run is cut short.
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   set_cuda_environment();
   return options.machine ? print_machine() : run(options);
 }

@@ -1,4 +1,4 @@
-// Times of copies and of all_reduce, by events in the streams.
+// Times copies and all_reduce by events in the streams.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,14 +18,14 @@ constexpr double kTargetOfCopies = 0.85;
 constexpr int kMeasureRounds = 3;
 constexpr std::array kMeasureDtypes{DataType::Float32, DataType::BFloat16};
 
-// Small ones, ending below `end`.
+// Returns the small sizes below `end`.
 std::vector<std::size_t> sizes_below(std::size_t end) {
   std::vector<std::size_t> sizes;
   for (std::size_t bytes = kMeasureLeastBytes; bytes < end; bytes *= kMeasureStep) sizes.push_back(bytes);
   return sizes;
 }
 
-// Those that the target is of, and the largest.
+// Returns the size that the target is for, and the largest size.
 std::vector<std::size_t> large_sizes(const GpuSetup& setup) {
   if (setup.most_bytes <= kTargetBytes) return {setup.most_bytes};
   return {kTargetBytes, setup.most_bytes};
@@ -41,7 +41,8 @@ struct AllReduceCase {
 struct AllReduceTimes {
   double ns;
   double copy_gb_per_s;
-  double of_copies;  // of rounds of both, the median
+  // The bandwidth as a share of the copies' bandwidth: the median of rounds that measure both.
+  double of_copies;
 };
 
 Result<AllReduceTimes> time_in_turns(const GpuSetup& setup, std::vector<Communicator>& ranks,
@@ -92,7 +93,7 @@ Status measure_case(const GpuSetup& setup, std::vector<Communicator>& ranks, con
   return {};
 }
 
-// An error ends what these communicators were to measure.
+// Measures all cases on these communicators. An error ends the rest of their cases.
 Status measure_ranks(const GpuSetup& setup, int n, bool large, Results& results) {
   auto ranks = make_ranks(setup, n);
   if (!ranks) return ranks.error();
@@ -127,7 +128,8 @@ Status measure_copies(const GpuSetup& setup, Results& results) {
 }
 
 Status measure_all_reduce(const GpuSetup& setup, Results& results) {
-  for (const bool large : {true, false}) {  // the large ones are what was promised
+  // The large sizes come first, since the targets are for them.
+  for (const bool large : {true, false}) {
     for (const int n : setup.ranks) {
       const Status measured = measure_ranks(setup, n, large, results);
       if (!measured) results.note(fmt::format("{} ranks, {}", n, large ? "large" : "small"), measured.error());

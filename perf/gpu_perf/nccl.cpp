@@ -1,4 +1,4 @@
-// Finding a libnccl.so.2, and calling it.
+// Finds a libnccl.so.2, and calls it.
 #include "perf/gpu_perf/nccl.hpp"
 
 #include <dlfcn.h>
@@ -17,11 +17,12 @@
 namespace wreath::perf {
 namespace {
 
-constexpr int kLeastVersion = 23'000;  // ranks that share a GPU
+// The first version that allows ranks to share a GPU.
+constexpr int kLeastVersion = 23'000;
 constexpr int kFloat32 = 7;
 constexpr int kBFloat16 = 9;
 constexpr int kSum = 0;
-// Where packages of distributions, of CUDA and of Python put it.
+// The places in which packages of distributions, of CUDA and of Python put the library.
 constexpr std::array kPlaces{"/usr/lib/*/libnccl.so.2", "/usr/local/cuda*/lib64/libnccl.so.2",
                              "/usr/local/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
                              "/usr/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
@@ -39,7 +40,7 @@ std::vector<std::string> places() {
   return found;
 }
 
-// Whether the file is this project's library of that name: it has its settings' names in it.
+// Returns whether the file is this project's library of that name, which holds the names of its settings.
 bool is_wreath(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -1,4 +1,4 @@
-// The few functions of NCCL that a comparison calls, of a library that is found while the program runs.
+// The few functions of NCCL that a comparison calls. The library is found while the program runs.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +16,19 @@ struct NcclId {
 
 class Nccl {
  public:
-  // `named`, or where that is empty the first of the usual places. Unavailable says what was found instead: nothing,
-  // a version that allows one rank a GPU alone, this project's own libnccl.so.2.
+  // Finds the library `named`, or where that is empty the first one of the usual places. Unavailable says what was
+  // found instead: nothing, a version that allows only one rank for each GPU, or this project's own libnccl.so.2.
   static Result<std::unique_ptr<Nccl>> find(const std::string& named);
   Nccl(const Nccl&) = delete;
   Nccl& operator=(const Nccl&) = delete;
-  ~Nccl() = default;  // the library stays
+  ~Nccl() = default;  // the library stays loaded
 
   const std::string& path() const { return path_; }
   std::string version() const;  // "2.30.7"
 
   Result<NcclId> make_id() const;
-  // Collective, in a thread with a current context. The result is for all_reduce and destroy.
+  // Creates a communicator. All ranks call it, each in a thread with a current context. The result is for all_reduce
+  // and destroy.
   Result<void*> join(int ranks, const NcclId& id, int rank) const;
   Status all_reduce(const void* input, void* output, std::size_t count, DataType dtype, void* communicator,
                     void* stream) const;

@@ -1,4 +1,4 @@
-// all_reduce beside NCCL's, in turns: the same ranks, memory, streams and loop.
+// Times all_reduce beside NCCL's, in turns, with the same ranks, memory, streams and loop.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr int kBesideRounds = 5;
 constexpr std::array<std::size_t, 4> kSizes{std::size_t{256} << 20, 8, 32 << 10, 1 << 20};  // the large one first
 constexpr std::array kBesideDtypes{DataType::Float32, DataType::BFloat16};
 
-// Both libraries' ranks, in one process.
+// The ranks of both libraries, in one process.
 struct Sides {
   const Nccl* nccl = nullptr;
   std::vector<Communicator> ours;

@@ -1,4 +1,4 @@
-// Results that are known: the CPU's, and sums of constants.
+// Checks results that are known: the CPU's results, and sums of constants.
 #include <fmt/format.h>
 
 #include <array>
@@ -13,14 +13,15 @@ namespace wreath::perf {
 namespace {
 
 constexpr std::size_t kMostCount = 4096;  // elements of a mixed call
-constexpr int kCallsALook = 200;          // between looks at the results
+// The calls between two checks of the results.
+constexpr int kCallsALook = 200;
 
 constexpr std::array kOps{ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max, ReduceOp::Avg};
-constexpr std::array<std::size_t, 4> kCounts{1, 4'099, 16'384, 100'003};  // three with tails
+constexpr std::array<std::size_t, 4> kCounts{1, 4'099, 16'384, 100'003};  // three of them have tails
 constexpr std::size_t kMostCompared = 100'003;
 constexpr std::size_t kWidest = 8;  // bytes of an element
 
-// Finite values of all signs and sizes: of a floating type the exponent's highest bit is cleared.
+// Returns finite values of all signs and sizes. The highest bit of the exponent is cleared for floating types.
 std::vector<std::byte> values_of(DataType dtype, std::size_t count, int seed) {
   std::mt19937 random(static_cast<unsigned>(seed));
   std::vector<std::byte> values(count * size_of(dtype));
@@ -32,7 +33,7 @@ std::vector<std::byte> values_of(DataType dtype, std::size_t count, int seed) {
 
 std::string_view way_text(bool low_latency) { return low_latency ? "low latency" : "by steps"; }
 
-// What is compared, of one dtype on one set of communicators.
+// A comparison of one dtype on one set of communicators.
 struct BitsCase {
   int ranks;
   bool low_latency;
@@ -63,7 +64,8 @@ Result<ProofPair> make_pair_of(const GpuSetup& setup, int n, bool low_latency) {
   return pair;
 }
 
-// Combines `count` elements of each rank in a stream and on the CPU; how many bytes differ, of all ranks.
+// Combines `count` elements of each rank in a stream and on the CPU. Returns the number of bytes that differ, of all
+// ranks.
 Result<std::uint64_t> differing(ProofPair& pair, DataType dtype, ReduceOp op, std::size_t count) {
   std::atomic<std::uint64_t> wrong = 0;
   const Status done = on_ranks(pair.on_device, [&](Communicator& communicator) -> Status {
@@ -87,7 +89,7 @@ Result<std::uint64_t> differing(ProofPair& pair, DataType dtype, ReduceOp op, st
   return wrong.load();
 }
 
-// All operators and sizes of one dtype; adds to `total`.
+// Compares all operators and sizes of one dtype, and adds to `total`.
 Status compare_bits(const GpuSetup& setup, ProofPair& pair, const BitsCase& work, std::uint64_t& total,
                     Results& results) {
   std::uint64_t all = 0;
@@ -124,13 +126,13 @@ Status prove_bits_of(const GpuSetup& setup, int n, bool low_latency, std::uint64
   return {};
 }
 
-// One of the mixed calls, the same on all ranks. Input: rank + 1 everywhere.
+// One of the mixed calls, which is the same on all ranks. The input has rank + 1 everywhere.
 struct Mixed {
   Collective collective;
   Rank root;
   std::size_t count;  // of a block, where blocks move
 
-  // What rank `me` of `n` finds at element `i` of its output; 0: nothing.
+  // Returns the value that rank `me` of `n` must find at element `i` of its output; 0: no value is expected.
   std::int32_t expected(int n, Rank me, std::size_t i) const {
     const std::int32_t sum = n * (n + 1) / 2;
     switch (collective) {
@@ -153,7 +155,7 @@ Mixed draw(std::mt19937& random, int n) {
   return {collective, root, 1 + random() % (kMostCount / static_cast<std::size_t>(n))};
 }
 
-// The streams of a rank, and what its last call in each should have left.
+// The streams of a rank, and the results that its last call in each stream must have left.
 class MixedRank {
  public:
   MixedRank(const GpuSetup& setup, Communicator& communicator) : setup_(setup), communicator_(communicator) {}
@@ -176,7 +178,7 @@ class MixedRank {
     WREATH_TRY(communicator_.start(call));
     return {};
   }
-  // How many elements are wrong; waits for the streams.
+  // Waits for the streams, and returns the number of wrong elements.
   Result<std::uint64_t> look() {
     std::uint64_t wrong = 0;
     std::vector<std::int32_t> found(kMostCount);
@@ -201,28 +203,30 @@ class MixedRank {
   std::vector<Mixed> last_;
 };
 
-// What ranks that run mixed calls share.
+// The state that ranks with mixed calls share.
 struct MixedRun {
   Results& results;
   std::atomic<std::uint64_t> wrong = 0;
-  std::atomic<int> calls = 0;  // that all ranks made
+  std::atomic<int> calls = 0;  // calls that all ranks made
   std::atomic<bool> late = false;
 };
 
-// Whether there is time for more: the same on all ranks, which meet.
+// Returns whether there is time for more calls. The answer is the same on all ranks, which meet here.
 Result<bool> goes_on(Communicator& communicator, MixedRun& run) {
   if (communicator.rank() == 0) run.late = run.results.late();
   WREATH_TRY(communicator.barrier());
   const bool late = run.late;
-  WREATH_TRY(communicator.barrier());  // before rank 0 asks again
+  // No rank may read the answer after rank 0 asks again.
+  WREATH_TRY(communicator.barrier());
   return !late;
 }
 
 Status run_mixed(const GpuSetup& setup, Communicator& communicator, MixedRun& run) {
   MixedRank own(setup, communicator);
   WREATH_TRY(own.prepare());
-  WREATH_TRY(communicator.barrier());  // a device may make who allocates wait for kernels, and those wait for peers
-  std::mt19937 random(1);              // alike on all ranks
+  // An allocation on a device may wait for kernels, and those kernels wait for peers.
+  WREATH_TRY(communicator.barrier());
+  std::mt19937 random(1);  // the same on all ranks
   for (int i = 0; i < setup.calls; ++i) {
     const std::size_t stream = random() % static_cast<std::size_t>(setup.streams);
     WREATH_TRY(own.start(stream, draw(random, communicator.ranks())));
@@ -238,7 +242,7 @@ Status run_mixed(const GpuSetup& setup, Communicator& communicator, MixedRun& ru
   return {};
 }
 
-// Of communicators with or without small all_reduces as kernels of their own.
+// Checks mixed calls of communicators with or without small all_reduces as kernels of their own.
 Status prove_mixed_of(const GpuSetup& setup, int n, bool low_latency, Results& results) {
   auto ranks = low_latency ? make_low_latency_ranks(setup, n) : make_ranks(setup, n);
   if (!ranks) return ranks.error();

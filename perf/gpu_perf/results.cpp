@@ -1,4 +1,4 @@
-// Collecting, printing and writing what gpu_perf found.
+// Collects, prints and writes the findings of gpu_perf.
 #include "perf/gpu_perf/results.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What gpu_perf leaves as JSON: rows of each part, targets beside what was measured, and what could not be run and why.
-// It is written anew after each row, so that a run which is ended leaves what it had.
+// The JSON of gpu_perf: the rows of each part, targets beside measured values, and the parts that could not run, with
+// the reasons. It is written anew after each row, so that a run that is cut short leaves its rows.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace wreath::perf {
 
-// A number that was promised, beside the measured one.
+// A promised number beside the measured one.
 struct Target {
   std::string what;  // "float32, 8 ranks, 256 MiB"
   double target = 0;
@@ -27,28 +27,29 @@ class Results {
     std::string device;  // "cuda:0"
     std::string card;    // its name: "NVIDIA H200"
     std::string memory;
-    std::string file;     // empty: none is written
-    bool judges = true;   // else targets are shown and not judged: no GPU, or small sizes
-    double budget_s = 0;  // 0: any time
+    std::string file;  // empty: no file
+    // Judges the targets. Without a GPU or with small sizes, targets are shown and not judged.
+    bool judges = true;
+    double budget_s = 0;  // 0: no limit
   };
   explicit Results(Setup setup);
 
-  // What follows belongs to it.
+  // Begins a part, to which all later rows and findings belong.
   void begin(std::string_view part);
   void add(Json row);
   void judge(const Target& target);
   void skip(const std::string& what, const std::string& why);
-  // Something of the part failed, or came out wrong: the exit code is 1.
+  // Records that something of the part failed, or gave a wrong result. The exit code is then 1.
   void fail(const std::string& what, const std::string& why);
-  // An error of what was to be measured: skipped where this machine lacks something, else failed.
+  // Records the error of a measurement: as skipped where this machine lacks something, else as failed.
   void note(const std::string& what, const Error& error);
-  // Whether the time is up. Any thread.
+  // Returns whether the time is over. Any thread may call it.
   bool late() const;
   std::string late_text() const;
-  // False, and it is skipped, where the time is up.
+  // Returns false and records that `what` is skipped where the time is over.
   bool time_for(const std::string& what);
   bool failed() const { return failed_; }
-  // Whether rows, targets or failures came of any part.
+  // Returns whether no part has added a row, a target or a failure.
   bool empty() const { return empty_; }
   Status write() const;
 

@@ -1,4 +1,4 @@
-// Grids of the kernels of sequence.hpp.
+// Launches the kernels of sequence.hpp in grids.
 #include "perf/kernels/device_patterns.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ constexpr int kGpuBlocks = 1024;
 constexpr int kHostThreads = 2;  // of a block of the host device
 constexpr int kHostBlocks = 2;
 
-// As many blocks as have words to do, `most` at most.
+// Returns as many blocks as have words to do, but at most `most`.
 int blocks_for(std::size_t bytes, int threads, int most) {
   const std::size_t of_block = static_cast<std::size_t>(threads) * Words::kBytes;
   return static_cast<int>(std::clamp(bytes / of_block, std::size_t{1}, static_cast<std::size_t>(most)));
@@ -29,7 +29,8 @@ Result<std::unique_ptr<DevicePatterns>> DevicePatterns::make(Stream& stream) {
   const bool on_host = &device == &host_device();
   made->threads_ = on_host ? kHostThreads : static_cast<int>(kSequenceThreads);
   made->most_blocks_ = on_host ? kHostBlocks : kGpuBlocks;
-  for (const Kernel* kernel : {&fill_kernel(), &count_kernel()}) {  // that they are there, before something waits
+  // Loads the kernels before another kernel waits.
+  for (const Kernel* kernel : {&fill_kernel(), &count_kernel()}) {
     const auto blocks = resident_blocks(device, *kernel, made->threads_);
     if (!blocks) return blocks.error();
   }

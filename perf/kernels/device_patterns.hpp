@@ -1,4 +1,4 @@
-// Patterns in a device's memory: written and compared there, by kernels.
+// Patterns in a device's memory, which kernels write and compare there.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,13 @@
 
 namespace wreath::perf {
 
-// Spans are of the device's memory, or pinned: addresses that the host may not read.
+// Writes and compares patterns. The spans name device or pinned memory, which the host need not be able to read.
 class DevicePatterns {
  public:
-  // Works in `stream`, which must outlive it. Unavailable where the device has no such kernels.
+  // Works in `stream`, which must live longer. Returns Unavailable where the device has no such kernels.
   static Result<std::unique_ptr<DevicePatterns>> make(Stream& stream);
-  // As Pattern's; the stream's earlier work is over, and so is theirs on return.
+  // These do the same as the functions of Pattern. The earlier work of the stream must be over, and their own work is
+  // over on return.
   Status fill(std::span<std::byte> target, const Pattern& pattern, std::size_t first = 0);
   Result<std::uint64_t> count_wrong(std::span<const std::byte> data, const Pattern& pattern, std::size_t first = 0);
 

@@ -1,4 +1,4 @@
-// The templates that nvcc compiles, with a block of host threads.
+// Runs the templates that nvcc compiles with a block of host threads.
 #include "perf/kernels/kernels.hpp"
 
 #include "perf/kernels/ping_pong.hpp"

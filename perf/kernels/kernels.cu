@@ -1,4 +1,4 @@
-// The perf tools' kernels for GPUs.
+// The kernels of the perf tools for GPUs.
 #include "perf/kernels/ping_pong.hpp"
 #include "perf/kernels/sequence.hpp"
 #include "wreath/cuda_block.cuh"

@@ -1,5 +1,5 @@
-// Kernels that price the parts of a small call: one that does nothing, and two blocks that answer each other, in the
-// words that small all_reduces send (kernels/block/flagged_word.hpp).
+// Kernels that measure the parts of a small call. One does nothing. In the other, two blocks answer each other with the
+// words of small all_reduces (kernels/block/flagged_word.hpp).
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,21 @@ struct NothingRun {
 template <typename Block>
 WREATH_HOST_DEVICE inline void run_nothing(Block&, const NothingRun&) {}
 
-// Two blocks of one thread, which run at once. `words`: of both blocks, zeroed, in different lines.
+// A run of two blocks of one thread, which run at once. `words` has the zeroed words of both blocks, in different
+// lines.
 struct PingPongRun {
   FlaggedWord* words[2];
-  std::uint32_t rounds;     // from 1
-  std::uint64_t stall_ns;   // a block that waits so long for the other one ends
-  std::uint32_t* answered;  // rounds that block 0 saw answered
+  std::uint32_t rounds;  // from 1
+  // The time after which a block ends that waits for the other one.
+  std::uint64_t stall_ns;
+  std::uint32_t* answered;  // rounds that the other block answered
 };
 
-// Whether `word` came to hold `flag` in time.
+// Waits for `flag` in `word`, and returns whether it came in time.
 template <typename Block>
 WREATH_HOST_DEVICE inline bool await_flag(Block& block, const FlaggedWord& word, std::uint32_t flag,
                                           std::uint64_t stall_ns) {
-  constexpr unsigned kLooks = 4096;  // between looks at the clock
+  constexpr unsigned kLooks = 4096;  // between readings of the clock
   const std::uint64_t begin = block.clock_ns();
   for (unsigned looks = 1; flag_of(load_relaxed(word)) != flag; ++looks) {
     if (looks % kLooks != 0) continue;

@@ -1,5 +1,5 @@
-// Kernels that write a sequence of bytes into memory and count where memory differs from it, a word of 8 bytes for each
-// thread at a time. Neither minds how memory is aligned.
+// Kernels that write a sequence of bytes into memory, and count the elements of memory that differ from it. Each thread
+// takes a word of 8 bytes at a time. Memory may have any alignment.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@ namespace wreath::perf {
 
 inline constexpr unsigned kSequenceThreads = 256;  // of a block, at most
 
-// `period` over and over, from byte `first` of it on.
+// A sequence that repeats `period`, from byte `first` of the period on.
 struct Sequence {
   const std::byte* period;
   std::uint64_t period_bytes;
   std::uint64_t first;
 };
 
-// Addresses as kernels reach them; `blocks` of the grid.
+// A run of the fill kernel. Addresses are those that kernels use, and `blocks` is the number of blocks of the grid.
 struct FillRun {
   Sequence sequence;
   std::byte* target;
@@ -35,7 +35,7 @@ struct CountRun {
   std::uint32_t blocks;
 };
 
-// Memory as whole aligned words, with single bytes before and behind them.
+// Memory as whole aligned words, with single bytes before and after them.
 struct Words {
   static constexpr std::uint64_t kBytes = sizeof(std::uint64_t);
 
@@ -53,7 +53,7 @@ struct Words {
   std::uint64_t single;  // bytes in no word
 };
 
-// This thread's share of a grid: every threads-th from its own on.
+// The share of this thread in a grid: its first item, and every item that is a multiple of `threads` further.
 struct Share {
   template <typename Block>
   WREATH_HOST_DEVICE Share(const Block& block, std::uint32_t blocks)
@@ -63,7 +63,7 @@ struct Share {
   std::uint64_t threads;
 };
 
-// A byte's place in the period, moved on by the same step again and again: a division in all.
+// The place of a byte in the period, which moves on by a constant step. It needs a division only at its start.
 class Place {
  public:
   WREATH_HOST_DEVICE Place(const Sequence& sequence, std::uint64_t byte, std::uint64_t step)
@@ -86,7 +86,7 @@ WREATH_HOST_DEVICE inline std::byte byte_of(const Sequence& sequence, std::uint6
   return sequence.period[(sequence.first + byte) % sequence.period_bytes];
 }
 
-// From `at` in the period on, in the order of memory.
+// Returns the word that begins at `at` in the period, in the order of memory.
 WREATH_HOST_DEVICE inline std::uint64_t word_of(const Sequence& sequence, std::uint64_t at) {
   std::uint64_t word = 0;
   for (unsigned i = 0; i < Words::kBytes; ++i) {
@@ -109,8 +109,8 @@ WREATH_HOST_DEVICE inline void run_fill(Block& block, const FillRun& run) {
   }
 }
 
-// How many of the bytes [first, first + bytes) are the first wrong one of their element: so an element in two words is
-// counted once.
+// Returns how many of the bytes [first, first + bytes) are the first wrong byte of their element. An element in two
+// words is so counted once.
 WREATH_HOST_DEVICE inline std::uint64_t elements_wrong(const CountRun& run, std::uint64_t first, std::uint64_t bytes) {
   const auto differs = [&](std::uint64_t byte) { return run.data[byte] != byte_of(run.sequence, byte); };
   std::uint64_t wrong = 0;

@@ -1,4 +1,4 @@
-// Asks memory_bandwidth what threads copy at once.
+// Measures by memory_bandwidth how fast threads copy at once.
 #include "perf/limits/copy_limit.hpp"
 
 #include <algorithm>

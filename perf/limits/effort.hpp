@@ -1,11 +1,11 @@
-// How long a limit is measured: the median of `rounds` rounds of about `round_ms` each.
+// The effort for a limit: the median of `rounds` rounds of about `round_ms` each.
 #pragma once
 
 #include <limits>
 
 namespace wreath::perf {
 
-// Stands for what could not be measured.
+// The value of a limit that could not be measured.
 inline constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 struct Effort {
@@ -15,7 +15,7 @@ struct Effort {
 
 inline constexpr Effort kQuickEffort{5, 1};
 
-// Calls that fill one round when one call takes call_us: at least 1, at most a million.
+// Returns the calls that fill one round when one call takes call_us: at least 1, at most a million.
 inline int calls_per_round(const Effort& effort, double call_us) {
   const double calls = effort.round_ms * 1000 / (call_us > 0.001 ? call_us : 0.001);
   return calls < 1 ? 1 : calls > 1e6 ? 1'000'000 : static_cast<int>(calls);

@@ -1,4 +1,4 @@
-// The sum loops, compiled per instruction set and chosen at run time (Highway).
+// The sum loops, compiled for each instruction set and chosen at run time (Highway).
 #include "perf/limits/loops.hpp"
 
 #include <cstdint>
@@ -24,7 +24,8 @@ HWY_INLINE void store(hn::Vec<D> value, D d, float* target) {
   }
 }
 
-// Zero for kSources or kTargets: the number given at run time. Returns the elements done.
+// Sums vectors, and returns the elements done. Zero for kSources or kTargets means the number that is given at run
+// time.
 template <int kSources, int kTargets, bool kStream>
 std::size_t sum_vectors(const SumWork& work, std::size_t elements) {
   const hn::ScalableTag<float> d;
@@ -49,7 +50,8 @@ std::size_t sum_vectors(const SumWork& work, std::size_t elements) {
 
 template <bool kStream>
 void sum(const SumWork& given, std::size_t elements) {
-  const SumWork work = given;  // a copy that the stores cannot alias
+  // The stores cannot alias this copy.
+  const SumWork work = given;
   std::size_t at = 0;
   if (work.source_count == 2 && work.target_count == 2) {
     at = sum_vectors<2, 2, kStream>(work, elements);

@@ -14,8 +14,8 @@ struct SumWork {
   float* targets[kMaximumTeam] = {};
 };
 
-// Every target[i] = sum of the sources' [i], left to right (so not in the canonical order). `streaming`:
-// non-temporal stores, to targets aligned to 64 bytes, and a store fence at the end.
+// Stores to each target[i] the sum of the sources' [i], from left to right, which is not the canonical order.
+// `streaming` uses non-temporal stores, to targets aligned to 64 bytes, and a store fence at the end.
 void sum_to_all(const SumWork& work, std::size_t elements, bool streaming);
 
 }  // namespace wreath::perf

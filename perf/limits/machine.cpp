@@ -1,4 +1,4 @@
-// What the machine says of itself, through /proc, /sys and sysconf.
+// Reads the description of the machine from /proc, /sys and sysconf.
 #include "perf/limits/machine.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
-// By sysfs: sysconf reports wrong totals in some virtual machines.
+// Returns the size from sysfs, since sysconf reports wrong totals in some virtual machines.
 std::size_t cache_bytes(int level, std::size_t otherwise) {
   for (int index = 0; index < 8; ++index) {
     const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);
@@ -34,7 +34,7 @@ std::size_t cache_bytes(int level, std::size_t otherwise) {
   return otherwise;
 }
 
-// "package/core": equal for hardware threads of one core.
+// Returns "package/core", which is equal for hardware threads of one core.
 std::string physical_core(int core) {
   const std::string folder = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", core);
   std::string package = "?";

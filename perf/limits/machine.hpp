@@ -1,4 +1,4 @@
-// The machine under test: its name, its caches, the cores that threads are pinned to, and memory to measure with.
+// The machine under test: its name, its caches, the cores for threads, and memory for measurements.
 #pragma once
 
 #include <sched.h>
@@ -11,19 +11,19 @@ namespace wreath::perf {
 
 struct Machine {
   std::string cpu;  // "AMD EPYC"
-  int cores = 1;    // that this process can use at once
+  int cores = 1;    // usable by this process at once
   std::size_t l2_bytes = 0;
   std::size_t l3_bytes = 0;
 };
 
-// Caches that the system does not tell are taken as 1 MiB and 32 MiB.
+// Describes this machine. The caches count as 1 MiB and 32 MiB where the system does not state their sizes.
 Machine this_machine();
 
-// `count` logical processors of this thread's affinity mask for `count` threads: different physical cores
+// Returns `count` logical processors of this thread's affinity mask for `count` threads, with different physical cores
 // first. Empty when there are fewer.
 std::vector<int> pick_cores(int count);
 
-// Keeps the calling thread on one logical processor; gives it back its mask at the end.
+// Keeps the calling thread on one logical processor. The destructor restores the thread's mask.
 class Pin {
  public:
   explicit Pin(int core);
@@ -35,7 +35,7 @@ class Pin {
   cpu_set_t before_;
 };
 
-// Anonymous pages, present and zero, on huge pages where the system gives them.
+// Anonymous pages that are present and zero, on huge pages where the system gives them.
 class Pages {
  public:
   Pages() = default;

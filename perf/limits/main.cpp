@@ -1,4 +1,4 @@
-// limits: what this machine's memory and loopback could do for all_reduce, measured in one run.
+// limits: measures in one run how fast this machine's memory and loopback could make all_reduce.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Options {
   Effort effort() const { return quick ? kQuickEffort : Effort{}; }
 };
 
-// JSON has no NaN: what could not be measured is null.
+// Returns a number, or null for a limit that could not be measured, since JSON has no NaN.
 Json number(double value) { return std::isnan(value) ? Json() : Json(value); }
 std::string cell(double value) { return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, value < 10 ? 3 : 1); }
 
@@ -77,7 +77,8 @@ Json print_all_reduce(const Options& options) {
   constexpr std::size_t kLargest = std::size_t{64} << 20;
   const std::size_t factor = options.quick ? 8 : 2;
   for (std::size_t bytes = 8; bytes <= kLargest; bytes *= factor) {
-    const double flag_ns = flag_flight_ns(kQuickEffort);  // virtual machines' cores move, so every row has its own
+    // Every row has its own measurement, since the cores of virtual machines move.
+    const double flag_ns = flag_flight_ns(kQuickEffort);
     const double shm_us = shm_all_reduce_limit_us(bytes, 2, options.rewrite, options.effort());
     const double tcp_us = tcp_exchange_limit_us(bytes, options.effort());
     const auto gbps = [bytes](double us) { return static_cast<double>(bytes) / us / 1000; };
@@ -90,7 +91,7 @@ Json print_all_reduce(const Options& options) {
   return rows;
 }
 
-// The words of a row without a figure; empty when all rows have theirs.
+// Names a row without a figure; empty when all rows have theirs.
 std::string missing_figure(const Json& rows) {
   for (const Json& row : rows) {
     for (const char* name : {"shm_us", "tcp_us"}) {
@@ -109,7 +110,7 @@ int fail(int code, const std::string& message) {
   return code;
 }
 
-// The exit codes of docs/formats.md: 1 a wrong result, 2 usage, 77 not available here.
+// Runs the measurement with the exit codes of docs/formats.md: 1 a wrong result, 2 usage, 77 not available here.
 int run(const Options& options) {
   if (pick_cores(2).empty()) return fail(77, "limits: needs two cores, and this process may use one");
   Json report;

@@ -1,4 +1,4 @@
-// Bandwidth by running the library's own kernels on private buffers of every thread at once.
+// Measures bandwidth by the library's own kernels on private buffers of every thread at once.
 #include "perf/limits/memory.hpp"
 
 #include <limits>
@@ -15,7 +15,7 @@ double gbps(std::size_t bytes, int threads, double us) {
 }
 
 Bandwidth measure(TeamMember& member, std::size_t working_set_bytes, const Effort& effort) {
-  // Two buffers for a copy, three for a sum, in whole pages.
+  // A copy needs two buffers, and a sum needs three, in whole pages.
   constexpr std::size_t kPage = 4096;
   const std::size_t half = std::max(kPage, working_set_bytes / 2 / kPage * kPage);
   const std::size_t third = std::max(kPage, working_set_bytes / 3 / kPage * kPage);

@@ -12,8 +12,8 @@ struct Bandwidth {
   double reduce_gbps = 0;  // target = a + b in float32
 };
 
-// Bytes read and written by all threads, in 1e9 per second, while each of `threads` (1 or more) pinned threads
-// works on buffers that take `working_set_bytes` together. NaN when there are not enough cores.
+// Returns the bytes read and written by all threads, in 1e9 per second. Each of `threads` (1 or more) pinned threads
+// works on buffers that take `working_set_bytes` together. Returns NaN when there are not enough cores.
 Bandwidth memory_bandwidth(std::size_t working_set_bytes, int threads, const Effort& effort = {});
 
 }  // namespace wreath::perf

@@ -1,4 +1,4 @@
-// Four hand-written all-reduces over memory that all threads reach, and the flag between two of them.
+// Four handwritten all-reduces over memory that all threads reach, and the flag between two threads.
 #include "perf/limits/shm.hpp"
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace wreath::perf {
 namespace {
 
-constexpr std::size_t kLineFloats = 14;  // and the flag: 64 bytes
+constexpr std::size_t kLineFloats = 14;  // with the flag: 64 bytes
 constexpr std::size_t kLineLimitBytes = 1024;
 constexpr std::size_t kPushLimitBytes = std::size_t{4} << 20;
 
@@ -23,7 +23,7 @@ struct alignas(64) Line {
   std::uint64_t sequence;
 };
 
-// What one rank owns; all reach it.
+// The memory that one rank owns and all ranks reach.
 struct RankMemory {
   explicit RankMemory(std::size_t bytes)
       : input(bytes),
@@ -37,7 +37,7 @@ struct RankMemory {
   Flag pushed;
 };
 
-// One rank's calls. Every rank makes the same ones.
+// The calls of one rank. Every rank makes the same calls.
 class AllReduce {
  public:
   AllReduce(TeamMember& member, std::vector<RankMemory>& memory, std::size_t elements)
@@ -59,7 +59,7 @@ class AllReduce {
     }
   }
 
-  // A new input, the same on every rank and at every element: `value`, so that the sum is ranks x value.
+  // Writes a new input with the same value at every element and on every rank, so that the sum is ranks x value.
   void rewrite() {
     value_ = value_ >= 7 ? 1 : value_ + 1;
     std::fill_n(own_.input.floats(), elements_, value_);
@@ -82,7 +82,7 @@ class AllReduce {
     member_.barrier();
   }
 
-  // Two slots suffice: a peer's message i says that it has read ours of i - 1.
+  // Two slots are enough: message i of a peer says that the peer has read this rank's message i - 1.
   void push() {
     const std::size_t turn = ++sequence_ % 2;
     copy_kernels().fill(own_.slots[turn].data(), own_.input.data(), elements_ * sizeof(float));
@@ -113,7 +113,7 @@ class AllReduce {
  private:
   RankMemory& peer(int rank) { return memory_[static_cast<std::size_t>(rank)]; }
 
-  // The pages are larger than 1 KiB, so that the last line may be summed whole.
+  // Adds whole lines. The pages are larger than 1 KiB, so that the last line fits.
   void add_lines(const std::vector<Line>& from, std::size_t lines) {
     for (std::size_t i = 0; i < lines; ++i) {
       wait_for(from[i].sequence, sequence_);
@@ -133,7 +133,7 @@ class AllReduce {
   float value_ = 0;
 };
 
-// The fastest candidate by this member's clock; NaN when a result is wrong.
+// Keeps the time of the fastest candidate by this member's clock, or NaN when a result is wrong.
 class Contest {
  public:
   Contest(TeamMember& member, AllReduce& reduce, bool rewrite, const Effort& effort)

@@ -1,4 +1,4 @@
-// Raw loopback exchange: this process against a forked child, both polling non-blocking sockets.
+// Exchanges raw data over loopback: this process and a forked child both poll non-blocking sockets.
 #include "perf/limits/tcp.hpp"
 
 #include <arpa/inet.h>
@@ -24,7 +24,7 @@
 namespace wreath::perf {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // the largest that one send() takes gladly
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // the most that one send() takes well
 
 struct Connection {
   Fd parent;
@@ -64,13 +64,14 @@ std::optional<Connection> connect_loopback(const std::string& congestion_control
   return connection;
 }
 
-// One direction's call made: bytes moved, 0 when none could be, -1 when the connection is over.
+// Returns the bytes that a system call moved: 0 when it could move none, -1 when the connection is over.
 std::ptrdiff_t moved(std::ptrdiff_t result) {
   if (result > 0) return result;
   return result < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
 }
 
-// Sends and receives `bytes`; false when the other side is gone. Only system calls: it also runs after fork.
+// Sends and receives `bytes`. Returns false when the other side is gone. It makes only system calls, since it also runs
+// after fork.
 bool exchange(int socket, const std::byte* out, std::byte* in, std::size_t bytes) {
   std::size_t sent = 0;
   std::size_t received = 0;
@@ -90,7 +91,7 @@ bool exchange(int socket, const std::byte* out, std::byte* in, std::size_t bytes
   return true;
 }
 
-// The child's life: exchanges until the parent closes the connection.
+// Runs in the child: exchanges until the parent closes the connection.
 [[noreturn]] void run_child(const Connection& connection, int core, const Pages& out, const Pages& in,
                             std::size_t bytes) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -153,7 +154,8 @@ double tcp_exchange_limit_us(std::size_t bytes, const Effort& effort) {
   double best = kNotANumber;
   for (const std::string& name : congestion_controls()) {
     const double us = exchange_us(bytes, name, cores, effort);
-    if (!(us >= best)) best = us;  // a NaN `best` gives way
+    // This also replaces a `best` that is NaN.
+    if (!(us >= best)) best = us;
   }
   return best;
 }

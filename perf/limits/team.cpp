@@ -1,4 +1,4 @@
-// Starting and joining the threads of a team.
+// Starts and joins the threads of a team.
 #include "perf/limits/team.hpp"
 
 #include "perf/limits/machine.hpp"

@@ -1,4 +1,4 @@
-// A few pinned threads that meet at flag barriers and time what they do together.
+// A few pinned threads that meet at flag barriers and time their common work.
 #pragma once
 
 #include <sched.h>
@@ -16,13 +16,13 @@
 
 namespace wreath::perf {
 
-// A sequence in a line of its own (and of the neighbour that hardware fetches with it).
+// A sequence number in a line of its own, apart from the neighbour line that hardware fetches with it.
 struct alignas(128) Flag {
   std::uint64_t value = 0;
 };
 
-// Spins until the word is at least `value`: without pauses at first, which is fastest, and in the end giving
-// the core away now and then, in case the other side needs it.
+// Spins until the word is at least `value`. At first it spins without pauses, which is fastest. Later it gives the core
+// away now and then, in case the other side needs it.
 inline void wait_for(const std::uint64_t& word, std::uint64_t value) {
   for (int i = 0; load_acquire(word) < value; ++i) {
     if (i > 1000) pause();
@@ -30,7 +30,7 @@ inline void wait_for(const std::uint64_t& word, std::uint64_t value) {
   }
 }
 
-// What the threads of a team share.
+// The state that the threads of a team share.
 struct TeamState {
   explicit TeamState(int ranks) : flags(static_cast<std::size_t>(ranks)) {}
   std::vector<Flag> flags;
@@ -49,7 +49,7 @@ class TeamMember {
     for (const Flag& flag : state_.flags) wait_for(flag.value, sequence_);
   }
 
-  // The median time of op(), called over and over by all members.
+  // Returns the median time of op(), which all members call repeatedly.
   template <typename Op>
   double median_us(const Effort& effort, Op op) {
     time_us(2, op);
@@ -60,7 +60,7 @@ class TeamMember {
     return summarize(times).p50;
   }
 
-  // The same with prepare() before each op(), outside the clock.
+  // Returns the median time of op() with prepare() before each call, outside the clock.
   template <typename Prepare, typename Op>
   double median_prepared_us(const Effort& effort, Prepare prepare, Op op) {
     const auto both = [&] { prepare(), op(); };
@@ -103,8 +103,8 @@ class TeamMember {
   std::uint64_t sequence_ = 0;
 };
 
-// Runs body on `ranks` threads, each pinned to a core of its own; the caller is rank 0. False, with nothing
-// run, when this process has fewer cores.
+// Runs body on `ranks` threads, each pinned to a core of its own; the caller is rank 0. Returns false without a run
+// when this process has fewer cores.
 bool run_team(int ranks, const std::function<void(TeamMember&)>& body);
 
 }  // namespace wreath::perf

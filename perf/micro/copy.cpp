@@ -1,4 +1,5 @@
-// The three copies, between private buffers. What `fill` saves shows only with a reader: see the fifo benchmark.
+// Measures the three copies between private buffers. The advantage of `fill` shows only with a reader: see the fifo
+// benchmark.
 #include "kernels/kernels.hpp"
 #include "perf/limits/machine.hpp"
 #include "perf/micro/memory_share.hpp"

@@ -1,5 +1,5 @@
-// The executor of steps beside the handwritten loops: the same algorithms of two ranks over the same
-// FIFOs with the same kernels, a thread each on a core of its own. The difference is the price of schedules as data.
+// Measures the executor of steps beside the handwritten loops. Both run the same algorithms of two ranks over the same
+// FIFOs with the same kernels. Each rank has a thread on its own core. The difference is the cost of schedules as data.
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ namespace {
 constexpr int kRanks = 2;
 constexpr FifoShape kShape{4, 4, 512 * 1024, 0, 1};
 
-// What is done: a row of the registry, or with Exchange a message each way.
+// The work of a benchmark: a row of the registry, or with Exchange a message in each direction.
 struct Work {
   const char* name;
   Collective collective;
@@ -34,20 +34,21 @@ struct Work {
     messages.lane(1).recv(1 - me, Chunk{Buffer::Output, 0}, {.lane = 0});
     return messages;
   }
-  // Elements of a buffer, of `all` that the vector, all blocks together or the message have.
+  // Returns the elements of a buffer. `all` is the number of the vector, of all blocks together or of the message.
   std::size_t elements(Buffer buffer, std::size_t all) const {
     return !exchanges() && holds_one_block(collective, buffer) ? all / kRanks : all;
   }
   CallShape shape(Rank me, std::size_t all) const {
     CallShape shape;
-    shape.collective = exchanges() ? Collective::Broadcast : collective;  // whose one part is the message
+    // A broadcast has one part, which is the message.
+    shape.collective = exchanges() ? Collective::Broadcast : collective;
     shape.ranks = kRanks;
     shape.me = me;
     shape.count = !exchanges() && moves_blocks(collective) ? all / kRanks : all;
     shape.element_bytes = shape.accumulator_bytes = sizeof(float);
     return shape;
   }
-  // Whether a rank's output is right where inputs are 1 at rank 0 and 2 at rank 1.
+  // Returns whether a rank's output is right where inputs are 1 at rank 0 and 2 at rank 1.
   bool right(Rank me, const std::vector<float>& output) const {
     if (reduces(collective)) return output.front() == 3.0F && output.back() == 3.0F;
     if (exchanges()) return output.front() == static_cast<float>(2 - me) && output.back() == output.front();
@@ -61,7 +62,7 @@ constexpr Work kWorks[] = {{"all_reduce/two_shot", Collective::AllReduce, "two_s
                            {"all_gather/ring", Collective::AllGather, "ring"},
                            {"sendrecv", Collective::Exchange, ""}};
 
-// What both ranks share, and each rank's buffers.
+// The state that both ranks share, and the buffers of each rank.
 struct Job {
   Job(const Work& work, std::size_t elements) : ranks(kRanks, kShape) {
     for (Rank rank = 0; rank < kRanks; ++rank) {
@@ -77,7 +78,7 @@ struct Job {
   std::vector<float> outputs[kRanks];
 };
 
-// One rank's part.
+// The part of one rank.
 class Caller {
  public:
   Caller(Job& job, Rank me, const CallShape& shape, std::size_t tile_bytes) : plan_(job.plans[me]) {
@@ -108,9 +109,10 @@ class Caller {
   LaneScheduler lanes_;
 };
 
-// Both ranks make as many calls; a call ends on neither before the other has begun it.
+// Runs a benchmark. Both ranks make as many calls, and a call ends on neither rank before the other has begun it.
 void run(benchmark::State& state, const Work& work, bool by_hand) {
-  static std::unique_ptr<Job> job;  // of both threads, which meet where the loop begins and ends
+  // Both threads share the job. They meet where the loop begins and where it ends.
+  static std::unique_ptr<Job> job;
   const std::vector<int> cores = pick_cores(kRanks);
   if (cores.empty()) {
     state.SkipWithError("needs two cores");

@@ -1,4 +1,5 @@
-// One message from thread to thread through a FIFO: filled into a slot, published, copied out, its slot given back.
+// Measures one message from thread to thread through a FIFO: it is copied into a slot, published, and copied out, and
+// its slot is freed.
 #include <array>
 #include <thread>
 
@@ -44,7 +45,7 @@ class Channel {
     publish(send_);
   }
 
-  // Returns the message's flags.
+  // Receives a message and returns its flags.
   std::uint32_t receive(std::byte* target) {
     const SlotHeader* header = peek(recv_);
     while (header == nullptr) header = peek(recv_);
@@ -65,7 +66,8 @@ class Channel {
   RecvFifo recv_;
 };
 
-// Time per iteration: a round trip, two hops. bytes_per_second counts the payload of both.
+// Measures the time of an iteration, which is a round trip of two hops. bytes_per_second counts the payload of both
+// hops.
 void run_hops(benchmark::State& state, CopyKernel fill) {
   const std::vector<int> cores = pick_cores(2);
   if (cores.empty()) {

@@ -1,4 +1,5 @@
-// micro: the library's kernels, FIFOs, steps and plans alone; kernels beside the bandwidth of the memory they use.
+// micro: measures the library's kernels, FIFOs, steps and plans alone, and kernels beside the bandwidth of their
+// memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace wreath::perf {
 namespace {
 
-// The yardsticks, in the context that Google Benchmark prints above its table (and into its JSON).
+// Adds the yardsticks to the context that Google Benchmark prints above its table and writes into its JSON.
 void add_context() {
   const Machine machine = this_machine();
   const double flight_ns = flag_flight_ns(kQuickEffort);
@@ -30,7 +31,7 @@ void add_context() {
   add_bandwidth("DRAM", 4 * machine.l3_bytes);
 }
 
-// Before the flags, which Google Benchmark lists by itself.
+// Prints the help before the flags, which Google Benchmark lists by itself.
 void print_help() {
   fmt::print(
       "Measures parts of Wreath alone: copies, reductions and casts by instruction set, FIFO hops, steps, plans.\n"

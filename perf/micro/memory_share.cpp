@@ -1,4 +1,4 @@
-// Yardsticks, each measured when it is first asked for.
+// Measures each yardstick when it is first needed.
 #include "perf/micro/memory_share.hpp"
 
 #include <ctime>

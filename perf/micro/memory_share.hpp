@@ -1,4 +1,4 @@
-// Kernels beside the memory that they use: bytes per second, and their share of what copies or sums reach there.
+// Measures kernels beside their memory: the bytes per second, and their share of the rate of copies or sums there.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -10,17 +10,19 @@
 
 namespace wreath::perf {
 
-// What a kernel is held against: the fastest copy, or a sum of two float32 vectors.
+// The yardstick of a kernel: the fastest copy, or a sum of two float32 vectors.
 enum class Yardstick { Copy, Reduce };
 
-// GB/s (1e9) read and written by one thread whose buffers take `working_set_bytes` together. Measured once in a run.
+// Returns the GB/s (1e9) that one thread reads and writes, whose buffers take `working_set_bytes` together. It is
+// measured once in a run.
 double memory_gbps(Yardstick yardstick, std::size_t working_set_bytes);
 
-// What this thread has computed, without what others did on its core meanwhile: the clock of bytes_per_second.
+// Returns the time for which this thread has computed, without the time of others on its core. It is the clock of
+// bytes_per_second.
 double thread_ns();
 
-// Times kernel(), which reads and writes `bytes` bytes of as large buffers. Columns: bytes_per_second, and `of_memory`,
-// which is 1 where it is as fast as the yardstick.
+// Times kernel(), which reads and writes `bytes` bytes in buffers of that size. The columns are bytes_per_second and
+// `of_memory`, which is 1 where the kernel is as fast as the yardstick.
 template <typename Kernel>
 void run_kernel(benchmark::State& state, std::size_t bytes, Yardstick yardstick, Kernel kernel) {
   const double gbps = memory_gbps(yardstick, bytes);

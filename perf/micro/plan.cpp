@@ -1,5 +1,5 @@
-// From a call to its plan: whether it repeats the last one, which row and tile serve it, and how a plan is made at
-// first.
+// Measures the way from a call to its plan. There are the test for a repeated call, the choice of row and tile, and the
+// first creation of a plan.
 #include <fmt/format.h>
 
 #include <array>

@@ -1,6 +1,6 @@
-// Combinations and casts by every instruction set of this machine: float32 sums of 2, 4 and 8 sources at three levels
-// of the memory; in the second, every dtype with every operator, and every dtype that sums are not formed in to its
-// sums' dtype and back.
+// Measures combinations and casts by every instruction set of this machine. There are float32 sums of 2, 4 and 8
+// sources at three levels of the memory. In the second level there is every dtype with every operator. There are also
+// casts of each dtype that has another dtype for its sums, to that dtype and back.
 #include <fmt/format.h>
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace wreath::perf {
 namespace {
 
-// What a benchmark combines.
+// The combination of a benchmark.
 struct Combination {
   Arithmetic arithmetic;
   Operands operands{};
@@ -27,7 +27,7 @@ std::size_t width(const Combination& of, Form form) {
   return size_of(form == Form::Data ? dtype : accumulator_of(dtype));
 }
 
-// Of k sources of so many bytes each.
+// Combines k sources of the given bytes each.
 void run_reduce(benchmark::State& state, const Combination& of) {
   const auto k = static_cast<std::size_t>(state.range(0));
   const auto bytes = static_cast<std::size_t>(state.range(1));
@@ -58,7 +58,8 @@ void register_casts(const CombineTarget& target, DataType dtype) {
   const Combination plain = with(target, dtype, ReduceOp::Sum);
   const Combination widen{plain.arithmetic, {}, Form::Partial};
   const Combination narrow{plain.arithmetic, {Form::Partial, -1, Form::Data}, Form::Data};
-  const Combination hop{plain.arithmetic, {Form::Partial, 0, Form::Data}, Form::Partial};  // the own input into a sum
+  // A hop adds this rank's own input to a sum.
+  const Combination hop{plain.arithmetic, {Form::Partial, 0, Form::Data}, Form::Partial};
   register_row(fmt::format("cast/{}/widen/{}", name(dtype), target.name), widen, {1}, {kL2Bytes});
   register_row(fmt::format("cast/{}/narrow/{}", name(dtype), target.name), narrow, {1}, {kL2Bytes});
   register_row(fmt::format("reduce/{}/hop/{}", name(dtype), target.name), hop, {2}, {kL2Bytes});

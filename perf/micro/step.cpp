@@ -1,4 +1,5 @@
-// What a step costs beside its bytes: two ranks on one thread, tiles of one line, so that no core waits for another.
+// Measures the cost of a step beside its bytes. Two ranks run on one thread with tiles of one line, so that no core
+// waits for another.
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ constexpr FifoShape kShape{4, 4, 4096, 0, 1};
 // A row of the registry for all_reduce, or messages alone.
 struct Work {
   const char* name;
-  const char* algorithm;  // null: a message each way
+  const char* algorithm;  // null: a message in each direction
 
   Schedule schedule(Rank me) const {
     if (algorithm != nullptr) {
@@ -51,7 +52,7 @@ class BothRanks {
       for (Rank rank = 0; rank < kRanks; ++rank) done += run(rank, 16) == Advance::Done ? 1 : 0;
     }
   }
-  // That a call takes on both ranks: every one handles each tile of its part.
+  // Returns the steps of a call on both ranks, each of which handles each tile of its part.
   std::size_t steps() const {
     std::size_t steps = 0;
     for (const OneRank& rank : ranks_) {
@@ -93,7 +94,7 @@ class BothRanks {
   HostProcessor processor_;
 };
 
-// `per_step`: seconds a step, its 64 bytes included.
+// Measures calls. `per_step` is the seconds of a step with its 64 bytes.
 void run_steps(benchmark::State& state, const Work& work) {
   BothRanks ranks(work);
   for (auto _ : state) ranks.call();
@@ -103,7 +104,7 @@ void run_steps(benchmark::State& state, const Work& work) {
       benchmark::Counter(steps, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
-// A look at a lane whose message has not come.
+// Measures one check of a lane whose message has not come.
 void run_waiting(benchmark::State& state) {
   const Work messages{"", nullptr};
   BothRanks ranks(messages);

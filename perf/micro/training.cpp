@@ -1,5 +1,6 @@
-// The training layer's mathematics on one thread: matrix products at the shapes of the demo's models, by the own kernel
-// and, where it is built, by OpenBLAS, in GFLOP/s; layers in GB/s read and written; attention.
+// Measures the mathematics of the training layer on one thread. Matrix products have the shapes of the demo's models,
+// by our own kernel and, where it is built, by OpenBLAS, in GFLOP/s. Layers are in GB/s read and written, and there is
+// attention.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +29,7 @@ std::vector<float> waves(std::int64_t count) {
   return values;
 }
 
-// Runs body() in every iteration; of the time of this thread, counts `amount` of each in billions a second.
+// Runs body() in every iteration. Counts `amount` for each one, in billions for a second of this thread's time.
 template <typename Body>
 void run_counted(benchmark::State& state, const char* unit, double amount, Body body) {
   const double start = thread_ns();
@@ -44,8 +45,8 @@ struct Shape {
   bool left_transposed, right_transposed;
 };
 
-// Of 4 layers of 128 at 12 x 64 tokens, and of 6 of 384 at 256: forward, to the input, to the weights; the head; a
-// token alone; attention's blocks.
+// The shapes of 4 layers of 128 at 12 x 64 tokens, and of 6 layers of 384 at 256 tokens. There are the products
+// forward, to the input and to the weights, the head, one token alone, and the blocks of attention.
 constexpr std::array kShapes = {
     Shape{768, 128, 384, false, true},  Shape{768, 128, 384, false, false}, Shape{768, 128, 512, false, true},
     Shape{768, 512, 128, false, true},  Shape{128, 768, 384, true, false},  Shape{768, 128, 65, false, true},
@@ -110,7 +111,7 @@ void run_gelu(benchmark::State& state, Gelu kind, bool backward) {
   });
 }
 
-// Heads, head size, length; FLOPs of the keys that are seen.
+// Measures attention by heads, head size and length. It counts the FLOPs of the keys that are seen.
 void run_attention(benchmark::State& state, bool backward) {
   const training::AttentionShape shape{state.range(0), state.range(1)};
   const std::int64_t length = state.range(2), width = shape.heads * shape.head_size;

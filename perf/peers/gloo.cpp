@@ -1,7 +1,7 @@
-// Gloo under the perf tools' own loop, over TCP on the loopback interface.
-//
-// peer_gloo RANK RANKS FOLDER all_reduce_perf --no-pin --sizes 8,64K --json FILE; ranks meet in the empty FOLDER.
-// Each call's options are made once for its buffers, as Gloo's own benchmark does.
+// Runs Gloo under the perf tools' own loop, over TCP on the loopback interface.
+// Run it as: peer_gloo RANK RANKS FOLDER all_reduce_perf --no-pin --sizes 8,64K --json FILE
+// The ranks meet in the empty FOLDER. The options of each call are made once for its buffers, as Gloo's own benchmark
+// does.
 #include <fmt/format.h>
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
@@ -46,13 +46,13 @@ class GlooMember final : public Member {
   std::map<Key, std::function<void()>> prepared_;
 };
 
-// Gloo takes inputs as it takes outputs, and does not write to them.
+// Returns the input as Gloo takes it. Gloo takes inputs as it takes outputs, and does not write to them.
 template <typename T>
 T* input_of(const Call& call) {
   return reinterpret_cast<T*>(const_cast<std::byte*>(call.input));
 }
 
-// A call with these options, any number of times; empty: not compared.
+// Returns a call with these options, which may run any number of times; empty: it is not compared.
 template <typename T>
 std::function<void()> GlooMember::prepare(const Call& call) {
   T* const input = input_of<T>(call);

@@ -1,6 +1,5 @@
-// MPI under the perf tools' own loop: Open MPI and MPICH, each a program of its own from this file.
-//
-// mpirun -n 2 peer_openmpi all_reduce_perf --sizes 8,64K --json FILE
+// Runs MPI under the perf tools' own loop. Open MPI and MPICH each have a program of their own from this file.
+// Run it as: mpirun -n 2 peer_openmpi all_reduce_perf --sizes 8,64K --json FILE
 #include <mpi.h>
 
 #include <algorithm>
@@ -61,7 +60,7 @@ class MpiMember final : public Member {
   int ranks_ = 1;
 };
 
-// MPI has one buffer: the root's input is copied to its output, as the other libraries do.
+// Broadcasts in MPI's one buffer. The root's input is copied to its output, as the other libraries do.
 Status MpiMember::broadcast(const Call& call, MPI_Datatype type, int count) const {
   if (rank_ == call.root && call.input != call.output) {
     std::memcpy(call.output, call.input, call.count * size_of(call.dtype));

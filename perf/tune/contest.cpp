@@ -1,4 +1,4 @@
-// A contest's entrants, rounds and early losers.
+// Chooses the entrants of a contest, runs its rounds, and removes early losers.
 #include "perf/tune/contest.hpp"
 
 #include <fmt/format.h>
@@ -20,17 +20,23 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::array<std::size_t, 4> kTiles{16 << 10, 64 << 10, 256 << 10, 512 << 10};
 constexpr std::array<std::size_t, 2> kLargeTiles{128 << 10, 512 << 10};
-constexpr std::size_t kLargeBytes = 4 << 20;      // from here on fewer tiles, and no second chance for losers
-constexpr std::size_t kChancesBytes = 256 << 10;  // from here on losers of the size before are left out
-constexpr double kLoses = 1.5;                    // times the best: no more rounds
-constexpr double kClearly = 1.05;                 // times the best: the library's choice is doubted
-constexpr double kHopeless = 4;                   // times the least estimate: no round at all
+// From this size on there are fewer tiles.
+constexpr std::size_t kLargeBytes = 4 << 20;
+// From this size on losers of the size before are left out.
+constexpr std::size_t kChancesBytes = 256 << 10;
+// An entrant that takes this many times the best time gets no more rounds.
+constexpr double kLoses = 1.5;
+// The library's choice is doubted where it takes this many times the best time.
+constexpr double kClearly = 1.05;
+// A row that takes this many times the least estimate gets no round at all.
+constexpr double kHopeless = 4;
 constexpr double kDisturbed = 2;
 constexpr double kRoundUs = 1000;
-constexpr double kWarmUs = 15'000;  // of a connection, whose windows open with what it has carried
+// The time to warm up a connection, whose windows grow with the bytes that it has carried.
+constexpr double kWarmUs = 15'000;
 constexpr std::size_t kWindowBytes = 64 << 10;
 constexpr int kRounds = 7;
-constexpr int kChances = 2;  // rounds that everybody takes part in
+constexpr int kChances = 2;  // rounds for all entrants
 constexpr int kHurriedRounds = 3;
 constexpr std::string_view kSmall = "small";
 
@@ -43,7 +49,7 @@ bool faster(const Outcome& a, const Outcome& b) { return a.time_us < b.time_us; 
 
 double least(const std::vector<double>& values) { return *std::min_element(values.begin(), values.end()); }
 
-// "two_shot lanes=1 tile=256K order=canonical": the row, and the tile's text.
+// Splits a plan such as "two_shot lanes=1 tile=256K order=canonical" into the row and the text of the tile.
 std::pair<std::string, std::string> parse_plan(const std::string& plan) {
   constexpr std::string_view kTile = "tile=";
   const std::size_t tile = plan.find(kTile);
@@ -51,7 +57,8 @@ std::pair<std::string, std::string> parse_plan(const std::string& plan) {
   return {plan.substr(0, plan.find(' ')), plan.substr(first, plan.find(' ', first) - first)};
 }
 
-// Ranks are threads or processes. They may read each other's device memory beside the host's.
+// Returns the transports that map memory. Ranks are threads or processes, and may read each other's device memory
+// beside the host's memory.
 std::vector<std::string> all_that_map_memory() {
   std::vector<std::string> names{std::string(kDeviceReach)};
   for (const TransportRow& row : transports()) {
@@ -117,7 +124,7 @@ Result<Entrant> Contest::own_choice(const Case& work) {
   return Entrant{algorithm, static_cast<std::size_t>(*bytes)};
 }
 
-// Whether the row's steps and bytes alone say that it takes several times as long as another one.
+// Returns whether the row's steps and bytes alone show that it takes several times as long as another row.
 bool Contest::hopeless(const Algorithm& row, std::size_t bytes) const {
   const auto estimate_us = [&](const Algorithm& each) {
     const Cost cost = each.cost({row_.collective, agreement_.ranks(), 0});
@@ -180,7 +187,7 @@ Result<double> Contest::time_us(Running& running, const Case& work, int calls) {
   return agreement_.largest(us);
 }
 
-// A new communicator's first call makes its plan and its staging memory.
+// Warms up a communicator, whose first call makes its plan and its staging memory.
 Status Contest::warm_up(Running& running, const Case& work) {
   const auto first = time_us(running, work, 1);
   if (!first) return first.error();
@@ -197,7 +204,8 @@ Status Contest::warm_up(Running& running, const Case& work) {
   return {};
 }
 
-// In turns, so that what disturbs the machine disturbs all; who is far behind even at its best leaves.
+// Runs the rounds in turns, so that a disturbance of the machine disturbs all entrants. An entrant that is far behind
+// even at its best leaves.
 Status Contest::run_rounds(std::vector<Running*> all, const Case& work, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     if (round >= kChances) {
@@ -215,7 +223,8 @@ Status Contest::run_rounds(std::vector<Running*> all, const Case& work, int roun
 }
 
 Status Contest::run(std::vector<Running>& all, const Case& work, int rounds) {
-  std::optional<Pin> pin;  // not while communicators are made: they count the cores that their threads may use
+  // The thread is not bound while communicators are made, since they count the cores that their threads may use.
+  std::optional<Pin> pin;
   if (!cores_.empty()) pin.emplace(cores_[static_cast<std::size_t>(agreement_.rank())]);
   std::vector<Running*> everybody;
   for (Running& each : all) {
@@ -225,8 +234,8 @@ Status Contest::run(std::vector<Running>& all, const Case& work, int rounds) {
   return run_rounds(std::move(everybody), work, rounds);
 }
 
-// Of many some look fast by chance, and some connections are slow by chance: the fastest and the library's choice meet
-// once more, over new ones, and the better of its two times counts for each.
+// Measures the fastest entrant and the library's choice again over new connections. Some of many entrants look fast by
+// chance, and some connections are slow by chance. The better of its two times counts for each.
 Status Contest::run_off(Size& size, const Case& work, int rounds) {
   std::vector<Outcome>& outcomes = size.outcomes;
   const auto fastest = std::min_element(outcomes.begin(), outcomes.end(), faster);

@@ -1,4 +1,4 @@
-// Rows and tiles against each other: in turns, call for call on all ranks alike.
+// Contests of rows and tiles, in turns, with the same calls on all ranks.
 #pragma once
 
 #include <chrono>
@@ -21,23 +21,23 @@ namespace wreath::perf {
 using Seconds = std::chrono::duration<double>;
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// One rank's end of what all ranks know together.
+// One rank's end of the values that all ranks agree on.
 class Agreement {
  public:
   explicit Agreement(Communicator& all) : all_(all) {}
   int rank() const { return all_.rank(); }
   int ranks() const { return all_.ranks(); }
   Status barrier() { return all_.barrier(); }
-  // The largest of the ranks' values, on all ranks.
+  // Returns the largest of the ranks' values, on all ranks.
   Result<double> largest(double mine);
-  // A communicator of all ranks with these options.
+  // Creates a communicator of all ranks with these options.
   Result<Communicator> create(const CommunicatorOptions& options);
 
  private:
   Communicator& all_;
 };
 
-// A row of the table of algorithms with a tile; 0: the library's own.
+// A row of the table of algorithms with a tile; 0: the library's own tile.
 struct Entrant {
   std::string algorithm;
   std::size_t tile_bytes = 0;
@@ -46,28 +46,30 @@ struct Entrant {
 
 struct Outcome {
   Entrant entrant;
-  double time_us = 0;  // the median over rounds of the slowest rank's
+  // The median over rounds of the slowest rank's time.
+  double time_us = 0;
 };
 
-// What all contests of a rank share.
+// The state that all contests of a rank share.
 struct Arena {
   Agreement& agreement;
   Buffers& buffers;
   MemoryPlace memory;  // of the buffers
 };
 
-// One collective over one transport.
+// The contest for one collective over one transport.
 class Contest {
  public:
   Contest(const Arena& arena, const CollectiveRow& row, std::string transport);
 
   struct Size {
-    Entrant own;  // what the library's rules choose
+    Entrant own;  // the choice of the library's rules
     std::vector<Outcome> outcomes;
-    bool small = false;      // own is the path of small messages
-    bool disturbed = false;  // it took far longer in one of two measurements
+    bool small = false;  // own is the path of small messages
+    // The library's choice took far longer in one of two measurements.
+    bool disturbed = false;
   };
-  // All ranks alike. `hurried`: fewer rounds.
+  // Measures one size, in the same way on all ranks. `hurried` makes fewer rounds.
   Result<Size> measure(std::size_t bytes, bool hurried);
 
  private:
@@ -100,7 +102,8 @@ class Contest {
   MemoryPlace memory_;
   const CollectiveRow& row_;
   std::string transport_;
-  std::vector<int> cores_;  // one for each rank of this host; empty: too few, or a device does the work
+  // One core for each rank of this host; empty: there are too few, or a device does the work.
+  std::vector<int> cores_;
   std::map<Entrant, Player> players_;
   std::vector<Outcome> before_;  // of the size before
 };

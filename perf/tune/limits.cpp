@@ -1,4 +1,4 @@
-// What memory, cores and loopback allow the calls that are tuned.
+// Measures the limits that memory, cores and loopback set for the calls that are tuned.
 #include <algorithm>
 #include <cmath>
 
@@ -11,18 +11,19 @@
 namespace wreath::perf {
 namespace {
 
-// Bytes that the rank which gets most has to get: what the bus bandwidth counts.
+// Returns the bytes for the rank that gets most, which are the bytes of the bus bandwidth.
 double received_bytes(Collective collective, int ranks, std::size_t bytes) {
   const auto row = std::ranges::find(collectives(), collective, &CollectiveRow::collective);
   return row->bus_factor(ranks) * static_cast<double>(bytes);
 }
 
-// By all ranks at once where all receive.
+// Returns the time of the copies. All ranks copy at once where all receive.
 double copied_us(CopyLimit& copies, Collective collective, int ranks, std::size_t bytes) {
   return copies.time_us(received_bytes(collective, ranks, bytes), has_root(collective) ? 1 : ranks);
 }
 
-// Of two ranks that each receive as much as the other: what raw sockets take for that. NaN for others.
+// Returns the time in which raw sockets move the bytes of two ranks that each receive as much as the other; NaN for
+// others.
 double exchanged_us(Collective collective, int ranks, std::size_t bytes) {
   if (ranks != 2 || has_root(collective)) return std::nan("");
   const double received = received_bytes(collective, ranks, bytes);
@@ -39,7 +40,7 @@ std::vector<TuningLimit> tuning_limits(const TuneRequest& request, int ranks, do
   for (const std::string& transport : request.transports) {
     const bool mapped = maps_memory(transport);
     for (const std::size_t bytes : tuned_sizes(request)) {
-      // Those that receive alike have one limit.
+      // Collectives whose ranks receive alike have one limit.
       double blocks_us = std::nan("");
       for (const Collective collective : request.collectives) {
         const bool blocks = collective == Collective::AllGather || collective == Collective::AllToAll ||

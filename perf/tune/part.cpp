@@ -1,4 +1,4 @@
-// A started rank's part: all contests, the table, and rank 0's times.
+// Runs the part of a started rank: all contests, the table, and rank 0's times.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace wreath::perf {
 namespace {
 
-// Which perf row calls a collective as its algorithms serve it.
+// Returns the perf row that calls a collective as its algorithms serve it.
 const CollectiveRow* row_of_collective(Collective collective) {
   const auto rows = collectives();
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const CollectiveRow& row) {
@@ -95,10 +95,13 @@ class Part {
     std::fflush(stdout);
   }
 
-  static constexpr double kGrace = 0.05;   // of all the time, beyond a contest's share
-  static constexpr double kHurryAt = 0.9;  // of the time that was left for contests so far
+  // The share of the whole time by which a contest may exceed its own share.
+  static constexpr double kGrace = 0.05;
+  // The share of the time for the contests so far, after which a contest hurries.
+  static constexpr double kHurryAt = 0.9;
 
-  static constexpr int kMostDisturbed = 20;  // of so many sizes one
+  // One disturbed size of this many leads to a warning.
+  static constexpr int kMostDisturbed = 20;
 
   const TuneRequest& request_;
   Agreement agreement_;
@@ -110,7 +113,7 @@ class Part {
   int disturbed_ = 0;
 };
 
-// Present and written, so that no call pays for the system's first pages.
+// Makes buffers that are present and written, so that no call waits for the system's first pages.
 Result<Buffers> make_buffers(const TuneRequest& request, int rank) {
   const std::size_t bytes = std::max(request.largest, request.smallest);
   const auto device = device_of(request.memory, rank);

@@ -1,4 +1,4 @@
-// Limits first, then ranks as processes, then the file.
+// Measures limits first, and then times by ranks as processes, and writes the file.
 #include "perf/tune/tune.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ int report(const Error& error) {
   return exit_code(error.code);
 }
 
-// Those of the table of algorithms that have several rows.
+// Returns the collectives of the table of algorithms that have several rows.
 std::vector<Collective> all_choices() {
   std::vector<Collective> choices;
   for (const Collective collective : all_collectives()) {
@@ -45,7 +45,7 @@ int measure_in_threads(TuneRequest request, int ranks, double seconds, Tuning& t
   return 0;
 }
 
-// The processes of one number of ranks; its times are added to `tuning`.
+// Runs the processes of one number of ranks, and adds its times to `tuning`.
 int measure_times(const TuneRequest& request, int ranks, double seconds, Tuning& tuning) {
   if (streams(request.memory)) return measure_in_threads(request, ranks, seconds, tuning);
   const std::string part = fmt::format("{}.{}.part", request.output, ::getpid());
@@ -60,7 +60,7 @@ int measure_times(const TuneRequest& request, int ranks, double seconds, Tuning&
   return 0;
 }
 
-// What is in the file already of buffers elsewhere than this time.
+// Returns the tuning that the file has already for buffers in other places than this run's.
 Tuning beginning(const TuneRequest& request) {
   Tuning tuning = empty_tuning();
   const bool device = streams(request.memory);
@@ -79,7 +79,7 @@ Tuning beginning(const TuneRequest& request) {
   return tuning;
 }
 
-// Before anything is measured: where the file goes, and whether it can be written there.
+// Checks, before anything is measured, the path of the file, and whether it can be written.
 Status prepare(TuneRequest& request) {
   WREATH_TRY(check_started_once());
   if (const auto device = device_of(request.memory, 0); !device) return device.error();
@@ -102,7 +102,7 @@ Status prepare(TuneRequest& request) {
   return {};
 }
 
-// What the host allows, into `tuning`.
+// Measures the flag of the host into `tuning`.
 void measure_flag(Tuning& tuning) {
   fmt::print("# limits of the machine ...\n");
   std::fflush(stdout);
@@ -151,7 +151,7 @@ int tune(const TuneRequest& asked) {
     const double left_s = std::max(1.0, end_s - elapsed_s());
     if (const int code = measure_times(request, ranks, left_s, tuning); code != 0) return code;
   }
-  // What no communicator would take must not be where they look.
+  // A file that communicators would refuse must not be at the place where they look.
   if (const auto taken = explain_plan({}, &tuning); !taken) return report(taken.error());
   if (const Status written = write_tuning(tuning, request.output); !written) return report(written.error());
   fmt::print("\n# {} times in {:.1f} s: {}\n", tuning.times.size(), elapsed_s(), request.output);

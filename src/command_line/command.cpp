@@ -1,4 +1,4 @@
-// The handles, by CLI11.
+// Implements the handles of a command line with CLI11.
 #include "src/command_line/command.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,8 @@
 namespace wreath::command_line {
 namespace {
 
-// Of what is missing and what is not known, CLI11 names the first alone; of several words the last one first.
+// Describes the error, or names the words that are not known, in their order. CLI11 would name what is missing alone
+// where a word is unknown, too, and would list several words from the last to the first.
 std::string words_of(const CLI::App& app, const CLI::Error& error) {
   const std::vector<std::string> unknown = app.remaining(true);
   const bool about_words = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr ||
@@ -27,7 +28,8 @@ std::string words_of(const CLI::App& app, const CLI::Error& error) {
                      fmt::join(unknown, " "));
 }
 
-// CLI11 would only say that a subcommand is missing.
+// Refuses the first word that is no subcommand where one is required. CLI11 would only say that a subcommand is
+// missing.
 void refuse_unknown(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* command = &app;
   for (const std::string& word : words) {
@@ -38,7 +40,7 @@ void refuse_unknown(const CLI::App& app, const std::vector<std::string>& words) 
   }
 }
 
-// What came of `parse`, which reads `words`.
+// Runs `parse`, which reads `words`, and returns how the line ends the program; nullopt where the program goes on.
 std::optional<Ending> ending_of(const CLI::App& app, const std::vector<std::string>& words,
                                 const std::function<void()>& parse) {
   try {
@@ -87,7 +89,7 @@ bool Command::got_subcommand(const std::string& name) const { return app_->got_s
 
 void Command::takes_program() const {
   app_->prefix_command();
-  // What stands after -- goes to the parent, which may refuse it for other subcommands.
+  // CLI11 passes the words after -- to the parent command, which may refuse them for other subcommands.
   app_->preparse_callback([app = app_](std::size_t) { app->get_parent()->allow_extras(); });
 }
 
@@ -163,7 +165,8 @@ std::optional<Ending> Program::read(const std::vector<std::string>& words) const
 
 std::optional<Ending> Program::read(int argc, char** argv) const {
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  return ending_of(*app_, words, [&] { app_->parse(argc, argv); });  // which takes the program's name, too
+  // This overload of CLI11's parse takes the program's name, too.
+  return ending_of(*app_, words, [&] { app_->parse(argc, argv); });
 }
 
 std::optional<int> Program::parse(int argc, char** argv) const {

@@ -1,5 +1,5 @@
-// Options that take numbers, for every program with a command line: what is no number, or is out of
-// range, is refused in the same words everywhere, as in "--ranks x: not a whole number from 1 to 4096".
+// Options that take numbers, for every program with a command line. A text that is no number or is out of range is
+// refused in the same words everywhere. They are words such as "--ranks x: not a whole number from 1 to 4096".
 #pragma once
 
 #include <fmt/format.h>
@@ -16,14 +16,15 @@
 
 namespace wreath::command_line {
 
-// Both ends belong to it. NaN belongs to none.
+// The range of a number. Both ends belong to it, and NaN belongs to no range.
 template <typename Number>
 struct NumberRange {
   Number least = std::numeric_limits<Number>::lowest();
   Number most = std::numeric_limits<Number>::max();
 };
 
-// "not a whole number from 1 to 4096". An end that the type alone gives is left out unless `all` is asked for.
+// Returns words such as "not a whole number from 1 to 4096". Leaves out an end that the type alone gives, unless `all`
+// is true.
 template <typename Number>
 std::string range_words(const NumberRange<Number>& range, bool all) {
   const std::string_view kind = std::is_integral_v<Number> ? "a whole number" : "a number";
@@ -33,7 +34,8 @@ std::string range_words(const NumberRange<Number>& range, bool all) {
   return low ? fmt::format("not {} of at least {}", kind, range.least) : fmt::format("not {}", kind);
 }
 
-// The number that `text` is as a whole. Throws UsageError, which names the option.
+// Returns the number that the whole of `text` is. Throws UsageError, which names the option, where it is none of the
+// range.
 template <typename Number>
 Number parse_number(std::string_view option, const std::string& text, const NumberRange<Number>& range) {
   Number number{};
@@ -45,16 +47,16 @@ Number parse_number(std::string_view option, const std::string& text, const Numb
   throw UsageError(fmt::format("{} {}: {}", option, text.empty() ? "''" : text, range_words(range, too_large)));
 }
 
-// The name that messages use: the first of "-n,--ranks".
+// Returns the name that messages use, which is the first of "-n,--ranks".
 inline std::string first_name(std::string_view flags) { return std::string(flags.substr(0, flags.find(','))); }
 
-// The number as help shows it.
+// Returns the number as the help shows it.
 template <typename Number>
 std::string shown(Number number) {
   return fmt::format(fmt::runtime(std::is_floating_point_v<Number> ? "{:g}" : "{}"), number);
 }
 
-// Adds an option that takes one number; its help shows the present value where the program captures defaults.
+// Adds an option that takes one number. Its help shows the present value where the program captures defaults.
 template <typename Number>
 Option add_number(const Command& command, const std::string& flags, Number& target,
                   const NumberRange<std::type_identity_t<Number>>& range, const std::string& help) {
@@ -67,7 +69,7 @@ Option add_number(const Command& command, const std::string& flags, Number& targ
       .type_name("N");
 }
 
-// The same for several: `--ranks 2 4`, or with a delimiter `--ranks 2,4`.
+// Adds an option that takes several numbers: `--ranks 2 4`, or with a delimiter `--ranks 2,4`.
 template <typename Number>
 Option add_numbers(const Command& command, const std::string& flags, std::vector<Number>& target,
                    const NumberRange<std::type_identity_t<Number>>& range, const std::string& help) {

@@ -1,4 +1,4 @@
-// Standard streams that are closed or full, and exceptions, told in our words.
+// Reports exceptions and standard streams that are closed or full in our own words.
 #include "src/command_line/program.hpp"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ int output_lost(const std::string& why) {
 
 }  // namespace
 
-// Not by fmt::print, which would throw where standard error is lost, too.
+// Writes with fputs, since fmt::print would throw where standard error is lost, too.
 void complain(std::string_view text) {
   (void)std::fputs(("wreath: error: " + printable_lines(text) + "\n").c_str(), stderr);
 }

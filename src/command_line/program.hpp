@@ -1,4 +1,4 @@
-// The main of every program with a command line shares these.
+// Functions that the main of every program with a command line shares.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,13 @@
 
 namespace wreath::command_line {
 
-// What a main does: `body`, whose exit code it returns. An exception, or standard output that could not be written, is
-// said on standard error, and ends a program that went well otherwise with its error's exit code. Standard streams that
-// are closed lead nowhere, or a pipe or socket would get their numbers and what is printed.
+// Runs `body` for a main, and returns its exit code. Standard error reports an exception, and standard output that
+// could not be written. Either ends a program that went well otherwise with the exit code of the error. Closed standard
+// streams are opened on /dev/null; otherwise a pipe or a socket would get their numbers and the printed text.
 int run_main(const std::function<int()>& body);
 
-// Says `text` on standard error, as an error of ours. What it quotes of files, hosts and peers cannot steer a terminal.
+// Prints `text` on standard error as an error of ours. Texts of files, hosts and peers in it cannot control the
+// terminal.
 void complain(std::string_view text);
 
 }  // namespace wreath::command_line

@@ -1,4 +1,4 @@
-// CLI11's formatter with lines broken.
+// Extends CLI11's formatter to break long lines.
 #include "src/command_line/style.hpp"
 
 #include <fmt/format.h>
@@ -13,10 +13,12 @@ namespace wreath::command_line {
 namespace {
 
 constexpr std::size_t kColumns = 100;
-constexpr std::size_t kMostColumns = 120;  // of descriptions, which have lines of their own
-constexpr std::size_t kLeastWords = 40;    // of a description, however wide the names are
+// The width of descriptions, which have lines of their own.
+constexpr std::size_t kMostColumns = 120;
+// The least width of a description, however wide the names are.
+constexpr std::size_t kLeastWords = 40;
 
-// `text` in lines of at most `width`; lines that it has stay.
+// Breaks `text` into lines of at most `width` characters, and keeps its own line breaks.
 std::string wrapped(std::string_view text, std::size_t width) {
   std::string all;
   for (;;) {
@@ -43,7 +45,7 @@ class Style final : public CLI::Formatter {
   std::string make_option_desc(const CLI::Option* option) const override {
     return wrapped(CLI::Formatter::make_option_desc(option), words());
   }
-  // The rules between options are told by messages, and by the description where they matter.
+  // Leaves out the rules between options: messages state them, and descriptions do where they matter.
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_type_size() == 0 || option->get_type_name().empty()) return {};
     std::string text = " " + get_label(option->get_type_name());
@@ -66,7 +68,7 @@ class Style final : public CLI::Formatter {
   }
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
     const std::string text = CLI::Formatter::make_help(app, name, mode);
-    std::string all;  // without the second of two empty lines
+    std::string all;  // without repeated empty lines
     for (const char each : text) {
       if (each != '\n' || !all.ends_with("\n\n")) all += each;
     }

@@ -1,12 +1,12 @@
-// How help looks.
+// The style of a program's help.
 #pragma once
 
 #include "src/command_line/command.hpp"
 
 namespace wreath::command_line {
 
-// Help in lines of 100 columns, 120 where a text has lines of its own. Before subcommands are added, which then have
-// it, too.
+// Gives help lines of 100 columns; a text with lines of its own may have 120. Call it before subcommands are added,
+// which then have the style, too.
 void set_style(CLI::App& app);
 
 }  // namespace wreath::command_line

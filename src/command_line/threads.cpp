@@ -1,4 +1,4 @@
-// Threads wait at a gate until all of them have been started.
+// Starts threads that wait at a gate until all of them have been started.
 #include "src/command_line/threads.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ Status guarded(const std::function<Status()>& body) {
 Status run_threads(int count, const std::function<Status(int)>& body) {
   std::mutex mutex;
   std::optional<Error> first;
-  std::atomic<int> go = 0;  // 1: all have been started; -1: one cannot be
+  std::atomic<int> go = 0;  // 1: all have been started; -1: one cannot be started
   const auto run = [&](int number) {
     go.wait(0);
     if (go < 0) return;

@@ -1,4 +1,4 @@
-// Threads of programs: started together or not at all, and what is thrown in one reaches the program as an error.
+// Threads of programs, which are started together or not at all. The program gets what a thread throws as an error.
 #pragma once
 
 #include <exception>
@@ -8,15 +8,15 @@
 
 namespace wreath::command_line {
 
-// Turns an exception into an error: the system's refusals are System, a library's error is itself.
+// Turns an exception into an error: a refusal by the system becomes System, and a library's exception keeps its error.
 Error error_of(const std::exception& thrown);
 
-// Returns what `body` returns, or what it throws, as an error.
+// Returns what `body` returns. Turns what it throws into an error.
 Status guarded(const std::function<Status()>& body);
 
-// body(0) ... body(count - 1), each on a thread of its own. All begin together, or none where one cannot be started: a
-// thread would wait for ranks that never come. Returns what the first that failed returned or threw, when all have
-// ended.
+// Runs body(0) ... body(count - 1), each on a thread of its own. No thread begins where one cannot be started, since
+// the others would wait for ranks that never come. Returns, after all have ended, the error of the first one that
+// failed.
 Status run_threads(int count, const std::function<Status(int)>& body);
 
 }  // namespace wreath::command_line

@@ -1,4 +1,4 @@
-// Calls in streams: an operation waits in the communicator's queue until its stream comes to it.
+// A call in a stream becomes an operation that waits in the communicator's queue until its stream comes to it.
 #include "src/communicator/begin_operation.hpp"
 
 #include <fmt/format.h>
@@ -10,14 +10,15 @@
 namespace wreath {
 namespace {
 
-// A stream holds this of an operation. A stream that has failed drops it instead of coming to it.
+// A stream holds the turn of an operation. A stream that has failed drops the turn instead of coming to it.
 class StreamTurn {
  public:
   explicit StreamTurn(std::shared_ptr<Operation> operation) : operation_(std::move(operation)) {}
   StreamTurn(const StreamTurn&) = delete;
   StreamTurn& operator=(const StreamTurn&) = delete;
   ~StreamTurn() {
-    if (over_) return;  // else the ranks that enter the call would wait for it
+    // Otherwise the ranks that enter the call would wait for this one.
+    if (over_) return;
     Engine& engine = *operation_->engine;
     engine.fail(ErrorCode::InvalidUsage, engine.rank(),
                 fmt::format("{}: its stream failed before it came to the call", text_of(*operation_)));
@@ -27,7 +28,7 @@ class StreamTurn {
     operation_->engine->open(*operation_);
     return operation_->engine->wait(*operation_, -1);
   }
-  // The stream did not take it: somebody else says so.
+  // Notes that the stream did not take the turn. The caller reports that.
   void refuse() { over_ = true; }
 
  private:
@@ -45,7 +46,8 @@ Error was_captured(const Operation& operation) {
           engine.rank()};
 }
 
-// The caller's handle says that nothing runs: the graph's launches begin operations of their own.
+// Gives the call to the stream's graph. The caller's handle says that nothing runs, since the graph's launches begin
+// operations of their own.
 Result<std::shared_ptr<Operation>> capture(LibraryStream& stream, std::shared_ptr<Operation> operation) {
   WREATH_TRY(stream.capture(capture_call(operation->engine, *operation)));
   operation->finish(was_captured(*operation));
@@ -54,7 +56,8 @@ Result<std::shared_ptr<Operation>> capture(LibraryStream& stream, std::shared_pt
 
 Result<std::shared_ptr<Operation>> begin_in_stream(std::shared_ptr<Operation> operation) {
   Engine& engine = *operation->engine;
-  static_cast<void>(engine.make_room());  // a failed communicator takes the call and ends it
+  // A failed communicator takes the call and ends it.
+  static_cast<void>(engine.make_room());
   engine.take_turn(operation);
   const auto turn = std::make_shared<StreamTurn>(operation);
   const Status taken = operation->call.stream->run([turn] { return turn->come(); });

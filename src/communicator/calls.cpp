@@ -1,4 +1,4 @@
-// The collectives' methods: arguments become a Call, which is checked and handed to the engine.
+// The collectives' methods make a Call of their arguments, check it, and give it to the engine.
 #include <fmt/format.h>
 
 #include "src/communicator/begin_operation.hpp"
@@ -8,7 +8,7 @@
 namespace wreath {
 namespace {
 
-// Also of what is no collective: run() may be given any number.
+// Returns the name of a call. A value that is no collective has one, too, since run() may get any number.
 std::string_view text_of(Collective collective, bool varying) {
   return collective <= Collective::Exchange ? name(collective, varying) : "call";
 }
@@ -32,7 +32,7 @@ Call make_call(Collective collective, const Buffers& buffers, Rank root = 0, con
   return call;
 }
 
-// An all_reduce of one byte, in the engine's own memory.
+// Returns the call of a barrier: an all_reduce of one byte, in the engine's own memory.
 Call barrier_call() { return normalized(make_call(Collective::Barrier, {nullptr, nullptr, 0, DataType::Uint8})); }
 
 Call with_input(Call call, const Blocks& blocks) {
@@ -100,7 +100,8 @@ Result<Work> Communicator::start(const Call& call, bool varying) {
 
 Status Communicator::run(const Call& call) {
   if (impl_ && call.collective < Collective::Barrier && !call.varying()) {
-    if (const auto done = impl_->run_again(call)) return *done;  // the last call is kept as normalized: so is this one
+    // The last call is kept as normalized, and so this one is normalized, too.
+    if (const auto done = impl_->run_again(call)) return *done;
   }
   return run(normalized(call), call.varying());
 }

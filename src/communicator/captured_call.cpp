@@ -1,5 +1,5 @@
-// Numbers are given at the launch, not at the capture and not when the stream comes to the call: so all ranks give them
-// in the order in which their programs launch graphs and call directly.
+// A captured call gets its number at the launch, neither at the capture nor when the stream comes to it. So all ranks
+// number their calls in the order in which their programs launch graphs and make direct calls.
 #include "src/communicator/captured_call.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +35,8 @@ class CapturedCall final : public GraphWork {
 
   std::function<Status()> begin() override {
     const auto engine = engine_.lock();
-    if (engine == nullptr) {  // since check(), by another thread
+    // Another thread has destroyed the communicator since check().
+    if (engine == nullptr) {
       return [error = destroyed()] { return Status(error); };
     }
     const CallGuard guard(&engine->gate());
@@ -51,7 +52,7 @@ class CapturedCall final : public GraphWork {
   }
 
   std::weak_ptr<Engine> engine_;
-  Operation kept_;  // with its own counts and displacements
+  Operation kept_;  // owns its counts and displacements
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A call that a stream captured: it takes its turn among the communicator's calls anew with each launch of the graph.
+// A call that a stream captured takes its turn among the communicator's calls anew with each launch of the graph.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@
 
 namespace wreath {
 
-// `prepared` was checked and not begun. What is made of it does not keep the communicator: it may end before the graph.
+// Makes the work of a graph from `prepared`, which is checked but not begun. The work does not keep the communicator,
+// which may end before the graph.
 std::shared_ptr<GraphWork> capture_call(const std::shared_ptr<Engine>& engine, const Operation& prepared);
 
 }  // namespace wreath

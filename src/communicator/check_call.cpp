@@ -1,4 +1,4 @@
-// What a call's buffers span, and what must not be: null, beyond memory, or over each other.
+// The checks find buffers of a call that are null, beyond memory, or over each other.
 #include "src/communicator/check_call.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ struct Range {
   bool meets(const Range& other) const { return !empty() && !other.empty() && first < other.end && other.first < end; }
 };
 
-// One buffer of a call: its blocks in memory. A vector is one block, too.
+// An Extent has the blocks of one buffer of a call, at their addresses. A vector is one block, too.
 class Extent {
  public:
   Extent(const Call& call, Buffer buffer, Place place)
@@ -46,7 +46,7 @@ class Extent {
   std::size_t blocks() const { return blocks_; }
   std::size_t own() const { return own_; }
 
-  // The block `i`, as addresses; empty ones lie nowhere.
+  // Returns block `i` as addresses. An empty block has no place in memory.
   Range block(std::size_t i) const {
     if (table_ == nullptr) return range(i * count_, count_);
     if (!table_->displacements.empty()) return range(table_->displacements[i], table_->counts[i]);
@@ -106,7 +106,7 @@ class Extent {
     return all.empty() ? Status() : wreath::check_inside(buffer, all.end - all.first);
   }
 
-  // Blocks that are written must lie apart.
+  // Checks that blocks do not overlap where the call writes them.
   Status check_apart() const {
     if (table_ == nullptr || table_->displacements.empty()) return {};
     std::size_t end = 0;
@@ -152,7 +152,7 @@ class Extent {
   const Blocks* table_ = nullptr;
 };
 
-// How a call is made in place.
+// Describes how a call is made in place.
 std::string_view in_place_form(Collective collective, bool varying) {
   if (collective == Collective::AllToAll) return "it has no in-place form";
   if (!moves_blocks(collective)) return "in place is input == output";
@@ -162,7 +162,7 @@ std::string_view in_place_form(Collective collective, bool varying) {
   return varying ? "in place is output == input + displacements[rank]" : "in place is output == input + rank * count";
 }
 
-// Whether any block of one meets one of the other, but for the rank's own in place.
+// Says whether any block of one buffer meets one of the other. In place, the rank's own blocks may meet.
 bool blocks_meet(const Extent& input, const Extent& output, bool in_place) {
   for (std::size_t i = 0; i < input.blocks(); ++i) {
     const Range read = input.block(i);
@@ -206,7 +206,7 @@ Error extra_table(const Call& call, Buffer buffer, std::string_view reason) {
                                       (input ? call.input_blocks : call.output_blocks).counts.size(), reason));
 }
 
-// The tables that a v-form has, and no others.
+// Checks that the tables of a v-form are there, and no others.
 Status check_tables(const Call& call, Place place) {
   const bool input_given = !call.input_blocks.counts.empty();
   const bool output_given = !call.output_blocks.counts.empty();
@@ -230,7 +230,7 @@ Status check_tables(const Call& call, Place place) {
   return {};
 }
 
-// Whether a vector or block of `call` can be named at all.
+// Checks the values of enums, and the root.
 Status check_words(const Call& call, Place place) {
   if (call.collective >= Collective::Exchange) {
     return invalid_argument(fmt::format("collective = {} is not one to call by", static_cast<int>(call.collective)));
@@ -248,8 +248,8 @@ Status check_words(const Call& call, Place place) {
   return {};
 }
 
-// Most calls, at little cost: two vectors of a length that fits whatever the elements are, apart or the same. False:
-// look closer.
+// Accepts most calls at little cost: two vectors that are apart or the same, with a length that fits any element. Where
+// it returns false, the caller checks the call in full.
 bool plainly_right(const Call& call, bool varying) {
   constexpr std::size_t kFewElements = std::size_t{1} << 32;
   if (varying || call.count > kFewElements || call.input == nullptr || call.output == nullptr) return false;
@@ -271,7 +271,8 @@ Status check_call(const Call& call, bool varying, Place place) {
   const Extent output(call, Buffer::Output, place);
   const bool reads = uses_input(call.collective, call.root, place.me);
   const bool writes = uses_output(call.collective, call.root, place.me);
-  WREATH_TRY(input.check_size());  // also beside the root: all ranks find a count wrong
+  // Ranks beside the root check sizes, too, so that all ranks find a wrong count.
+  WREATH_TRY(input.check_size());
   WREATH_TRY(output.check_size());
   if (reads) WREATH_TRY(input.check_null());
   if (writes) WREATH_TRY(output.check_null());

@@ -1,4 +1,4 @@
-// The arguments of a collective: checked once, where they enter.
+// The arguments of a collective are checked once, where they enter.
 #pragma once
 
 #include "src/engine/call_shape.hpp"
@@ -7,10 +7,10 @@
 
 namespace wreath {
 
-// InvalidArgument names the argument and its value. `varying`: a v-form, whose counts must be there.
+// Checks a call. InvalidArgument names the argument and its value. `varying` means a v-form, which must have counts.
 Status check_call(const Call& call, bool varying, Place place);
 
-// As `call`, without what its collective does not read.
+// Returns `call` without the arguments that its collective does not read.
 Call normalized(const Call& call);
 
 }  // namespace wreath

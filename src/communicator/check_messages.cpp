@@ -15,7 +15,7 @@ Error invalid(ErrorCode code, std::string text) { return {code, std::move(text),
 
 std::uintptr_t address(const ExchangeMessage& message) { return reinterpret_cast<std::uintptr_t>(message.data); }
 
-// Each message to the own rank has a counterpart of its size.
+// Checks that each message to the own rank has a counterpart of its size.
 Status check_own(const ExchangeMessages& messages, Rank me) {
   const auto next_own = [me](const std::vector<ExchangeMessage>& all, std::size_t from) {
     while (from < all.size() && all[from].peer != me) ++from;
@@ -52,9 +52,9 @@ struct MessageExtent {
   }
 };
 
-// In the order of addresses, a message that is received must end before the next begins, and begin after all others.
+// Checks in the order of addresses. A received message must end before the next begins, and begin after all others end.
 Status check_overlap(const ExchangeMessages& messages) {
-  thread_local std::vector<MessageExtent> extents;  // keeps its memory from call to call
+  thread_local std::vector<MessageExtent> extents;  // keeps its memory between calls
   extents.clear();
   for (const Direction direction : {Direction::Send, Direction::Receive}) {
     for (const ExchangeMessage& message : messages.of(direction)) {
@@ -64,7 +64,9 @@ Status check_overlap(const ExchangeMessages& messages) {
   }
   std::sort(extents.begin(), extents.end(),
             [](const MessageExtent& a, const MessageExtent& b) { return a.first < b.first; });
-  MessageExtent last;  // the one that ends last so far, of all and of those received
+  // The message that ends last so far.
+  MessageExtent last;
+  // The received message that ends last so far.
   MessageExtent last_received;
   for (const MessageExtent& extent : extents) {
     const MessageExtent& before = extent.received() ? last : last_received;
@@ -78,7 +80,7 @@ Status check_overlap(const ExchangeMessages& messages) {
   return {};
 }
 
-// One device has all that is no memory of the host.
+// Checks that one device has all memory that is not the host's.
 Status check_one_device(const ExchangeMessages& messages) {
   CallBuffer first{};
   for (const Direction direction : {Direction::Send, Direction::Receive}) {

@@ -1,4 +1,4 @@
-// The messages of an exchange: checked once, where they enter.
+// The messages of an exchange are checked once, where they enter.
 #pragma once
 
 #include "src/engine/exchange.hpp"
@@ -6,9 +6,9 @@
 
 namespace wreath {
 
-// Says whether the messages can run as one on rank `me`: each message to the own rank has its counterpart, of the same
-// size, no memory that is received into is used by another message, and one device has all memory that is not the
-// host's. The error says which call is wrong.
+// Checks whether the messages can run as one on rank `me`. Each message to the own rank must have a counterpart of the
+// same size. No message may use memory that another message receives into. One device must have all memory that is not
+// the host's. The error says which call is wrong.
 Status check_messages(const ExchangeMessages& messages, Rank me);
 
 // Says whether no message is in a device's memory.

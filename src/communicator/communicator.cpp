@@ -1,4 +1,4 @@
-// The life of a communicator: made, asked, aborted, left.
+// A communicator is made, asked, aborted and left here.
 #include "wreath/communicator.hpp"
 
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ Communicator::~Communicator() = default;
 
 namespace {
 
-// Each on a thread of its own: ranks answer each other while they link.
+// Makes each rank on a thread of its own, since ranks answer each other while they link.
 Result<std::vector<std::shared_ptr<RankCommunicator>>> make_ranks(std::vector<Membership> members) {
   std::vector<Result<std::shared_ptr<RankCommunicator>>> made(members.size(), Error{ErrorCode::StartupFailed, "", -1});
   std::vector<std::jthread> linking;
@@ -67,13 +67,15 @@ Result<std::vector<std::shared_ptr<RankCommunicator>>> make_ranks(std::vector<Me
     const auto rank = static_cast<Rank>(linking.size());
     refused = Error{ErrorCode::System,
                     fmt::format("create_local: cannot start a thread for rank {}: {}", rank, thrown.what()), rank};
-    for (std::size_t i = linking.size(); i < members.size(); ++i) members[i] = Membership();  // ends the others' wait
+    // A rank without a Membership ends the others' wait.
+    for (std::size_t i = linking.size(); i < members.size(); ++i) members[i] = Membership();
   }
   linking.clear();
   if (refused) return *refused;
   const auto system = std::find_if(made.begin(), made.end(),
                                    [](const auto& one) { return !one && one.error().code == ErrorCode::System; });
-  if (system != made.end()) return system->error();  // what the others say follows from it
+  // The errors of the other ranks follow from this one.
+  if (system != made.end()) return system->error();
   std::vector<std::shared_ptr<RankCommunicator>> all;
   for (const auto& one : made) {
     if (!one) return one.error();

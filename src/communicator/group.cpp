@@ -1,4 +1,4 @@
-// Groups: calls are kept by the thread's open group, and begun together.
+// The thread's open group keeps the calls, and begins them together.
 #include "src/communicator/group.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace wreath {
 namespace {
 
-// The calls of the outermost group of this thread.
+// These are the calls of this thread's outermost group.
 thread_local GroupCalls* open_calls = nullptr;
 
 Error misused(std::string text) { return {ErrorCode::InvalidUsage, std::move(text), -1}; }
@@ -111,7 +111,7 @@ void GroupCalls::refuse(const Error& error) {
   if (!refused_) refused_ = error;
 }
 
-// What can go wrong goes wrong before anything begins.
+// Checks all that can go wrong before anything begins.
 Status GroupCalls::check() const {
   if (refused_) return *refused_;
   if (!usable()) return inherited();
@@ -125,8 +125,8 @@ Status GroupCalls::check() const {
   return {};
 }
 
-// The calls of all communicators in turn: where one thread drives several ranks, none gets ahead of the others, so that
-// waiting for room in a full queue ends.
+// Begins the calls of all communicators in turn. Where one thread drives several ranks, none goes ahead of the others.
+// So waiting for room in a full queue ends.
 Status GroupCalls::begin() {
   std::deque<CallGuard> guards;
   std::size_t most = 0;
@@ -146,7 +146,8 @@ Status GroupCalls::begin() {
       if (i >= kept.operations.size()) continue;
       begun.push_back(kept.operations[i]);
       const auto started = begin_operation(kept.operations[i]);
-      if (!started) kept.operations[i]->finish(started.error());  // its stream refused it: its communicator has failed
+      // The stream refused the operation, so its communicator has failed.
+      if (!started) kept.operations[i]->finish(started.error());
     }
   }
   work_->begun(std::move(begun));
@@ -161,7 +162,7 @@ Status GroupCalls::launch() {
   return status;
 }
 
-// The sends and receives of one communicator are run by this thread at once.
+// Runs the group. This thread at once runs a group of one communicator's sends and receives.
 Status GroupCalls::run() {
   const bool one_exchange = count_ == 1 && kept_.front().operations.empty() && !kept_.front().messages.empty() &&
                             kept_.front().stream == nullptr;
@@ -179,10 +180,11 @@ Status GroupCalls::run() {
 // ---- the public face ----
 
 struct Group::Impl {
-  std::shared_ptr<GroupCalls> calls;  // the outermost group's; null after launch
+  // The calls of the outermost group; null after the launch.
+  std::shared_ptr<GroupCalls> calls;
   bool outermost = false;
 
-  // Ends the group's keeping. Null: it was launched before.
+  // Ends the group's keeping. Returns null where it was launched before.
   std::shared_ptr<GroupCalls> close() {
     std::shared_ptr<GroupCalls> closed = std::move(calls);
     if (closed != nullptr && outermost) open_calls = nullptr;
@@ -193,7 +195,7 @@ struct Group::Impl {
 
 namespace {
 
-// One group's memory for the thread's next one.
+// The thread's next group uses the memory of this one.
 thread_local std::shared_ptr<GroupCalls> spare_calls;
 
 std::shared_ptr<GroupCalls> new_calls() {
@@ -219,7 +221,8 @@ Group::Group() : impl_(std::make_unique<Impl>()) {
 Group::~Group() {
   if (impl_->calls == nullptr) return;
   impl_->calls->refuse(misused("a Group was dropped without launch(): its calls were not begun"));
-  static_cast<void>(launch());  // refuses the calls' Works
+  // The launch refuses the calls' Works.
+  static_cast<void>(launch());
 }
 
 Result<Work> Group::launch() {

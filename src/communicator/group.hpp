@@ -1,4 +1,4 @@
-// The calls that a thread's open Group keeps, and what the Works of those calls share.
+// A thread's open Group keeps calls here, and the Works of those calls share one handle.
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,10 @@
 
 namespace wreath {
 
-// The operations of a group that was launched, as one.
+// GroupWork is the Completion of all operations of a launched group.
 class GroupWork final : public Completion {
  public:
-  // Once, and one of them only.
+  // One of these two is called, and only once.
   void begun(std::vector<std::shared_ptr<Operation>> operations);
   void refused(Error error);
 
@@ -32,7 +32,7 @@ class GroupWork final : public Completion {
   std::optional<Error> error_;
 };
 
-// A send or receive, and the stream it is in.
+// This is a send or receive with its stream.
 struct StreamedMessage {
   ExchangeMessage message;
   Stream* stream;
@@ -40,25 +40,26 @@ struct StreamedMessage {
 
 class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
  public:
-  // Of this thread; null: no Group is open.
+  // Returns the calls of this thread's open Group, or null where no Group is open.
   static GroupCalls* open() noexcept;
 
   // Keeps a call whose arguments were checked.
   void keep(const std::shared_ptr<Engine>& engine, const Call& call);
   void keep(const std::shared_ptr<Engine>& engine, Direction direction, const StreamedMessage& message);
-  // One of the calls was refused: launch() says so.
+  // Notes that one of the calls was refused. launch() then returns that error.
   void refuse(const Error& error);
-  // Groups inside the outermost one end before it.
+  // Notes that a Group inside the outermost one begins. The inner Group must end first.
   void open_inside() { ++inside_; }
+  // Notes that a Group inside the outermost one has ended.
   void close_inside() { --inside_; }
-  // A Work of any of the calls.
+  // Returns a Work that stands for any of the calls.
   Work work();
 
-  // Begins all, or none.
+  // Begins all calls, or none.
   Status launch();
-  // launch(), and waits for all.
+  // Launches the calls and waits for all of them.
   Status run();
-  // As new, with the memory of before. Only where no Work was given away.
+  // Empties the object but keeps its memory. The caller calls it only where nobody has a Work of it.
   void clear();
   bool gave_work() const { return handle_ != nullptr; }
   bool usable() const { return generation_ == fork_generation(); }
@@ -67,7 +68,7 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
   struct OfEngine {
     std::shared_ptr<Engine> engine;
     ExchangeMessages messages;
-    Stream* stream = nullptr;  // of the messages
+    Stream* stream = nullptr;  // the messages' stream
     std::vector<std::shared_ptr<Operation>> operations;
   };
   std::span<OfEngine> kept() { return {kept_.data(), count_}; }
@@ -76,12 +77,16 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
   Status check() const;
   Status begin();
 
-  std::vector<OfEngine> kept_;  // the first count_: in the order of their first calls
+  // The first `count_` entries are in the order of their first calls.
+  std::vector<OfEngine> kept_;
   std::size_t count_ = 0;
   std::optional<Error> refused_;
-  int inside_ = 0;                                      // groups that are open inside
-  const std::uint32_t generation_ = fork_generation();  // another one: this is the child of a fork
-  std::shared_ptr<GroupWork> work_;                     // both: once a Work was asked for
+  int inside_ = 0;  // groups that are open inside
+  // Where the current generation differs, this process is the child of a fork.
+  const std::uint32_t generation_ = fork_generation();
+  // The pointer is null until work() makes the object.
+  std::shared_ptr<GroupWork> work_;
+  // The pointer is null until work() makes the object.
   std::shared_ptr<Operation> handle_;
 };
 

@@ -1,4 +1,5 @@
-// What a Communicator holds, and how each of its methods begins: one call at a time, checked, not in a fork's child.
+// Communicator::Impl is the state of a Communicator. Its methods begin here: one call at a time, checked, and not in a
+// fork's child.
 #pragma once
 
 #include <memory>
@@ -18,12 +19,13 @@ namespace wreath {
 
 class RankCommunicator;
 
-// What stands in the way of any use.
+// Returns the error of a communicator that was not created, or was moved from.
 Error not_made();
+// Returns the error of a communicator that belongs to the parent of a fork.
 Error inherited();
-// A complaint of `engine` about the call named `call`.
+// Makes the error of `engine` about the call named `call`.
 Error complaint(const Engine& engine, std::string_view call, ErrorCode code, std::string_view text);
-// A caller's mistake ends the call here and is told to the other ranks, who would wait for it.
+// Ends the call with a caller's mistake, and tells the other ranks, which would wait for the call.
 Error refuse(Engine& engine, std::string_view call, const Error& error);
 
 inline constexpr std::string_view kTwoAtOnce = "another thread is in a call of this communicator";
@@ -32,14 +34,15 @@ struct Communicator::Impl {
   explicit Impl(std::shared_ptr<RankCommunicator> made);
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
-  // In the child of a fork everything belongs to the parent: nothing is said or ended.
+  // Does nothing in the child of a fork, where everything belongs to the parent.
   ~Impl();
 
   bool inherited() const { return generation != fork_generation(); }
-  // Does body(engine) alone, once check() is satisfied; or says what stands in the way of the call named name().
+  // Calls body(engine), one call at a time, once check() succeeds. Otherwise it returns the error, with the name() of
+  // the call.
   template <typename Name, typename Check, typename Body>
   std::invoke_result_t<Body, Engine&> make(Name name, Check check, Body body) {
-    // What a group keeps touches nothing of the engine before the launch.
+    // A group's calls touch nothing of the engine before the launch.
     const CallGuard guard(GroupCalls::open() == nullptr ? &engine->gate() : nullptr);
     if (inherited()) return wreath::inherited();
     if (!guard.entered()) {
@@ -48,22 +51,24 @@ struct Communicator::Impl {
     if (const Status checked = check(); !checked) return told(refuse(*engine, name(), checked.error()));
     return body(*engine);
   }
-  // A call like the one before; nullopt: it is not, or something stands in its way, which make() will find.
+  // Runs a call that repeats the one before. Returns nullopt where it does not repeat it, or where something else
+  // prevents the call; make() then finds the reason.
   std::optional<Status> run_again(const Call& call) {
     if (inherited() || GroupCalls::open() != nullptr) return std::nullopt;
     if (device_of(call.input) != nullptr || device_of(call.output) != nullptr) return std::nullopt;
     return engine->run_again(call);
   }
-  // One message, now or with the thread's open Group.
+  // Runs one message, now or with the thread's open Group.
   Status run(Direction direction, const ExchangeMessage& message);
+  // Starts one message, now or with the thread's open Group.
   Result<Work> start(Direction direction, const StreamedMessage& message);
 
   std::shared_ptr<RankCommunicator> rank;
-  std::shared_ptr<Engine> engine;  // the rank's
+  std::shared_ptr<Engine> engine;  // the rank's engine
   std::uint32_t generation;
 
  private:
-  // A group of which one call is refused begins none.
+  // Refuses the thread's open Group, since a group with one refused call begins none.
   static Error told(Error error) {
     if (GroupCalls* group = GroupCalls::open()) group->refuse(error);
     return error;

@@ -1,4 +1,4 @@
-// The budget of all memory that a rank holds.
+// The budget covers all memory that a rank holds.
 #include "wreath/memory_budget.hpp"
 
 #include <fmt/format.h>
@@ -15,12 +15,14 @@
 namespace wreath {
 namespace {
 
-// Held by a test: heap of links, control connections and plans, and code that is used for the first time.
+// A test checks the two values below. They cover the heap of links, control connections and plans, and code that is
+// used for the first time.
 constexpr std::size_t kBookkeepingBytes = std::size_t{1} << 20;
 constexpr std::size_t kBookkeepingOfPeerBytes = 24 * 1024;
 
-constexpr int kDescriptorsOfPeer = 2;  // the control connection, the doorbell
-constexpr int kDescriptors = 12;       // segment, doorbell, recorder, progress thread, staging of lanes, interrupts
+constexpr int kDescriptorsOfPeer = 2;  // control connection and doorbell
+// These are segment, doorbell, recorder, progress thread, staging of lanes, and interrupts.
+constexpr int kDescriptors = 12;
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Options are checked once, where they enter; afterwards they are trusted.
+// Options are checked once, where they enter, and trusted afterwards.
 #include "src/communicator/options.hpp"
 
 #include <fmt/format.h>
@@ -31,7 +31,8 @@ namespace {
 
 constexpr std::string_view kNoTuning = "none";
 constexpr std::uint32_t kMaximumSlotCount = 1024;
-constexpr int kMaximumDataLanes = kExchangeLane;  // each is a lane at least
+// Each data lane is at least one lane.
+constexpr int kMaximumDataLanes = kExchangeLane;
 constexpr std::array kTimeouts{&Timeouts::bootstrap_ms, &Timeouts::late_warning_ms, &Timeouts::arrival_ms,
                                &Timeouts::stall_ms};
 
@@ -99,7 +100,8 @@ Status fill_from_environment(CommunicatorOptions& options) {
   WREATH_TRY(fill_bytes(overrides.buffer_bytes, Setting::BufferBytes));
   WREATH_TRY(fill_single_copy(overrides.single_copy_bytes));
   WREATH_TRY(fill_bytes(overrides.low_latency_bytes, Setting::LowLatencyBytes));
-  for (const Setting own : {Setting::SpinUs, Setting::HostCores}) {  // each rank's, read where it counts
+  // Each rank has its own value and reads it where it counts.
+  for (const Setting own : {Setting::SpinUs, Setting::HostCores}) {
     if (const auto value = setting_integer(own); !value) return value.error();
   }
   const auto reproducible = setting_boolean(Setting::Reproducible);
@@ -111,7 +113,7 @@ Status fill_from_environment(CommunicatorOptions& options) {
   return {};
 }
 
-// A row of any collective.
+// Checks that some collective has a row of this name.
 Status check_algorithm(const std::string& wanted) {
   std::set<std::string_view> known;
   for (const Algorithm& row : algorithms()) known.insert(row.name);
@@ -119,7 +121,7 @@ Status check_algorithm(const std::string& wanted) {
   return invalid_argument(fmt::format("algorithm '{}' does not exist; these do: {}", wanted, fmt::join(known, " ")));
 }
 
-// Handwritten, with an algorithm that is named, is for one that has a loop.
+// Checks the executor. With a named algorithm, "handwritten" needs an algorithm that has a loop.
 Status check_executor(const Overrides& overrides) {
   if (overrides.executor.empty() || overrides.executor == kStepsExecutor) return {};
   if (overrides.executor != kHandwrittenExecutor) {
@@ -138,7 +140,7 @@ Status check_executor(const Overrides& overrides) {
                                       overrides.executor, overrides.algorithm, fmt::join(known, " ")));
 }
 
-// Rank 0 tells its options to the others in JSON.
+// Checks that a text is UTF-8, since rank 0 sends its options to the others in JSON.
 Status check_text(std::string_view option, const std::string& value) {
   const Json text(value);
   try {
@@ -187,7 +189,7 @@ Status check(const CommunicatorOptions& options) {
   return {};
 }
 
-// Once per process for each file.
+// Warns once per process for each file.
 void warn_once(const std::string& path, const Error& reason) {
   static std::mutex mutex;
   static std::set<std::string> told;
@@ -200,7 +202,7 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-// What communicators take from a file.
+// Reads the rules that communicators take from a file.
 Result<MeasuredRules> rules_of(const std::string& path, bool reproducible) {
   const Result<Tuning> tuning = read_tuning(path);
   if (!tuning) return tuning.error();

@@ -1,4 +1,4 @@
-// Names of devices; a program's present one is CUDA's own word for it.
+// Device names become devices. Without a name, a rank uses the device that is current for CUDA.
 #include "src/communicator/own_device.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kCuda = "cuda:";
 
-// Parts between commas; empty ones count.
+// Returns the parts between commas. Empty parts count.
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
   for (std::size_t at = 0; at <= text.size();) {
@@ -25,7 +25,7 @@ std::vector<std::string_view> parts_of(std::string_view text) {
   return parts;
 }
 
-// CUDA's number; -1: it is not of that form.
+// Returns CUDA's number in a name, or -1 where the name has another form.
 int cuda_number(std::string_view name) {
   if (!name.starts_with(kCuda)) return -1;
   name.remove_prefix(kCuda.size());

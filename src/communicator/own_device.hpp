@@ -1,4 +1,4 @@
-// Which device a rank's calls on device memory run on.
+// These functions choose the device that runs a rank's calls on device memory.
 #pragma once
 
 #include <string>
@@ -12,18 +12,20 @@
 
 namespace wreath {
 
-// InvalidArgument unless `text` is empty or a list of "cuda:N", "host" and "none".
+// Returns InvalidArgument unless `text` is empty or a list of "cuda:N", "host" and "none".
 Status check_device_names(std::string_view text);
 
-// CommunicatorOptions::device for `ranks` ranks of this process, null for none: of a list rank r gets the device at
-// r modulo its length. Empty: the CUDA device that is current in this thread, null where the program uses no CUDA.
-// InvalidArgument for a number that is none, Unavailable where there is no CUDA.
+// Returns the devices that CommunicatorOptions::device means for `ranks` ranks of this process, with null for none.
+// Rank r gets the entry at r modulo the list's length. An empty text means the CUDA device that is current in this
+// thread, or null where the program uses no CUDA. Returns InvalidArgument for a number that no device has, and
+// Unavailable where there is no CUDA.
 Result<std::vector<Device*>> devices_of_ranks(const std::string& text, int ranks);
 
-// What peers are told.
+// Returns the identity of a device that peers get.
 EndpointDevice identity_of(const Device* device);
 
-// What links get of `device`, null for none, where `transports`, empty for all, let peers map its memory.
+// Returns the segments that links get of `device`, which is null for none. They are empty unless `transports` lets
+// peers map device memory; an empty list allows all.
 DeviceSegments device_segments(Device* device, const std::vector<std::string>& transports);
 
 }  // namespace wreath

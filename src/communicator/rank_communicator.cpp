@@ -1,4 +1,4 @@
-// Putting communicators together, and children of communicators.
+// Communicators are put together here, and so are their children.
 #include "src/communicator/rank_communicator.hpp"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ Result<std::shared_ptr<RankCommunicator>> RankCommunicator::create(std::unique_p
   return made;
 }
 
-// The engine acts on messages first: it compares calls, and split asks whether they differ.
+// Makes the parts. The engine gets messages first, since it compares calls, and split asks whether they differ.
 RankCommunicator::RankCommunicator(std::unique_ptr<Members> members, Membership membership,
                                    const AgreedOptions& options)
     : engine_(std::make_shared<Engine>(std::move(members), std::move(membership), options)),
@@ -60,7 +60,7 @@ RankCommunicator::RankCommunicator(std::unique_ptr<Members> members, Membership 
   engine_->when_failed([split = split_] { split->on_failure(); });
 }
 
-// Its handlers go with it.
+// Stops the members, since the handlers of this object go with it.
 RankCommunicator::~RankCommunicator() { engine_->members().stop(); }
 
 Result<std::shared_ptr<RankCommunicator>> RankCommunicator::split(int color, int key) {

@@ -1,4 +1,4 @@
-// One rank's communicator is put together here: its members, its engine, split and shrink.
+// RankCommunicator puts one rank's communicator together: its members, its engine, split and shrink.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,17 @@ class RankCommunicator final : public ChildCommunicator, private ParentCommunica
  public:
   // Links the members of `membership`, with the options that they agreed on.
   static Result<std::shared_ptr<RankCommunicator>> create(Membership membership, std::uint16_t epoch = 1);
-  // `members` are those of `membership`.
+  // Links `members`, which are those of `membership`.
   static Result<std::shared_ptr<RankCommunicator>> create(std::unique_ptr<Members> members, Membership membership,
                                                           std::uint16_t epoch = 1);
   ~RankCommunicator() override;
 
   const std::shared_ptr<Engine>& engine() const { return engine_; }
-  // Null for a negative color. One call of the two at a time.
+  // Splits the communicator. Returns null for a negative color. Only one split or shrink may run at a time.
   Result<std::shared_ptr<RankCommunicator>> split(int color, int key);
+  // Shrinks the communicator. Only one split or shrink may run at a time.
   Result<std::shared_ptr<RankCommunicator>> shrink(std::int64_t timeout_ms, std::span<const Rank> without);
-  // A shrink of this rank ends, too. Any thread may call it.
+  // Aborts the communicator, and ends a shrink of this rank, too. Any thread may call it.
   Status abort();
   void leave() override { engine_->leave(); }
 
@@ -48,7 +49,8 @@ class RankCommunicator final : public ChildCommunicator, private ParentCommunica
                                                   const Interrupt& interrupt) override;
 
   std::shared_ptr<Engine> engine_;
-  std::shared_ptr<Split> split_;  // the engine's, too, which may live longer
+  // The engine shares it, and may live longer than this object.
+  std::shared_ptr<Split> split_;
   Shrink shrink_;
 };
 

@@ -1,4 +1,4 @@
-// send and recv: one message as an exchange of its own, or kept by the thread's open Group.
+// The functions send and recv make one message an exchange of its own, or add the message to the thread's open Group.
 #include <fmt/format.h>
 
 #include "src/base/invalid_argument.hpp"

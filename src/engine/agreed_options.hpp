@@ -1,4 +1,4 @@
-// AgreedOptions: all ranks of a communicator hold these alike.
+// AgreedOptions are the options that all ranks of a communicator hold alike.
 #pragma once
 
 #include <utility>

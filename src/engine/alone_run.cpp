@@ -1,4 +1,4 @@
-// What one rank does by itself.
+// A call that needs no peer moves its block, or gets its error, in start().
 #include "src/engine/alone_run.hpp"
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 namespace wreath {
 namespace {
 
-// Moves the rank's one block, or the vector, from Input to Output. A sum of one is finished, too.
+// Moves the rank's one block, or the vector, from Input to Output. It also finishes the sum of this one rank.
 void move_alone(const Call& call) {
   std::size_t elements = call.count;
   const std::byte* input = call.input;

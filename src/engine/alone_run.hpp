@@ -1,4 +1,5 @@
-// Calls that need no peer: of one rank alone, without elements, or with no algorithm to serve them.
+// AloneRun runs calls that need no peer: calls of one rank alone, calls without elements, and calls that no algorithm
+// serves.
 #pragma once
 
 #include "src/engine/operation.hpp"
@@ -11,7 +12,7 @@ class AloneRun final : public Run {
   explicit AloneRun(Engine& engine) : engine_(engine) {}
   void set(Operation& operation) { operation_ = &operation; }
 
-  // Does all of it.
+  // Does the whole call.
   Result<Started> start() override;
   Advance advance() override { return Advance::Done; }
   RunFault fault() const override { return {}; }

@@ -1,4 +1,4 @@
-// One call at a time, and one driver at a time: the two locks of an engine, which a quick call takes as one.
+// CallGate holds the two locks of an engine, one for calls and one for driving. A quick call takes both as one.
 #pragma once
 
 #include <atomic>
@@ -8,11 +8,11 @@ namespace wreath {
 
 class CallGate {
  public:
-  // The drive token.
+  // Takes the drive token, and returns false where another thread holds it.
   bool try_drive() noexcept { return take(Holder::Driver); }
   void end_drive() noexcept { holder_.store(Holder::Nobody, std::memory_order_release); }
 
-  // A thread that waits to drive has a wish: meanwhile the progress thread leaves the driving to it.
+  // A thread that waits to drive has a wish. Meanwhile the progress thread leaves the driving to that thread.
   class Wish {
    public:
     explicit Wish(CallGate& gate) : gate_(gate) { gate_.wishes_.fetch_add(1, std::memory_order_relaxed); }
@@ -25,9 +25,11 @@ class CallGate {
   };
   bool is_wanted() const noexcept { return wishes_.load(std::memory_order_relaxed) > 0; }
 
-  // A call begins; false: another thread is in one. Not for who has the token of a quick call.
+  // Begins a call, and returns false where another thread is in one. A thread that holds the token of a quick call must
+  // not use it.
   bool try_enter() noexcept {
-    // In one order with try_quick(): of two threads that begin at once, one at least sees the other.
+    // The atomic operations here and in try_quick() have one order. Of two threads that begin at once, at least one
+    // sees the other.
     if (in_call_.exchange(true, std::memory_order_seq_cst)) return false;
     if (holder_.load(std::memory_order_seq_cst) != Holder::QuickCall) return true;
     leave();
@@ -35,7 +37,8 @@ class CallGate {
   }
   void leave() noexcept { in_call_.store(false, std::memory_order_release); }
 
-  // A call and its driving begin together; end_drive() ends both. False: someone drives, or is in a call.
+  // Begins a call and its driving together; end_drive() ends both. Returns false where another thread drives or is in a
+  // call.
   bool try_quick() noexcept {
     if (!take(Holder::QuickCall)) return false;
     if (!in_call_.load(std::memory_order_seq_cst)) return true;
@@ -56,7 +59,7 @@ class CallGate {
   std::atomic<int> wishes_{0};
 };
 
-// Holds a communicator for one call; `gate` may be null, for a call that needs none.
+// Holds a communicator for one call. `gate` may be null for a call that needs none.
 class CallGuard {
  public:
   explicit CallGuard(CallGate* gate) : gate_(gate), entered_(gate == nullptr || gate->try_enter()) {}

@@ -1,6 +1,6 @@
-// The calls of all ranks that a rank has made, as a chain of hashes: ranks whose hashes after as many calls are equal
-// have, but for chance, made the same ones. Messages carry it in their signatures, so that a rank which only wrote in a
-// call is compared by the first message after it.
+// CallHistory keeps the calls of all ranks that a rank has made, as a chain of hashes. Ranks with equal hashes after
+// equally many calls have, but for chance, made the same calls. Messages carry the hash in their signatures. So the
+// first message after a call shows the difference even of a rank that only wrote in that call.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class CallHistory {
  public:
   explicit CallHistory(std::uint64_t communicator) : last_(mix(communicator, 1)) {}
 
-  // One thread at a time. The call's number; its signature is signature().
+  // Adds a call and returns its number. signature() is then the call's signature. One thread at a time may call this.
   std::uint64_t add(const Call& call, std::uint64_t elements) {
     last_ = mix_call(last_, call, elements);
     const std::uint64_t number = calls_.load(std::memory_order_relaxed) + 1;
@@ -29,9 +29,9 @@ class CallHistory {
   // The signature covers the last call and all before it.
   std::uint32_t signature() const { return static_cast<std::uint32_t>(last_ >> 32); }
 
-  // Any thread.
+  // Any thread may call the functions below.
   std::uint64_t calls() const { return calls_.load(std::memory_order_acquire); }
-  // The hash after so many calls; nothing where they have not been made, or too many since.
+  // Returns the hash after so many calls, or nothing where they have not been made or are too long ago.
   std::optional<std::uint64_t> after(std::uint64_t calls) const {
     if (calls == 0 || calls > this->calls()) return std::nullopt;
     const std::uint64_t hash = hashes_[calls % hashes_.size()].load(std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// Calls as shapes, queries and signatures.
+// Calls become shapes, queries and signatures here.
 #include "src/engine/call_shape.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace wreath {
 namespace {
 
-// The counts of a v-form: what it sends, where it has both.
+// Returns the counts of a v-form. Where it has counts of both directions, these are the counts that it sends.
 std::span<const std::size_t> counts_of(const Call& call) {
   return call.input_blocks.counts.empty() ? call.output_blocks.counts : call.input_blocks.counts;
 }

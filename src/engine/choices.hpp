@@ -13,7 +13,8 @@ class Choices {
  public:
   void set(const TunerContext& tuning) { tuning_ = tuning; }
   const TunerContext& tuning() const { return tuning_; }
-  // The choice for the last query of a collective, which is often the next one's; null: this is another query.
+  // Returns the choice for the last query of a collective, which often is the next one, too. Returns null for any other
+  // query.
   const Choice* last(const Query& query) const {
     const Chosen& chosen = chosen_[static_cast<std::size_t>(query.collective)];
     return chosen.choice.algorithm != nullptr && chosen.query == query ? &chosen.choice : nullptr;
@@ -23,7 +24,8 @@ class Choices {
     chosen = {query, wreath::choose(tuning_, query)};
     return chosen.choice;
   }
-  // Whether a choice in words was never told before: calls of different sizes take turns in many programs.
+  // Returns true the first time that it gets a text. Calls of different sizes take turns in many programs, and the log
+  // shows each choice once.
   bool is_news(const std::string& text) { return told_.insert(text).second; }
 
  private:

@@ -1,4 +1,4 @@
-// Rounds of the driver.
+// The driver runs its rounds here.
 #include "src/engine/driver.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ constexpr std::int64_t kSleepNs = 50'000'000;
 
 }  // namespace
 
-// The last row takes what no other does.
+// The last row takes every operation that no other row takes.
 void Driver::add_rows(AddRuns add_runs) {
   add_runs(engine_, runs_);
   runs_.add(std::make_unique<AloneRuns>(engine_));
@@ -47,7 +47,8 @@ bool Driver::pump(const Operation& operation, bool expecting) {
   return moved;
 }
 
-// A peer may explain itself; this rank's own trouble is told at once. Who reads it may be neither end of the wire.
+// Asks a peer to explain a broken wire, and reports this rank's own trouble at once. The message names both ends, since
+// a third rank may read it.
 void Driver::on_broken_wire(const Operation& operation, Rank peer, const Error& error) {
   if (error.code != ErrorCode::PeerLost) return engine_.fail(error.code, engine_.rank(), error.message);
   const std::string ends =
@@ -61,7 +62,7 @@ bool Driver::wires_idle() const {
   });
 }
 
-// Later: it is to be called again.
+// Starts the first operation's run. Where it returns Later, the driver calls it again.
 Result<Started> Driver::start_run(Operation& operation) {
   if (run_ == nullptr) run_ = &runs_.run_for(operation);
   const auto started = run_->start();
@@ -144,7 +145,7 @@ Advance Driver::spin_small() {
   return advanced;
 }
 
-// A run that waits for nobody may be done but for what a wire has not taken.
+// A run that waits for no peer may be done, but for bytes that a wire has not taken.
 std::optional<Rank> Driver::waiting_for() const {
   if (!started_) return std::nullopt;
   if (const auto peer = run_->waiting_for(); peer) return peer;

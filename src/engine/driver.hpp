@@ -1,5 +1,5 @@
-// The driver: what the holder of the token does, round after round. It advances the first operation's run, moves the
-// wires, looks at the watch, and sleeps.
+// The driver is the work of the token's holder, round after round. It advances the first operation's run, moves the
+// wires, calls the watch, and sleeps.
 #pragma once
 
 #include <poll.h>
@@ -19,9 +19,10 @@
 
 namespace wreath {
 
-// Runs of calls that need no peer, made while another thread may drive.
+// The table has the runs of calls that need no peer. They run while another thread may drive.
 struct AloneTable {
-  std::mutex mutex;  // held while buffers of a call are touched without the token
+  // A thread holds the mutex while it touches buffers of a call without the token.
+  std::mutex mutex;
   RunTable runs;
 };
 
@@ -30,27 +31,29 @@ class Driver {
   enum class Round : std::uint8_t { Nothing, Blocked, Moved };
 
   explicit Driver(Engine& engine) : engine_(engine) {}
-  // Fills the tables of runs: first the rows of rooms above the engine.
+  // Fills the tables of runs. The rows of rooms above the engine come first.
   void add_rows(AddRuns add_runs);
-  // The links are made, and calls may be chosen for.
+  // Links the doorbells and the rows. The caller has made the links and set the tuner's context.
   Status link();
 
   Round round();
-  // Rounds until an operation is over or the time is.
+  // Runs rounds until the operation is over or the deadline passes.
   void drive(Operation& operation, const Deadline& deadline);
-  // After a failure. False: something still reads or writes memory of the first operation.
+  // Stops the run after a failure. Returns false while it still reads or writes memory of the first operation.
   bool stop() { return run_ == nullptr || run_->stop(); }
-  // Ends all operations with the failure. False: there was none.
+  // Ends all operations with the failure. Returns false where there was no operation.
   bool finish_all();
-  // The small run is that of the immediate operation from now on.
+  // Makes the small run the immediate operation's run.
   void begin_small(Operation& operation);
   // Advances the small run until it is done or has waited for a while.
   Advance spin_small();
-  // The peer that the first operation waits for, and what peers may know of it, when it does not move.
+  // Returns the peer that the first operation waits for.
   std::optional<Rank> waiting_for() const;
+  // Returns the questions for peers when the first operation does not move.
   std::vector<Question> questions() const { return run_ == nullptr ? std::vector<Question>{} : run_->questions(); }
 
-  // The progress thread is to sleep instead of the driver, which holds the token; `descriptors` wake it.
+  // Lets the progress thread sleep instead of the driver. The caller holds the token. The added `descriptors` wake the
+  // thread.
   void begin_wait(std::vector<int>& descriptors);
   void end_wait();
 
@@ -86,7 +89,7 @@ class Driver {
   IdlePolicy idle_policy_;
   WireCounter wire_;
   bool waiting_ = false;        // the progress thread sleeps
-  std::vector<pollfd> polled_;  // while it sleeps
+  std::vector<pollfd> polled_;  // used while the driver sleeps
 };
 
 }  // namespace wreath

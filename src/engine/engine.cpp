@@ -1,4 +1,4 @@
-// Making an engine, entering calls, and its end.
+// An engine is made, drives its calls, and ends here.
 #include "src/engine/engine.hpp"
 
 #include <fmt/format.h>
@@ -20,11 +20,13 @@ namespace {
 constexpr std::uint32_t kProgressRounds = 64;
 constexpr std::int64_t kLeaveMs = 5'000;
 constexpr std::int64_t kAbortMs = 1'000;
-constexpr std::int64_t kFarewellMs = 2'000;  // a goodbye that a network loses is sent again after 0.2, 0.6 and 1.4 s
-constexpr int kYields = 100;                 // of a thread that waits for another one's driving, before it sleeps
+// A goodbye that a network loses is sent again after 0.2, 0.6 and 1.4 s.
+constexpr std::int64_t kFarewellMs = 2'000;
+// A thread that waits for another thread's driving yields so often before it sleeps.
+constexpr int kYields = 100;
 
-// Equal on all ranks: the process with the most ranks decides. Lanes get their slots when they are first used, so the
-// budget is for those that calls use, and for own plans'.
+// Returns the number of ranks in the process with the most ranks, which is equal on all ranks. Lanes get their slots at
+// their first use. So the budget covers the lanes that calls use, and those of users' plans.
 std::uint64_t most_in_a_process(const Membership& membership) {
   std::map<std::uint64_t, std::uint64_t> ranks_in_process;
   std::uint64_t most = 1;
@@ -41,7 +43,7 @@ SingleCopy single_copy_of(std::size_t message_bytes, bool crowded) {
   return message_bytes == kAutomaticBytes ? SingleCopy::of_machine(cpu_vendor(), crowded) : SingleCopy(message_bytes);
 }
 
-// Another thread drives: let it.
+// Lets another thread run, since that thread drives.
 void give_way(int tries) {
   if (tries < kYields) {
     sched_yield();
@@ -75,7 +77,8 @@ Status Engine::link(std::uint16_t epoch, AddRuns add_runs, DeviceSegments segmen
     ControlMessage message;
     message.kind = MessageKind::Failed;
     message.error = {own.error().code, fmt::format("{}: {}", member(rank()), own.error().message), rank()};
-    control_->broadcast(message);  // they would learn no reason from the end of the connection
+    // Peers would learn no reason from the end of the connection.
+    control_->broadcast(message);
     return own;
   }
   if (!options_.debug.trace.empty()) {
@@ -89,7 +92,8 @@ Status Engine::link(std::uint16_t epoch, AddRuns add_runs, DeviceSegments segmen
   driver_.runs().prepare();
   const auto facts = links_->connect(membership_, *control_, Deadline::after_ms(options_.timeouts.bootstrap_ms),
                                      idle_policy.crowded());
-  membership_.open_stream = nullptr;  // and with it the listener
+  // This closes the listener, too.
+  membership_.open_stream = nullptr;
   if (!facts) {
     fail(facts.error().code, facts.error().failed_rank, facts.error().message);
     return facts.error();
@@ -110,7 +114,7 @@ Status Engine::link(std::uint16_t epoch, AddRuns add_runs, DeviceSegments segmen
   return {};
 }
 
-// What a rank needs before it links with others.
+// Makes what a rank needs before it links with others.
 Status Engine::prepare_own(DeviceSegments segments) {
   const auto stream_bytes = streamed_bytes(ranks_of_host());
   if (!stream_bytes) return stream_bytes.error();
@@ -145,10 +149,11 @@ void Engine::set_undriven(std::unique_ptr<Undriven> undriven) {
 Engine::~Engine() {
   control_->stop();
   if (progress_) progress_->remove(*this);
-  driver_.runs().clear();  // while they may wake this
+  // The rows may wake this engine until they are gone.
+  driver_.runs().clear();
 }
 
-// Drives until at most `left` calls are queued, the communicator failed or the time is over.
+// Drives until at most `left` calls are queued, the communicator has failed or the deadline has passed.
 void Engine::drive_queue(std::size_t left, const Deadline& deadline) {
   if (queue_.size() <= left) return;
   const CallGate::Wish wish(gate_);
@@ -163,7 +168,7 @@ void Engine::drive_queue(std::size_t left, const Deadline& deadline) {
   }
 }
 
-// Holds the token on entry, not on return.
+// Drives an operation. The caller holds the token on entry but no longer on return.
 void Engine::drive_until_over(Operation& operation, const Deadline& deadline) {
   driver_.drive(operation, deadline);
   release_token();
@@ -233,7 +238,8 @@ std::string Engine::call_text() const {
 void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
   Error error{code, fmt::format("{}: {}: {}: {}", identity(), call_text(), name(code), reason), failed_rank};
   const bool first = queue_.fail(error, [&] {
-    links_->segment().set_aborted();  // before any call returns: from then on its buffers may change
+    // This comes before any call returns, since buffers may change from then on.
+    links_->segment().set_aborted();
     if (undriven_ != nullptr) undriven_->stop();
   });
   if (!first) return;
@@ -245,7 +251,8 @@ void Engine::fail(ErrorCode code, Rank failed_rank, const std::string& reason) {
   control_->broadcast(message);
   when_failed_();
   log_info("{}", error.message);
-  const bool wanted = code == ErrorCode::Aborted && failed_rank == rank();  // by this program itself: no mystery
+  // This program itself asked for it, so nobody needs a dump.
+  const bool wanted = code == ErrorCode::Aborted && failed_rank == rank();
   if (linked_ && !wanted) static_cast<void>(recorder_.dump(error));
   ring();
   progress_->kick();
@@ -299,7 +306,8 @@ Status Engine::end_work(std::string_view call) {
                            kAbortMs)};
 }
 
-// A root may be done long before a peer enters the call: what that peer has not read must not go with this rank.
+// Says whether this rank may go without a loss for `peer`. A root may be done long before a peer enters the call and
+// reads.
 bool Engine::may_close(Rank peer) const {
   return peer == rank() || control_->has_left(peer) || !control_->reaches(peer) ||
          !links_->link(peer)->closing_loses_data();
@@ -312,7 +320,7 @@ void Engine::await_readers(const Deadline& deadline) {
   }
 }
 
-// Whether all calls without a driver are over.
+// Waits for the calls without a driver. Returns false where some are not over in time, or the communicator failed.
 bool Engine::await_undriven(const Deadline& deadline) const {
   while (undriven_ != nullptr && undriven_->in_flight()) {
     if (queue_.failed() || deadline.passed()) return false;
@@ -328,7 +336,8 @@ void Engine::leave() {
   if (!queue_.empty() || !await_undriven(leaving)) {
     if (!queue_.failed())
       log_warning("the communicator was destroyed with work in flight for {} ms: aborted", kLeaveMs);
-    static_cast<void>(abort());  // after a failure: ends what no driver has ended yet
+    // After a failure, abort() ends the operations that no driver has ended yet.
+    static_cast<void>(abort());
   }
   await_readers(Deadline::after_ms(kLeaveMs));
   for (Rank peer = 0; peer < ranks(); ++peer) {

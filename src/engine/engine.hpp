@@ -1,8 +1,9 @@
-// The engine of one rank's communicator: operations in order, driven by whoever holds the token.
+// The engine of one rank's communicator runs its operations in order. The thread that holds the drive token drives
+// them.
 //
-// One thread at a time drives (the drive token): a caller that waits, else the progress thread. The
-// driver runs the first operation's lanes, moves the wires and looks at the clocks. Control messages
-// are handled by the progress thread; a failure from there is seen by the driver at its next round.
+// One thread at a time drives: a caller that waits, else the progress thread. The driver runs the first operation's
+// lanes, moves the wires and looks at the clocks. The progress thread handles control messages. The driver sees a
+// failure from there at its next round.
 #pragma once
 
 #include <array>
@@ -37,10 +38,11 @@ namespace wreath {
 
 class Engine final : public std::enable_shared_from_this<Engine>, public Progress::Client {
  public:
-  // `members` are those of `membership`; `options`: as agreed by all ranks. Adds its handlers to the members'.
+  // Makes an engine of the `members` of `membership`. All ranks have agreed on `options`. It adds its handlers to the
+  // members'.
   Engine(std::unique_ptr<Members> members, Membership membership, const AgreedOptions& options);
   ~Engine() override;
-  // Links the members. Call it once, before any other call. `add_runs`: see run.hpp.
+  // Links the members. The caller calls it once, before any other call. run.hpp explains `add_runs`.
   Status link(std::uint16_t epoch, AddRuns add_runs, DeviceSegments segments);
 
   int rank() const { return membership_.rank; }
@@ -49,55 +51,57 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
 
   // Runs a checked call to its end.
   Status run(const Call& call);
-  // Runs a call that needs no check, for it is the last one of its collective again, on whatever buffers; nullopt: it
-  // is not, or something is in flight. Its buffers are memory of the host. Takes the gate itself.
+  // Runs a call that needs no check, since it repeats the last call of its collective on any buffers. Returns nullopt
+  // where it does not repeat that call, or something is in flight. The buffers are host memory. It takes the gate
+  // itself.
   std::optional<Status> run_again(const Call& call);
-  // Runs checked sends and receives to their end. `messages` comes back as some other one, to be filled anew.
+  // Runs checked sends and receives to their end. It leaves another list in `messages`, which the caller may fill anew.
   Status run(ExchangeMessages& messages, bool of_host);
-  // Makes an operation of a checked call, or of sends and receives: those take their turn, but no number of the calls.
-  // It has copies of its counts and displacements.
+  // Makes an operation of a checked call. The operation has copies of the call's counts and displacements.
   std::shared_ptr<Operation> prepare(const Call& call);
+  // Makes an operation of checked sends and receives. It takes a turn among the calls but has no number of theirs.
   std::shared_ptr<Operation> prepare(ExchangeMessages messages, Stream* stream);
-  // Begins what was prepared; its turn among the calls is taken now.
+  // Begins a prepared operation and takes its turn among the calls now.
   std::shared_ptr<Operation> begin(std::shared_ptr<Operation> operation);
-  // The halves of begin(), where something else says when the operation begins. There need not be room: what finds none
-  // is entered when those before it are over.
+  // The functions take_turn() and open() are the halves of begin(), for an operation that another event begins.
+  // take_turn() needs no room: where the queue is full, the operation is entered when those before it are over.
   void take_turn(const std::shared_ptr<Operation>& operation);
   void open(Operation& operation);
-  // Waits until another call may be entered. The first failure, where there was one.
+  // Waits until another call may be entered. Returns the first failure where there was one.
   Status make_room();
-  // Waits for it; NotReady when `timeout_ms` (>= 0) ends first.
+  // Waits for the operation. Returns NotReady when `timeout_ms` (>= 0) ends first.
   Status wait(Operation& operation, std::int64_t timeout_ms);
 
-  // NotReady: it has not ended within `timeout_ms`.
+  // Returns the NotReady error of a call that has not ended within `timeout_ms`.
   Error still_runs(std::string_view text, std::int64_t timeout_ms) const;
 
   Status error() const { return queue_.error(); }
-  // Ends the communicator: the first failure counts, the peers are told. Any thread.
+  // Ends the communicator and tells the peers. The first failure counts. Any thread may call it.
   void fail(ErrorCode code, Rank failed_rank, const std::string& reason);
   Status abort();
   Status revoke();
-  // Up to 5 s for operations in flight, then abort; says goodbye to the peers.
+  // Waits up to 5 s for operations in flight, then aborts them. It says goodbye to the peers.
   void leave();
   bool leaving() const { return leaving_; }
-  // Held during each call of the program.
+  // Each call of the program holds this gate.
   CallGate& gate() { return gate_; }
 
   std::string transport_to(int peer) const { return links_->describe(peer); }
   WireBytes wire_bytes(Collective collective) const { return driver_.wire().of(collective); }
-  // See Communicator::plan_for.
+  // Communicator::plan_for documents the text.
   std::string plan_text(const Query& query) const { return plan_text(query, choose(tuning(), query)); }
 
-  // Before link(): what else is to happen when it fails, on the thread that finds the failure.
+  // Sets what else happens when the communicator fails, on the thread that finds the failure. The caller sets it before
+  // link().
   void when_failed(std::function<void()> act) { when_failed_ = std::move(act); }
   const AgreedOptions& options() const { return options_; }
   Members& members() const { return *control_; }
-  // Of this rank's calls on device memory; null: there is none.
+  // Returns the device of this rank's calls on device memory, or null where there is none.
   Device* device() const { return membership_.device; }
-  // Whether `peer` has destroyed its communicator.
+  // Says whether `peer` has destroyed its communicator.
   bool has_left(Rank peer) const { return control_->has_left(peer); }
 
-  // For runs.
+  // Runs use the functions below.
   Links& links() const { return *links_; }
   const FifoShape& shape() const { return shape_; }
   std::uint64_t communicator() const { return membership_.communicator; }
@@ -106,22 +110,24 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   PeerDoorbells& doorbells() { return driver_.doorbells(); }
   FlightRecorder& recorder() { return recorder_; }
   Trace* trace() { return trace_.get(); }
-  // Whether an output of so many bytes is written past the caches.
+  // Says whether an output of so many bytes is written past the caches.
   bool streams(std::size_t output_bytes) const;
-  // Whether an operation needs no peer: of one rank, without elements, or with no algorithm to serve it, and then why.
+  // Says whether an operation needs no peer: it is of one rank, has no elements, or no algorithm serves it.
   bool needs_no_peer(const Operation& operation) const;
+  // Returns the error of a call that no algorithm serves.
   Error no_algorithm_for(const Call& call) const;
-  // `peer` is in another call than this rank.
+  // Returns the error that says `peer` is in another call than this rank.
   Error other_call(Rank peer) const;
-  // Wakes the thread that drives, or has the progress thread drive.
+  // Wakes the thread that drives, or makes the progress thread drive.
   void wake_driver();
-  // Calls that run by themselves; null: there are none. Set once, while the ranks link.
+  // Returns the calls that run by themselves, or null where there are none. It is set once, while the ranks link.
   Undriven* undriven() const { return undriven_.get(); }
   void set_undriven(std::unique_ptr<Undriven> undriven);
   const CallHistory& history() const { return entered_.history; }
-  // Says how far this rank came, for `peer` to compare.
+  // Returns this rank's progress, which `peer` compares with its own.
   Progressed progressed(Rank peer) const;
-  // A peer made other calls than this rank: this communicator fails as soon as it is known which.
+  // Says whether a peer made other calls than this rank. The communicator then fails as soon as the differing call is
+  // known.
   bool differs() const { return watch_->differs(); }
   std::string member(Rank rank) const { return control_->name(rank); }
 
@@ -131,7 +137,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   // Remembers what was entered before. A barrier sends the first byte, and gets the other.
   struct Entered {
     CallHistory history;
-    std::array<RepeatedCall, static_cast<std::size_t>(Collective::Exchange)> repeated;  // the last small ones
+    // The last small call of each collective.
+    std::array<RepeatedCall, static_cast<std::size_t>(Collective::Exchange)> repeated;
     std::array<std::byte, 2> barrier_bytes;
   };
 
@@ -142,7 +149,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void tell_start() const;
   void tell_choice(const Query& query, const Choice& choice);
 
-  // Entering calls.
+  // The functions below enter calls.
   void enter(Operation& operation);
   const Choice& choice_of(const Query& query);
   bool finish_alone(Operation& operation);
@@ -158,7 +165,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   void drive_until_over(Operation& operation, const Deadline& deadline);
   void ring();
 
-  // Progress thread.
+  // The progress thread calls the functions below.
   void on_event(std::uint64_t, std::uint32_t) override {}
   Driven drive() override;
   void begin_wait(std::vector<int>& descriptors) override;
@@ -177,7 +184,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, public Progres
   std::unique_ptr<Links> links_;
   FlightRecorder recorder_;
   ExchangeLog exchange_log_;
-  std::unique_ptr<Trace> trace_;  // null: none is asked for
+  // The pointer is null where nobody asks for a trace.
+  std::unique_ptr<Trace> trace_;
   OperationQueue queue_;
   Choices choices_;
   Entered entered_;

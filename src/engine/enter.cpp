@@ -1,4 +1,4 @@
-// Entering calls: numbers, signatures, choices, records; and calls that are over at once.
+// Entering a call gives it number, signature, choice and record. Some calls are over at once.
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -33,7 +33,8 @@ const Choice& Engine::choice_of(const Query& query) {
   return choice;
 }
 
-// A wire would read what is passed on out of memory again.
+// Says whether an output is written past the caches. Wires exclude this, since they would read forwarded data from
+// memory again.
 bool Engine::streams(std::size_t output_bytes) const {
   return tuning().all_mapped && output_bytes >= driver_.lanes().stream_bytes;
 }
@@ -71,14 +72,13 @@ bool Engine::needs_no_peer(const Operation& operation) const {
   return nothing || ranks() == 1 || operation.choice.algorithm == nullptr;
 }
 
-// It is alike on all ranks.
+// Returns the error, which is alike on all ranks.
 Error Engine::no_algorithm_for(const Call& call) const {
   const Error error = no_row(tuning(), query_of(call, elements_of(call), ranks()));
   return {error.code, fmt::format("{}: {}: {}", identity(), call_text(), error.message), rank()};
 }
 
-// Calls that need no peer are over at once, while another thread may drive. After an abort nobody touches buffers any
-// more.
+// Ends a call that needs no peer at once, while another thread may drive. After an abort it touches no buffer.
 bool Engine::finish_alone(Operation& operation) {
   if (!needs_no_peer(operation)) return false;
   const std::lock_guard lock(driver_.alone().mutex);
@@ -95,8 +95,8 @@ bool Engine::finish_alone(Operation& operation) {
   return true;
 }
 
-// With nothing queued only a look of the progress thread, or the end of the communicator, can hold the token: waiting
-// for that is cheaper than the queue.
+// Takes the token while nothing is queued. Then only a look of the progress thread or the communicator's end can hold
+// it. Waiting for those is cheaper than the queue.
 bool Engine::take_idle_token() {
   for (int tries = 0; tries < kTokenTries; ++tries) {
     if (try_token()) return true;
@@ -136,7 +136,8 @@ std::optional<Status> Engine::run_again(const Call& call) {
   small.output = call.output == nullptr ? entered_.barrier_bytes.data() + 1 : call.output;
   small.signature = signature;
   driver_.small().start(small);
-  const std::uint64_t record = recorder_.enter(last.record(), number);  // while the message is on its way
+  // The record is written while the message is on its way.
+  const std::uint64_t record = recorder_.enter(last.record(), number);
   if (driver_.spin_small() == Advance::Done) {
     driver_.wire().add(call.collective, driver_.small().moved());
     recorder_.done(record);
@@ -151,13 +152,14 @@ std::optional<Status> Engine::run_again(const Call& call) {
   operation.choice = last.choice();
   driver_.begin_small(operation);
   driver_.drive(operation, Deadline::after_ms(-1));
-  const Status status = operation.status();  // while the token keeps others out
+  // The token still keeps other threads out.
+  const Status status = operation.status();
   release_token();
   return status;
 }
 
-// Enters messages, and does what plain code quickly does of them: those are taken out. The record is written while the
-// message is on its way.
+// Enters messages and quickly does those that plain code can do; it takes these out of `messages`. It writes the record
+// while the message is on its way.
 std::uint64_t Engine::run_pair(ExchangeMessages& messages, bool of_host) {
   exchange_log_.enter(messages, rank());
   const MessagePair pair = trace_ == nullptr && of_host ? pair_of(*this, messages) : MessagePair();
@@ -224,7 +226,8 @@ std::shared_ptr<Operation> Engine::prepare(ExchangeMessages messages, Stream* st
 }
 
 std::shared_ptr<Operation> Engine::begin(std::shared_ptr<Operation> operation) {
-  static_cast<void>(make_room());  // a failed communicator takes the call and ends it
+  // A failed communicator takes the call and ends it.
+  static_cast<void>(make_room());
   enter(*operation);
   if (finish_alone(*operation)) return operation;
   enqueue(operation);
@@ -243,7 +246,7 @@ void Engine::open(Operation& operation) {
   wake_driver();
 }
 
-// The recorder must not lose calls in flight.
+// The queue leaves room so that the recorder does not lose calls in flight.
 Status Engine::make_room() {
   drive_queue(OperationQueue::kMost, Deadline::after_ms(-1));
   return error();

@@ -1,4 +1,4 @@
-// The engine acts on control messages and on peers that go away; the progress thread calls it.
+// The progress thread calls these functions, which act on control messages and on peers that go away.
 #include <fmt/format.h>
 
 #include <utility>
@@ -22,14 +22,15 @@ void Engine::handle_messages() {
 
 void Engine::on_region(Rank from, std::uint32_t index, Offer offer) {
   const Status accepted = links_->on_region(from, index, std::move(offer));
-  // A peer of this process that left took its memory along; what this rank still needs of it was read before.
+  // A peer of this process that left took its memory along. This rank has read before what it needed there.
   const bool gone = !accepted && accepted.error().code == ErrorCode::Unavailable;
   const bool theirs = !accepted && accepted.error().code == ErrorCode::Mismatch;
   if (!accepted && !gone) fail(accepted.error().code, theirs ? from : rank(), accepted.error().message);
-  ring();  // a step may wait for a message there
+  // A step may wait for a message in that region.
+  ring();
 }
 
-// `question` is the peer's own; of a message it means this rank's counterpart.
+// Answers a peer's own question. For a message, the question means this rank's counterpart of it.
 void Engine::answer(const Question& question, bool earlier) {
   const Question own{question.peer, counterpart(question.subject), question.number};
   ControlMessage state;
@@ -48,7 +49,8 @@ void Engine::answer(const Question& question, bool earlier) {
   }
   if (record) state.record = *record;
   const std::uint64_t waiting = queue_.first_waiting(own);
-  if (waiting != 0 && question.number >= waiting) {  // it has its turn, but this rank is not in it yet
+  // The operation has its turn, but this rank has not begun it.
+  if (waiting != 0 && question.number >= waiting) {
     state.entered = false;
     state.record = {};
     if (question.subject == Subject::Call) state.last.number = waiting - 1;
@@ -64,7 +66,7 @@ std::optional<CallRecord> Engine::recorded(const Question& question) const {
 
 void Engine::on_lost(const Loss& loss) {
   if (leaving_ || control_->has_left(loss.rank)) return;
-  // A process that ended is gone for all; what else befalls a connection is a matter of its two ends.
+  // A process that ended is gone for all ranks. Any other loss of a connection concerns its two ends only.
   const bool ended = loss.how == Loss::How::Ended;
   const std::string whose = ended ? member(loss.rank) : member(rank()) + " to " + member(loss.rank);
   fail(ErrorCode::PeerLost, loss.rank, fmt::format("{}: {}", whose, loss.reason));

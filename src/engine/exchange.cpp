@@ -1,4 +1,4 @@
-// Messages -> tables and lanes.
+// Messages become tables and lanes here.
 #include "src/engine/exchange.hpp"
 
 #include <algorithm>
@@ -9,12 +9,12 @@ namespace {
 
 std::uintptr_t address(const ExchangeMessage& message) { return reinterpret_cast<std::uintptr_t>(message.data); }
 
-// Appends lanes and steps to a Lowered whose vectors were cleared.
+// A Builder appends lanes and steps to a Lowered whose vectors were cleared.
 class Builder {
  public:
   Builder(const ExchangeMessages& messages, Lowered& lowered) : messages_(messages), lowered_(lowered) {}
 
-  // A lane of the messages of one direction, which are to or from one peer.
+  // Adds a lane of the messages of one direction, which are to or from one peer.
   void add_lane(Direction direction, std::span<const ExchangePlan::Place> places) {
     const bool sends = direction == Direction::Send;
     std::vector<FifoEnd>& ends = sends ? lowered_.targets : lowered_.sources;
@@ -58,7 +58,7 @@ class Builder {
   Lowered& lowered_;
 };
 
-// Messages with elements, by round, direction and call.
+// Lists the messages that have elements by round, then direction, then order of the calls.
 void put_in_order(const ExchangeMessages& messages, Rank me, int ranks, std::vector<ExchangePlan::Place>& places) {
   places.clear();
   for (const Direction direction : {Direction::Send, Direction::Receive}) {
@@ -91,7 +91,7 @@ void MessageTable::assign(const std::vector<ExchangeMessage>& messages) {
 
 namespace {
 
-// Lanes and steps depend on the messages' peers, and on which are empty, alone.
+// Lists the messages' peers and marks empty messages. Lanes and steps depend on nothing else.
 void list_peers(const ExchangeMessages& messages, std::vector<Rank>& peers) {
   peers.clear();
   for (const Direction direction : {Direction::Send, Direction::Receive}) {

@@ -1,4 +1,4 @@
-// Sends and receives that run as one operation: the messages, their checks, and the plan made for them.
+// These are sends and receives that run as one operation: their messages, and the plan made for them.
 #pragma once
 
 #include <compare>
@@ -15,25 +15,29 @@
 
 namespace wreath {
 
-inline constexpr std::uint16_t kLanes = 16;  // of every FIFO shape
-// The last one is for exchanges; no algorithm's lane has this number. One FIFO per pair and direction carries all
+// The number of lanes in every FIFO shape.
+inline constexpr std::uint16_t kLanes = 16;
+// The last lane is for exchanges, and no algorithm's lane has its number. One FIFO per pair and direction carries all
 // messages of that pair, one after the other.
 inline constexpr std::uint16_t kExchangeLane = kLanes - 1;
 
 enum class Direction : std::uint8_t { Send, Receive };
 
-// One send or receive.
+// This is one send or receive.
 struct ExchangeMessage {
   Rank peer = 0;
   DataType dtype = DataType::Uint8;
-  std::uint64_t count = 0;    // elements
-  std::byte* data = nullptr;  // only read where it is sent
-  std::uint64_t number = 0;   // of the messages from its sender to its receiver, from 1; of none to the own rank
+  std::uint64_t count = 0;  // elements
+  // The data is only read where the message is sent.
+  std::byte* data = nullptr;
+  // The number among the messages from its sender to its receiver, from 1. A message to the own rank has none.
+  std::uint64_t number = 0;
 
   std::uint64_t bytes() const { return count * size_of(dtype); }
 };
 
-// Those of one operation, each list in the order of its calls. Messages to and from the own rank are paired in order.
+// These are the messages of one operation. Each list is in the order of the calls. Messages to and from the own rank
+// are paired in order.
 struct ExchangeMessages {
   std::vector<ExchangeMessage> sends;     // Input part i is sends[i]
   std::vector<ExchangeMessage> receives;  // Output part j is receives[j]
@@ -44,11 +48,12 @@ struct ExchangeMessages {
   }
 };
 
-// What a buffer of an exchange holds: the messages of one direction, wherever they are. Offsets count from `first`, the
-// lowest address.
+// The table of a buffer of an exchange has the messages of one direction, at any addresses. Offsets count from `first`,
+// the lowest address.
 struct MessageTable {
   std::byte* first = nullptr;
-  std::uint64_t span = 0;  // bytes from `first` to the end of the last message
+  // The bytes from `first` to the end of the last message.
+  std::uint64_t span = 0;
   std::vector<std::uint64_t> counts;
   std::vector<std::uint64_t> offsets;
 
@@ -56,9 +61,10 @@ struct MessageTable {
   PartTable parts() const { return {span, 0, 0, counts.data(), offsets.data()}; }
 };
 
-// Elements are bytes and data lanes do not share parts. To be filled again and again: vectors keep their memory.
+// The plan of an exchange. Its elements are bytes, and data lanes do not share parts. Its vectors keep their memory, so
+// that the caller can fill it again and again.
 struct ExchangePlan {
-  // Where a message's step comes.
+  // The place of a message's step in the order of lanes.
   struct Place {
     int round;
     Direction direction;
@@ -67,7 +73,8 @@ struct ExchangePlan {
     std::pair<int, Direction> lane() const { return {round, direction}; }
   };
 
-  Plan bound;  // its FIFOs are for whoever made the plan to fill in
+  // The maker of the plan fills in its FIFOs.
+  Plan bound;
   Geometry geometry;
   MessageTable input;
   MessageTable output;
@@ -76,22 +83,23 @@ struct ExchangePlan {
   std::vector<Rank> next_peers;  // and will be for these, where they differ
 };
 
-// The plan of `messages` (checked) on rank `me` of `ranks`, with messages of `tile_bytes` at most.
+// Plans the checked `messages` on rank `me` of `ranks`, with FIFO messages of at most `tile_bytes`.
 //
-// Lanes are in rounds: round 0 copies what the rank sends itself, round k sends to (me + k) mod n and receives from
-// (me - k) mod n, on a lane each; a lane does its messages one after the other, all tiles of one before the next. A
-// message's tiles depend on its size alone, so both ends agree on them however they group their calls.
+// Lanes are in rounds. Round 0 copies what the rank sends itself. Round k sends to (me + k) mod n on one lane, and
+// receives from (me - k) mod n on another. A lane moves all tiles of one message before the next message. The size of a
+// message alone determines its tiles, so both ends agree on them in any grouping of their calls.
 //
-// Why lanes that run round after round cannot deadlock, however few rounds are resident: a message of round k is
-// received in round k, too. Let k be the lowest round that is unfinished anywhere. Whoever has a lane of round k has
-// finished all lower rounds, and lanes become resident in their order, so all lanes of round k are resident; they
-// depend on each other only, in pairs of a sender and a receiver with the same messages in the same order, and with
-// one slot such a pair comes to its end. This takes both ends to have matching messages in matching
-// operations; ranks that split them differently (one calls in a group what the other calls one by one) must be able to
-// run with all rounds resident.
+// Lanes that run round after round cannot deadlock, even with few resident rounds, for this reason. A message of round
+// k is received in round k, too. Let k be the lowest round that is unfinished anywhere. Each rank with a lane of round
+// k has finished all lower rounds. Lanes become resident in their order, so all lanes of round k are resident. They
+// depend on each other only, in pairs of a sender and a receiver with the same messages in the same order. Such a pair
+// needs only one slot to come to its end.
 //
-// Lanes are made anew only where the peers differ from those of the last messages in `plan`: true then, and `bound` is
-// to be bound to FIFOs.
+// The proof requires that both ends have matching messages in matching operations. Some ranks split them differently:
+// one calls in a group what the other calls one by one. Such ranks must be able to run with all rounds resident.
+//
+// The function makes lanes anew only where the peers differ from those of the last messages in `plan`. It then returns
+// true, and the caller binds `bound` to FIFOs.
 bool plan_exchange(const ExchangeMessages& messages, Rank me, int ranks, std::uint64_t tile_bytes, ExchangePlan& plan);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Messages get their numbers and signatures, and run on FIFOs of the lane that is theirs.
+// Messages get their signatures, and run on FIFOs of the lane for exchanges.
 #include "src/engine/exchange_lanes.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ struct Ends {
   Rank receiver;
 };
 
-// Differs, but for chance, when the two ends mean different messages.
+// Returns a signature. It differs, but for chance, when the two ends mean different messages.
 std::uint32_t signature_of(const ExchangeMessage& message, const Ends& of, std::uint64_t communicator) {
   const auto kind = static_cast<std::uint64_t>(Collective::Exchange) | static_cast<std::uint64_t>(message.dtype) << 8;
   const auto ends = static_cast<std::uint64_t>(of.sender) << 32 | static_cast<std::uint32_t>(of.receiver);
@@ -137,7 +137,8 @@ std::string describe(const ExchangeMessages& messages) {
   return wreath::describe(recorded(direction, messages.of(direction).front()));
 }
 
-// The message that each resident lane is at; once no lane is left, those whose readers are awaited.
+// Returns the message that each resident lane is at. Once no lane is left, it returns the messages that peers have not
+// read yet.
 std::vector<Question> ExchangeLanes::questions(const ExchangeMessages& messages, const LaneScheduler& lanes) const {
   const Lowered& lowered = plan_.bound.lowered;
   std::vector<Question> questions;

@@ -1,4 +1,4 @@
-// Sends and receives of one rank as lanes, and what their operation is called, asked and recorded by.
+// Sends and receives of one rank become lanes, records, questions and text here.
 #pragma once
 
 #include <array>
@@ -17,10 +17,11 @@ namespace wreath {
 class Engine;
 class FlightRecorder;
 
-// Makes the lanes of one operation after the other; those of the last one are kept for messages to the same peers.
+// ExchangeLanes makes the lanes of one operation after the other. It keeps the lanes of the last one for messages to
+// the same peers.
 class ExchangeLanes {
  public:
-  // Messages that were numbered. What the launch refers to lives until the next one.
+  // Makes the launch of numbered messages. The launch refers to data that live until the next launch.
   Result<Launch> launch(Engine& engine, const ExchangeMessages& messages);
   // Lists what peers are to be asked while `lanes` run the messages of the last launch and nothing moves.
   std::vector<Question> questions(const ExchangeMessages& messages, const LaneScheduler& lanes) const;
@@ -30,19 +31,20 @@ class ExchangeLanes {
   std::array<std::vector<std::uint32_t>, 2> signatures_;  // by Direction
 };
 
-// Writes entered messages down. Returns the flight recorder's key.
+// Writes entered messages into the recorder. Returns the recorder's key.
 std::uint64_t record_messages(FlightRecorder& recorder, const ExchangeMessages& messages, Rank me);
-// "send #3 to rank 1 float32 x 100".
+// Describes the messages, for example as "send #3 to rank 1 float32 x 100".
 std::string describe(const ExchangeMessages& messages);
-// From the lowest address to the end of the last message.
+// Returns the bytes from the lowest address to the end of the last message.
 std::span<const std::byte> extent_of(const std::vector<ExchangeMessage>& messages);
 
-// Entered messages, if they are at most one each way, both small, with peers that map memory and have room for them at
-// once; else neither has a FIFO.
+// A MessagePair has small messages, at most one each way. Their peers map memory and have room for them at once. A
+// message that is not there has no FIFO.
 struct MessagePair {
   OutgoingMessage sent;
   IncomingMessage received;
 };
+// Returns the pair of entered messages. Where they are not such a pair, neither has a FIFO.
 MessagePair pair_of(const Engine& engine, const ExchangeMessages& messages);
 
 }  // namespace wreath

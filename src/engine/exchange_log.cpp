@@ -1,4 +1,4 @@
-// Counting messages by peer and direction.
+// The log counts messages by peer and direction.
 #include "src/engine/exchange_log.hpp"
 
 namespace wreath {

@@ -1,4 +1,4 @@
-// The numbers of the messages between this rank and its peers, and what the last ones were.
+// ExchangeLog numbers the messages between this rank and its peers, and remembers the last ones.
 #pragma once
 
 #include <array>
@@ -22,20 +22,22 @@ class ExchangeLog {
  public:
   explicit ExchangeLog(int ranks) : peers_(static_cast<std::size_t>(ranks)) {}
 
-  // Numbers the messages of an operation that is entered. One thread at a time.
+  // Numbers the messages of an operation that is entered. One thread at a time may call it.
   void enter(ExchangeMessages& messages, Rank me);
 
-  // Any thread.
+  // Any thread may call the functions below.
 
   // Counts the messages to and from `peer` that this rank has entered.
   MessageCounts counts(Rank peer) const;
-  // Message `number` of them: collective exchange, root: the peer. nullopt: not entered yet, or too long ago.
+  // Returns a record of message `number`: its collective is Exchange and its root is the peer. Returns nullopt where it
+  // is not entered yet, or too long ago.
   std::optional<CallRecord> find(Direction direction, Rank peer, std::uint64_t number) const;
-  // Whether this rank has entered it.
+  // Says whether this rank has entered the message.
   bool entered(Direction direction, Rank peer, std::uint64_t number) const;
 
  private:
-  // More than fit into a FIFO's slots by default: a rank that waits for one may ask what its peer sent instead.
+  // The log remembers more messages than fit into a FIFO's slots by default. So a rank that waits for a message may ask
+  // what its peer sent instead.
   static constexpr std::size_t kRemembered = 64;
   struct Kept {
     DataType dtype;
@@ -43,7 +45,8 @@ class ExchangeLog {
   };
   struct Side {
     std::uint64_t entered = 0;
-    std::vector<Kept> last;  // of message m at m % kRemembered; empty before the first
+    // Message m is at m % kRemembered. The vector is empty before the first message.
+    std::vector<Kept> last;
   };
   const Side& side(Direction direction, Rank peer) const {
     return peers_[static_cast<std::size_t>(peer)][static_cast<std::size_t>(direction)];
@@ -53,7 +56,7 @@ class ExchangeLog {
   std::vector<std::array<Side, 2>> peers_;
 };
 
-// "send #3 to rank 1 float32 x 100".
+// Describes a message, for example as "send #3 to rank 1 float32 x 100".
 std::string describe_message(Direction direction, const CallRecord& message);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Pauses, yields, and the way from core to core.
+// The policy sets and spends the rounds of a driver that waits.
 #include "src/engine/idle_policy.hpp"
 
 #include <algorithm>
@@ -7,10 +7,12 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint32_t kCrowdedPauses = 2;  // one takes 20 to 70 ns, a yield to another rank 400
+// A pause takes 20 to 70 ns, and a yield to another rank takes 400 ns.
+constexpr std::uint32_t kCrowdedPauses = 2;
 constexpr std::uint32_t kCrowdedYields = 30;
 constexpr std::uint32_t kSmallLooks = 200;
-constexpr std::uint32_t kLeastYields = 8;  // pumps put off what they owe for some rounds, but not for a sleep
+// Wires delay what they owe their peers for some rounds, but must send it before a sleep.
+constexpr std::uint32_t kLeastYields = 8;
 
 }  // namespace
 

@@ -12,25 +12,25 @@ namespace wreath {
 
 class IdlePolicy {
  public:
-  // Counts the cores that so many ranks of this host have.
+  // Compares the ranks of this host with their cores.
   void count(int ranks_of_host);
-  // The links are made. Every wire makes a round of the driver dearer.
+  // Sets the limits of rounds. The caller has made the links; every wire makes a round of the driver cost more.
   void link(const Links& links, Rank rank, int ranks);
 
-  // Whether there are more ranks than cores on this host.
+  // Says whether there are more ranks than cores on this host.
   bool crowded() const { return crowded_; }
   // The time that a driver spins before it sleeps.
   std::int64_t spin_ns() const { return spin_ns_; }
   // A small call looks so often for its messages before it waits like any other.
   std::uint32_t small_looks() const { return small_looks_; }
 
-  // Lets others run; `begins`: to wait. False: it is better to sleep.
+  // Lets other ranks run. `begins` is true for the first turn of a wait. Returns false where it is better to sleep.
   bool give_turn(bool begins);
-  // Spends the driver's `round`-th round in which nothing moved. False: it is time to look at the clock.
+  // Spends the driver's `round`-th round in which nothing moved. Returns false when it is time to look at the clock.
   bool spend(std::uint32_t round);
-  // Whether the driver does not spin, but sleeps as soon as it has yielded.
+  // Says whether the driver sleeps without spinning, as soon as it has yielded.
   bool sleeps_at_once(std::uint32_t round) const { return crowded_ && round > pauses_; }
-  // Whether a round is one in which the driver looks at the clock.
+  // Says whether the driver looks at the clock in this round.
   static bool is_look(std::uint32_t round) { return round % kRoundsALook == 0; }
 
  private:
@@ -38,12 +38,15 @@ class IdlePolicy {
 
   std::int64_t spin_ns_ = 0;
   bool crowded_ = false;
-  std::uint32_t pauses_ = 0;  // where it is crowded: of a driver that nothing moves for, before it sleeps
+  // A driver on a crowded host first pauses for so many rounds.
+  std::uint32_t pauses_ = 0;
+  // A driver on a crowded host then yields for so many rounds before it sleeps.
   std::uint32_t yields_ = 0;
   std::uint32_t small_looks_ = 0;
   const TickPair made_ = TickPair::now();
   Yielding yielding_;
-  Placement placement_;  // where it is crowded
+  // The placement is used where the host is crowded.
+  Placement placement_;
 };
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Launches of lanes, and what a lane's fault means.
+// Lanes are launched here, and a lane's fault becomes an error.
 #include "src/engine/lanes_run.hpp"
 
 #include <fmt/format.h>
@@ -16,9 +16,11 @@ namespace wreath {
 namespace {
 
 constexpr int kStepsARound = 16;
-constexpr std::size_t kReferenceBytes = std::size_t{2} << 20;  // smaller buffers: pulling a line just written is dear
+// For smaller buffers, pulling a line that was just written costs too much.
+constexpr std::size_t kReferenceBytes = std::size_t{2} << 20;
 
-// A peer that is gone explains itself; no memory is the mistake of the rank that gave it to its call.
+// Returns the fault of memory that cannot be read. A peer that is gone explains itself. Where there is no memory, the
+// rank that gave it to its call is wrong.
 RunFault unreadable(const Engine& engine, Rank peer, int error) {
   if (error == kOwnTarget) return {{ErrorCode::InvalidArgument, std::string(kNoMemory), engine.rank()}, false};
   if (error == EFAULT) {
@@ -87,7 +89,7 @@ Result<Launch> LanesRun::launch_call() {
                                                        choice.tile_bytes, choice.algorithm->name, kTooManyTiles - 1)};
 }
 
-// Large buffers in memory that peers can map are read where they are.
+// Measures the call's buffers. Peers read large buffers in place, where they can map that memory.
 void LanesRun::measure_buffers(Launch& launch, std::uint32_t parts) const {
   const Call& call = operation_->call;
   OperationState& state = launch.state;

@@ -1,5 +1,5 @@
-// The runs of lanes on this rank's CPU: the steps of schedules, sends and receives, and the handwritten loops of
-// either.
+// These are the runs of lanes on this rank's CPU: steps of schedules, sends and receives, and the handwritten loops of
+// both.
 #pragma once
 
 #include <memory>
@@ -20,9 +20,11 @@ struct LaneResources {
   LaneScheduler lanes;
   std::unique_ptr<Plans> plans;
   ExchangeLanes exchange;
-  SingleCopy single_copy;                        // which messages peers read out of this process
-  std::uint64_t stream_bytes = kNothingStreams;  // outputs of so many bytes are written past the caches
-  // HostProcessor::read_device: a peer of this process may send from such memory.
+  // SingleCopy decides which messages peers read out of this process.
+  SingleCopy single_copy;
+  // Outputs of at least so many bytes are written past the caches.
+  std::uint64_t stream_bytes = kNothingStreams;
+  // This becomes HostProcessor::read_device, since a peer of this process may send from device memory.
   int (*read_device)(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes) = nullptr;
 };
 
@@ -44,11 +46,11 @@ class LanesRun : public Run {
   Engine& engine() const { return engine_; }
   LaneResources& resources() const { return resources_; }
 
-  // Where else than on the host lanes run, a run overrides these.
+  // A run of lanes that are not on the host overrides the functions below.
 
-  // The loop that moves the messages instead of the steps; None: the steps do.
+  // Returns the loop that moves the messages, or None where the steps move them.
   virtual HandwrittenLoop loop() const { return HandwrittenLoop::None; }
-  // The messages at the addresses of those who move them.
+  // Returns the messages with the addresses that the lanes use.
   virtual const ExchangeMessages& placed() { return operation_->messages; }
   // Names `buffer`, which lies at `memory`, for peers, so that they read it where it is.
   virtual void name_memory(Launch& launch, Buffer buffer, std::span<const std::byte> memory) const;
@@ -66,7 +68,7 @@ class LanesRun : public Run {
   Operation* operation_ = nullptr;
 };
 
-// The loop that the engine's options choose for an operation; None: there is none, or steps are chosen.
+// Returns the loop that the engine's options choose for an operation. None means that steps run it.
 HandwrittenLoop loop_of(const Engine& engine, const Operation& operation);
 
 class HandwrittenRun final : public LanesRun {

@@ -1,4 +1,4 @@
-// Launch: what the lanes of an operation start with.
+// A Launch holds what the lanes of an operation start with.
 #pragma once
 
 #include <array>
@@ -12,11 +12,12 @@ namespace wreath {
 struct Launch {
   Plan* plan = nullptr;
   OperationState state{};
-  Arithmetic arithmetic{};  // none: bytes are moved as they are
+  Arithmetic arithmetic{};  // none: bytes move unchanged
   std::size_t resident = LaneScheduler::kAllResident;
-  std::uint64_t bytes = 0;  // of the call: bytes_of(); of sends and receives all that is sent
-  bool sends_only = false;  // sends without receives
-  // The entries of the tables of parts, by buffer: Input, Output.
+  // The bytes of the call as bytes_of() counts them. For sends and receives these are all bytes that are sent.
+  std::uint64_t bytes = 0;
+  bool sends_only = false;  // there are no receives
+  // The numbers of entries in the tables of parts, by buffer: Input, Output.
   std::array<std::uint32_t, 2> table_parts{};
 };
 

@@ -1,4 +1,4 @@
-// The counts of a call, kept for as long as it runs.
+// An operation keeps the counts of its call for as long as it runs.
 #include "src/engine/operation.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +28,8 @@ std::uint64_t first_number(const Operation& operation, const Question& question)
 
 void Operation::keep_blocks() {
   blocks_.clear();
-  blocks_.reserve(2 * (call.input_blocks.counts.size() + call.output_blocks.counts.size()));  // spans stay valid
+  // The reserved memory keeps the spans valid.
+  blocks_.reserve(2 * (call.input_blocks.counts.size() + call.output_blocks.counts.size()));
   for (Blocks* table : {&call.input_blocks, &call.output_blocks}) {
     const std::size_t ranks = table->counts.size();
     const std::size_t at = blocks_.size();

@@ -1,4 +1,4 @@
-// Turns, and operations that find no room.
+// The queue gives turns, and keeps operations that find no room.
 #include "src/engine/operation_queue.hpp"
 
 namespace wreath {

@@ -1,4 +1,4 @@
-// The operations of a communicator that have their turn, and the failure that ends them all.
+// OperationQueue holds the operations of a communicator that have their turn, and the failure that ends them all.
 #pragma once
 
 #include <atomic>
@@ -17,18 +17,18 @@ namespace wreath {
 
 class OperationQueue {
  public:
-  // The recorder must not lose calls in flight.
+  // The limit makes sure that the recorder does not lose calls in flight.
   static constexpr std::size_t kMost = kRecordedCalls / 2;
 
-  // Any thread.
+  // Any thread may call the functions below.
 
   std::size_t size() const { return size_.load(std::memory_order_acquire); }
   bool empty() const { return size() == 0; }
   bool failed() const { return failed_.load(std::memory_order_acquire); }
-  // The first failure.
+  // Returns the first failure.
   Status error() const;
-  // Fails with the first error; whatever is added later ends with it. Calls `before` before any operation may end so.
-  // False: it has failed before.
+  // Fails with the first error, and every operation that is added later ends with it. It calls `before` before any
+  // operation may end so. Returns false where the queue has failed before.
   template <typename Function>
   bool fail(const Error& error, Function before) {
     const std::lock_guard lock(mutex_);
@@ -38,7 +38,7 @@ class OperationQueue {
     failed_.store(true, std::memory_order_release);
     return true;
   }
-  // Calls `body` with whether the queue has failed, which it does not meanwhile.
+  // Calls `body` with true where the queue has failed. The queue cannot fail during that call.
   template <typename Function>
   void hold(Function body) {
     const std::lock_guard lock(mutex_);
@@ -46,22 +46,23 @@ class OperationQueue {
   }
   // Adds an entered operation.
   void add(const std::shared_ptr<Operation>& operation);
-  // Whether an operation is not to be entered now: it waits in the backlog of a full queue, or the queue has failed.
+  // Returns true where the operation must not be entered now. Either it waits in the backlog of a full queue, or the
+  // queue has failed and ended it.
   bool put_off(const std::shared_ptr<Operation>& operation);
   std::shared_ptr<Operation> first() const;
-  // The number of the first call, or message of the question's peer and subject, that has its turn but is not begun,
-  // for a stream has not come to it or to what is before it; 0: none.
+  // Returns the number of the first call, or message of the question's peer and subject, that has its turn but has not
+  // begun. A stream has not come to that operation or to one before it. Returns 0 where there is none.
   std::uint64_t first_waiting(const Question& question) const;
 
-  // The driver, which holds the token.
+  // The driver, which holds the token, calls the functions below.
 
-  // The operation of a blocking call that finds nothing in flight needs no place in the queue: it is kept here.
+  // Returns the operation of a blocking call that finds nothing in flight. It needs no place in the queue.
   Operation& immediate() { return immediate_; }
   void begin_immediate() { runs_immediate_ = true; }
-  // The operation whose turn it is; null: none.
+  // Returns the operation whose turn it is, or null where there is none.
   Operation* front();
-  // Takes the front out, and ends it after enter(next) of the backlog's next: until that stands in the queue it counts
-  // as queued, so that nothing gets before it.
+  // Takes the front out, calls enter(next) for the first operation of the backlog, and then ends the front. Until
+  // `next` is in the queue it counts as queued, so that no operation goes ahead of it.
   template <typename Function>
   void finish_front(std::optional<Error> error, Function enter) {
     if (runs_immediate_) {
@@ -75,7 +76,8 @@ class OperationQueue {
       const std::lock_guard lock(mutex_);
       queue_.push_back(std::move(next));
     }
-    first->finish(std::move(error));  // the last handle may be the queue's
+    // The last handle may be the queue's.
+    first->finish(std::move(error));
   }
 
  private:

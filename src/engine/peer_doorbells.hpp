@@ -1,4 +1,4 @@
-// PeerDoorbells: wakes the peers that sleep.
+// PeerDoorbells wakes the peers that sleep.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ class PeerDoorbells {
       peers_.push_back({links.mapped(peer)->peer().sleeping, links.mapped(peer)});
     }
   }
-  // Call it after stores that mapped peers may wait for.
+  // Wakes the peers that sleep. The caller calls it after stores that mapped peers may wait for.
   void ring() {
     bool fenced = false;
     for (const Peer& peer : peers_) {

@@ -1,4 +1,4 @@
-// Counts of ranks a core, and the way from core to core.
+// A driver counts the ranks of each core and moves to an emptier core.
 #include "src/engine/placement.hpp"
 
 #include <sched.h>
@@ -13,9 +13,10 @@ namespace {
 
 constexpr std::uint32_t kLooksAMove = 8;
 constexpr std::int64_t kFirstPauseNs = 1'000'000;
-constexpr std::int64_t kLongestPauseNs = 256'000'000;  // others that the scheduler favours may undo each move
+// Threads that the scheduler prefers may undo each move, so the pause grows up to this.
+constexpr std::int64_t kLongestPauseNs = 256'000'000;
 
-// Those of this thread's mask.
+// Returns the cores in a thread's mask.
 std::vector<int> cores_in(const cpu_set_t& mask) {
   std::vector<int> cores;
   for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
@@ -46,7 +47,7 @@ void Placement::look() {
   if (++looks_ % kLooksAMove == 0) move();
 }
 
-// Lent for the way only: the mask is the thread's own again afterwards.
+// Moves this thread by a mask of one core. Afterwards the thread has its own mask again.
 void Placement::move() {
   for (std::size_t rank = 0; rank < told_.size(); ++rank) {
     cores_[rank] = told_[rank] == nullptr ? -1 : static_cast<int>(load_relaxed(told_[rank]->value)) - 1;

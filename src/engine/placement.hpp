@@ -1,8 +1,8 @@
-// Where the drivers of a crowded host run.
+// Placement moves the drivers of a crowded host between cores.
 //
-// Threads that take turns by yielding never sleep, and the scheduler leaves such threads on the cores they are on, be
-// it three on one and one on the other. So each driver that waits tells on which core it is, and one that sees its own
-// core hold two more of the communicator's ranks than another moves to that one. It stays free to run anywhere.
+// Threads that take turns by yielding never sleep. The scheduler leaves such threads on their cores, even with three on
+// one core and one on another. So each driver that waits publishes its core. A driver moves to another core of its
+// communicator's where that core holds at least two ranks fewer than its own. It stays free to run anywhere.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@
 
 namespace wreath {
 
-// Where rank `rank` should move. `cores`: by rank, the core each waits on, -1 where none is known; `allowed`: those
-// this rank may run on. Of the ranks of a core only the last one is told to move.
+// Returns the core that rank `rank` should move to. `cores` has the core that each rank waits on, by rank, with -1
+// where none is known. `allowed` has the cores this rank may run on. Only the last one of the ranks of a core moves.
 std::optional<int> better_core(std::span<const int> cores, Rank rank, std::span<const int> allowed);
 
 class Placement {
  public:
   Placement() = default;
-  // `told[r]`: where rank r tells its core, as Placement writes it; null where this rank cannot know, and `own` where
-  // it is this one.
+  // Makes the placement of rank `rank`. `told[r]` is the counter in which rank r publishes its core, or null where this
+  // rank cannot read it. `told[rank]` is `own`.
   Placement(Rank rank, Counter* own, std::vector<const Counter*> told);
 
-  // A look of the driver that has begun to wait: tells its core, and every few looks moves if it should.
+  // Publishes this driver's core when it begins to wait. Every few looks it moves the driver if it should.
   void look();
 
  private:

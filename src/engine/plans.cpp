@@ -1,4 +1,4 @@
-// Schedule -> lowered steps -> FIFOs.
+// A schedule becomes lowered steps, which are then bound to FIFOs.
 #include "src/engine/plans.hpp"
 
 #include <fmt/format.h>

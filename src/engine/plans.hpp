@@ -1,4 +1,4 @@
-// The plans of a communicator: each schedule is built, lowered and bound to FIFOs once.
+// Plans builds each schedule of a communicator once, lowers it and binds it to FIFOs.
 #pragma once
 
 #include <memory>
@@ -10,20 +10,20 @@
 
 namespace wreath {
 
-// Points a plan at the FIFOs that its schedule names, with staging for those it sends on.
+// Points a plan at the FIFOs that its schedule names, and prepares staging for the FIFOs it sends on.
 Status bind_fifos(Links& links, Plan& plan);
 
 class Plans {
  public:
-  // `lanes`: how many there are for plans, from 0.
+  // `lanes` is the number of lanes for plans, from lane 0.
   Plans(Links& links, int rank, int ranks, std::uint16_t lanes)
       : links_(links), rank_(rank), ranks_(ranks), lanes_(lanes) {}
 
-  // The plan of a choice; made at its first use, with staging for its lanes. Pointers stay valid.
+  // Returns the plan of a choice. It makes the plan at its first use, with staging for its lanes. Pointers stay valid.
   Result<Plan*> find(const Choice& choice, Rank root);
 
-  // Whether every lane of `plan` may fill staging slots now. A message to several peers lies in a slot of one of
-  // them, which another plan may fill only when all have read it.
+  // Says whether every lane of `plan` may fill staging slots now. A message to several peers is in a slot of one of
+  // them. Another plan may fill that slot only when all of them have read it.
   bool enter(const Plan& plan);
 
  private:
@@ -40,7 +40,8 @@ class Plans {
     std::unique_ptr<Plan> plan;
   };
   std::vector<Entry> entries_;
-  const Plan* shared_ = nullptr;  // the last that sent to several peers at once, unless all was read
+  // The last plan that sent to several peers at once, until all of it is known to be read.
+  const Plan* shared_ = nullptr;
 };
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// What a repeated call needs of the first one.
+// The remembered call keeps what a repeated call needs.
 #include "src/engine/repeated_call.hpp"
 
 #include "wreath/types.hpp"

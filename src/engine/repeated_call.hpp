@@ -1,4 +1,5 @@
-// Small calls that repeat the last one of their collective: what that one was checked and chosen for holds for them.
+// RepeatedCall serves small calls that repeat the last one of their collective. The checks and the choice of that call
+// hold for them.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +15,20 @@ namespace wreath {
 
 class RepeatedCall {
  public:
-  // Remembers a checked call that is served by the small path.
+  // Remembers a checked call that the small path serves.
   void remember(const Call& call, Place place, const Choice& choice, const CallRecord& record);
 
-  // Whether `call` is that call again, on whatever buffers, and these are plainly right, too; false: look closer.
+  // Says whether `call` repeats that call with any buffers that are plainly right. Where it returns false, the caller
+  // checks the call in full.
   bool is(const Call& call) const noexcept {
     return (call.dtype == call_.dtype || planted_fault(16)) && call.count == call_.count && call.root == call_.root &&
            call.reduction.op == call_.reduction.op && call.stream == nullptr && call.collective == call_.collective &&
            known_ && buffers_fit(call);
   }
-  // Without buffers and signature.
+  // Returns the small call without buffers and signature.
   const SmallCall& small() const { return small_; }
   const Choice& choice() const { return choice_; }
-  // But for its number.
+  // Returns the record, which has another call's number.
   const CallRecord& record() const { return record_; }
 
  private:
@@ -42,7 +44,8 @@ class RepeatedCall {
   bool reads_ = false;
   bool writes_ = false;
   bool both_ = false;
-  bool same_in_place_ = false;  // in place is input == output
+  // The call is in place where input == output.
+  bool same_in_place_ = false;
   std::uint64_t input_bytes_ = 0;
   std::uint64_t output_bytes_ = 0;
   Call call_{};

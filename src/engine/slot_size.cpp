@@ -1,4 +1,4 @@
-// The size of slots.
+// The budget of a process determines the size of its slots.
 #include "src/engine/slot_size.hpp"
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint32_t kStrands = 2;  // lanes of one data lane that fill slots, in most rows
+// The lanes of one data lane that fill slots, in most rows.
+constexpr std::uint32_t kStrands = 2;
 constexpr std::uint64_t kMinimumSlotBytes = 4 * 1024;
 constexpr std::uint64_t kMaximumSlotBytes = kLargestTile;
 

@@ -8,7 +8,7 @@
 
 namespace wreath {
 
-// Returns the count of lanes that have slots: those that most algorithms fill, and that of sends and receives.
+// Returns the number of lanes that have slots: the lanes that most algorithms fill, and the lane of sends and receives.
 std::uint32_t lanes_with_slots(const CommunicatorOptions& options);
 
 // Returns the bytes of a slot, where no process holds more than `ranks_in_process` of the ranks.

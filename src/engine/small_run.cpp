@@ -1,4 +1,4 @@
-// What a small call makes of an operation.
+// An operation becomes a small call here.
 #include "src/engine/small_run.hpp"
 
 #include <fmt/format.h>

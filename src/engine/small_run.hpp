@@ -1,5 +1,5 @@
-// The run of small calls among ranks that map each other's memory. The engine has it as a value: calls that repeat the
-// last one use it without the table, and no call of it is virtual there.
+// SmallRun runs small calls among ranks that map each other's memory. The engine has it as a value. Calls that repeat
+// the last one use it without the table, and without virtual calls.
 #pragma once
 
 #include "src/engine/operation.hpp"
@@ -15,7 +15,7 @@ class SmallRun final : public Run {
   // Connects the small areas of all ranks.
   void link();
   void set(Operation& operation) { operation_ = &operation; }
-  // Starts a call whose operation is set only where it cannot be ended at once.
+  // Starts a call. The caller sets the operation only where the call cannot end at once.
   void start(const SmallCall& call) { exchange_.start(call); }
 
   Result<Started> start() override;

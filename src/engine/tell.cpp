@@ -1,4 +1,4 @@
-// What WREATH_DEBUG=INFO shows of a communicator: the machine, the links, and what was chosen why.
+// WREATH_DEBUG=INFO shows this of a communicator: the machine, the links, and each choice with its reason.
 #include <fmt/format.h>
 
 #include "src/base/cpu.hpp"
@@ -36,7 +36,7 @@ std::string Engine::plan_text(const Query& query, const Choice& choice) const {
   return describe(choice) + (by_hand ? " executor=handwritten" : "");
 }
 
-// Says each choice once.
+// Logs each choice once.
 void Engine::tell_choice(const Query& query, const Choice& choice) {
   if (log_level() < LogLevel::Info || ranks() == 1) return;
   const std::string text = fmt::format("{} by {}", name(query.collective, query.varying), plan_text(query, choice));

@@ -1,4 +1,4 @@
-// Events become one line of JSON each.
+// Each event becomes one line of JSON.
 #include "src/engine/trace.hpp"
 
 #include <fmt/format.h>

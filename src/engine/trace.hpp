@@ -1,4 +1,4 @@
-// A communicator's trace: its calls and the steps of its lanes, as Chrome's trace JSON (chrome://tracing, Perfetto).
+// A communicator's trace has its calls and the steps of its lanes, as Chrome's trace JSON (chrome://tracing, Perfetto).
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace wreath {
 
 class Trace {
  public:
-  // To be written to DIRECTORY/wreath-trace-COMMUNICATOR-RANK.json.
+  // Makes a trace that write() puts into DIRECTORY/wreath-trace-COMMUNICATOR-RANK.json.
   Trace(std::string directory, std::uint64_t communicator, Rank rank, std::string identity);
   StepTrace& steps() { return steps_; }
   void begin_call(const CallRecord& record, std::int64_t now_ns);
-  // The one that was begun last.
+  // Ends the call that began last.
   void end_call(std::int64_t now_ns);
-  // One process per rank, a row of calls and a row per lane. Where calls have not ended, they end now. System names the
-  // file; what is there is replaced at once or not at all.
+  // Writes one process per rank, with a row of calls and a row per lane. Calls that have not ended end now. A System
+  // error names the file. The file is replaced at once or not at all.
   Result<std::string> write(std::int64_t now_ns) const;
 
  private:
@@ -29,7 +29,7 @@ class Trace {
     std::string text;
     std::string algorithm;
     std::int64_t begin_ns;
-    std::int64_t end_ns = 0;  // 0: not over
+    std::int64_t end_ns = 0;  // 0: it is not over
   };
   static constexpr std::size_t kMaximumCalls = std::size_t{1} << 18;
 

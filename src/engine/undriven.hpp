@@ -1,4 +1,5 @@
-// Calls that run by themselves: no queue, no number, no driver. Another room makes them; the engine only ends them.
+// Undriven calls run by themselves: they have no queue, no number and no driver. Another room makes them; the engine
+// only ends them.
 #pragma once
 
 #include <string>
@@ -13,17 +14,17 @@ namespace wreath {
 class Undriven {
  public:
   virtual ~Undriven() = default;
-  // Whether such a call is made this way: the same on all ranks that make the same call.
+  // Says whether such a call is made this way. The answer is the same on all ranks that make the same call.
   virtual bool takes(const Call& call) const = 0;
-  // Begins a call that it takes. False: its stream captured it, and the launches of the graph will run it.
+  // Begins a call that takes() accepts. Returns false where its stream captured it; launches of the graph will run it.
   virtual Result<bool> begin(Operation& operation) = 0;
   // Says how calls of a query are made; empty: not this way.
   virtual std::string plan_text(const Query& query) const = 0;
-  // The progress thread looks for failures. True: it is to look again before long.
+  // Looks for failures; the progress thread calls it. Returns true where that thread must look again before long.
   virtual bool watch() = 0;
-  // Any thread: whether a call may not be over yet.
+  // Says whether a call may still be running. Any thread may ask.
   virtual bool in_flight() = 0;
-  // The communicator has failed: calls that wait give up, those that come will.
+  // Ends calls after the communicator has failed. Calls that wait give up now, and later calls give up, too.
   virtual void stop() = 0;
 };
 

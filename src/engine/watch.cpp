@@ -1,4 +1,4 @@
-// Late, stall and mismatch; the control connections keep the clock of death.
+// The watch finds late ranks, stalls and mismatches. The control connections find ranks that are dead.
 #include "src/engine/watch.hpp"
 
 #include <fmt/format.h>
@@ -16,11 +16,15 @@ namespace {
 constexpr std::int64_t kLookNs = kNsPerMs;
 constexpr std::int64_t kFirstAskNs = 100 * kNsPerMs;
 constexpr std::int64_t kAskAgainNs = 500 * kNsPerMs;
-constexpr std::int64_t kFreshNs = 2'000 * kNsPerMs;      // an answer is news for so long
-constexpr std::int64_t kAskingRanks = 64;                // may all ask each other so often; more of them less often
-constexpr std::int64_t kSuspicionNs = 1'000 * kNsPerMs;  // how long a peer may take to explain itself
+// An answer is fresh for so long.
+constexpr std::int64_t kFreshNs = 2'000 * kNsPerMs;
+// So many ranks may all ask each other at the full rate. More ranks ask less often.
+constexpr std::int64_t kAskingRanks = 64;
+// A peer may take so long to explain itself.
+constexpr std::int64_t kSuspicionNs = 1'000 * kNsPerMs;
 
-// Adds what describe() leaves out, where the two differ in it.
+// Returns a description with the operator and root where the two calls differ in them, since describe() leaves those
+// out.
 std::string call_beside(const CallRecord& call, const CallRecord& other) {
   std::string text = describe(call);
   if (call.op != other.op) text += fmt::format(" {}", name(call.op));
@@ -28,7 +32,7 @@ std::string call_beside(const CallRecord& call, const CallRecord& other) {
   return text;
 }
 
-// Says what a peer does instead of entering a call, or a message's other side.
+// Describes what a peer does, instead of entering a call or a message's other side.
 std::string instead(const CallRecord& last, const std::string& waits_in) {
   if (!waits_in.empty()) return fmt::format("it waits in {}", waits_in);
   if (last.number == 0) return "it has made no call yet";
@@ -70,7 +74,8 @@ void Watch::handle(ControlHandlers& handlers) {
 }
 
 void Watch::look(Operation& operation, std::int64_t now_ns) {
-  if (!operation.ready.load(std::memory_order_acquire)) return;  // its clocks start when its stream comes to it
+  // The operation's clocks start when its stream comes to it.
+  if (!operation.ready.load(std::memory_order_acquire)) return;
   if (operation.entered_ns == 0) operation.entered_ns = operation.moved_ns = now_ns;
   if (operation.moved) {
     operation.moved = false;
@@ -135,7 +140,7 @@ void Watch::ask(const Operation& operation, std::int64_t now_ns) {
   }
 }
 
-// The first open question for which condition(peer, asked) holds. The lock is held.
+// Returns the first open question for which condition(peer, asked) holds. The caller holds the lock.
 template <typename Condition>
 std::optional<Question> Watch::find_open(Condition condition) const {
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
@@ -165,7 +170,7 @@ bool Watch::look_for_leavers() {
   return true;
 }
 
-// Whether somebody is known not to have entered: then this is no stall.
+// Says whether a peer is known not to have entered. Then this is no stall.
 bool Watch::look_for_late(Operation& operation, std::int64_t now_ns) {
   std::optional<Question> late;
   std::string meanwhile;
@@ -187,14 +192,15 @@ bool Watch::look_for_late(Operation& operation, std::int64_t now_ns) {
                              entry_text(*late, rank_), timeouts_.arrival_ms, meanwhile));
   } else if (waited_ms >= timeouts_.late_warning_ms && !operation.warned) {
     operation.warned = true;
-    const LogRank log_rank(rank_);  // this may be the caller's thread
+    // This thread may be the caller's.
+    const LogRank log_rank(rank_);
     log_warning("{}: waiting for {} to enter {} for {} ms; {}", engine_.call_text(), members_.name(late->peer),
                 entry_text(*late, rank_), waited_ms, meanwhile);
   }
   return true;
 }
 
-// The lock is held.
+// Describes what the late peer does meanwhile. The caller holds the lock.
 std::string Watch::meanwhile_of(const Question& late, std::int64_t now_ns) const {
   const Peer& peer = peers_[static_cast<std::size_t>(late.peer)];
   std::string text = instead(peer.last, peer.waits_in);
@@ -260,16 +266,18 @@ void Watch::on_state(Rank from, const ControlMessage& message) {
     peer.last = message.last;
     peer.waits_in = message.text;
   }
-  if (message.record.number != message.number) return;  // not entered, or the peer remembers it no more
+  // The peer has not entered it, or has forgotten it.
+  if (message.record.number != message.number) return;
   if (question.subject != Subject::Call) look_for_message_difference(from, question, message.record);
 }
 
-// A peer that made other calls is asked which.
+// Compares the peer's calls with this rank's, and asks a peer that made other calls for them.
 void Watch::compare(Rank from, const ControlMessage& message) {
   if (!message.earlier.empty()) return name_difference(from, message);
   const auto own = engine_.history().after(message.done.calls);
   if (!own || *own == message.done.hash) return;
-  if (differs_.exchange(true) && message.kind == MessageKind::Query) return;  // this rank asks already
+  // This rank asks already.
+  if (differs_.exchange(true) && message.kind == MessageKind::Query) return;
   if (message.kind == MessageKind::Goodbye) return name_difference(from, message);
   ask_calls(from, message.done.calls);
 }
@@ -289,9 +297,10 @@ Error Watch::differ(Rank from, const std::string& own, const std::string& theirs
           fmt::format("{} called {}, {} called {}", members_.name(rank_), own, members_.name(from), theirs), from};
 }
 
-// The first call in which the two differ, in both ranks' words.
+// Fails with the first call in which the two ranks differ, in the words of both.
 void Watch::name_difference(Rank from, const ControlMessage& message) {
-  constexpr int kTimes = 100;                        // a call that has just been entered has no record yet
+  // A call that was just entered has no record yet, so this rank asks again.
+  constexpr int kTimes = 100;
   std::vector<CallRecord> theirs = message.earlier;  // the last one first
   if (theirs.empty() && message.last.number > 0) theirs.push_back(message.last);
   bool unknown = false;
@@ -309,7 +318,7 @@ void Watch::name_difference(Rank from, const ControlMessage& message) {
                            members_.name(rank_), members_.name(from), message.done.calls));
 }
 
-// Both messages in words, where this rank's and the peer's are not the same.
+// Fails with both messages, where this rank's and the peer's differ.
 void Watch::look_for_message_difference(Rank from, const Question& question, const CallRecord& theirs) {
   const auto own = engine_.recorded(question);
   if (!own || (own->dtype == theirs.dtype && own->count == theirs.count)) return;

@@ -1,8 +1,9 @@
-// The clocks of an operation that does not move: asks the peers where they are, warns, and ends it.
+// The watch keeps the clocks of an operation that does not move. It asks the peers for their progress, warns, and ends
+// the operation.
 //
-// Late: a peer answers that it has not entered the call. Stall: everybody entered, or does not
-// answer, and nothing moves. Mismatch: a peer made another call, in this one's place or before it. A peer that
-// does not answer is never called dead: its process may be stopped or starved.
+// Late means that a peer answers that it has not entered the call. Stall means that nothing moves although every peer
+// entered or does not answer. Mismatch means that a peer made another call, in this call's place or before it. The
+// watch never calls a silent peer dead: its process may be stopped or starved.
 #pragma once
 
 #include <array>
@@ -27,24 +28,26 @@ class Watch {
  public:
   Watch(Engine& engine, Members& members, const Timeouts& timeouts);
 
-  // Adds what acts on queries, answers, and on all that says how far a peer came.
+  // Adds the handlers of queries, answers, and all messages that say how far a peer came.
   void handle(ControlHandlers& handlers);
 
-  // Driver: nothing moved for a while. Cheap unless a millisecond passed since the last look.
+  // Looks at an operation that has not moved for a while. The driver calls it. It is cheap unless a millisecond has
+  // passed since the last look.
   void look(Operation& operation, std::int64_t now_ns);
-  // Driver: a slot of `from` belongs to another call, or its wire broke. The peer's answer (or its
-  // end) says what happened; without one within a second `error` is what it was.
+  // Suspects `from`, since a slot of it belongs to another call, or its wire broke. The driver calls it. The peer's
+  // answer or its end says what happened. Without either within a second, `error` ends the communicator.
   void suspect(const Operation& operation, Rank from, Error error);
-  // The operation at hand moves again, or is over: who asks is told no more that this rank waits in it.
+  // Notes that the operation moves again or is over. Afterwards peers no longer hear that this rank waits in it.
   void goes_on();
 
-  // Names the call that this rank's driver waits in, for peers; empty: it moves.
+  // Names the call that this rank's driver waits in, for peers. It is empty while that call moves.
   std::string waits_in() const;
-  // A peer has made other calls, and the communicator fails as soon as it is known which. Any thread may ask.
+  // Says whether a peer has made other calls. The communicator then fails as soon as the differing call is known. Any
+  // thread may ask.
   bool differs() const { return differs_.load(std::memory_order_acquire); }
 
  private:
-  // A question to a peer and its answer.
+  // This is a question to a peer and its answer.
   struct Asked {
     bool open = false;  // about the present operation
     std::uint64_t number = 0;
@@ -55,10 +58,12 @@ class Watch {
   struct Peer {
     std::array<Asked, kSubjects> asked;  // by Subject
     CallRecord last;
-    std::string waits_in;                                     // the call that it waits in, in words
-    std::array<std::int64_t, kSubjects> waits_for_this_ns{};  // when it last asked this rank, by its Subject
+    // The text names the call that the peer waits in.
+    std::string waits_in;
+    // The times when the peer last asked this rank, by the peer's own Subject.
+    std::array<std::int64_t, kSubjects> waits_for_this_ns{};
     std::optional<Progressed> left_after;
-    int asked_calls = 0;  // how often
+    int asked_calls = 0;  // times asked
   };
   struct Suspicion {
     Rank peer;
@@ -66,7 +71,7 @@ class Watch {
     Error error;
   };
 
-  // The progress thread's.
+  // The progress thread calls these.
   void compare(Rank from, const ControlMessage& message);
   void on_query(Rank from, const ControlMessage& message);
   void on_state(Rank from, const ControlMessage& message);
@@ -88,7 +93,8 @@ class Watch {
   Members& members_;
   int rank_;
   Timeouts timeouts_;
-  std::int64_t crowd_;  // how much longer many ranks wait between questions: all of them may ask all others
+  // Many ranks wait so many times longer between questions, since all of them may ask all others.
+  std::int64_t crowd_;
   std::int64_t looked_ns_ = 0;
   std::int64_t asked_ns_ = 0;
   std::optional<Suspicion> suspicion_;
@@ -97,7 +103,8 @@ class Watch {
   mutable std::mutex mutex_;
   std::vector<Peer> peers_;
   std::string waits_in_;
-  std::atomic<bool> waits_{false};  // whether that says anything
+  // The flag says whether `waits_in_` holds a call.
+  std::atomic<bool> waits_{false};
 };
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// WireCounter: the bytes that a communicator's calls moved, by collective.
+// WireCounter counts the bytes that a communicator's calls moved, by collective.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace wreath {
 
-// Written by the driver alone, once an operation; read by any thread.
+// The driver alone writes it, once per operation. Any thread reads it.
 class WireCounter {
  public:
   void add(Collective collective, const WireBytes& bytes) noexcept {
@@ -29,7 +29,7 @@ class WireCounter {
     std::atomic<std::uint64_t> loaded{0};
   };
 
-  // One writer: no locked instruction.
+  // Adds without a locked instruction, since there is one writer.
   static void add(std::atomic<std::uint64_t>& count, std::uint64_t bytes) noexcept {
     count.store(count.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
   }

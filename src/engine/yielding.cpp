@@ -1,4 +1,4 @@
-// Times each yield.
+// Each yield is timed.
 #include "src/engine/yielding.hpp"
 
 #include <sched.h>
@@ -11,7 +11,8 @@ namespace {
 constexpr double kLongNs = 1e6;
 constexpr std::uint32_t kShortestRest = 16;
 constexpr std::uint32_t kLongestRest = 1024;
-constexpr std::uint32_t kCalm = 4096;  // yields, after which no such program is known any more
+// After so many short yields in a row the driver forgets the long ones.
+constexpr std::uint32_t kCalm = 4096;
 
 }  // namespace
 

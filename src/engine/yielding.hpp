@@ -1,8 +1,8 @@
-// How a driver that waits lets the other ranks of its core run.
+// Yielding decides how a driver that waits lets the other ranks of its core run.
 //
-// Ranks that yield to each other pass a core on in less than a microsecond. A program that does not yield keeps it for
-// milliseconds; but who sleeps and is woken goes before it. So after a yield that took long the driver sleeps instead
-// for a while, twice as long each time that it meets such a program again.
+// Ranks that yield to each other hand over a core in less than a microsecond. A program that does not yield keeps the
+// core for milliseconds. A thread that sleeps and is woken runs before such a program. So after a long yield the driver
+// sleeps instead for a while. Each further meeting with such a program doubles this time.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,24 @@ namespace wreath {
 
 class Yielding {
  public:
-  // Yields of `long_ticks` of cycle_count() and more are long.
+  // Yields of at least `long_ticks` of cycle_count() count as long.
   explicit Yielding(std::uint64_t long_ticks = ~std::uint64_t{0}) : long_ticks_(long_ticks) {}
-  // Those of a millisecond are, by the rate since `earlier`.
+  // Returns a Yielding for which yields of a millisecond are long, by the rate of ticks since `earlier`.
   static Yielding since(TickPair earlier);
 
-  // Lets other threads run. False, and nothing done: sleep.
+  // Lets other threads run. Returns false, and does nothing, where the caller should sleep.
   bool yield();
-  // Whether to yield, and what a yield has taken.
+  // Says whether to yield. Each false answer uses up one refusal.
   bool may();
+  // Notes how long a yield took.
   void took(std::uint64_t ticks);
 
  private:
   std::uint64_t long_ticks_;
-  std::uint32_t rest_ = 0;     // of the next long yield
-  std::uint32_t refused_ = 0;  // yet to come
-  std::uint32_t short_ = 0;    // yields since the last long one
+  // The number of refusals after the next long yield.
+  std::uint32_t rest_ = 0;
+  std::uint32_t refused_ = 0;  // refusals yet to come
+  std::uint32_t short_ = 0;    // short yields in a row
 };
 
 }  // namespace wreath

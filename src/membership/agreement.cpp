@@ -1,4 +1,4 @@
-// The clocks and attempts of the survivors' agreement.
+// The agreement of the survivors has clocks and attempts.
 #include "src/membership/agreement.hpp"
 
 #include <algorithm>
@@ -18,7 +18,8 @@ void Agreement::begin(std::int64_t now_ns, const Limits& limits) {
   entered_ns_ = since_ns_ = now_ns;
   consensus_.emplace(self_, static_cast<int>(fates_.size()));
   consensus_->start();
-  // In the order in which it happened: a rank that decided and left has both told so and ended.
+  // Acts on early messages in the order of their arrival, then on losses. A rank that decided and left has both said so
+  // and ended.
   for (const Early& early : std::exchange(early_, {})) {
     if (early.number == number_ && !planted_fault(14)) act_on(early.from, early.message);
   }
@@ -31,7 +32,8 @@ void Agreement::hear(Rank from, std::uint64_t number, ShrinkMessage message) {
   if (number <= number_) return;
   std::erase_if(early_, [&](const Early& early) { return early.from == from && early.number < number; });
   const auto kept = std::count_if(early_.begin(), early_.end(), [&](const Early& early) { return early.from == from; });
-  // A rank says of each view that it holds it, where to meet and that it joined; views grow twice a rank.
+  // For each view, a rank says that it holds the view, where to meet, and that it joined. A view grows at most twice
+  // per rank.
   const std::size_t most = 3 * (2 * fates_.size() + 1) + 1;
   if (static_cast<std::size_t>(kept) < most) early_.push_back({from, number, std::move(message)});
 }
@@ -67,12 +69,14 @@ void Agreement::look(std::int64_t now_ns) {
   for (const Rank rank : awaited()) consensus_->lose(rank, Fate::Unreachable);
 }
 
-// Before any of them is lost: with that the view grows, and everybody has yet to answer it.
+// Returns the ranks whose answers are missing. The caller asks before it loses any of them: a loss lets the view grow,
+// and then all answers are missing.
 std::vector<Rank> Agreement::awaited() const {
   std::vector<Rank> ranks;
   const View& view = consensus_->view();
   if (consensus_->attempting()) {
-    if (attempted_ != view) ranks.push_back(living(view).front());  // does not say where to meet
+    // This rank has not said where to meet.
+    if (attempted_ != view) ranks.push_back(living(view).front());
     return ranks;
   }
   for (const Rank rank : living(view)) {

@@ -1,9 +1,10 @@
-// One rank's part in the survivors' agreements of a communicator: the consensus of the present call (consensus.hpp)
-// with its clocks and attempts, and what came before this rank's own call. No I/O, no threads; the time is told.
+// Agreement is one rank's part in the survivors' agreements of a communicator. It adds clocks and attempts to the
+// consensus of the present call (consensus.hpp). It also keeps messages that come before this rank's own call. It has
+// no I/O and no threads, and the caller gives it the time.
 //
-// A rank that does not say in time what is waited for counts as unreachable. It has `answer_ns` for what its progress
-// thread says by itself; for what its caller does it has as long as that may take at worst. Clocks start anew
-// with each view and phase, so that what a rank learns late from another one leaves time for all answers to it.
+// A rank that does not give an awaited answer in time counts as unreachable. An answer of its progress thread has
+// `answer_ns`. An answer of its caller has as long as that caller may need at worst. The clocks start anew with each
+// view and phase. So a rank that learns something late has time for all answers to it.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,11 @@ namespace wreath {
 class Agreement {
  public:
   struct Limits {
-    std::int64_t entering_ns = 0;  // from this rank's call on, for ranks to enter theirs
+    // Ranks have so long to enter their calls, from this rank's call on.
+    std::int64_t entering_ns = 0;
     std::int64_t answer_ns = 0;
-    std::int64_t joining_ns = 0;  // for an attempt, and to learn why it failed
+    // Ranks have so long for an attempt, and to learn why it failed.
+    std::int64_t joining_ns = 0;
   };
   struct Outgoing {
     Rank to;
@@ -31,32 +34,34 @@ class Agreement {
 
   Agreement(Rank self, int ranks);
 
-  // This rank calls: a new agreement, or the one in which others are already.
+  // Begins this rank's call. It starts a new agreement, or enters the one that other ranks are in already.
   void begin(std::int64_t now_ns, const Limits& limits);
-  // These tell it what happens, also between calls. Messages of one rank come in the order it sent them, and before its
-  // end.
+  // These tell the agreement what happens, also between calls. Messages of one rank come in the order in which it sent
+  // them, and before its end.
   void hear(Rank from, std::uint64_t number, ShrinkMessage message);
   void lose(Rank peer, Fate fate);
-  // After begin(): this call is made without `peer`, whatever becomes of it.
+  // Excludes `peer` from this call, whatever happens to that rank. The caller calls it after begin().
   void exclude(Rank peer);
-  // After begin(): looks at the clocks.
+  // Looks at the clocks. The caller calls it after begin().
   void look(std::int64_t now_ns);
 
-  // The view to attempt, once there is one with a meeting point, or this rank is to make it; each view once.
+  // Returns the view to attempt. There is one once its meeting point is known or this rank must make that point. Each
+  // view comes once.
   std::optional<View> take_attempt();
-  // Where the ranks of a view that take_attempt() gave meet; null: this rank makes that point, and says so by meet().
+  // Returns where the ranks of an attempted view meet. Null means that this rank makes the meeting point and calls
+  // meet().
   const UniqueId* meeting_at(const View& view) const;
   void meet(const View& view, const UniqueId& id);
-  // Nothing comes of the attempt taken last: the view has grown, or there is an outcome.
+  // Says whether the last attempt cannot succeed any more, since the view has grown or there is an outcome.
   bool attempt_is_void() const { return attempted_ && (over() || *attempted_ != consensus_->view()); }
   void joined(const View& view);
   void refuse(const View& view, const Error& reason);
 
-  // After begin(): the consensus of the present call.
+  // Returns the consensus of the present call. The caller calls it after begin().
   const Consensus& consensus() const { return *consensus_; }
   bool over() const { return consensus_->outcome() != Consensus::Outcome::Open; }
 
-  // The caller sends them at once, in this order.
+  // Returns the messages to send. The caller sends them at once, in this order.
   std::vector<Outgoing> take_outgoing();
 
  private:
@@ -69,7 +74,7 @@ class Agreement {
     View view;
     UniqueId id;
   };
-  // The clocks start anew when it changes.
+  // The clocks start anew when the phase changes.
   struct Phase {
     View view;
     bool attempting = false;
@@ -81,12 +86,15 @@ class Agreement {
   std::vector<Rank> awaited() const;
 
   Rank self_;
-  std::uint64_t number_ = 0;  // of the call, counted alike on all ranks
-  View fates_;                // what the detector said so far
-  std::deque<Early> early_;   // of calls to come
+  // The number of the call, which is alike on all ranks.
+  std::uint64_t number_ = 0;
+  // The fates that the detector has reported so far.
+  View fates_;
+  std::deque<Early> early_;  // of later calls
   std::optional<Consensus> consensus_;
-  std::vector<Meeting> meetings_;  // heard of, or made, in this call
-  std::optional<View> attempted_;  // the last attempt taken
+  // The meetings that this rank heard of, or made, in this call.
+  std::vector<Meeting> meetings_;
+  std::optional<View> attempted_;  // the last attempt
   Limits limits_;
   std::int64_t entered_ns_ = 0;
   Phase seen_;  // at the last look
@@ -94,7 +102,7 @@ class Agreement {
   std::vector<Outgoing> outgoing_;
 };
 
-// The ranks that live in `view`, in their order.
+// Returns the ranks that live in `view`, in their order.
 std::vector<Rank> living(const View& view);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// The rules of the survivors' agreement.
+// The survivors' agreement follows these rules.
 #include "src/membership/consensus.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ void Consensus::hear(Rank from, const Statement& statement) {
   const bool sized = statement.view.size() == view_.size();
   if (outcome_ != Outcome::Open || view_[sender] == Fate::Gone) return;
   if (statement.kind == Statement::Kind::Decided && sized) return decide(statement.view);
-  // Other words of a failed member must not count once this member told others that it failed.
+  // No other statement of a failed member may count once this member has reported that failure.
   if (!lives(sender)) return;
   if (statement.kind == Statement::Kind::Refused) {
     return give_up({statement.code, statement.reason, statement.failed_rank});
@@ -43,7 +43,8 @@ void Consensus::hear(Rank from, const Statement& statement) {
 
 void Consensus::lose(Rank peer, Fate fate) {
   const auto rank = static_cast<std::size_t>(peer);
-  if (left_out_by_[rank]) fate = Fate::Unreachable;  // it may have decided so, and its end does not undo that
+  // The peer may have decided without this member, and the peer's end does not undo that.
+  if (left_out_by_[rank]) fate = Fate::Unreachable;
   if (outcome_ != Outcome::Open || peer == self_ || view_[rank] >= fate) return;
   worsen(rank, fate);
   say();
@@ -85,10 +86,11 @@ void Consensus::worsen(std::size_t rank, Fate fate) {
 
 void Consensus::say() {
   attempting_ = false;
-  tell({Statement::Kind::Holds, view_, joined_, {}, -1, {}}, Fate::Unreachable);  // whom it leaves out learns so
+  // Members that the view leaves out get the statement, too, and learn it so.
+  tell({Statement::Kind::Holds, view_, joined_, {}, -1, {}}, Fate::Unreachable);
 }
 
-// Tells the others whose fate is `worst` or better.
+// Sends a statement to the other members whose fate is `worst` or better.
 void Consensus::tell(const Statement& statement, Fate worst) {
   for (std::size_t rank = 0; rank < view_.size(); ++rank) {
     if (static_cast<Rank>(rank) != self_ && view_[rank] <= worst) {
@@ -124,7 +126,7 @@ bool Consensus::larger_side() const {
   return *std::find_if(view_.begin(), view_.end(), [](Fate fate) { return fate != Fate::Gone; }) == Fate::Alive;
 }
 
-// The view is stable.
+// Says whether all living members joined `view`. The caller has checked that the present view is stable.
 bool Consensus::all_joined(const View& view) const {
   if (joined_ != view) return false;
   for (std::size_t rank = 0; rank < view_.size(); ++rank) {
@@ -154,7 +156,7 @@ void Consensus::decide(const View& view) {
   final_.reason = "the other survivors went on without this rank, which did not answer them in time";
 }
 
-// It tells members of the same side only: another one may have decided.
+// Gives up. Only members of the same side get the refusal, since another side may have decided.
 void Consensus::give_up(Error reason) {
   attempting_ = false;
   outcome_ = Outcome::Refused;

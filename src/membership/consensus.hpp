@@ -1,17 +1,21 @@
-// Agreement of the survivors on who is left: what one member knows, says and concludes. No I/O, no clocks.
+// Consensus lets the survivors agree on the ranks that are left. It is what one member knows, says and concludes. It
+// has no I/O and no clocks.
 //
-// Every member holds a view: the fate of each rank. Views only grow, by what its own detector says and by what it hears
-// from members it does not hold for failed; every change is told to those. Once all of them told it exactly its view,
-// the view is stable: it attempts the communicator of the ranks that live in it, and tells when it has joined. A member
-// decides a view when all that live in it told that they joined it. A decision is final, told to all, and adopted by
-// who hears of it.
+// Every member holds a view: the fate of each rank. A view only grows. It grows by reports of the member's own
+// detector, and by statements of members whose fate is Alive. The member reports every change to those members. Its
+// view is stable once all of them have reported exactly this view. Then the member attempts the communicator of the
+// ranks that live in the view, and reports when it has joined. A member decides a view when all that live in it have
+// reported that they joined it. A decision is final. The member reports it to all, and each member that hears it adopts
+// it.
 //
-// A member behind a broken network may have decided a view before it was cut off. So a stable view that holds
-// unreachable ranks first looks whether all its living members joined an earlier view in which such a rank lives:
-// then that one may be decided elsewhere, and is decided here too. Of the sides of a partition only the larger goes on:
-// the living must be more than the unreachable, or as many and with the lowest rank among both.
+// A member behind a broken network may have decided a view before it was cut off. So a member with a stable view that
+// holds unreachable ranks first checks the view that it joined before. Where such a rank lives in that view, and all
+// living members joined it, the view may be decided elsewhere. Then this member decides it, too.
 //
-// tests/unit/membership/consensus_test.cpp walks all runs of four ranks.
+// Only the larger side of a partition goes on. The living must be more than the unreachable, or as many and with the
+// lowest rank among both.
+//
+// The test tests/unit/membership/consensus_test.cpp walks all runs of four ranks.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +28,24 @@
 
 namespace wreath {
 
-// In order: a fate only gets worse.
+// The fates are in an order in which a fate only gets worse.
 enum class Fate : std::uint8_t {
   Alive,
-  Unreachable,  // silent, or the way to it is broken: it may live and act
-  Gone,         // it ended, left or gave up: it says nothing any more
+  // The rank is silent, or the way to it is broken. It may live and act.
+  Unreachable,
+  // The rank ended, left or gave up. It says nothing any more.
+  Gone,
 };
 using View = std::vector<Fate>;  // by rank
 
-// One member tells it to another.
+// A Statement is a message of one member to another.
 struct Statement {
   enum class Kind : std::uint8_t {
-    Holds,    // it holds `view`, and joined `joined` last (empty: none)
+    // The member holds `view`, and joined `joined` last; an empty `joined` means no view.
+    Holds,
     Decided,  // `view` is decided
-    Refused,  // there will be no communicator: `code` and `reason`
+    // There will be no communicator, for the reason in `code` and `reason`.
+    Refused,
   };
   Kind kind = Kind::Holds;
   View view;
@@ -54,28 +62,31 @@ class Consensus {
 
   Consensus(Rank self, int ranks);
 
-  // These tell the member what happens to it; take_outgoing() holds what it then says. Nothing has an effect once there
-  // is an outcome.
+  // These tell the member what happens to it. take_outgoing() then returns its statements. Once there is an outcome,
+  // they have no effect.
   void start();
-  void hear(Rank from, const Statement& statement);  // in the order it was sent
+  // Takes a statement of `from`. Statements of one member come in the order in which it sent them.
+  void hear(Rank from, const Statement& statement);
   void lose(Rank peer, Fate fate);
-  void joined(const View& view);                       // the attempt at `view` succeeded
-  void refuse(const View& view, const Error& reason);  // ... failed. Both: nothing when the view has grown meanwhile
+  // Notes that the attempt at `view` succeeded. It has no effect where the view has grown meanwhile.
+  void joined(const View& view);
+  // Notes that the attempt at `view` failed. It has no effect where the view has grown meanwhile.
+  void refuse(const View& view, const Error& reason);
 
-  // The caller sends them at once, in this order, each only to its receiver.
+  // Returns the statements to send. The caller sends them at once, in this order, each only to its receiver.
   std::vector<std::pair<Rank, Statement>> take_outgoing() { return std::exchange(outgoing_, {}); }
 
   const View& view() const { return view_; }
-  // Whether view() is stable and this member should join its communicator.
+  // Says whether view() is stable and this member should join its communicator.
   bool attempting() const { return attempting_; }
-  // Whether `peer` still has to say something before anything can come of view().
+  // Says whether `peer` still owes a statement that view() needs.
   bool awaits(Rank peer) const;
-  // Whether this member joined view() and waits for others to do.
+  // Says whether this member joined view() and waits until the others have joined.
   bool waits_for_joins() const { return outcome_ == Outcome::Open && joined_ == view_; }
 
   Outcome outcome() const { return outcome_; }
-  const View& decided() const { return final_.view; }                               // Outcome::Decided
-  Error error() const { return {final_.code, final_.reason, final_.failed_rank}; }  // Outcome::Refused
+  const View& decided() const { return final_.view; }                               // only for Outcome::Decided
+  Error error() const { return {final_.code, final_.reason, final_.failed_rank}; }  // only for Outcome::Refused
 
   bool operator==(const Consensus&) const = default;
 
@@ -97,15 +108,17 @@ class Consensus {
   Rank self_;
   View view_;
   View joined_;
-  std::vector<Statement> heard_;   // the last of each member that lives
-  std::vector<bool> left_out_by_;  // who told that this member does not live
+  // The last statement of each living member.
+  std::vector<Statement> heard_;
+  // The members that said this member does not live.
+  std::vector<bool> left_out_by_;
   bool attempting_ = false;
   Outcome outcome_ = Outcome::Open;
   Statement final_;
   std::vector<std::pair<Rank, Statement>> outgoing_;
 };
 
-// "ranks 1, 4" of those that do not live in `view`; "no rank".
+// Returns the ranks that do not live in `view`, for example "ranks 1, 4", or "no rank".
 std::string failed_ranks(const View& view);
 
 }  // namespace wreath

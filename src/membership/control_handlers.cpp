@@ -1,4 +1,4 @@
-// Messages to their handlers.
+// Each message goes to the handlers of its kind.
 #include "src/membership/control_handlers.hpp"
 
 #include <fmt/format.h>

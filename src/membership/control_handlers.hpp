@@ -1,4 +1,4 @@
-// Which room acts on what members say: a table from the kind of a message to its handlers, which each room fills.
+// ControlHandlers is a table from the kind of a message to its handlers. Each room of the library adds its own.
 #pragma once
 
 #include <array>
@@ -12,33 +12,36 @@
 
 namespace wreath {
 
-// A member is heard no more.
+// A Loss says that this rank no longer hears a member.
 struct Loss {
   enum class How : std::uint8_t {
-    Ended,   // its process is gone, or has closed its end
-    Reset,   // its end was closed by force: by a process that ended, or by something between the two
-    Broken,  // something stands between the two: it may live and act
+    // The member's process is gone, or has closed its end.
+    Ended,
+    // The end was closed by force: by a process that ended, or by something between the two.
+    Reset,
+    // The way between the two is broken. The member may live and act.
+    Broken,
   };
   Rank rank = 0;
   How how = How::Broken;
   std::string reason;
 };
 
-// The rooms fill it before the members start to speak, and it does not change afterwards. The progress thread calls
-// what it holds, one message at a time.
+// The rooms fill the table before the members start to speak, and it does not change afterwards. The progress thread
+// calls the handlers, one message at a time.
 class ControlHandlers {
  public:
-  // Handlers of a kind are called in the order in which they were added; at most one of them takes content out of the
-  // message.
+  // The handlers of a kind are called in the order in which they were added. At most one of them may move content out
+  // of the message.
   using OnMessage = std::function<void(Rank from, ControlMessage& message)>;
   void add(MessageKind kind, OnMessage handler) { of(kind).push_back(std::move(handler)); }
   using OnLost = std::function<void(const Loss& loss)>;
   void add_lost(OnLost handler) { lost_.push_back(std::move(handler)); }
-  // This rank cannot take what a peer has sent; that peer is lost next.
+  // The handler gets the error when this rank cannot take what a peer has sent. The peer is lost next.
   using OnUnable = std::function<void(const Error& error)>;
   void add_unable(OnUnable handler) { unable_.push_back(std::move(handler)); }
 
-  // System where a kind of message, or a loss, has no handler: it would be dropped in silence.
+  // Returns System where a kind of message, or a loss, has no handler. Such a message would be lost without an error.
   Status complete() const;
 
   void message(Rank from, ControlMessage message) const;

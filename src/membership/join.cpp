@@ -1,4 +1,4 @@
-// Members meet again.
+// Members of a communicator make a meeting point for another one.
 #include "src/membership/join.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Members of a communicator meet as another one.
+// Members of a communicator meet as another communicator by these functions.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace wreath {
 
-// Makes the meeting point of `chosen` ones among `members`, of which this rank is one.
+// Makes the meeting point of the `chosen` ranks among `members`. This rank is one of them.
 Result<UniqueId> make_meeting(const Members& members, const std::vector<Rank>& chosen);
-// Says of an error of the child, in which `members` are, which rank of the parent failed.
+// Converts an error of a child, whose ranks are `members`, so that it names the parent's rank that failed.
 Error error_of_child(const Error& error, const std::vector<Rank>& members);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// The bytes of the messages by which ranks link.
+// The messages by which ranks link become bytes here.
 #include "src/membership/link_messages.hpp"
 
 #include "src/bootstrap/codec.hpp"

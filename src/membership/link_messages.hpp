@@ -1,4 +1,4 @@
-// The bodies of the control messages by which ranks link.
+// These are the bodies of the control messages by which ranks link.
 #pragma once
 
 #include <string>
@@ -9,15 +9,18 @@
 
 namespace wreath {
 
-// The body of a message of kind Candidates: names of transports.
+// Returns the body of a message of kind Candidates: names of transports.
 std::string encode_candidates(const std::vector<std::string_view>& names);
-// Safe on any bytes.
+// Reads such a body. Any bytes are safe.
 Result<std::vector<std::string>> decode_candidates(const std::string& body);
 
-// The body of a message of kind Linked: what it says of the sender. What all say together is the same on all ranks.
+// LinkFacts is the body of a message of kind Linked, and describes the sender. The facts of all ranks together are
+// the same on all ranks.
 struct LinkFacts {
-  bool all_mapped = true;  // every pair of ranks maps each other's memory
-  bool crowded = false;    // some host has fewer cores than ranks
+  // Every pair of ranks maps each other's memory.
+  bool all_mapped = true;
+  // Some host has fewer cores than ranks.
+  bool crowded = false;
 
   void add(const LinkFacts& theirs) {
     all_mapped = all_mapped && theirs.all_mapped;
@@ -25,7 +28,7 @@ struct LinkFacts {
   }
 };
 std::string encode_link_facts(const LinkFacts& facts);
-// Safe on any bytes.
+// Reads such a body. Any bytes are safe.
 Result<LinkFacts> decode_link_facts(const std::string& body);
 
 }  // namespace wreath

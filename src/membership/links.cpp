@@ -1,4 +1,4 @@
-// Pairwise agreement on a transport over the control connections.
+// Each pair of ranks agrees on a transport over its control connection.
 #include "src/membership/links.hpp"
 
 #include <fmt/format.h>
@@ -12,14 +12,14 @@
 namespace wreath {
 namespace {
 
-// " over eth0" of a wire that an interface carries.
+// Returns a text such as " over eth0" for a wire that an interface carries.
 std::string way(const Wire* wire, const std::vector<Interface>& all) {
   if (wire == nullptr || wire->descriptor() < 0) return {};
   const std::string interface = interface_of(all, local_address(wire->descriptor()));
   return interface.empty() ? std::string() : " over " + interface;
 }
 
-// A link that maps nothing has no use for a region of its peer.
+// Gives a region of the peer to its link. A link without mapped memory has no use for it.
 Status accept_region(Link& link, std::uint32_t index, Offer offer) {
   return link.mapped() == nullptr ? Status() : link.mapped()->accept_region(index, std::move(offer));
 }
@@ -47,7 +47,7 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
   const bool shareable = allows_one(SharedMemory::Host) && (other_processes || !allows_one(SharedMemory::Process));
   auto segment = OwnSegment::create(membership.rank, membership.ranks, shape, shareable);
   if (!segment && shareable && allows_one(SharedMemory::None)) {
-    // Peers of other processes then find shared memory refused, and a wire serves.
+    // Peers of other processes then find shared memory refused, and use a wire.
     log_info("no shared memory: {}", segment.error().message);
     segment = OwnSegment::create(membership.rank, membership.ranks, shape, false);
   }
@@ -57,7 +57,7 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
     links->device_reaches_ = std::move(device.reaches);
     links->segment_->add_device(std::move(device.memory));
   }
-  const TransportContext context{links->self_,          membership.ranks, shape,
+  const TransportContext context{links->self_,          membership.ranks,     shape,
                                  links->segment_.get(), options.debug.faults, single_copy};
   WREATH_TRY(links->make_transports(context, options));
   links->links_.resize(static_cast<std::size_t>(membership.ranks));
@@ -67,7 +67,7 @@ Result<std::unique_ptr<Links>> Links::create(const Membership& membership, const
   return links;
 }
 
-// Makes those that are allowed, each in the decorators that the options ask for.
+// Makes the transports that are allowed, each in the decorators that the options ask for.
 Status Links::make_transports(const TransportContext& context, const CommunicatorOptions& options) {
   for (const TransportRow& row : transports()) {
     if (!allows(options, row.name)) continue;
@@ -147,7 +147,7 @@ Result<LinkFacts> Links::connect(Membership& membership, Members& control, Deadl
   return agree(control, deadline, crowded);
 }
 
-// Every rank tells every peer by which transports it could link them; what both ends name is tried.
+// Tells every peer which transports could link the pair. The pair tries those that both ends name.
 Status Links::find_candidates(Members& control, Deadline deadline, std::vector<Attempt>& attempts) {
   for (std::size_t peer = 0; peer < links_.size(); ++peer) {
     if (static_cast<Rank>(peer) == self_.rank) continue;
@@ -210,7 +210,7 @@ Status Links::take_links(std::vector<Attempt>& attempts) {
   return {};
 }
 
-// Peers of other processes are told of this rank's device where both ends reach each other's.
+// Tells peers of other processes of this rank's device where both ends reach each other's device.
 void Links::share_device(Rank peer, Attempt& attempt) {
   const bool maps = mapped(peer) != nullptr && segment_->offered_descriptors(peer);
   if (!device_reaches_ || !maps) return;
@@ -262,7 +262,7 @@ Result<std::vector<Offer>> Links::swap_offers(Members& control, std::uint32_t su
   return offers;
 }
 
-// The last word of every rank: it is linked, and how.
+// Tells every rank that this rank is linked, and in which way. This is the last message of linking.
 Result<LinkFacts> Links::agree(Members& control, Deadline deadline, bool crowded) {
   LinkFacts facts{wired_.empty(), crowded};
   ControlMessage message;
@@ -280,13 +280,13 @@ Result<LinkFacts> Links::agree(Members& control, Deadline deadline, bool crowded
   return facts;
 }
 
-// Returns the failure of another rank, if there is one: this rank lacks nothing then.
+// Returns the failure of another rank, if there is one. This rank itself lacks nothing then.
 Status Links::others() {
   const std::lock_guard lock(mutex_);
   return failure_ ? Status(*failure_) : Status();
 }
 
-// Other transports need descriptors, too: nobody waits for them.
+// Returns the error that this rank lacks descriptors. It tries no other transport, since these need descriptors, too.
 Error Links::own_lack(const Error& error) const {
   const Member& self = members_[static_cast<std::size_t>(self_.rank)];
   return {ErrorCode::System,
@@ -294,7 +294,8 @@ Error Links::own_lack(const Error& error) const {
           self_.rank};
 }
 
-// Each pair is in the same round on both ends, and a round waits for messages of that round only.
+// Runs one round for each pair without a link. Both ends of a pair are in the same round, and a round waits only for
+// messages of its own.
 Status Links::run_round(Membership& membership, Members& control, Deadline deadline, std::vector<Attempt>& attempts) {
   std::vector<Rank> open;
   for (std::size_t peer = 0; peer < attempts.size(); ++peer) {
@@ -364,7 +365,8 @@ Result<std::unique_ptr<Link>> Links::try_candidate(Membership& membership, Rank 
   return candidate(attempt).transport->connect(members_[static_cast<std::size_t>(peer)].endpoint, std::move(offer));
 }
 
-// Both ends succeeded: linked. Else both drop this candidate and note why.
+// Settles an attempt. The pair is linked where both ends succeeded. Otherwise both drop this candidate and note the
+// reason.
 void Links::settle(Attempt& attempt, const std::string& own, const std::string& theirs) {
   if (own.empty() && theirs.empty()) return;
   attempt.refuse(candidate(attempt).name, own.empty() ? theirs : own);

@@ -1,4 +1,5 @@
-// The links of a rank to all its peers: which transport serves each pair, and why not a better one.
+// Links holds the links of a rank to all its peers. It knows which transport serves each pair, and why a better one
+// does not.
 #pragma once
 
 #include <condition_variable>
@@ -22,59 +23,60 @@
 
 namespace wreath {
 
-// A rank that has a device brings this to its links.
+// A rank that has a device gives these to its links.
 struct DeviceSegments {
   std::unique_ptr<SegmentMemory> memory;
-  // Whether the device maps the memory of a peer's device, or why not.
+  // Returns success where the device maps the memory of a peer's device, and the reason otherwise.
   std::function<Status(const EndpointDevice& theirs)> reaches;
 };
 
-// Says whether a transport of that name may be used; an empty list allows all.
+// Says whether a transport of that name may be used. An empty list allows all.
 bool allows(const CommunicatorOptions& options, std::string_view transport);
 
 class Links {
  public:
-  // Makes the own segment and the transports that `options` allow. `single_copy`: ranks may read each other's memory.
-  // `device` is empty where the rank has none, or its options do not let peers map its memory.
+  // Makes this rank's segment and the transports that `options` allow. With `single_copy`, ranks may read each other's
+  // memory. `device` is empty where the rank has none, or its options do not let peers map its memory.
   static Result<std::unique_ptr<Links>> create(const Membership& membership, const FifoShape& shape,
                                                const CommunicatorOptions& options, bool single_copy,
                                                DeviceSegments device = {});
-  // Agrees with every peer on a transport, best first. Both ends try each candidate; the pair uses
-  // the first that works for both. Their messages arrive by the handlers meanwhile.
-  // `crowded`: this rank's host has fewer cores than ranks.
+  // Agrees with every peer on a transport, best first. Both ends try each candidate; the pair uses the first that works
+  // for both. Their messages come through the handlers meanwhile. `crowded` says that this rank's host has fewer cores
+  // than ranks.
   Result<LinkFacts> connect(Membership& membership, Members& control, Deadline deadline, bool crowded);
 
-  // All ranks tell each other something about `subject`, a number that nothing else has: what the others say, by rank.
+  // Tells all ranks a text about `subject`, a number that nothing else uses. Returns the texts of the others, by rank.
   Result<std::vector<std::string>> tell_all(Members& control, std::uint32_t subject, const std::string& text,
                                             Deadline deadline);
-  // Gives each rank its one of `own`, and returns theirs, by rank.
+  // Gives each rank its entry of `own`, and returns the entries from the others, by rank.
   Result<std::vector<Offer>> swap_offers(Members& control, std::uint32_t subject, std::vector<Offer> own,
                                          Deadline deadline);
 
-  // Adds what acts on the messages by which ranks link.
+  // Adds the handlers of the messages by which ranks link.
   void handle(ControlHandlers& handlers);
-  // The progress thread calls it: `offer` is memory of `from` that its slots name. One that comes before connect() is
-  // over is kept until then: a peer that is linked already may be in its first call.
+  // Takes memory of `from` that its slots name; the progress thread calls it. An offer that comes before connect() is
+  // over waits until then. Its sender may be linked already and in its first call.
   Status on_region(Rank from, std::uint32_t index, Offer offer);
   // Ends a connect() in progress.
   void fail(Error error);
 
   Link* link(Rank peer) const { return links_[static_cast<std::size_t>(peer)].get(); }
-  // These peers have a link with a pump. wire() is null for another peer.
+  // Returns the peers whose link has a pump. wire() is null for every other peer.
   const std::vector<Rank>& wired() const { return wired_; }
   Wire* wire(Rank peer) const { return wires_[static_cast<std::size_t>(peer)]; }
-  // These are the other peers. mapped() is null for one whose link has a pump.
+  // Returns the other peers. mapped() is null for a peer whose link has a pump.
   const std::vector<Rank>& mapped() const { return mapped_; }
   MappedLink* mapped(Rank peer) const { return wire(peer) == nullptr ? link(peer)->mapped() : nullptr; }
   OwnSegment& segment() const { return *segment_; }
-  // "shm", "shm, single copy", "tcp over eth0 (shm: memfd refused: ...)".
+  // Describes a link, for example as "shm", "shm, single copy" or "tcp over eth0 (shm: memfd refused: ...)".
   std::string describe(Rank peer) const;
   // Tells peers of regions that slots will name.
   Status announce(Members& control);
 
  private:
   struct Incoming {
-    std::deque<ControlMessage> messages;  // both ends send theirs in the same order
+    // Both ends send their messages in the same order.
+    std::deque<ControlMessage> messages;
     std::deque<std::pair<std::uint32_t, Offer>> regions;
   };
   static void add_reason(std::string& reasons, std::string_view transport, std::string_view reason) {
@@ -86,10 +88,11 @@ class Links {
     std::unique_ptr<Transport> transport;
   };
   struct Attempt {
-    std::vector<std::size_t> candidates;  // into candidates_
+    std::vector<std::size_t> candidates;  // indices of candidates_
     std::size_t at = 0;
     std::unique_ptr<Link> link;
-    std::string refused;  // why others were not taken
+    // The reasons why other transports did not work.
+    std::string refused;
 
     void refuse(std::string_view transport, std::string_view reason) { add_reason(refused, transport, reason); }
   };
@@ -101,9 +104,9 @@ class Links {
                                               Deadline deadline);
   Status others();
   Error own_lack(const Error& error) const;
-  // Returns the one that is tried or was taken.
+  // Returns the candidate that the pair tries or has taken.
   const Candidate& candidate(const Attempt& attempt) const { return candidates_[attempt.candidates[attempt.at]]; }
-  // Says why no transport serves.
+  // Returns the reasons why no transport links the pair.
   std::string reasons(const Attempt& attempt) const;
   Status take_links(std::vector<Attempt>& attempts);
   void share_device(Rank peer, Attempt& attempt);
@@ -113,12 +116,16 @@ class Links {
 
   Endpoint self_{};
   std::vector<Member> members_;
-  std::function<Status(const EndpointDevice& theirs)> device_reaches_;  // none: peers do not map this rank's device
+  // The function is empty where peers do not map this rank's device.
+  std::function<Status(const EndpointDevice& theirs)> device_reaches_;
   std::unique_ptr<OwnSegment> segment_;
-  std::vector<Candidate> candidates_;  // what is allowed and can be used here
-  std::string unusable_;               // why other transports cannot be used here
+  // The transports that are allowed and can be used here.
+  std::vector<Candidate> candidates_;
+  // The reasons why other transports cannot be used here.
+  std::string unusable_;
   std::vector<std::unique_ptr<Link>> links_;
-  std::vector<Wire*> wires_;  // by rank, null for links without a pump
+  // The vector is by rank, with null for links without a pump.
+  std::vector<Wire*> wires_;
   std::vector<std::string> names_;
   std::vector<Rank> wired_;
   std::vector<Rank> mapped_;
@@ -127,7 +134,7 @@ class Links {
   std::condition_variable arrived_;
   std::vector<Incoming> incoming_;
   std::optional<Error> failure_;
-  Interrupt failed_;  // set with it
+  Interrupt failed_;  // set with failure_
 };
 
 }  // namespace wreath

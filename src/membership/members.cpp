@@ -1,4 +1,4 @@
-// All ways to reach members have this alike.
+// All ways to reach members share this code.
 #include "src/membership/members.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The bytes of control messages. The decoder bounds every field.
+// Control messages become bytes here. The decoder bounds every field.
 #include "src/membership/messages.hpp"
 
 #include <array>
@@ -97,7 +97,7 @@ Result<ControlMessage> decode_control(std::span<const std::byte> bytes) {
   const std::string offer = reader.opaque(kMaxOfferBytes);
   const auto* data = reinterpret_cast<const std::byte*>(offer.data());
   message.offer.bytes.assign(data, data + offer.size());
-  // Filled by the connection with the descriptors that came along.
+  // The connection puts the descriptors that came along here.
   message.offer.descriptors.assign(reader.number<std::uint8_t>(), -1);
   if (!reader.complete()) return Error{ErrorCode::System, "a malformed control message"};
   return message;

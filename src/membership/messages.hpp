@@ -1,4 +1,4 @@
-// Control messages: the ranks of a communicator send them beside the data of its calls.
+// Ranks of a communicator send control messages beside the data of its calls.
 #pragma once
 
 #include <array>
@@ -16,37 +16,58 @@
 namespace wreath {
 
 enum class MessageKind : std::uint8_t {
-  // Links:
-  Offer,       // `offer` says how the sender is reached by candidate transport `index`
-  Verdict,     // `text` says why candidate `index` did not work; it is empty where it did
-  Candidates,  // `body` names the transports by which the sender could reach the receiver (link_messages.hpp)
-  Linked,      // `body` says what the sender's links are like (link_messages.hpp)
-  Region,      // `offer` is memory that slots will name as region `index`
-  // The clocks of calls:
-  Query,    // it asks where the receiver is with call `number`, or with its side of message `number`; `index` is the
-            // Subject. With `entered` it asks for the calls that led to that one
-  State,    // it answers a query: `entered`, `record` of that call or message, `last` call, `earlier` ones where they
-            // were asked for; `text` names the call that the sender waits in
-  Failed,   // the sender's communicator failed with `error`
-  Goodbye,  // the sender leaves, having `done` so much; `last` is its last call
-  // Communicators out of communicators:
-  Departed,  // the sender aborted: it takes part in nothing any more
-  Shrink,    // `body` belongs to agreement `number` of the survivors (shrink_message.hpp)
-  Split,     // `body` belongs to split `number` (split.hpp)
-  // The members' own:
-  Process,  // a descriptor that tells when the sender's process ends, for some ranks of its host
-  Ended,    // the process of rank `index`, on the sender's host, has ended
+  // Links use these kinds.
+
+  // `offer` says how the sender is reached by candidate transport `index`.
+  Offer,
+  // `text` says why candidate `index` did not work. It is empty where the candidate worked.
+  Verdict,
+  // `body` names the transports by which the sender could reach the receiver (link_messages.hpp).
+  Candidates,
+  // `body` describes the sender's links (link_messages.hpp).
+  Linked,
+  // `offer` is memory that slots will name as region `index`.
+  Region,
+
+  // The clocks of calls use these kinds.
+
+  // A query asks how far the receiver is with call `number`, or with its side of message `number`. `index` is the
+  // Subject. With `entered` it asks for the calls that led to that one.
+  Query,
+  // A state answers a query. It has `entered`, the `record` of that call or message, the `last` call, and `earlier`
+  // calls where the query asks for them. `text` names the call that the sender waits in.
+  State,
+  // The sender's communicator failed with `error`.
+  Failed,
+  // The sender leaves. `done` says how far it came, and `last` is its last call.
+  Goodbye,
+
+  // Split and shrink use these kinds.
+
+  // The sender aborted and takes part in nothing any more.
+  Departed,
+  // `body` belongs to agreement `number` of the survivors (shrink_message.hpp).
+  Shrink,
+  // `body` belongs to split `number` (split.hpp).
+  Split,
+
+  // The members themselves use these kinds.
+
+  // The descriptor tells some ranks of the sender's host when the sender's process ends.
+  Process,
+  // The process of rank `index`, on the sender's host, has ended.
+  Ended,
 };
 
 inline constexpr std::size_t kMessageKinds = static_cast<std::size_t>(MessageKind::Ended) + 1;
 
-// Messages of these kinds say how far the sender came, in `done`.
+// Messages of these kinds say in `done` how far the sender came.
 inline constexpr std::array kProgressKinds = {MessageKind::Query, MessageKind::State, MessageKind::Goodbye,
                                               MessageKind::Shrink, MessageKind::Split};
 
 inline constexpr std::size_t kEarlierCalls = 64;  // in one message
 
-// Unused fields stay at their defaults.
+// A ControlMessage has one field for each use. Unused fields stay at their defaults.
 struct ControlMessage {
   MessageKind kind = MessageKind::Query;
   std::uint32_t index = 0;
@@ -54,7 +75,8 @@ struct ControlMessage {
   bool entered = false;
   CallRecord record;
   CallRecord last;
-  Progressed done;  // of the kProgressKinds: how far the sender came
+  // Messages of the kProgressKinds say here how far the sender came.
+  Progressed done;
   std::vector<CallRecord> earlier;
   Error error{ErrorCode::System, {}, -1};
   std::string text;
@@ -62,11 +84,12 @@ struct ControlMessage {
   Offer offer;
 };
 
-// The kind in words, for errors.
+// Returns the kind in words, for errors.
 std::string_view name(MessageKind kind);
 
-// Bytes of a message without its descriptors, and back. Decoding is safe on any bytes.
+// Returns the bytes of a message without its descriptors.
 std::vector<std::byte> encode_control(const ControlMessage& message);
+// Reads a message. Any bytes are safe.
 Result<ControlMessage> decode_control(std::span<const std::byte> bytes);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Sealed messages and passed descriptors over stream sockets, without blocking.
+// Sealed messages and passed descriptors go over stream sockets, without blocking.
 #include "src/membership/pairwise_members.hpp"
 
 #include <errno.h>
@@ -69,7 +69,8 @@ ssize_t receive_some(int socket, std::span<std::byte> into, std::deque<Fd>& desc
       descriptors.push_back(Fd::of_process(descriptor));
     }
   }
-  if ((message.msg_flags & MSG_CTRUNC) != 0) {  // the kernel drops those that this process may not hold
+  // The kernel drops descriptors beyond the limit of this process.
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {
     errno = EMFILE;
     return -1;
   }
@@ -150,14 +151,15 @@ bool PairwiseMembers::under_way() {
          });
 }
 
-// Errors are left to the reading side, which learns of the peer's end.
+// Sends the peer's frames. Returns true while some wait. The reading side handles errors, since it learns of the peer's
+// end.
 bool PairwiseMembers::flush(Peer& peer) {
   while (!peer.outgoing.empty()) {
     Frame& frame = peer.outgoing.front();
     const ssize_t sent = send_some(peer.connection.get(), frame.bytes.data() + frame.sent,
                                    frame.bytes.size() - frame.sent, frame.descriptors);
     if (sent < 0 && errno == EINTR) continue;
-    // ETOOMANYREFS: a user's descriptors that nobody has received yet are limited by RLIMIT_NOFILE; peers receive them.
+    // ETOOMANYREFS means that RLIMIT_NOFILE limits a user's descriptors on their way. Peers will receive them.
     if (sent < 0 && (errno == EAGAIN || errno == ETOOMANYREFS)) return true;
     if (sent < 0) {
       peer.outgoing.clear();
@@ -194,20 +196,21 @@ void PairwiseMembers::on_readable(Rank from) {
   }
 }
 
-// Whether bytes came.
+// Receives bytes. Returns false where none came.
 bool PairwiseMembers::receive(Rank from) {
   Peer& peer = of(from);
   std::array<std::byte, 16 * 1024> space;
   const ssize_t received = receive_some(peer.connection.get(), space, peer.descriptors);
   if (received > 0) {
-    acknowledge_now(peer.connection.get());  // a rank that leaves waits for it
+    // A rank that leaves waits for the acknowledgement.
+    acknowledge_now(peer.connection.get());
     peer.incoming.insert(peer.incoming.end(), space.data(), space.data() + received);
     return true;
   }
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   const int error = received == 0 ? 0 : errno;
   if (error == EMFILE) handlers_.unable(os_error("receive a descriptor of a peer", error));
-  // A process that ends before it has read all resets its connections; on one host nothing else does.
+  // A process that ends before it has read all data resets its connections. On one host nothing else does that.
   const bool reset = error == ECONNRESET || error == EPIPE;
   if (error == 0 || (reset && local_address(peer.connection.get()).is_unix())) {
     lose(from, Loss::How::Ended, "connection closed");
@@ -217,8 +220,8 @@ bool PairwiseMembers::receive(Rank from) {
   return false;
 }
 
-// Hands on the message at `at` of what came; the bytes of its frame, 0 while it is not whole. Or why the connection is
-// of no use any more.
+// Gives the message at `at` of the received bytes to its handlers. Returns the bytes of its frame, or 0 while the frame
+// is not complete. Returns an error where the connection is of no more use.
 Result<std::size_t> PairwiseMembers::take_frame(Rank from, std::size_t at) {
   Peer& peer = of(from);
   const auto bytes = std::span(std::as_const(peer.incoming)).subspan(at);
@@ -241,7 +244,7 @@ Result<std::size_t> PairwiseMembers::take_frame(Rank from, std::size_t at) {
   return size;
 }
 
-// Hands on all whole messages; false once the connection is given up.
+// Gives all complete messages to their handlers. Returns false once the connection is lost.
 bool PairwiseMembers::parse(Rank from) {
   Peer& peer = of(from);
   std::size_t at = 0;
@@ -258,8 +261,8 @@ bool PairwiseMembers::parse(Rank from) {
 
 // ---- processes that end ----
 
-// A child that was made without fork() holds this process's connections: the next ranks of this host learn of its end
-// by the process itself, and tell the others.
+// Gives this process's descriptor to the next ranks of this host. A child that was made without fork() holds this
+// process's connections open. So those ranks learn of the end by the process itself, and tell the others.
 void PairwiseMembers::offer_process() {
   const Fd process = Fd::of_process(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (!process) return;  // a kernel before 5.3
@@ -284,7 +287,7 @@ void PairwiseMembers::watch_process(Rank from, Offer& offer) {
   progress_->watch_within(peer.process.get(), EPOLLIN, *this, peers_.size() + static_cast<std::size_t>(from));
 }
 
-// The peer is lost, once what it said before was read. False: it was lost already.
+// Loses the peer, after reading what it sent before. Returns false where it was lost already.
 bool PairwiseMembers::on_process_end(Rank peer) {
   on_readable(peer);
   if (!reaches(peer)) return false;
@@ -292,7 +295,7 @@ bool PairwiseMembers::on_process_end(Rank peer) {
   return true;
 }
 
-// Others who watch it do so, too: the first who is heard counts.
+// Tells all other ranks of a process's end. Other watchers do so, too, and the first message counts.
 void PairwiseMembers::tell_of_end(Rank gone) {
   for (Rank peer = 0; peer < ranks(); ++peer) {
     if (peer == rank() || peer == gone) continue;

@@ -1,4 +1,4 @@
-// Members of whom each pair has a connection of its own.
+// PairwiseMembers has one connection for each pair of members.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,13 @@
 
 namespace wreath {
 
-// All would be a descriptor for each pair of ranks; with one, who dies with its watcher would not be missed.
+// So many ranks of a host watch each process. With all of them, each pair of ranks would need a descriptor. With one,
+// nobody would notice a process that dies together with its watcher.
 inline constexpr int kProcessWatchers = 4;
 
 class PairwiseMembers final : public Members, public Progress::Client {
  public:
-  // `connections[r]` leads to rank r; the own entry is empty.
+  // `connections[r]` leads to rank r. The entry of this rank is empty.
   PairwiseMembers(Rank self, std::vector<Member> table, std::vector<Connection> connections);
   ~PairwiseMembers() override { PairwiseMembers::stop(); }
 
@@ -37,22 +38,24 @@ class PairwiseMembers final : public Members, public Progress::Client {
   struct Frame {
     std::vector<std::byte> bytes;
     std::size_t sent = 0;
-    std::vector<Fd> descriptors;  // travel with the first byte
+    // The descriptors travel with the first byte.
+    std::vector<Fd> descriptors;
   };
   struct Peer {
     Connection connection;
-    // Tells when the peer is gone, though a child of its may hold the connection; of a rank of this host in another
-    // process.
+    // The descriptor tells when the peer's process ends, even where a child of that process holds the connection. Only
+    // a peer in another process of this host has one.
     Fd process;
-    std::mutex mutex;  // of `outgoing`, whose frames are sealed in their order
+    // The mutex guards `outgoing`, whose frames are sealed in their order.
+    std::mutex mutex;
     std::deque<Frame> outgoing;
     std::vector<std::byte> incoming;
     std::deque<Fd> descriptors;
     std::atomic<bool> lost = false;
   };
 
-  // The progress thread's. An event's token is the rank whose connection it is, or the number of ranks + the rank whose
-  // process it is.
+  // The progress thread calls these. An event of a connection has the peer's rank as token. An event of a process has
+  // the number of ranks plus the peer's rank.
   void on_event(std::uint64_t token, std::uint32_t events) override;
   Driven drive() override { return flush() ? Driven::Waiting : Driven::Nothing; }
   void begin_wait(std::vector<int>&) override {}

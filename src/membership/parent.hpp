@@ -1,4 +1,4 @@
-// Communicators out of a communicator, as split and shrink see them.
+// These interfaces are all that split and shrink know of communicators.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace wreath {
 
-// One that was made out of another one.
+// A ChildCommunicator was made out of another communicator.
 class ChildCommunicator {
  public:
   virtual ~ChildCommunicator() = default;
@@ -21,23 +21,23 @@ class ChildCommunicator {
   virtual void leave() = 0;
 };
 
-// The one that split or shrink is called on.
+// A ParentCommunicator is the one on which split or shrink is called.
 class ParentCommunicator {
  public:
   virtual ~ParentCommunicator() = default;
-  // Begins its error messages.
+  // Returns the text that begins its error messages.
   virtual std::string identity() const = 0;
-  // Its first failure.
+  // Returns its first failure.
   virtual Status error() const = 0;
-  // Ends it: its members are told.
+  // Ends the communicator and tells its members.
   virtual void fail(ErrorCode code, Rank failed_rank, const std::string& reason) = 0;
-  // Whether a member made other calls than this rank, so that it fails in a moment.
+  // Says whether a member made other calls than this rank. The communicator then fails in a moment.
   virtual bool differs() const = 0;
-  // Says how far this rank came, for `peer` to compare.
+  // Returns this rank's progress, which `peer` compares with its own.
   virtual Progressed progressed(Rank peer) const = 0;
-  // Meets `members`, of which this rank is one, at `id` until `interrupt` is set, and links them. They are ranks of
-  // the parent in the child's order; the child has the parent's options and the next epoch. An error names a rank of
-  // the parent.
+  // Meets `members` at `id` until `interrupt` is set, and links them. This rank is one of them. They are ranks of the
+  // parent, in the child's order. The child has the parent's options and the next epoch. An error names a rank of the
+  // parent.
   virtual Result<std::shared_ptr<ChildCommunicator>> join(const std::vector<Rank>& members, const UniqueId& id,
                                                           const Interrupt& interrupt) = 0;
 };

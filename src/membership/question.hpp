@@ -1,4 +1,4 @@
-// A rank that waits asks its peers this.
+// A rank that waits asks its peers these questions.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,12 @@
 
 namespace wreath {
 
-// Whether the peer has entered a call of all ranks, or its counterpart of the asker's send or receive.
+// The Subject says what a peer may have entered: a call of all ranks, or its counterpart of the asker's send or
+// receive.
 enum class Subject : std::uint8_t { Call, Send, Receive };
 inline constexpr std::uint8_t kSubjects = 3;
 
-// The other rank calls it so.
+// Returns the other rank's name for a subject.
 constexpr Subject counterpart(Subject subject) {
   if (subject == Subject::Call) return subject;
   return subject == Subject::Send ? Subject::Receive : Subject::Send;
@@ -20,18 +21,19 @@ constexpr Subject counterpart(Subject subject) {
 struct Question {
   Rank peer = 0;
   Subject subject = Subject::Call;
-  std::uint64_t number = 0;  // of the call; of the messages between the two, in that direction
+  // The number of the call, or among the messages between the two in that direction.
+  std::uint64_t number = 0;
 };
 
-// This says how far a rank came: calls of all ranks and their hash (CallHistory), and messages it sent to a peer and
-// received from it.
+// Progressed says how far a rank came. It counts its calls of all ranks with their hash (CallHistory), and the messages
+// that it sent to a peer and received from it.
 struct Progressed {
   std::uint64_t calls = 0;
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
   std::uint64_t hash = 0;
 
-  // Says how much of the asker's subject a peer that came so far has done.
+  // Returns how much of the asker's subject a peer with this progress has done.
   std::uint64_t done(Subject subject) const {
     switch (subject) {
       case Subject::Call: return calls;

@@ -1,4 +1,4 @@
-// The survivors' agreement, live.
+// Shrink runs the survivors' agreement between live ranks.
 #include "src/membership/shrink.hpp"
 
 #include <fmt/format.h>
@@ -13,9 +13,11 @@
 namespace wreath {
 namespace {
 
-constexpr std::int64_t kLeastAnswerMs = 1'000;  // for what a live rank's progress thread answers by itself
+// A live rank's progress thread has so long to answer.
+constexpr std::int64_t kLeastAnswerMs = 1'000;
 constexpr std::int64_t kMostAnswerMs = 10'000;
-constexpr std::int64_t kCauseMs = 10'000;  // a death that ended a start is known within
+// A death that ended a start is known within this time.
+constexpr std::int64_t kCauseMs = 10'000;
 constexpr std::int64_t kMostMs = 1'000'000'000;
 constexpr std::chrono::milliseconds kLook(50);
 
@@ -56,7 +58,7 @@ Status Shrink::begin(std::int64_t timeout_ms, std::span<const Rank> without) {
   return {};
 }
 
-// The view to attempt, once there is one with a meeting point; nullopt: there is an outcome.
+// Returns the view to attempt, once there is one with a meeting point. Returns nullopt once there is an outcome.
 std::optional<View> Shrink::next_attempt() {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -70,7 +72,8 @@ std::optional<View> Shrink::next_attempt() {
 }
 
 void Shrink::attempt(const View& view) {
-  drop_candidate();  // an earlier attempt can come to nothing now
+  // An earlier attempt cannot succeed any more.
+  drop_candidate();
   const std::vector<Rank> members = living(view);
   log_info("shrink: without {}: {} ranks meet", failed_ranks(view), members.size());
   const auto id = meeting_of(view);
@@ -83,7 +86,7 @@ void Shrink::attempt(const View& view) {
   settle();
 }
 
-// The lowest of them makes it and tells the others.
+// Returns the meeting point of an attempt. The lowest rank of the view makes it and tells the others.
 Result<UniqueId> Shrink::meeting_of(const View& view) {
   {
     const std::lock_guard lock(mutex_);
@@ -97,7 +100,8 @@ Result<UniqueId> Shrink::meeting_of(const View& view) {
   return id;
 }
 
-// Most likely somebody died: then the view grows, and the next attempt follows. Else it is the end.
+// Ends a failed attempt. Most likely a rank died; then the view grows, and the next attempt follows. Otherwise this
+// rank refuses the communicator.
 void Shrink::fail_attempt(const View& view, const Error& error) {
   log_info("shrink: without {}: {}", failed_ranks(view), error.message);
   std::unique_lock lock(mutex_);
@@ -129,7 +133,7 @@ Result<std::shared_ptr<ChildCommunicator>> Shrink::end() {
   return Error{error->code, fmt::format("{}: shrink: {}", parent_.identity(), error->message), error->failed_rank};
 }
 
-// The mutex is not held: this waits for the progress thread.
+// Leaves the candidate. The caller does not hold the mutex, since this waits for the progress thread.
 void Shrink::drop_candidate() {
   if (candidate_) candidate_->communicator->leave();
   candidate_.reset();
@@ -171,7 +175,7 @@ void Shrink::on_lost(Rank from, Fate fate) {
   settle();
 }
 
-// Says what is to be said, ends an attempt that came to nothing, and wakes the caller.
+// Sends all outgoing messages, ends an attempt that cannot succeed any more, and wakes the caller.
 void Shrink::settle() {
   for (const Agreement::Outgoing& outgoing : agreement_.take_outgoing()) {
     if (stopped_) continue;

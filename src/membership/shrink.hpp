@@ -1,8 +1,8 @@
-// Communicator::shrink of one rank: the survivors' agreement (agreement.hpp) by messages between members, and the
-// communicators it attempts.
+// Shrink is Communicator::shrink of one rank. It runs the survivors' agreement (agreement.hpp) by messages between
+// members, and attempts communicators.
 //
-// The progress thread hears and answers, also while the caller joins an attempt; the caller waits and joins. The lowest
-// living rank makes the meeting point of an attempt. A view that grows ends an attempt at once.
+// The progress thread takes messages and answers them, also while the caller joins an attempt. The caller waits and
+// joins. The lowest living rank makes the meeting point of an attempt. A view that grows ends an attempt at once.
 #pragma once
 
 #include <condition_variable>
@@ -23,12 +23,12 @@ class Shrink {
  public:
   Shrink(ParentCommunicator& parent, Members& members, const Timeouts& timeouts);
 
-  // One call at a time.
+  // Runs one call at a time.
   Result<std::shared_ptr<ChildCommunicator>> run(std::int64_t timeout_ms, std::span<const Rank> without);
-  // This rank says nothing more, and its call ends. Any thread may call it.
+  // Ends the call of this rank, which sends nothing more. Any thread may call it.
   void stop();
 
-  // Adds what acts on messages of shrink and on members that are gone.
+  // Adds the handlers of shrink's messages and of members that are gone.
   void handle(ControlHandlers& handlers);
 
  private:
@@ -41,7 +41,7 @@ class Shrink {
   void on_message(Rank from, const ControlMessage& message);
   void on_lost(Rank from, Fate fate);
 
-  // The mutex is held.
+  // The caller of these two holds the mutex.
   bool over() const { return stopped_ || agreement_.over(); }
   void settle();
 
@@ -56,7 +56,7 @@ class Shrink {
   ParentCommunicator& parent_;
   Members& members_;
   Timeouts timeouts_;
-  std::optional<Candidate> candidate_;  // the caller's
+  std::optional<Candidate> candidate_;  // the caller's thread owns it
 
   std::mutex mutex_;
   std::condition_variable changed_;

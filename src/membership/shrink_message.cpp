@@ -1,4 +1,4 @@
-// The bytes of a message of shrink.
+// Messages of shrink become bytes here.
 #include "src/membership/shrink_message.hpp"
 
 #include "src/bootstrap/codec.hpp"

@@ -1,4 +1,4 @@
-// The body of a control message of kind Shrink: a statement, or the meeting point of the attempt at a view.
+// The body of a control message of kind Shrink is a statement, or the meeting point of the attempt at a view.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,12 @@
 namespace wreath {
 
 struct ShrinkMessage {
-  std::optional<UniqueId> meeting;  // then only statement.view counts
+  // Where there is a meeting, only statement.view counts.
+  std::optional<UniqueId> meeting;
   Statement statement;
 };
 std::string encode_shrink(const ShrinkMessage& message);
-// Safe on any bytes; views have `ranks` members.
+// Reads such a body. Any bytes are safe. Views have `ranks` members.
 Result<ShrinkMessage> decode_shrink(const std::string& body, int ranks);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Split, by messages between members.
+// Split runs by messages between members.
 #include "src/membership/split.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,8 @@
 namespace wreath {
 namespace {
 
-constexpr std::int64_t kBesideStartMs = 10'000;  // an outcome is told so long after the start's own clock, at most
+// An outcome comes at most so long after the start's own clock has ended.
+constexpr std::int64_t kBesideStartMs = 10'000;
 constexpr std::chrono::milliseconds kSplitLook(50);
 
 }  // namespace
@@ -62,7 +63,8 @@ Result<std::shared_ptr<ChildCommunicator>> Split::run(int color, int key) {
     rounds_.erase(rounds_.begin(), rounds_.lower_bound(number));
     interrupt_.clear();
   }
-  WREATH_TRY(parent_.error());  // a later failure interrupts
+  // A later failure interrupts the call.
+  WREATH_TRY(parent_.error());
   const auto group = group_of(number, color, key);
   if (!group) return group.error();
   std::shared_ptr<ChildCommunicator> child;
@@ -82,7 +84,7 @@ Result<std::shared_ptr<ChildCommunicator>> Split::run(int color, int key) {
                all.error().failed_rank};
 }
 
-// Tells this rank's choice and waits for everybody's.
+// Tells this rank's choice and waits for the choices of all ranks.
 Result<std::vector<Rank>> Split::group_of(std::uint64_t number, int color, int key) {
   SplitMessage own;
   own.color = color;
@@ -108,7 +110,7 @@ Result<std::shared_ptr<ChildCommunicator>> Split::join(std::uint64_t number, con
   return parent_.join(group, *id, interrupt_);
 }
 
-// The first of the group makes it; its failure ends the wait of the others.
+// Returns the meeting point. The first rank of the group makes it, and its failure ends the wait of the others.
 Result<UniqueId> Split::meeting_of(std::uint64_t number, const std::vector<Rank>& group) {
   const Rank first = group.front();
   if (first == members_.rank()) {
@@ -133,7 +135,8 @@ Result<UniqueId> Split::meeting_of(std::uint64_t number, const std::vector<Rank>
   return Error{ErrorCode::StartupFailed, fmt::format("{} made no meeting point", members_.name(first)), first};
 }
 
-// The first error in order of rank, alike on all ranks; one of the operating system before those that follow from it.
+// Returns the first error in order of rank, alike on all ranks. An error of the operating system comes before errors
+// that follow from it.
 Status Split::outcome_of_all(std::uint64_t number, std::optional<Error> own) {
   SplitMessage message;
   message.kind = SplitMessage::Kind::Outcome;
@@ -152,18 +155,20 @@ Status Split::outcome_of_all(std::uint64_t number, std::optional<Error> own) {
   return first ? Status(*first) : Status();
 }
 
-// Waits until told(rank) of all ranks. The parent's failure ends it; a rank that is late, or has left, fails the
-// parent.
+// Waits until told(rank) is true for all ranks. The parent's failure ends the wait. A rank that is late, or has left,
+// fails the parent.
 template <typename Condition>
 Status Split::wait(Condition told, std::int64_t timeout_ms, std::string_view what) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   Rank late = 0;
   std::optional<Rank> left;
   {
-    std::unique_lock lock(mutex_);  // what a rank says before it leaves is heard before that
+    // The mutex ensures that this rank hears a message before its sender's departure.
+    std::unique_lock lock(mutex_);
     for (;;) {
       for (late = 0; late < members_.ranks() && told(late);) ++late;
-      if (late == members_.ranks() && !parent_.differs()) return {};  // else it fails in a moment
+      // Otherwise the parent fails in a moment.
+      if (late == members_.ranks() && !parent_.differs()) return {};
       if (const Status failed = parent_.error(); !failed) return failed;
       for (Rank rank = late; rank < members_.ranks() && !left; ++rank) {
         if (!told(rank) && members_.has_left(rank)) left = rank;
@@ -215,7 +220,8 @@ void Split::on_message(Rank from, const ControlMessage& message) {
   auto content = decode_split(message.body);
   if (!content) return log_warning("rank {}: {}", from, content.error().message);
   const std::lock_guard lock(mutex_);
-  if (message.number < number_ || message.number > number_ + 1) return;  // nobody is further ahead
+  // No rank is further ahead.
+  if (message.number < number_ || message.number > number_ + 1) return;
   Told& told = round(message.number)[static_cast<std::size_t>(from)];
   switch (content->kind) {
     case SplitMessage::Kind::Choice: told.choice = std::move(*content); break;

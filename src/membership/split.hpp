@@ -1,5 +1,5 @@
-// Communicator::split of one rank: everybody tells everybody its color and key, the first of each group makes a meeting
-// point and tells its group, and when all have joined, or one could not, everybody is told.
+// Split is Communicator::split of one rank. All ranks tell each other their color and key. The first rank of each group
+// makes a meeting point and tells its group. All ranks then tell each other whether they have joined.
 #pragma once
 
 #include <condition_variable>
@@ -18,17 +18,18 @@
 
 namespace wreath {
 
-// The body of a message of kind Split.
+// SplitMessage is the body of a message of kind Split.
 struct SplitMessage {
   enum class Kind : std::uint8_t { Choice, Meeting, Outcome };
   Kind kind = Kind::Choice;
-  std::int32_t color = 0;  // Choice
+  std::int32_t color = 0;  // of a Choice
   std::int32_t key = 0;
-  UniqueId meeting;            // Meeting
-  std::optional<Error> error;  // Outcome: why this rank has no communicator
+  UniqueId meeting;  // of a Meeting
+  // An Outcome says here why this rank has no communicator.
+  std::optional<Error> error;
 };
 std::string encode_split(const SplitMessage& message);
-// Safe on any bytes.
+// Reads such a body. Any bytes are safe.
 Result<SplitMessage> decode_split(const std::string& body);
 
 class Split {
@@ -36,15 +37,15 @@ class Split {
   Split(ParentCommunicator& parent, Members& members, const Timeouts& timeouts)
       : parent_(parent), members_(members), timeouts_(timeouts) {}
 
-  // One call at a time. Null: a negative color.
+  // Runs one call at a time. Returns null for a negative color.
   Result<std::shared_ptr<ChildCommunicator>> run(int color, int key);
-  // The parent failed: what waits ends. Any thread may call it.
+  // Ends a waiting call after the parent failed. Any thread may call it.
   void on_failure();
-  // Adds what acts on messages of split.
+  // Adds the handler of split's messages.
   void handle(ControlHandlers& handlers);
 
  private:
-  // One rank told this in one call.
+  // A Told has all that one rank told in one call.
   struct Told {
     std::optional<SplitMessage> choice;
     std::optional<UniqueId> meeting;
@@ -68,8 +69,10 @@ class Split {
   Timeouts timeouts_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t number_ = 0;               // of the call, alike on all ranks
-  std::map<std::uint64_t, Round> rounds_;  // the present call, and the next one of ranks that are ahead
+  // The number of the call, which is alike on all ranks.
+  std::uint64_t number_ = 0;
+  // The present call has a round, and so has the next call of ranks that are ahead.
+  std::map<std::uint64_t, Round> rounds_;
   Interrupt interrupt_;
 };
 

@@ -1,4 +1,4 @@
-// The five characters that mean something else in markup.
+// Escapes the five characters that have a meaning in markup.
 #include "src/page/markup.hpp"
 
 namespace wreath {

@@ -1,4 +1,4 @@
-// Style sheet and frame of a page.
+// The style sheet and the frame of a page.
 #include "src/page/page.hpp"
 
 #include <fmt/format.h>
@@ -72,7 +72,7 @@ details { margin-top: 20px; color: var(--soft); } summary { cursor: pointer; }
 pre { overflow-x: auto; color: var(--ink); font: 13px/1.5 ui-monospace, Menlo, Consolas, monospace; }
 )";
 
-// The colours as variables, light and dark.
+// Returns the colours as variables, for light and dark screens.
 std::string variables() {
   std::string light;
   std::string dark;
@@ -102,7 +102,7 @@ std::string picture_style(std::string_view own) {
                      in_colours(&Colour::dark));
 }
 
-// Colours are variables in pages.
+// Writes colours as variables, which browsers know.
 std::string page(std::string_view title, std::string_view heading, std::string_view about, std::string_view body) {
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

@@ -1,4 +1,4 @@
-// The frame of pages: style, heading, nothing that is loaded from elsewhere.
+// The frame of pages: style and heading. A page loads nothing from elsewhere.
 #pragma once
 
 #include <string>
@@ -6,12 +6,13 @@
 
 namespace wreath {
 
-// Style rules of a picture that is a file of its own: the common ones and `own`, light and dark. They name colours as
-// pages do, var(--c0): --c0 to --c7 are strong, --f0 to --f7 pale ones of the same hues. The colours stand in the
-// result, since many viewers of pictures know no variables.
+// Returns the style rules of a picture in a file of its own: the common rules and `own`, for light and dark screens.
+// Rules name colours as pages do, such as var(--c0). The colours --c0 to --c7 are strong, and --f0 to --f7 are pale
+// ones of the same hues. The result holds the colours themselves, since many viewers of pictures know no variables.
 std::string picture_style(std::string_view own);
 
-// A whole HTML page. `title` and `heading` are plain text; `about`, a line below the heading, and `body` are HTML.
+// Returns a whole HTML page. `title` and `heading` are plain text. `about`, which is a line below the heading, and
+// `body` are HTML.
 std::string page(std::string_view title, std::string_view heading, std::string_view about, std::string_view body);
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Writing pictures.
+// Writes the pieces of pictures.
 #include "src/page/svg.hpp"
 
 #include <fmt/format.h>

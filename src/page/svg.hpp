@@ -1,5 +1,5 @@
-// Pieces of pictures: shapes and texts with the classes of a style sheet. All pictures share their colours, light and
-// dark, with the pages (page.hpp), and are whole without another file.
+// Pieces of pictures: shapes and texts with the classes of a style sheet. All pictures share their light and dark
+// colours with the pages (page.hpp), and need no other file.
 #pragma once
 
 #include <string>
@@ -14,27 +14,29 @@ struct Box {
   double height = 0;
 };
 
-// A picture that is a file of its own: `style` adds rules to the common ones, `drawn` is what stands on the background.
+// Returns a picture for a file of its own. `style` adds rules to the common ones, and `drawn` is drawn on the
+// background.
 std::string svg_picture(double width, double height, std::string_view style, const std::string& drawn);
 
-// A rounded rectangle of these classes; `title` is shown on hover where it is not empty.
+// Returns a rounded rectangle of these classes. A viewer shows `title` on hover where it is not empty.
 std::string svg_rectangle(const Box& box, double radius, std::string_view classes, std::string_view title = "");
 
 std::string svg_line(std::string_view classes, double x1, double y1, double x2, double y2);
 
-// Text whose base line begins at x, y; with the class `middle` or `end` it has its middle or its end there.
+// Returns a text whose base line begins at x, y. With the class `middle` or `end` its middle or its end is there.
 std::string svg_text(double x, double y, std::string_view classes, std::string_view text);
 
-// "head" in the class `head`, and behind it "soft" in the class `soft`; together about `room` wide, or cut.
+// Returns `head` in the class `head`, and behind it `soft` in the class `soft`. The second one is cut where both
+// together would be wider than about `room`.
 std::string svg_pair(double x, double y, std::string_view head, std::string_view soft, double room);
 
-// About how wide a character is.
+// The approximate width of a character.
 inline constexpr double kCharacterWidth = 6.7;
 
-// `text` cut to about so many characters with "..." at its end.
+// Returns `text`, cut to about `characters` characters with "..." at its end where it is longer.
 std::string shortened(std::string_view text, std::size_t characters);
 
-// The step between ticks of a linear axis: 1, 2 or 5 times a power of ten, and at least `least`.
+// Returns the step between the ticks of a linear axis, which is 1, 2 or 5 times a power of ten, and at least `least`.
 double tick_step(double least);
 
 }  // namespace wreath

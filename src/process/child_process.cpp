@@ -1,4 +1,4 @@
-// Code between fork and exec is safe there: it allocates no memory, and takes no lock.
+// Starts children with fork and exec. The code between the two is safe there: it allocates no memory and takes no lock.
 #include "src/process/child_process.hpp"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMostOutput = 64 << 20;
 
-// The child tells what went wrong through the pipe that exec closes.
+// Describes what went wrong in the child. The child sends it through a pipe, which exec closes.
 struct Refusal {
   enum class Step : int { Root, Folder, Program } step = Step::Program;
   int error = 0;
@@ -51,7 +51,7 @@ void bind(const std::vector<int>& processors) {
   (void)::sched_setaffinity(0, sizeof set, &set);
 }
 
-// As a shell would start it: no signal is blocked or ignored.
+// Resets all signals, so that none is blocked or ignored, as a shell would start the program.
 void reset_signals() {
   for (int signal = 1; signal < NSIG; ++signal) (void)::signal(signal, SIG_DFL);
   sigset_t none;
@@ -67,7 +67,7 @@ void set_streams(const ChildProgram& child) {
   if (child.passed >= 0) (void)::fcntl(child.passed, F_SETFD, 0);
 }
 
-// In a user namespace of its own a process may change its root without being root's.
+// Makes `folder` the root. A process without root's rights may do so in a user namespace of its own.
 bool enter_root(int folder) {
   if (::fchdir(folder) != 0) return false;
   const bool entered = ::chroot(".") == 0 || (::unshare(CLONE_NEWUSER) == 0 && ::chroot(".") == 0);
@@ -129,7 +129,8 @@ Result<pid_t> start_child(const ChildProgram& child) {
                                                 errno == EAGAIN ? "; raise the limit with ulimit -u" : "")};
   }
   if (pid == 0) become(child, parent, pipe->write.get(), words, environment);
-  if (child.group) (void)::setpgid(pid, *child.group == 0 ? pid : *child.group);  // here, too: whoever is first
+  // The parent sets the group, too, since either process may come first.
+  if (child.group) (void)::setpgid(pid, *child.group == 0 ? pid : *child.group);
   pipe->write = Fd();
   Refusal refusal;
   ssize_t got = 0;

@@ -1,4 +1,4 @@
-// Starting programs: fork and exec, with a pipe that says why it could not be.
+// Starts programs by fork and exec. A pipe reports why a program could not be started.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@
 
 namespace wreath::process {
 
-// Both ends close when a program begins. write_all (src/base/io.hpp) writes to one.
+// A pipe whose ends both close when a program begins. write_all (src/base/io.hpp) writes to an end.
 struct Pipe {
   Fd read;
   Fd write;
@@ -21,36 +21,48 @@ struct Pipe {
 Result<Pipe> make_pipe();
 
 struct ChildProgram {
-  std::vector<std::string> command{};      // the program is looked for in PATH where its name has no slash
-  std::string file{};                      // the program's, where it is not its name; empty: its name
-  std::vector<std::string> environment{};  // NAME=value, all of it; empty: this process's
-  std::string folder{};                    // empty: this process's
-  int program = -1;                        // a descriptor of the program's file, in place of `file`; -1: none
-  int root = -1;  // a descriptor of the folder that becomes its root; -1: this process's root. Needs rights over a
-                  // user namespace where this process is not root's
-  std::vector<int> processors{};  // that it may use; empty: as this process
-  std::optional<pid_t> group{};   // 0: one of its own; none: this process's
-  bool outlives = false;          // else it dies with the thread that starts it
-  // These become its standard streams; -1: /dev/null for input, this process's for the others.
+  // The program and its arguments. PATH is searched for the program where its name has no slash.
+  std::vector<std::string> command{};
+  // The program's file, where it differs from its name; empty: its name.
+  std::string file{};
+  // All variables, as NAME=value; empty: the variables of this process.
+  std::vector<std::string> environment{};
+  // The working folder; empty: the folder of this process.
+  std::string folder{};
+  // A descriptor of the program's file, in place of `file`; -1: none.
+  int program = -1;
+  // A descriptor of the folder that becomes the child's root; -1: the root of this process. A process without root's
+  // rights needs the right to make a user namespace for it.
+  int root = -1;
+  // The processors that the child may use; empty: the same as this process.
+  std::vector<int> processors{};
+  // The process group; 0: one of its own; none: the group of this process.
+  std::optional<pid_t> group{};
+  // Lets the child live on after the thread that starts it. Otherwise the child dies with that thread.
+  bool outlives = false;
+  // These three become the child's standard streams; -1: /dev/null for input, the stream of this process for the
+  // others.
   int input = -1;
   int output = -1;
   int errors = -1;
-  int passed = -1;  // a descriptor that it gets by its number; -1: none
+  // A descriptor that the child gets under the same number; -1: none.
+  int passed = -1;
 };
 
-// Collects what a child writes to its standard output and its standard errors, and waits for its end. Timeout where it
-// takes longer than `timeout_ms`; it is killed then.
+// The output of a child and its exit status.
 struct Output {
   std::string text;
-  int status = 0;  // as of waitpid(2)
+  int status = 0;  // of waitpid(2)
 };
+// Runs a child, waits for its end, and returns what it wrote to standard output and standard error. Kills it and
+// returns Timeout where it takes longer than `timeout_ms`.
 Result<Output> output_of(ChildProgram child, int timeout_ms);
 
-// Its pid, once it runs as the program. No signal is blocked or ignored there. StartupFailed names the folder or the
-// program that could not be had, System what the system refused.
+// Starts a child and returns its pid once it runs as the program. No signal is blocked or ignored in the child.
+// StartupFailed names the folder or the program that cannot be used; System names what the system refused.
 Result<pid_t> start_child(const ChildProgram& child);
 
-// This program's file, also where there is no /proc.
+// Returns the path of this program's file, even where there is no /proc.
 std::string own_program();
 
 }  // namespace wreath::process

@@ -9,7 +9,7 @@ struct Check {
   void (*look)(const Surroundings& surroundings, Findings& findings);
 };
 
-// A new check is a function and a row here.
+// The checks in the order of the report. A new check needs a function and a row here.
 constexpr Check kChecks[] = {
     {"limits", &check_limits},       {"memory", &check_memory},      {"processors", &check_processors},
     {"kernel", &check_kernel},       {"kernel", &check_single_copy}, {"network", &check_interfaces},

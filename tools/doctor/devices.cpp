@@ -1,4 +1,4 @@
-// GPUs, RDMA devices, and the libraries that reach them.
+// Checks GPUs, RDMA devices, and the libraries that reach them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,11 +21,12 @@ bool has_driver(const Surroundings& surroundings, std::string_view driver) {
   return std::any_of(gpus.begin(), gpus.end(), [&](const Gpu& gpu) { return gpu.driver == driver; });
 }
 
-// Who would want a library, and what to install.
+// The device that needs a library, and the way to install the library.
 struct LibraryNeed {
   std::string_view name;
   std::string_view use;
-  bool (*wanted)(const Surroundings&);  // by a device of this machine
+  // Returns whether a device of this machine needs the library.
+  bool (*wanted)(const Surroundings&);
   std::string_view fix;
 };
 

@@ -1,4 +1,4 @@
-// What `wreath doctor` finds: of each thing whether it is fine, and where it is not, what to do.
+// The findings of `wreath doctor`: each says whether something is fine, and how to fix what is not.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,8 @@
 
 namespace wreath {
 
-// A note costs time or names something to know; a problem hinders ranks from starting or from finishing.
+// The verdict of a check. A note costs time or names something to know. A problem keeps ranks from starting or from
+// finishing.
 enum class Verdict { Ok, Note, Problem };
 const char* name(Verdict verdict);
 
@@ -21,7 +22,8 @@ struct CheckResult {
   std::string group;
   std::string subject;
   std::string text;
-  std::string fix;  // a command, or what to do; empty: nothing to do
+  // A command or an instruction; empty: nothing needs a fix.
+  std::string fix;
 };
 
 class Findings {
@@ -45,18 +47,18 @@ class Findings {
   std::vector<CheckResult> all_;
 };
 
-// What is looked at. Without `probes` another machine's files are: what only a running system can say, and what
-// belongs to this process, is left out.
+// The machine that is examined. Without `probes` these are the files of another machine. Checks then leave out what
+// needs a running system, and what belongs to this process.
 struct Surroundings {
   std::string root;
   Topology topology;
   std::optional<Probes> probes;
 };
 
-// Every check of the table, in its order.
+// Runs every check of the table, in its order.
 std::vector<CheckResult> examine(const Surroundings& surroundings);
 
-// Checks say nothing of what they cannot read.
+// These checks add no finding for a file that they cannot read.
 void check_limits(const Surroundings& surroundings, Findings& findings);
 void check_memory(const Surroundings& surroundings, Findings& findings);
 void check_processors(const Surroundings& surroundings, Findings& findings);
@@ -77,7 +79,7 @@ struct ReportStyle {
 std::string report_text(const std::vector<CheckResult>& findings, const ReportStyle& style);
 std::string report_json(const std::vector<CheckResult>& findings);
 
-// 0, or 1 where there is a problem.
+// Returns 1 where there is a problem, else 0.
 int report_code(const std::vector<CheckResult>& findings);
 
 }  // namespace wreath

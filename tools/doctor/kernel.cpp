@@ -1,4 +1,4 @@
-// The kernel: its version, what it lets processes do, its clock.
+// Checks the kernel: its version, its clock, and its permissions for processes.
 #include <fmt/format.h>
 
 #include <array>
@@ -28,7 +28,7 @@ void check_call(int error, const char* call, const char* need, Findings& finding
       "allow it in the container's seccomp profile, or start the container with --security-opt seccomp=unconfined");
 }
 
-// Clocks that cost a microsecond and more a look.
+// Finds clocks for which reading the time costs a microsecond or more.
 void check_clock(const Surroundings& surroundings, Findings& findings) {
   const std::string source =
       line_of(surroundings.root + "/sys/devices/system/clocksource/clocksource0/current_clocksource");

@@ -1,4 +1,4 @@
-// Limits of this process, memory, and cores.
+// Checks the limits of this process, its memory and its cores.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::uint64_t limit_value(const std::string& word) {
   return value;
 }
 
-// Of "Max open files": nullopt where it cannot be read.
+// Returns the limit of that name, such as "Max open files"; nullopt where it cannot be read.
 std::optional<Limit> limit_of(const Surroundings& surroundings, std::string_view limit_name) {
   std::istringstream words(field_of(surroundings.root + "/proc/self/limits", limit_name));
   std::string soft;
@@ -41,13 +41,13 @@ std::optional<Limit> limit_of(const Surroundings& surroundings, std::string_view
   return Limit{limit_value(soft), limit_value(hard)};
 }
 
-// How to raise a limit, by oneself where the hard limit allows, else as root.
+// Returns the command that raises a limit. It needs no root where the hard limit allows the value.
 std::string raise(char flag, const char* item, const std::string& wanted, bool allowed) {
   if (allowed) return fmt::format("ulimit -{} {}", flag, wanted);
   return fmt::format("as root: echo '* - {} {}' > /etc/security/limits.d/wreath.conf, then log in again", item, wanted);
 }
 
-// With a few for the program itself.
+// Returns the descriptors that a rank needs, with a few for the program itself.
 std::uint64_t descriptors_of(int ranks) {
   constexpr int kProgram = 16;
   const auto budget = memory_budget(ranks);
@@ -86,7 +86,7 @@ void check_locked_memory(const Surroundings& surroundings, Findings& findings) {
   }
 }
 
-// Files in memory count as files.
+// Checks the file size limit, which applies to files in memory, too.
 void check_file_size(const Surroundings& surroundings, Findings& findings) {
   const auto limit = limit_of(surroundings, "Max file size");
   if (!limit) return;
@@ -109,7 +109,8 @@ void check_processes(const Surroundings& surroundings, Findings& findings) {
                 raise('u', "nproc", "16384", limit->hard >= 16'384));
 }
 
-// The options of a mounted file system, "" of none: "tmpfs rw,size=65536k".
+// Returns the type and options of the file system that is mounted at `folder`, such as "tmpfs rw,size=65536k"; empty
+// where none is mounted.
 std::string mount_of(const Surroundings& surroundings, const std::string& folder) {
   std::ifstream file(surroundings.root + "/proc/self/mounts");
   std::string found;

@@ -1,4 +1,4 @@
-// Memory of ranks: foretold, and as processes of this host really hold it.
+// Prints the memory of ranks: as it is predicted, and as processes of this host really hold it.
 #include "tools/doctor/memory.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace {
 std::string mib(double bytes) { return fmt::format("{:.2f} MiB", bytes / (1 << 20)); }
 std::string mib_of(std::size_t bytes) { return mib(static_cast<double>(bytes)); }
 
-// What a rank of a job holds at most; of all its ranks, when they share one host.
+// A line of the table of budgets. Most lines are about one rank at most, and one is about all ranks of a host.
 struct MemoryLine {
   const char* name;
   std::string (*text)(const MemoryBudget& budget);
@@ -49,7 +49,7 @@ void print_budgets(const std::vector<MemoryBudget>& budgets) {
   fmt::print("\n");
 }
 
-// Of all ranks: the most that one holds, and what they hold together.
+// The values of all ranks: the most that one rank holds, and the bytes that all hold together.
 struct Totals {
   std::int64_t most_bytes = 0;
   std::int64_t bytes = 0;

@@ -1,4 +1,4 @@
-// Interfaces, and how the kernel treats TCP.
+// Checks the interfaces, and the kernel's settings for TCP.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -25,7 +25,7 @@ std::string text_of(const NetworkInterface& interface) {
   return text;
 }
 
-// Words of a file as numbers: "4096 131072 6291456".
+// Returns the words of a file as numbers, such as "4096 131072 6291456".
 std::vector<std::int64_t> numbers_of(const std::string& path) {
   std::istringstream words(line_of(path));
   std::vector<std::int64_t> numbers;
@@ -48,7 +48,7 @@ void check_buffers(const Surroundings& surroundings, Findings& findings) {
   }
 }
 
-// Between ends of one host the library asks for reno, which does not pace.
+// Checks whether reno is allowed. The library asks for it between ranks of one host, since reno does not pace.
 void check_congestion(const Surroundings& surroundings, Findings& findings) {
   const std::string folder = surroundings.root + "/proc/sys/net/ipv4/";
   const std::string present = line_of(folder + "tcp_congestion_control");

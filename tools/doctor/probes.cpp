@@ -1,4 +1,4 @@
-// Trying: each in a way that leaves nothing behind.
+// Tries what the system supports. Each probe leaves nothing behind.
 #include "tools/doctor/probes.hpp"
 
 #include <dlfcn.h>
@@ -21,14 +21,15 @@
 namespace wreath {
 namespace {
 
-// 0, or errno where a descriptor was refused.
+// Closes the descriptor and returns 0, or returns errno where the descriptor was refused.
 int close_or_error(long descriptor) {
   if (descriptor < 0) return errno;
   ::close(static_cast<int>(descriptor));
   return 0;
 }
 
-// A child reads its parent, as one rank of a job reads another: neither has made the other.
+// Lets a child read the memory of its parent. One rank of a job reads another in the same way, without being its
+// parent.
 int try_peer_memory() {
   int secret = 4711;
   const pid_t parent = ::getpid();
@@ -69,10 +70,11 @@ std::string libfabric_version(void* library) {
 
 std::string hwloc_version(void* library) {
   const auto ask = symbol<unsigned (*)()>(library, "hwloc_get_api_version");
-  return ask != nullptr ? "API " + parts(ask(), 1UL << 16, 1UL << 8) : "";  // it does not tell its own
+  // The library does not report its own version.
+  return ask != nullptr ? "API " + parts(ask(), 1UL << 16, 1UL << 8) : "";
 }
 
-// "OpenPMIx 4.2.2 (PMIx Standard: 4.1, ...)".
+// Returns 4.2.2 of a text such as "OpenPMIx 4.2.2 (PMIx Standard: 4.1, ...)".
 std::string pmix_version(void* library) {
   const auto ask = symbol<const char* (*)()>(library, "PMIx_Get_version");
   const std::string_view text = ask != nullptr ? ask() : "";
@@ -80,7 +82,7 @@ std::string pmix_version(void* library) {
   return first == std::string_view::npos ? "" : std::string(text.substr(first, text.find(' ', first) - first));
 }
 
-// "libibverbs.so.1.14.44.0" as file 1.14.44.0, which need not be the product's number.
+// Returns "file 1.14.44.0" for libibverbs.so.1.14.44.0. This number may differ from the version of the product.
 std::string version_of_file(const std::string& file) {
   const std::size_t at = file.rfind(".so.");
   return at == std::string::npos ? "" : "file " + file.substr(at + 4);
@@ -88,7 +90,8 @@ std::string version_of_file(const std::string& file) {
 
 struct LibraryRow {
   const char* name;
-  std::string (*version)(void* library);  // null: its file's name says it
+  // Asks the library for its version; null: the name of its file has the version.
+  std::string (*version)(void* library);
 };
 constexpr LibraryRow kLibraries[] = {
     {"libcuda.so.1", &cuda_version},        {"libnvidia-ml.so.1", nullptr},     {"libibverbs.so.1", nullptr},

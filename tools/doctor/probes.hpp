@@ -1,4 +1,4 @@
-// What no file tells: it is tried.
+// Probes what no file says: each property is tried.
 #pragma once
 
 #include <string>
@@ -6,17 +6,20 @@
 
 namespace wreath {
 
-// A library that some transport, or a tool beside us, would load at run time.
+// A library that a transport, or a tool beside this one, would load at run time.
 struct LibraryProbe {
-  std::string name;     // "libibverbs.so.1"
-  std::string file;     // that would be loaded; empty: none
-  std::string version;  // as it says itself; empty: it does not
+  std::string name;  // "libibverbs.so.1"
+  // The file that would be loaded; empty: there is none.
+  std::string file;
+  // The version that the library or its file name states; empty: it states none.
+  std::string version;
 };
 
 struct Probes {
-  int memfd_error = 0;        // an errno value; 0: it works
-  int pidfd_error = 0;        // pidfd_open
-  int peer_memory_error = 0;  // process_vm_readv of a process that is neither child nor parent's debugger
+  int memfd_error = 0;  // an errno value; 0: it works
+  int pidfd_error = 0;  // pidfd_open
+  // An errno value of process_vm_readv on a process that is no child of the caller, and that the caller does not debug.
+  int peer_memory_error = 0;
   std::vector<LibraryProbe> libraries;
 };
 

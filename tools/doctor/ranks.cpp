@@ -1,4 +1,4 @@
-// A process for each rank; a pipe brings back what they saw.
+// Starts a process for each rank. A pipe returns what each of them measured.
 #include "tools/doctor/ranks.hpp"
 
 #include <fcntl.h>
@@ -24,7 +24,8 @@ namespace wreath {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t kElements = std::size_t{1} << 18;  // of each buffer, so that all lanes fill slots
+// The elements of each buffer, which are enough for all lanes to fill slots.
+constexpr std::size_t kElements = std::size_t{1} << 18;
 
 int entries_of(const char* folder) {
   std::error_code gone;
@@ -32,8 +33,8 @@ int entries_of(const char* folder) {
   return gone ? 0 : static_cast<int>(std::distance(begin(all), end(all)));
 }
 
-// Without the pages of programs and libraries: they are the system's, and of each of them a process that runs beside
-// others counts less.
+// Returns the memory of this process without the pages of programs and libraries. Those pages are the system's, and a
+// process counts less of each of them when others run beside it.
 std::int64_t resident_bytes() {
   std::ifstream file("/proc/self/smaps_rollup");
   std::int64_t bytes = 0;
@@ -46,7 +47,7 @@ std::int64_t resident_bytes() {
 
 Held held_now() { return {resident_bytes(), entries_of("/proc/self/fd"), entries_of("/proc/self/task")}; }
 
-// Small messages, slots of every peer, and those of sends and receives.
+// Uses small messages, the slots of every peer, and the lanes of sends and receives.
 Status use(Communicator& communicator, std::vector<float>& input, std::vector<float>& output) {
   const int ranks = communicator.ranks();
   const std::size_t block = kElements / static_cast<std::size_t>(ranks);
@@ -99,13 +100,14 @@ Result<std::vector<RankHeld>> hold_ranks(int ranks) {
       command_line::complain(measured.error().message);
       return exit_code(measured.error().code);
     }
-    // Shorter than what a pipe takes as one.
+    // A pipe takes a value of this size as one piece.
     return ::write(results[1], &seen, sizeof seen) == static_cast<ssize_t>(sizeof seen) ? 0 : 1;
   };
   auto started = LocalRanks::start(0, ranks, body);
   ::close(results[1]);
   std::vector<RankHeld> all;
-  for (RankHeld seen; started && read_whole(results[0], seen);) all.push_back(seen);  // until the last one is gone
+  // The loop ends when the last rank is gone.
+  for (RankHeld seen; started && read_whole(results[0], seen);) all.push_back(seen);
   ::close(results[0]);
   if (!started) return started.error();
   WREATH_TRY(started->wait());

@@ -1,4 +1,4 @@
-// Ranks that `wreath doctor` starts, to see what they hold.
+// Starts ranks for `wreath doctor`, to see what they hold.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace wreath {
 
-// Of one process, as the system counts it; shared memory is divided among those who map it.
+// The resources of one process, as the system counts them. Shared memory is divided among the processes that map it.
 struct Held {
   std::int64_t resident_bytes = 0;
   std::int64_t descriptors = 0;
@@ -17,12 +17,15 @@ struct Held {
 
 struct RankHeld {
   std::int32_t rank = 0;
-  Held before;                // its own memory for buffers included
-  Held used;                  // with a communicator after calls of every kind of lane
-  std::int64_t start_us = 0;  // from its making to the first result
+  // The resources before the communicator, with the rank's own buffers.
+  Held before;
+  // The resources with a communicator, after calls of every kind of lane.
+  Held used;
+  // The time from the creation of the communicator to the first result.
+  std::int64_t start_us = 0;
 };
 
-// Starts `ranks` processes, lets them use a communicator, and ends them. The caller has no threads.
+// Starts `ranks` processes, lets them use a communicator, and ends them. The caller must have no other threads.
 Result<std::vector<RankHeld>> hold_ranks(int ranks);
 
 }  // namespace wreath

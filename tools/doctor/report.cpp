@@ -1,4 +1,4 @@
-// Findings as lines, and as JSON.
+// Writes findings as lines and as JSON.
 #include <fmt/format.h>
 
 #include <algorithm>

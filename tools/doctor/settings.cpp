@@ -1,4 +1,4 @@
-// This build, this user's key, and the variables of this process.
+// Checks this build, the key of this user, and the variables of this process.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ struct Feature {
   std::string_view name;
   std::string_view state;
 };
-// As the build's configuration printed them.
+// The states that the configuration of the build printed.
 constexpr Feature kFeatures[] = {{"cuda", WREATH_CUDA_STATE}, {"verbs", WREATH_VERBS_STATE}, {"ofi", WREATH_OFI_STATE}};
 
 template <typename T>
@@ -40,7 +40,7 @@ std::string ports_complaint(Setting setting) {
   const std::string text = setting_text(setting);
   return text == "0" ? std::string() : complaint(parse_ports(text, row(setting).name));
 }
-// A folder that files are written into.
+// Returns the complaint about a folder that files are written into; empty: there is none.
 std::string folder_complaint(Setting setting) {
   const std::string path = setting_text(setting);
   if (::access(path.c_str(), W_OK | X_OK) == 0) return {};
@@ -61,7 +61,7 @@ struct SettingForm {
   std::string (*complaint)(Setting);
 };
 
-// Those that are numbers, sizes or switches; other texts are held to their meaning below.
+// The settings that are numbers, sizes or switches, and texts with a meaning of their own, each with its check.
 constexpr SettingForm kForms[] = {
     {Setting::Lanes, &integer_complaint},
     {Setting::TileBytes, &bytes_complaint},
@@ -90,7 +90,7 @@ constexpr SettingForm kForms[] = {
     {Setting::StreamBytes, &stream_complaint},
 };
 
-// "NAME=value must be ..." in two parts, for the columns.
+// Reports a message such as "NAME=value must be ..." with its fix, each in its column.
 void refuse(std::string_view variable, const std::string& message, Findings& findings) {
   findings.problem(variable, message, fmt::format("unset {}, or set what is allowed", variable));
 }
@@ -107,7 +107,7 @@ bool check_forms(Findings& findings) {
   return good;
 }
 
-// What only its reader can judge: transports, algorithms, powers of two, faults.
+// Checks settings that only their reader can judge: transports, algorithms, powers of two, faults.
 bool check_options(Findings& findings) {
   const auto budget = memory_budget(2);
   if (budget) return true;
@@ -119,7 +119,7 @@ bool check_options(Findings& findings) {
   return false;
 }
 
-// Launchers' variables: one that is missing or malformed.
+// Checks the variables of launchers: one may be missing or malformed.
 bool check_launcher(Findings& findings) {
   constexpr const char* kSubject = "launcher";
   const auto job = environment_job();
@@ -147,7 +147,7 @@ bool check_interface_choice(Findings& findings) {
 
 std::string sanitizer_text() { return WREATH_SANITIZERS[0] == 0 ? "" : ", sanitizers " WREATH_SANITIZERS; }
 
-// One that lacks something is no problem: another one serves.
+// Lists the transports. One that cannot be used here is no problem, since another one serves.
 void check_transports(Findings& findings) {
   std::vector<std::string> lacking;
   for (const TransportRow& row : transports()) {

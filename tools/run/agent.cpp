@@ -1,4 +1,4 @@
-// The launcher's half on a host: see agent.hpp. One thread, one poll loop.
+// The launcher's part on a host (see agent.hpp): one thread with one poll loop.
 #include "tools/run/agent.hpp"
 
 #include <fcntl.h>
@@ -25,9 +25,10 @@
 namespace wreath::launcher {
 namespace {
 
-constexpr std::int64_t kOrphanedGraceMs = 2000;  // from SIGTERM to SIGKILL when the launcher is gone
+// The time from SIGTERM to SIGKILL when the launcher is gone.
+constexpr std::int64_t kOrphanedGraceMs = 2000;
 
-// Variables from which a process would see that it is a rank of a job that begins.
+// The variables by which a process would take itself for a rank of a job that begins.
 constexpr std::array kNumbers{"WREATH_RANK", "WREATH_RANKS",     "WREATH_LOCAL_RANK", "RANK",         "WORLD_SIZE",
                               "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "SLURM_PROCID",      "SLURM_LOCALID"};
 
@@ -51,7 +52,7 @@ std::vector<std::string> inherited(const HostJob& job) {
   return variables;
 }
 
-// Of several values of one name a program may see any.
+// Removes all values of a variable, since a program may see any one of several.
 void unset_variable(std::vector<std::string>& variables, std::string_view name) {
   const std::string begin = fmt::format("{}=", name);
   std::erase_if(variables, [&](const std::string& entry) { return entry.starts_with(begin); });
@@ -127,7 +128,8 @@ class Agent {
                                                               {"LOCAL_WORLD_SIZE", count}})
         set_variable(one.environment, name, value);
       if (bound) set_variable(one.environment, "WREATH_HOST_CORES", static_cast<int>(topology.allowed.size()));
-      if (!start(rank, one)) break;  // the launcher will end the others
+      // The launcher will end the other ranks.
+      if (!start(rank, one)) break;
     }
   }
 
@@ -143,7 +145,7 @@ class Agent {
     return true;
   }
 
-  // It is no rank of the meeting that began the job, and must not take itself for one.
+  // Starts a rank that joins the running job. It must not take itself for a rank of the meeting that began the job.
   void start_joiner(int number, int replaced) {
     RankSpecification one{job_.command, inherited(job_), job_.folder, cores_[replaced]};
     for (const char* name : kNumbers) unset_variable(one.environment, name);
@@ -176,7 +178,8 @@ class Agent {
 
   void pass_on(int rank, int number, Fd& stream) {
     std::array<char, 65536> bytes;
-    for (int turns = 0; stream && turns < 16; ++turns) {  // a rank that never stops writing must not hold up the others
+    // A rank that never stops writing must not keep the others waiting.
+    for (int turns = 0; stream && turns < 16; ++turns) {
       const ssize_t got = ::read(stream.get(), bytes.data(), bytes.size());
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
@@ -199,7 +202,8 @@ class Agent {
       if (found == running_.end()) continue;  // an orphan of a rank
       pass_on(ranks_.at(pid));
       const bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-      if (elastic() && failed) (void)::kill(-pid, SIGKILL);  // what it has started; the job may go on for days
+      // Kills what the rank has started, since the job may go on for days.
+      if (elastic() && failed) (void)::kill(-pid, SIGKILL);
       report({Kind::Ended, found->second, status, {}});
       running_.erase(found);
     }
@@ -230,7 +234,7 @@ class Agent {
     signal_all(SIGTERM);
   }
 
-  // Groups: what a rank has started is meant, too.
+  // Sends the signal to the process groups, which include what each rank has started.
   void signal_all(int signal) {
     for (const auto& [pid, rank] : running_) (void)::kill(-pid, signal);
   }
@@ -241,15 +245,17 @@ class Agent {
   Fd signals_;
   MessageReader reader_;
   std::map<pid_t, Rank> ranks_;
-  std::map<pid_t, int> running_;           // ranks by their process
-  std::map<int, std::vector<int>> cores_;  // of ranks; empty: all
+  std::map<pid_t, int> running_;           // the ranks by their process
+  std::map<int, std::vector<int>> cores_;  // by rank; empty: all
   std::optional<Deadline> kill_at_;
 };
 
-// The text of the message Job; nullopt where the launcher ends before it has given one, for not all hosts are there.
+// Returns the text of the message Job; nullopt where the launcher ends before it sends the message, since a host is
+// missing.
 Result<std::optional<std::string>> read_job(int descriptor) {
   MessageReader reader;
-  std::array<char, 1> byte;  // one at a time: what follows is the agent's
+  // Reads one byte at a time, since the Agent reads what follows.
+  std::array<char, 1> byte;
   for (;;) {
     const ssize_t got = ::read(descriptor, byte.data(), byte.size());
     if (got < 0 && errno == EINTR) continue;
@@ -289,7 +295,7 @@ int run_remote_agent() {
   if (!*given) return dismissed(STDOUT_FILENO);
   const auto job = decode_job(**given);
   if (!job) return complain(job.error());
-  // Away from 0 and 1, which ranks get others for.
+  // Moves the streams away from 0 and 1, since ranks get others under these numbers.
   Fd commands(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   Fd reports(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
   (void)::dup2(STDERR_FILENO, STDOUT_FILENO);

@@ -1,4 +1,4 @@
-// Ending processes whole: see descendants.hpp.
+// Ends processes with all their descendants (see descendants.hpp).
 #include "tools/run/descendants.hpp"
 
 #include <dirent.h>
@@ -19,7 +19,8 @@
 namespace wreath::launcher {
 namespace {
 
-// The parent of process `pid`, or 0. In /proc/PID/stat it is the second word after the name's last bracket.
+// Returns the parent of process `pid`, or 0. In /proc/PID/stat the parent is the second word after the last bracket of
+// the name.
 pid_t parent_of(const std::string& pid) {
   std::ifstream file("/proc/" + pid + "/stat");
   std::string text;
@@ -29,20 +30,21 @@ pid_t parent_of(const std::string& pid) {
   return static_cast<pid_t>(std::strtol(text.c_str() + name_end + 4, nullptr, 10));
 }
 
-// Whether /proc is there and of this process's namespace.
+// Returns whether /proc exists and belongs to the namespace of this process.
 bool has_proc() {
   std::error_code failed;
   return std::filesystem::read_symlink("/proc/self", failed) == std::to_string(::getpid());
 }
 
-// 0: of all processes.
+// Returns whether this process is the parent of `pid`, or of any process where `pid` is 0.
 bool is_parent_of(pid_t pid) {
   siginfo_t ignored{};
   return ::waitid(pid == 0 ? P_ALL : P_PID, static_cast<id_t>(pid), &ignored, WEXITED | WNOHANG | WNOWAIT | __WALL) ==
          0;
 }
 
-// The kernel does not list them, but says of each number whether it is one: a second, where there are any.
+// Finds the children by a question for each number, since the kernel lists none without /proc. This takes about a
+// second where there are any children.
 std::vector<pid_t> children_without_proc() {
   constexpr pid_t kMost = 1 << 22;
   std::vector<pid_t> found;
@@ -81,7 +83,7 @@ void Descendants::end() const {
     std::vector<pid_t> ending = children();
     std::erase_if(ending, [](pid_t child) { return ::kill(child, SIGKILL) != 0; });
     if (ending.empty()) return;
-    // Orphans of one that has ended are children of this process by then.
+    // Orphans of a process that has ended are children of this process by then.
     for (const pid_t child : ending) {
       while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
       }

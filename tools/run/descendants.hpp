@@ -1,4 +1,4 @@
-// Ending processes whole: with all that they have started.
+// Ends processes with all that they have started.
 #pragma once
 
 #include <sys/types.h>
@@ -7,13 +7,14 @@
 
 namespace wreath::launcher {
 
-// What this process starts from the constructor on, with orphans among them, which become its children, so that none is
-// out of reach. Children from before are not meant: a program may have become this one after it started others.
+// The processes that this process starts after the constructor, and their descendants. Orphans among them become
+// children of this process, so that it can reach all of them. Older children are excluded: a program may have become
+// this one by exec after it started them.
 class Descendants {
  public:
   Descendants();
 
-  // Kills them, and theirs in turn, until none is left but those of another user.
+  // Kills the children and their descendants, until only processes of other users are left.
   void end() const;
 
  private:

@@ -1,4 +1,4 @@
-// An elastic job's folder, and the process that removes it when nobody else can: see folder.hpp.
+// The folder of an elastic job, and the process that removes it when no other can (see elastic_folder.hpp).
 #include "tools/run/elastic_folder.hpp"
 
 #include <fcntl.h>
@@ -21,7 +21,8 @@
 namespace wreath::launcher {
 namespace {
 
-constexpr std::int64_t kRemoveMs = 5000;  // ranks of other hosts may still write into it
+// The time to repeat the removal, since ranks of other hosts may still write into the folder.
+constexpr std::int64_t kRemoveMs = 5000;
 constexpr useconds_t kAgainUs = 20'000;
 
 void remove(const std::string& path) {
@@ -34,7 +35,8 @@ void remove(const std::string& path) {
   }
 }
 
-// In a session of its own, so that what ends the launcher's does not end this one.
+// Waits until the launcher and its forks are gone, and removes the folder. It runs in its own session, so that a signal
+// to the launcher's session does not end it.
 [[noreturn]] void keep(const std::string& path, int alive) {
   (void)::setsid();
   sigset_t all;
@@ -82,7 +84,8 @@ ElasticFolder::~ElasticFolder() {
   if (path_.empty()) return;
   remove(path_);
   if (keeper_ < 0) return;
-  if (::waitpid(keeper_, nullptr, WNOHANG) != 0) return;  // somebody has ended it
+  // Another process has ended and collected the keeper.
+  if (::waitpid(keeper_, nullptr, WNOHANG) != 0) return;
   (void)::kill(keeper_, SIGKILL);
   while (::waitpid(keeper_, nullptr, 0) < 0 && errno == EINTR) {
   }

@@ -10,19 +10,19 @@
 
 namespace wreath::launcher {
 
-// Mode 0700, new, inside a given folder or that for temporary files. It is removed with all that is in it when this
-// object goes, and by a process of its own when this process and its forks are gone without having done so. Not for
-// programs with several threads.
+// A new folder with mode 0700, inside a given folder or the folder for temporary files. The destructor removes it with
+// all its contents. A process of its own removes it when this process and its forks end without that. Programs with
+// several threads must not use it.
 class ElasticFolder {
  public:
-  // `parent` empty: TMPDIR, else /tmp.
+  // Makes a folder in `parent`. Where `parent` is empty, that is TMPDIR, else /tmp.
   static Result<ElasticFolder> make(const std::string& parent);
   ElasticFolder(ElasticFolder&& other) noexcept;
   ElasticFolder& operator=(ElasticFolder&&) = delete;
   ~ElasticFolder();
 
   const std::string& path() const { return path_; }
-  // Whether member `number`, which was started anew, has said in the folder that it is in the job.
+  // Returns whether member `number`, which joins the running job, has recorded in the folder that it is in the job.
   bool has_joined(int number) const;
 
  private:
@@ -30,7 +30,8 @@ class ElasticFolder {
       : path_(std::move(path)), alive_(std::move(alive)), keeper_(keeper) {}
 
   std::string path_;  // empty: moved away
-  Fd alive_;          // the keeper waits for the end of this pipe
+  // The keeper waits for the end of this pipe.
+  Fd alive_;
   pid_t keeper_ = -1;
 };
 

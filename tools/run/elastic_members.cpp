@@ -1,4 +1,4 @@
-// Members of an elastic job: see members.hpp.
+// The members of an elastic job (see elastic_members.hpp).
 #include "tools/run/elastic_members.hpp"
 
 #include <fmt/format.h>
@@ -39,9 +39,11 @@ Members::Next Members::take(const std::vector<RankEnd>& ends) {
     if (!was_in) continue;
     const int code = exit_code_of(end);
     if (code == 0) ++finished_;
-    const bool never_ran = code != 0 && end.pid == 0;  // without it the others cannot meet
+    // The other members cannot meet without it.
+    const bool never_ran = code != 0 && end.pid == 0;
     all_again |= code == kStartAgainCode || never_ran;
-    hopeless |= never_ran && !end.with_host;  // nor will it run the next time
+    // It would not run the next time either.
+    hopeless |= never_ran && !end.with_host;
   }
   ending_ |= finished_ > 0;
   next_ = Next::GoOn;

@@ -1,4 +1,4 @@
-// The members of an elastic job: who is in it, who waits to join, who is over, and what follows when some end.
+// The members of an elastic job: their states, and the next step when some of them end.
 #pragma once
 
 #include <functional>
@@ -14,27 +14,30 @@ class Members {
  public:
   enum class Next {
     GoOn,
-    Over,        // all who were in the job have ended, and enough of them with 0
-    StartAgain,  // too few are left; it counts as a restart from now on
-    Fail,        // too few are left, and nothing may be started any more
+    // All members of the job have ended, and enough of them with 0.
+    Over,
+    // Too few members are left. It counts as a restart from now on.
+    StartAgain,
+    // Too few members are left, and no rank may be started any more.
+    Fail,
   };
 
-  // `has_joined` says whether a member that was started anew is in the job by now; until then it is not counted as one
-  // that is left.
+  // `has_joined` returns whether a member that was started later is in the job by now. Until then that member does not
+  // count as one that is left.
   Members(int min_ranks, int max_restarts, std::function<bool(int)> has_joined)
       : min_ranks_(min_ranks), max_restarts_(max_restarts), has_joined_(std::move(has_joined)) {}
 
-  // All start, as members 0 to count - 1; not a restart by itself.
+  // Starts the members 0 to count - 1. This is no restart by itself.
   void begin(int count);
-  // Those that ended together. Once one of the job has ended with 0, nothing is started any more.
+  // Takes members that ended together. Once a member of the job has ended with 0, no rank is started any more.
   Next take(const std::vector<RankEnd>& ends);
-  // For one of the last ends that was no success: who, why, and how many go on.
+  // Describes one of the last ends that was no success: the rank, the reason, and the number of members that go on.
   std::string obituary(const RankEnd& end) const;
 
   bool may_start() const { return !ending_ && restarts_ < max_restarts_; }
-  // The number of a new member, which waits to join: one that no other had. Counts as a restart.
+  // Returns the number of a new member, which waits to join. No other member had this number. It counts as a restart.
   int start_one();
-  // "2 of 3", of those that have been and those that may be.
+  // Returns the restarts so far and the restarts that are allowed, such as "2 of 3".
   std::string restarts() const;
 
  private:
@@ -47,10 +50,11 @@ class Members {
   int max_restarts_;
   std::function<bool(int)> has_joined_;
   std::map<int, State> states_;
-  std::map<int, bool> were_in_;  // of the last ends: whether the member was in the job
+  // States for each rank of the last ends whether it was in the job.
+  std::map<int, bool> were_in_;
   int restarts_ = 0;
-  int finished_ = 0;  // in the job, and ended with 0
-  int before_ = 0;    // in the job before the last ends
+  int finished_ = 0;  // members of the job that ended with 0
+  int before_ = 0;    // members before the last ends
   bool ending_ = false;
   Next next_ = Next::GoOn;
 };

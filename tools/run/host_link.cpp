@@ -1,4 +1,4 @@
-// Starting agents: see host_link.hpp.
+// Starts agents (see host_link.hpp).
 #include "tools/run/host_link.hpp"
 
 #include <fcntl.h>
@@ -31,7 +31,8 @@ Result<Streams> make_streams() {
   return Streams{std::move(*commands), std::move(*reports), std::move(*errors)};
 }
 
-// A session of its own: what ends the launcher's terminal or group reaches the ranks in order, through the agent.
+// Becomes the agent in its own session. A signal to the launcher's terminal or group reaches the ranks only through the
+// agent, in order.
 [[noreturn]] void become_agent(const HostJob& job, Streams streams) {
   (void)::setsid();
   streams.commands.write = Fd();
@@ -41,7 +42,7 @@ Result<Streams> make_streams() {
   ::_exit(code);
 }
 
-// Its own messages go through the link's errors.
+// Starts ssh, whose own messages go through the link's stream `errors`.
 Result<pid_t> start_ssh(const std::vector<std::string>& words, const Streams& streams) {
   return process::start_child({.command = words,
                                .group = 0,
@@ -85,7 +86,7 @@ Result<std::unique_ptr<HostLink>> start_host(const Plan& plan, const Placement& 
 }
 
 void give_job(HostLink& link) {
-  // JSON holds text alone: a word of the command that is none stays what it is where it need not travel.
+  // JSON holds only text. A word of the command that is no text stays unchanged on this host, where it is not sent.
   const std::string text = link.here ? std::string() : encode(link.job);
   (void)write_all(link.commands.get(), encode({Kind::Job, -1, 0, text}));
 }

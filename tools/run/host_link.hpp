@@ -1,4 +1,4 @@
-// The launcher's end of one host: its agent's process or ssh connection, and what comes from there.
+// The launcher's end of the connection to one host: the process of its agent or its ssh, and the messages from there.
 #pragma once
 
 #include <sys/types.h>
@@ -22,13 +22,15 @@ struct RemoteRank {
 struct HostLink {
   std::string host;
   bool here = false;
-  pid_t pid = -1;  // of the agent, or of ssh; -1: it has ended
-  int status = 0;  // how it ended
+  // The process of the agent or of ssh; -1: it has ended.
+  pid_t pid = -1;
+  int status = 0;  // of waitpid(2)
   Fd commands;
-  Fd reports;            // non-blocking; empty: the stream has ended
-  Fd errors;             // what ssh says; non-blocking
-  bool greeted = false;  // there is an agent, which waits for `job`
-  bool done = false;     // the agent's last word
+  Fd reports;  // non-blocking; empty: the stream has ended
+  Fd errors;   // the output of ssh; non-blocking
+  // The agent has started, and waits for `job`.
+  bool greeted = false;
+  bool done = false;  // the agent's last message came
   MessageReader reader;
   Lines noise{""};       // before the greeting
   Lines complaints{""};  // of `errors`
@@ -36,11 +38,11 @@ struct HostLink {
   HostJob job;
 };
 
-// Starts the agent of a host: a fork of this process where the host is this one, else through ssh. No rank runs before
-// give_job().
+// Starts the agent of a host: a fork of this process where the host is this one, else a process through ssh. No rank
+// runs before give_job().
 Result<std::unique_ptr<HostLink>> start_host(const Plan& plan, const Placement& placement,
                                              const JobEnvironment& environment);
-// Has the agent start the ranks of its host. One that is gone already is seen at the end of its reports.
+// Makes the agent start the ranks of its host. An agent that is gone already shows at the end of its reports.
 void give_job(HostLink& link);
 
 }  // namespace wreath::launcher

@@ -1,4 +1,4 @@
-// Which ranks run on which host: see hosts.hpp.
+// Places ranks on hosts (see hosts.hpp).
 #include "tools/run/hosts.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ bool read_slots(std::string_view text, int& slots) {
   return read.ec == std::errc() && read.ptr == end && slots >= 1 && slots <= kMostSlots;
 }
 
-// "name", "name:4", "[address]:4"; an address with several colons and no brackets has no slots.
+// Parses "name", "name:4" or "[address]:4". An address with several colons and no brackets has no slots.
 Result<Host> parse_host(std::string_view text) {
   Host host;
   std::string_view slots;
@@ -41,7 +41,7 @@ Result<Host> parse_host(std::string_view text) {
   } else {
     host.name = text;
   }
-  // A name that begins with a dash would be an option of ssh.
+  // Refuses a name that begins with a dash, since ssh would take it for an option.
   if (host.name.empty() || host.name.front() == '-')
     return refuse(fmt::format("'{}'", text), "this is no name of a host");
   if (!slots.empty() && (slots.front() != ':' || !read_slots(slots.substr(1), host.slots)))
@@ -61,7 +61,7 @@ bool slotted(const std::vector<Host>& hosts) {
   return std::any_of(hosts.begin(), hosts.end(), [](const Host& host) { return host.slots > 0; });
 }
 
-// Where any are said, a host that says none has one.
+// Returns the slots of all hosts. Where any host states its slots, a host without a number has one.
 int slots_of(const std::vector<Host>& hosts) {
   int slots = 0;
   for (const Host& host : hosts) slots += std::max(host.slots, 1);

@@ -1,4 +1,4 @@
-// The launcher: one thread, one poll loop over its hosts. See launcher.hpp.
+// The launcher: one thread with one poll loop over its hosts (see launcher.hpp).
 #include "tools/run/launcher.hpp"
 
 #include <fmt/format.h>
@@ -27,11 +27,14 @@
 namespace wreath::launcher {
 namespace {
 
-constexpr std::int64_t kLastWordsMs = 1000;  // after a failure others may say by themselves what it did to them
-constexpr std::int64_t kFarewellMs = 3000;   // who waits to join a job that is over may see that by itself
-constexpr std::int64_t kGoneMs = 5000;       // a host that does not say that its ranks are gone is given up
+// The time after a failure in which the others may report what it did to them.
+constexpr std::int64_t kLastWordsMs = 1000;
+// The time for ranks that wait to join a job that is over to see that by themselves.
+constexpr std::int64_t kFarewellMs = 3000;
+// The time after which a host is given up that does not report the end of its ranks.
+constexpr std::int64_t kGoneMs = 5000;
 
-// Running, then in this order when the job ends early.
+// The phases of a job. When the job ends early, they follow in this order.
 enum class Phase { Running, LastWords, Terminating, Killing, GivenUp };
 
 class Job {
@@ -80,7 +83,8 @@ class Job {
     return exit_code(error.code);
   }
 
-  // Agents on all hosts, which wait. This host's first: it is a fork, which must not hold the others' streams open.
+  // Starts an agent on each host, which then waits. The agent of this host comes first: it is a fork, which must not
+  // hold the streams of the others open.
   Status start() {
     handed_out_ = false;
     if (plan_.elastic) {
@@ -107,7 +111,7 @@ class Job {
     return {};
   }
 
-  // Ranks start once there is an agent on every host: a job of which a host is missing has not run anywhere.
+  // Starts the ranks once there is an agent on every host. A job with a missing host does not run anywhere.
   void hand_out() {
     if (handed_out_ || phase_ != Phase::Running || !greeted()) return;
     handed_out_ = true;
@@ -151,7 +155,7 @@ class Job {
 
   void say(const std::string& text) { (void)output_.print(2, fmt::format("wreath: {}\n", text)); }
 
-  // While output waits for its reader, signals must not.
+  // Reads signals while output waits for its reader, and returns whether output may go on waiting.
   bool goes_on() {
     read_signals();
     return phase_ < Phase::Terminating;
@@ -165,7 +169,8 @@ class Job {
     enter(Phase::Terminating);
   }
 
-  // From a terminal or its owner: once in good order, twice at once.
+  // Handles a signal from the terminal or the owner. The first one ends the job in order, and the second one ends it at
+  // once.
   void interrupt(int signal) {
     if (code_ == 0 && !at_fault() && (phase_ < Phase::Terminating || outcome_ == Members::Next::StartAgain))
       code_ = 128 + signal;
@@ -175,7 +180,7 @@ class Job {
     signal_ranks(signal);
   }
 
-  // Whether a rank's end decides how the job ends. An elastic one forgives most.
+  // Returns whether the end of a rank decides the end of the job. An elastic job survives most ends.
   bool at_fault() const { return members_ ? outcome_ == Members::Next::Fail : verdict_.code() != 0; }
 
   void signal_ranks(int signal) {
@@ -186,7 +191,8 @@ class Job {
     }
   }
 
-  // There are no ranks yet. Where it has none, an elastic job may go on with a host that takes its time.
+  // Ends the agents, which have no ranks yet. An elastic job does not kill a slow host without an agent, since it may
+  // go on with that host.
   void dismiss_waiting() {
     for (const auto& host : hosts_) {
       host->commands = Fd();
@@ -205,7 +211,8 @@ class Job {
       case Phase::Killing:
         next_ = Deadline::after_ms(kGoneMs);
         signal_ranks(SIGKILL);
-        for (const auto& host : hosts_) host->commands = Fd();  // who has not begun, shall not
+        // A rank that has not begun must not begin any more.
+        for (const auto& host : hosts_) host->commands = Fd();
         break;
       default: next_.reset();
     }
@@ -220,7 +227,7 @@ class Job {
     }
   }
 
-  // A host that is of no use any more, with its ranks.
+  // Gives up a host and its ranks.
   void lose(HostLink& host, const std::string& why) {
     host.reports = Fd();
     host.commands = Fd();
@@ -325,7 +332,7 @@ class Job {
 
   // ---- elastic jobs ----
 
-  // Ends of members that came together.
+  // Judges the ends of members that came together.
   void judge_members(const std::vector<RankEnd>& ends) {
     if (phase_ >= Phase::Terminating) return;
     for (const RankEnd& end : ends) {
@@ -350,7 +357,8 @@ class Job {
     return std::all_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return all_over(*host); });
   }
 
-  // An agent that could not start one of a job's first ranks does not try the next ones.
+  // Marks ranks as over that the agent has not started. An agent that could not start one of a job's first ranks does
+  // not try the next ones.
   static void forget_unstarted(HostLink& host) {
     for (auto& [number, rank] : host.ranks) rank.over |= rank.pid == 0;
   }
@@ -368,18 +376,19 @@ class Job {
     if (!ends.empty()) judge_members(ends);
   }
 
-  // Agents of an elastic job wait for ranks to start until they are told that there will be none.
+  // Ends the agents of an elastic job when all ranks are over. Until then they wait for ranks to start.
   void dismiss_agents() {
     if (!all_over()) return;
     for (const auto& host : hosts_) host->commands = Fd();
   }
 
-  // Some time after the last loss, for it may come to light that all are lost.
+  // Replaces lost ranks some time after the last loss, since all ranks may turn out to be lost.
   void fill_vacancies() {
     settled_.reset();
     const std::vector<RankEnd> vacancies = std::exchange(vacancies_, {});
     if (phase_ != Phase::Running) return;
-    verdict_ = Verdict(true);  // what the others have survived is nobody's fault
+    // The others have survived the loss, so no rank is at fault.
+    verdict_ = Verdict(true);
     for (const RankEnd& lost : vacancies) {
       if (!members_->may_start()) return;
       HostLink* const host = host_with_room(lost.host);
@@ -400,7 +409,7 @@ class Job {
         std::count_if(host.ranks.begin(), host.ranks.end(), [](const auto& rank) { return !rank.second.over; }));
   }
 
-  // `wished`, or the emptiest of the others when that is lost; nullptr: none has a slot to spare.
+  // Returns the host `wished`, or the emptiest of the others when that one is lost; nullptr: no host has a free slot.
   HostLink* host_with_room(const std::string& wished) {
     HostLink* best = nullptr;
     for (const auto& host : hosts_) {
@@ -412,7 +421,7 @@ class Job {
     return best;
   }
 
-  // Whether there is another generation: all ranks anew, on the hosts that are left.
+  // Prepares another generation, with new ranks on the hosts that are left. Returns false where there is none.
   bool start_again() {
     if (outcome_ != Members::Next::StartAgain || code_ != 0) return false;
     outcome_ = Members::Next::Fail;
@@ -432,7 +441,8 @@ class Job {
     if (!placements) return false;
     say(fmt::format("warning: restart {}: {} ranks and {} spares begin anew, because of {}", members_->restarts(),
                     size.ranks, size.spares, describe(*verdict_.culprit())));
-    if (placements->front().host != plan_.placements.front().host) plan_.address.clear();  // it was the lost one's
+    // The address belonged to the lost host.
+    if (placements->front().host != plan_.placements.front().host) plan_.address.clear();
     plan_.placements = std::move(*placements);
     plan_.elastic->size = size;
     hosts_.clear();
@@ -452,18 +462,20 @@ class Job {
   Fd signals_;
   Verdict verdict_{plan_.elastic.has_value()};
   Phase phase_ = Phase::Running;
-  bool handed_out_ = false;       // agents know of their ranks
-  std::optional<Deadline> next_;  // when the next phase begins
+  bool handed_out_ = false;  // agents have their ranks
+  // The time at which the next phase begins.
+  std::optional<Deadline> next_;
   Deadline greeting_due_ = Deadline::after_ms(-1);
   int code_ = 0;  // where no rank is at fault
 
-  // Of an elastic job.
+  // The members below belong to elastic jobs.
   const Size wished_ = plan_.elastic ? plan_.elastic->size : Size{};
   std::optional<Members> members_;
   std::optional<ElasticFolder> folder_;
   Members::Next outcome_ = Members::Next::GoOn;
-  std::vector<RankEnd> vacancies_;   // of ranks that nobody has replaced yet
-  std::optional<Deadline> settled_;  // when they shall be
+  // The ends of ranks that no other has replaced yet.
+  std::vector<RankEnd> vacancies_;
+  std::optional<Deadline> settled_;  // when they are replaced
   std::vector<std::string> lost_hosts_;
 };
 

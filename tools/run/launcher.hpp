@@ -1,13 +1,13 @@
-// Starts a job's ranks on its hosts, passes on what they say, and ends them together.
+// Starts a job's ranks on its hosts, passes on their output, and ends them together.
 #pragma once
 
 #include "tools/run/plan.hpp"
 
 namespace wreath::launcher {
 
-// The exit code: of the rank at fault (verdict.hpp), 128 + N when signal N ended the job, 6 when a host could not be
-// reached, 0. Of an elastic job: 0 when those that were left at its end ended with 0, whoever was lost before. No
-// process of the job is left when it returns, and no folder; nor when it is killed.
+// Returns the exit code of the rank at fault (verdict.hpp), or 0. Returns 128 + N when signal N ended the job, and 6
+// when a host could not be reached. An elastic job returns 0 when the ranks that were left at its end ended with 0,
+// even where others were lost before. No process and no folder of the job is left when it returns or is killed.
 int launch(const Plan& plan);
 
 }  // namespace wreath::launcher

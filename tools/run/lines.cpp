@@ -1,4 +1,4 @@
-// Whole lines out of pieces: see lines.hpp.
+// Puts whole lines together from pieces (see lines.hpp).
 #include "tools/run/lines.hpp"
 
 namespace wreath::launcher {

@@ -1,4 +1,4 @@
-// Output of a rank, put together from pieces to whole lines, each with a prefix.
+// Puts the output of a rank together from pieces to whole lines, each with a prefix.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,13 @@ namespace wreath::launcher {
 
 class Lines {
  public:
-  // Lines for which `shows` is false are left out; null: none.
+  // Returns whether a line is shown. A null filter shows all lines.
   using Filter = std::function<bool(std::string_view line)>;
   explicit Lines(std::string prefix, Filter shows = {}) : prefix_(std::move(prefix)), shows_(std::move(shows)) {}
 
-  // The lines that are complete now, with their prefixes; a line longer than 1 MiB is broken.
+  // Returns the lines that are complete now, with their prefixes. A line longer than 1 MiB is broken.
   std::string add(std::string_view bytes);
-  // The last line, if it had no end.
+  // Returns the last line where it had no end.
   std::string end();
 
  private:

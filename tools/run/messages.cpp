@@ -1,4 +1,4 @@
-// Messages between launcher and agents: a header of fixed size, and text.
+// Messages between the launcher and its agents: a header of fixed size, and a text.
 #include "tools/run/messages.hpp"
 
 #include <fcntl.h>
@@ -15,7 +15,8 @@ namespace wreath::launcher {
 namespace {
 
 constexpr std::size_t kMostText = std::size_t{16} << 20;
-constexpr std::size_t kHeader = 16;  // kind, rank, value, bytes of text: four little-endian numbers
+// The header has four little-endian numbers: kind, rank, value, and the bytes of the text.
+constexpr std::size_t kHeader = 16;
 
 void put(std::string& bytes, std::uint32_t value) {
   for (int i = 0; i < 4; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFFU);

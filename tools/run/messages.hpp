@@ -1,10 +1,9 @@
-// What the launcher and its agents tell each other, over a pipe or an ssh connection.
+// The messages between the launcher and its agents, over a pipe or an ssh connection.
 //
-//   launcher -> agent   Job, when there is an agent on every host, then Signal whenever ranks shall be signalled, and
-//                       Start for one that joins an elastic job;
-//                       the end of the stream: end all ranks
-//   agent -> launcher   a line kGreeting, for what a login shell may print before it is not ours; then
-//                       Started, Output, Ended, Refused of ranks, and Done
+//   launcher -> agent   Job when there is an agent on every host, Signal whenever ranks must be signalled, and Start
+//                       for a rank that joins an elastic job. The end of the stream ends all ranks.
+//   agent -> launcher   The line kGreeting first, since a login shell may print texts before it. Then come Started,
+//                       Output, Ended and Refused for each rank, and Done.
 #pragma once
 
 #include <cstdint>
@@ -26,24 +25,25 @@ enum class Kind : std::uint8_t { Job, Signal, Started, Output, Ended, Refused, D
 struct Message {
   Kind kind = Kind::Done;
   std::int32_t rank = -1;
-  // Signal: its number. Started: the pid. Output: 1 stdout, 2 stderr. Ended: the status of waitpid. Start: the rank
-  // whose cores it gets.
+  // Signal has its number here, and Started has the pid. Output has 1 for stdout and 2 for stderr. Ended has the status
+  // of waitpid. Start has the rank whose cores the new rank gets.
   std::int32_t value = 0;
-  std::string text;  // Job: JSON; empty: the one that this host's agent was made with. Started: its cores. Output: the
-                     // bytes. Refused: why.
+  // Job has JSON here; an empty text stands for the job that this host's agent was made with. Started has its cores,
+  // Output has the bytes, and Refused has the reason.
+  std::string text;
 };
 
 std::string encode(const Message& message);
 
-// Cuts a stream into messages. A stream that is none is an error.
+// Cuts a stream into messages. A stream that is no sequence of messages is an error.
 class MessageReader {
  public:
   void add(std::string_view bytes) { buffer_.append(bytes); }
-  // nullopt: the next one is not complete.
+  // Returns the next message; nullopt where it is not complete.
   Result<std::optional<Message>> next();
-  // Drops everything up to the greeting; true when it has come. `noise` receives what stood before it.
+  // Drops everything up to the greeting, and returns true when it has come. `noise` receives what stood before it.
   bool skip_to_greeting(std::string& noise);
-  // What was no message, when the stream has ended.
+  // Returns the bytes that formed no message, when the stream has ended.
   std::string rest() { return std::exchange(buffer_, {}); }
 
  private:
@@ -52,16 +52,19 @@ class MessageReader {
 
 enum class Bind { Cores, None };
 
-// What an agent starts on its host.
+// The work of an agent on its host.
 struct HostJob {
-  std::vector<int> ranks;                // of this host, ascending
-  int all_ranks = 1;                     // of the job
-  std::vector<std::string> command;      // with its arguments
-  std::string folder;                    // where it runs; empty: where the agent is
-  std::vector<std::string> environment;  // NAME=value for all ranks; replaces what the agent has
-  std::vector<std::string> unset;        // names that ranks do not inherit
+  std::vector<int> ranks;            // of this host, ascending
+  int all_ranks = 1;                 // of the job
+  std::vector<std::string> command;  // with its arguments
+  // The working folder; empty: the folder of the agent.
+  std::string folder;
+  // Variables NAME=value for all ranks, which replace those of the agent.
+  std::vector<std::string> environment;
+  std::vector<std::string> unset;  // names that ranks do not inherit
   Bind bind = Bind::Cores;
-  std::string elastic_folder;  // not empty: ranks may end and others start, until the launcher says that it is over
+  // Where it is not empty, ranks may end and others start until the launcher ends the job.
+  std::string elastic_folder;
 };
 
 std::string encode(const HostJob& job);

@@ -1,4 +1,4 @@
-// Where ranks' output goes: see output.hpp.
+// Prints the output of ranks (see output.hpp).
 #include "tools/run/output.hpp"
 
 #include <fcntl.h>
@@ -19,7 +19,8 @@
 namespace wreath::launcher {
 namespace {
 
-constexpr int kLastWaitMs = 1000;  // for who takes output, when the job ends early
+// The time to wait for the reader of the output when the job ends early.
+constexpr int kLastWaitMs = 1000;
 
 }  // namespace
 
@@ -88,7 +89,7 @@ int Output::print(int stream, std::string_view text) {
   while (!text.empty() && failure == 0) {
     failure = wait_for(descriptor);
     if (failure != 0) break;
-    // A pipe that is ready takes so much without waiting.
+    // A pipe that is ready takes this many bytes without waiting.
     const ssize_t written = ::write(descriptor, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
     if (written < 0 && errno != EINTR && errno != EAGAIN) failure = errno;
@@ -96,7 +97,7 @@ int Output::print(int stream, std::string_view text) {
   return failure;
 }
 
-// Until it takes something: 0, or ETIMEDOUT.
+// Waits until the descriptor takes something. Returns 0, or ETIMEDOUT.
 int Output::wait_for(int descriptor) {
   std::array<pollfd, 2> set{{{descriptor, POLLOUT, 0}, {wake_, POLLIN, 0}}};
   for (;;) {

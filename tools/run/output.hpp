@@ -1,4 +1,4 @@
-// Where ranks' output goes: this process's stdout and stderr, line by line, and a file for each rank.
+// Sends the output of ranks to this process's stdout and stderr, line by line, and to a file for each rank.
 #pragma once
 
 #include <array>
@@ -16,21 +16,22 @@ namespace wreath::launcher {
 
 class Output {
  public:
-  // `wait_on` says whether to wait as long as it takes for who takes the output.
+  // `wait_on` returns whether to wait without a limit for the reader of the output.
   Output(const Plan& plan, std::function<bool()> wait_on)
       : folder_(plan.output), prefix_(plan.prefix), wait_on_(std::move(wait_on)) {}
 
   // Makes the folder.
   Status open();
-  // A descriptor that can be read when `wait_on` may have changed its mind.
+  // Sets a descriptor that becomes readable when the result of `wait_on` may have changed.
   void wake_by(int descriptor) { wake_ = descriptor; }
-  // Prints what a rank wrote to stdout (1) or stderr (2). An error of the library's that another rank has told in the
-  // same words is in its file alone. Returns 0, or the errno for which it cannot be printed.
+  // Prints what a rank wrote to stdout (1) or stderr (2). An error of the library that another rank has printed in the
+  // same words goes only to the rank's file. Returns 0, or the errno for which the text cannot be printed.
   int add(int rank, int stream, std::string_view bytes);
-  // Of a rank that is over, or of all: lines that had no end.
+  // Prints the lines without an end of a rank that is over.
   void end(int rank);
+  // Prints the lines without an end of all ranks.
   void end();
-  // Whole lines. 0, or the errno for which they, and all others from then on, cannot be printed.
+  // Prints whole lines. Returns 0, or the errno for which these and all later lines cannot be printed.
   int print(int stream, std::string_view text);
 
  private:
@@ -50,7 +51,8 @@ class Output {
   int wake_ = -1;
   std::array<int, 2> failures_{};  // errno of stdout, of stderr
   std::map<std::pair<int, int>, Stream> streams_;
-  std::map<std::string, int, std::less<>> errors_;  // of the library's own, and which rank said it first
+  // The library's own errors, with the rank that printed each one first.
+  std::map<std::string, int, std::less<>> errors_;
 };
 
 }  // namespace wreath::launcher

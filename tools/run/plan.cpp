@@ -1,4 +1,4 @@
-// What follows from a request: words for ssh, variables for ranks.
+// Derives words for ssh and variables for ranks from a request.
 #include "tools/run/plan.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,8 @@
 namespace wreath::launcher {
 namespace {
 
-// Ports below the ephemeral ones; each job has 16 of them, the last for programs that want MASTER_PORT.
+// The ports of jobs, which are below the ephemeral ones. Each job has 16 ports, the last one for programs that want
+// MASTER_PORT.
 constexpr unsigned kFirstPort = 20'480;
 constexpr unsigned kPortBlocks = 512;
 constexpr unsigned kPortsOfJob = 16;
@@ -31,7 +32,7 @@ std::string random_hex(std::size_t bytes) {
   return text;
 }
 
-// "NAME=value" of this process's environment; empty: it is not set.
+// Returns the "NAME=value" of this process's environment; empty: it is not set.
 std::string own_variable(std::string_view name) {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
@@ -46,8 +47,9 @@ bool passed_to_other_hosts(std::string_view name) {
          std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-// Where ranks of other hosts find rank 0: as this host resolves its name, since on its own host a name may mean the
-// loopback address. Rank 0 here: addresses of this host that others can reach.
+// Returns the address at which ranks of other hosts find rank 0. Its name is resolved on this host, since on its own
+// host a name may mean the loopback address. Where rank 0 is here, these are addresses of this host that others can
+// reach.
 Result<std::string> address_of_rank_zero(const Plan& plan) {
   if (!plan.address.empty()) return plan.address;
   const std::string& host = plan.placements.front().host;
@@ -55,7 +57,8 @@ Result<std::string> address_of_rank_zero(const Plan& plan) {
   if (is_here(host)) {
     const auto own = chosen_addresses(interfaces(), AF_INET);
     if (!own) return own.error();
-    for (const SocketAddress& one : *own) texts.push_back(one.with_zone(0).ip_text());  // others have other interfaces
+    // Other hosts have other interfaces, so the address has no zone.
+    for (const SocketAddress& one : *own) texts.push_back(one.with_zone(0).ip_text());
     if (texts.empty()) texts.emplace_back("127.0.0.1");
   } else if (const auto addresses = resolve(host, 0)) {
     for (const SocketAddress& address : *addresses) texts.push_back(address.ip_text());

@@ -1,4 +1,4 @@
-// What `wreath run` was asked for, and what follows from it for each host.
+// The request to `wreath run`, and what follows from it for each host.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,28 @@ namespace wreath::launcher {
 struct Elasticity {
   int min_ranks = 1;  // with fewer all start again
   int max_ranks = 0;
-  Size size;             // at the start
-  int max_restarts = 3;  // of single ranks and of all, together
-  std::string folder;    // where its own is made; empty: among this host's temporary files
+  Size size;  // at the start
+  // The restarts of single ranks and of all ranks, together.
+  int max_restarts = 3;
+  // The folder in which the job's own folder is made; empty: among this host's temporary files.
+  std::string folder;
 };
 
 struct Plan {
   std::vector<Host> hosts;
   std::vector<Placement> placements;
   std::optional<Elasticity> elastic;
-  std::vector<std::string> command;      // with its arguments
-  std::vector<std::string> ssh;          // in words; the host and a command follow
-  std::string program;                   // `wreath` on other hosts
-  std::string address;                   // of rank 0, for ranks of other hosts; empty: found by the first host's name
-  std::vector<std::string> environment;  // NAME or NAME=value, for all ranks
-  std::string output;                    // folder for a file of each rank's output; empty: none
-  std::int64_t grace_ms = 5000;          // from SIGTERM to SIGKILL
+  std::vector<std::string> command;  // with its arguments
+  // The words of the ssh command. The host and a command follow.
+  std::vector<std::string> ssh;
+  std::string program;  // `wreath` on other hosts
+  // The address of rank 0 for ranks of other hosts; empty: it is found by the name of the first host.
+  std::string address;
+  // Variables for all ranks, as NAME or NAME=value.
+  std::vector<std::string> environment;
+  // The folder for a file of each rank's output; empty: none.
+  std::string output;
+  std::int64_t grace_ms = 5000;  // from SIGTERM to SIGKILL
   Bind bind = Bind::Cores;
   bool prefix = true;
   bool verbose = false;
@@ -39,23 +45,26 @@ struct Plan {
 
 int ranks_of(const Plan& plan);
 
-// "ssh -p 2222" in words; quotes keep blanks. Empty: the quotes do not match.
+// Splits a text such as "ssh -p 2222" into words. Quotes keep blanks. The result is empty where the quotes do not
+// match.
 std::vector<std::string> split_words(std::string_view text);
-// One word for a shell.
+// Quotes a text as one word for a shell.
 std::string quote(std::string_view word);
 
-// What ranks are told beside their own numbers: the key, where they meet, and variables to pass on. Made once.
+// The variables that ranks get beside their own numbers: the key, the meeting place, and variables to pass on. They are
+// made once for a job.
 struct JobEnvironment {
-  std::vector<std::string> all;     // NAME=value for ranks anywhere
-  std::vector<std::string> remote;  // for ranks of other hosts, which do not inherit this process's
-  std::string key_source;           // for --verbose
-  std::string meeting;              // likewise
-  std::string elastic_folder;       // empty: the job is not elastic
+  std::vector<std::string> all;  // NAME=value for ranks anywhere
+  // The variables for ranks of other hosts, which do not inherit those of this process.
+  std::vector<std::string> remote;
+  std::string key_source;      // for --verbose
+  std::string meeting;         // for --verbose
+  std::string elastic_folder;  // empty: the job is not elastic
 };
-// `elastic_folder`: of an elastic job, which has one of its own.
+// Makes the environment of a job. `elastic_folder` is the own folder of an elastic job, else empty.
 Result<JobEnvironment> job_environment(const Plan& plan, const std::string& elastic_folder);
 
-// What the agent of one host is told.
+// Returns the work for the agent of one host.
 HostJob host_job(const Plan& plan, const Placement& placement, const JobEnvironment& environment, bool here);
 
 }  // namespace wreath::launcher

@@ -1,4 +1,4 @@
-// A rank's streams are pipes to its launcher.
+// Starts a rank whose streams are pipes to its launcher.
 #include "tools/run/rank_process.hpp"
 
 #include <fcntl.h>

@@ -15,7 +15,8 @@ struct RankSpecification {
   std::vector<std::string> command;
   std::vector<std::string> environment;  // NAME=value: all of it
   std::string folder;                    // empty: this process's
-  std::vector<int> processors;           // that it may use; empty: as this process
+  // The processors that the rank may use; empty: the same as this process.
+  std::vector<int> processors;
 };
 
 struct RankProcess {
@@ -24,7 +25,7 @@ struct RankProcess {
   Fd errors;
 };
 
-// In a process group of its own, which dies with this process; standard input is empty.
+// Starts a rank in a process group of its own. The rank dies with this process, and its standard input is empty.
 Result<RankProcess> start_rank(const RankSpecification& specification);
 
 }  // namespace wreath::launcher

@@ -1,4 +1,4 @@
-// How a job ended: see verdict.hpp.
+// Decides how a job ended (see verdict.hpp).
 #include "tools/run/verdict.hpp"
 
 #include <fmt/format.h>

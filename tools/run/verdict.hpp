@@ -1,4 +1,4 @@
-// How a job ended: the rank that is at fault, and the exit code.
+// The end of a job: the rank that is at fault, and the exit code.
 #pragma once
 
 #include <optional>
@@ -6,33 +6,36 @@
 
 namespace wreath::launcher {
 
-// How a rank's process ended. `status` is waitpid's.
+// The end of a rank's process. `status` is the status of waitpid.
 struct RankEnd {
   int rank = 0;
   std::string host;
   int pid = 0;
   int status = 0;
-  std::string refused;  // why it could not be started, or was lost with its host; empty: it ended by itself
+  // The reason why the rank could not be started, or was lost with its host; empty: it ended by itself.
+  std::string refused;
   bool with_host = false;
 };
 
-// With this exit code a rank of an elastic job says that too few are left to go on, and that all shall start again.
+// The exit code by which a rank of an elastic job reports that too few are left to go on. All ranks must then start
+// again.
 inline constexpr int kStartAgainCode = 9;
 
-// Its exit code; 128 and the signal that ended it; 6 when it could not be started or its host was lost.
+// Returns the exit code; 128 and the signal that ended the process; or 6 where it could not be started or its host was
+// lost.
 int exit_code_of(const RankEnd& end);
 
-// "rank 3 (host h1, pid 4711): ended by signal 11 (Segmentation fault)".
+// Returns a text such as "rank 3 (host h1, pid 4711): ended by signal 11 (Segmentation fault)".
 std::string describe(const RankEnd& end);
 
-// The first rank that failed is at fault; but one that ended with code 3 says that another is: as soon as that one has
-// failed, too, it is named. Of an elastic job so does code 9.
+// Finds the rank at fault, which is the first one that failed. A rank that ended with code 3 says that another one is
+// at fault: that one is named as soon as it has failed, too. In an elastic job code 9 says the same.
 class Verdict {
  public:
   explicit Verdict(bool elastic = false) : elastic_(elastic) {}
-  // Whether this is the rank to name now.
+  // Adds an end, and returns whether its rank is the one to name now.
   bool add(const RankEnd& end);
-  // 0: no rank has failed.
+  // Returns the exit code of the rank at fault; 0: no rank has failed.
   int code() const { return culprit_ ? exit_code_of(*culprit_) : 0; }
   const std::optional<RankEnd>& culprit() const { return culprit_; }
 

@@ -1,4 +1,4 @@
-// A machine as JSON; docs/formats.md has the keys.
+// Writes a machine as JSON; docs/formats.md explains the keys.
 #include "tools/topo/show.hpp"
 
 namespace wreath {

@@ -1,4 +1,5 @@
-// Each rank tells rank 0 a line for each peer, as text: its host, then what links them.
+// Gathers the links of a job. Each rank sends rank 0 text: its host, and a line for each peer with the link between
+// them.
 #include "tools/topo/links.hpp"
 
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-// Without the two ranks' numbers, so that links compare.
+// Returns the lines without the numbers of the two ranks, so that links can be compared.
 std::string lines_of(const Communicator& communicator) {
   std::string lines = host_name() + "\n";
   for (int peer = 0; peer < communicator.ranks(); ++peer) {
@@ -39,7 +40,7 @@ std::string lines_of(const Communicator& communicator) {
   return lines;
 }
 
-// "tcp over eth0 (shm: the other is on another host)" in its two parts.
+// Splits a text such as "tcp over eth0 (shm: the other is on another host)" into its two parts.
 LinkClass class_of(const std::string& text) {
   const std::size_t open = text.find(" (");
   if (open == std::string::npos || !text.ends_with(")")) return {text, "", 0};

@@ -1,4 +1,4 @@
-// What links the ranks of a job, as its own communicator decided.
+// The links between the ranks of a job, as its own communicator chose them.
 #pragma once
 
 #include <string>
@@ -9,25 +9,28 @@
 
 namespace wreath {
 
-// Links that are alike; each pair of ranks has one for each direction.
+// Links that are alike. Each pair of ranks has a link for each direction.
 struct LinkClass {
   std::string transport;  // "shm, single copy", "tcp over eth0"
-  std::string refused;    // why no transport before it in the table; empty: there is none
+  // The reason against the transports before it in the table; empty: there is none before it.
+  std::string refused;
   int links = 0;
 };
 
 struct RankLinks {
   std::vector<std::string> hosts;  // by rank
   std::vector<LinkClass> classes;  // the most links first
-  std::vector<int> class_of;       // of {a, b}, at a * ranks + b; -1 where a is b
+  // The class of link {a, b}, at a * ranks + b; -1 where a is b.
+  std::vector<int> class_of;
 
   int ranks() const { return static_cast<int>(hosts.size()); }
 };
 
-// Every rank of the communicator calls it; rank 0 gets what all of them say.
+// Gathers the links. Every rank of the communicator calls it, and rank 0 gets the links of all of them.
 Result<RankLinks> gather_links(Communicator& communicator);
 
-// Starts processes of this host beside the caller, which is rank 0 and has no threads.
+// Starts processes of this host beside the caller, and returns their links. The caller is rank 0, and must have no
+// other threads.
 Result<RankLinks> link_local_ranks(int ranks);
 
 }  // namespace wreath

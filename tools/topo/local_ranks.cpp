@@ -1,4 +1,4 @@
-// Forks; a pipe tells the id, which is made after them, as making it starts a thread.
+// Forks ranks. A pipe carries the id to them: it is made after the forks, since making it starts a thread.
 #include "tools/topo/local_ranks.hpp"
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ class Pipe {
     }
     return got == static_cast<ssize_t>(sizeof value);
   }
-  // Shorter than what a pipe takes as one.
+  // Writes a value that is short enough for a pipe to take it as one piece.
   template <typename T>
   bool write_whole(const T& value) const {
     return ::write(ends_[1], &value, sizeof value) == static_cast<ssize_t>(sizeof value);

@@ -1,4 +1,5 @@
-// Ranks of one job that a subcommand starts on this host: a process for each, ended with it.
+// The ranks of one job that a subcommand starts on this host. Each has a process, which ends with the subcommand's
+// process.
 #pragma once
 
 #include <functional>
@@ -12,18 +13,18 @@ namespace wreath {
 
 class LocalRanks {
  public:
-  // What a process does as `rank`, once the id is made; returns its exit code.
+  // Runs in a process as `rank` once the id is made, and returns the exit code of that process.
   using Body = std::function<int(const UniqueId& id, Rank rank)>;
 
-  // Forks ranks `first` .. `last` - 1. The caller has no threads.
+  // Forks ranks `first` .. `last` - 1. The caller must have no other threads.
   static Result<LocalRanks> start(Rank first, Rank last, const Body& body);
   LocalRanks(LocalRanks&& other) noexcept;
   LocalRanks& operator=(LocalRanks&&) = delete;
   ~LocalRanks();  // kills those that still run
 
-  // How the caller, too, becomes a rank of the job.
+  // Returns the id with which the caller, too, can become a rank of the job.
   const UniqueId& id() const { return id_; }
-  // Until all have ended; names the first rank that failed.
+  // Waits until all ranks have ended. The error names the first rank that failed.
   Status wait();
 
  private:

@@ -1,4 +1,4 @@
-// Drawing: first the labels with their branches, then all texts behind the longest.
+// Draws an outline: first the labels with their branches, then all texts to the right of the longest label.
 #include "tools/topo/outline.hpp"
 
 #include <fmt/format.h>

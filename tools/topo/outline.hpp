@@ -1,4 +1,4 @@
-// An outline in a terminal: labels as a tree, their texts in one column beside it.
+// An outline for a terminal: labels as a tree, and their texts in one column to the right.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ struct Branch {
   std::vector<Branch> branches = {};
 };
 
-// Characters on a screen, not bytes.
+// Returns the width on a screen in characters, which is no count of bytes.
 std::size_t width_of(const std::string& utf8);
 
-// A line for each branch. `lines`: drawn with line characters, else with ASCII.
+// Returns a line for each branch. `lines` draws with line characters instead of ASCII.
 std::string outline(const std::vector<Branch>& roots, bool lines);
 
-// Whether the terminal's language has line characters.
+// Returns whether the language of the terminal has line characters.
 bool can_draw_lines();
 
 }  // namespace wreath

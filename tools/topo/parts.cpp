@@ -1,4 +1,4 @@
-// Cutting and wording.
+// Cuts a machine into parts and describes them.
 #include "tools/topo/parts.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ const Cache* last_level_cache(const Topology& topology, int processor) {
   return last;
 }
 
-// The part with that number at the back of `parts`, where it is put if it is another one.
+// Returns the last part where it has that number, else appends a part with that number.
 template <typename Part>
 Part& continued(std::vector<Part>& parts, int number) {
   if (parts.empty() || parts.back().number != number) parts.emplace_back().number = number;
@@ -46,7 +46,7 @@ std::string speed_text(std::int64_t mbit) {
   return mbit % 1000 == 0 ? fmt::format("{} Gbit/s", mbit / 1000) : fmt::format("{} Mbit/s", mbit);
 }
 
-// The network device nearest to a GPU; empty: none is near.
+// Describes the network device that is nearest to a GPU; empty: none is near.
 std::string nearest_network(const Topology& topology, const Gpu& gpu) {
   PciDistance least = PciDistance::OtherNode;
   std::string nearest;
@@ -61,7 +61,7 @@ std::string nearest_network(const Topology& topology, const Gpu& gpu) {
   return nearest.empty() ? nearest : fmt::format("nearest network {} {}", nearest, name(least));
 }
 
-// "to GPU 1-7 by NVLink 4 x18": every other GPU, those that are reached alike together.
+// Returns a text such as "to GPU 1-7 by NVLink 4 x18". It names every other GPU, and joins GPUs with the same link.
 std::string links_of(const Topology& topology, int gpu) {
   std::vector<std::pair<std::string, std::vector<int>>> ways;
   for (const GpuLink& link : topology.gpu_links) {

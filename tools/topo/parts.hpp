@@ -1,4 +1,4 @@
-// How `wreath topo` cuts a machine into parts, and says what each is: for the tree and for the picture.
+// Cuts a machine into the parts of `wreath topo`, and describes each part for the tree and for the picture.
 #pragma once
 
 #include <string>
@@ -8,16 +8,19 @@
 
 namespace wreath {
 
-// Cores behind one last-level cache.
+// The cores behind one last-level cache.
 struct CoreGroup {
-  const Cache* cache = nullptr;         // null: none is known
-  std::vector<std::vector<int>> cores;  // of each the numbers of its hardware threads
+  const Cache* cache = nullptr;  // null: none is known
+  // The numbers of the hardware threads of each core.
+  std::vector<std::vector<int>> cores;
 
-  std::vector<int> threads() const;  // of all cores, ascending
+  // Returns the threads of all cores, ascending.
+  std::vector<int> threads() const;
 };
 
 struct NodePart {
-  const NumaNode* node = nullptr;  // null: of processors that no node has
+  // The NUMA node; null: the part has processors that belong to no node.
+  const NumaNode* node = nullptr;
   int number = 0;
   std::vector<CoreGroup> groups;
 };
@@ -29,23 +32,25 @@ struct PackagePart {
 
 std::vector<PackagePart> packages_of(const Topology& topology);
 
-// A device as a line: what it is called, and what there is to say. `node` -1: near none.
+// A device as a line: its name and its description. The node -1 means that it is near no node.
 struct DeviceLine {
   enum class Kind { Gpu, Rdma, Interface } kind = Kind::Gpu;
   int node = -1;
   std::string name;
   std::string text;
-  bool usable = true;  // it is up, and has a driver
+  // The device is up, and has a driver.
+  bool usable = true;
 };
 
-// All but interfaces that are virtual and have no address, whose names `hidden` gets.
+// Returns all devices but interfaces that are virtual and have no address. `hidden` receives the names of those.
 std::vector<DeviceLine> devices_of(const Topology& topology, std::vector<std::string>* hidden);
 
 bool is_allowed(const Topology& topology, int processor);
 
-// "L3 32 MiB", "L1i 32 KiB".
+// Returns a text such as "L3 32 MiB" or "L1i 32 KiB".
 std::string cache_text(const Cache& cache);
-// "each L2 2 MiB, L1d 48 KiB": caches nearer than the group's, of its first core; empty where there are none.
+// Returns a text such as "each L2 2 MiB, L1d 48 KiB", with the other caches of the group's first core. Empty where
+// there are none.
 std::string near_caches_text(const Topology& topology, const CoreGroup& group);
 
 }  // namespace wreath

@@ -1,4 +1,5 @@
-// The ranks of a job as tables: which cores each would get, and what links them why.
+// Prints the ranks of a job as tables: the cores that each rank would get, and the links between ranks with their
+// reasons.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace {
 
 char letter(int number) { return number < 0 ? '.' : static_cast<char>('a' + number % 26); }
 
-// "0-3", "5": runs of ranks with equal values, one line each.
+// Calls `print` for each run of ranks with equal values, with the numbers ("0-3" or "5") and the value.
 template <typename Values, typename Print>
 void for_runs(const Values& values, Print print) {
   for (std::size_t first = 0; first < values.size();) {
@@ -51,7 +52,7 @@ std::string classes_table(const RankLinks& links) {
   return text;
 }
 
-// Row a, column b: the class of the link by which rank a reaches rank b.
+// Returns a matrix of letters. Row a, column b has the class of the link by which rank a reaches rank b.
 std::string matrix(const RankLinks& links) {
   const int ranks = links.ranks();
   std::string text = "\n    ";

@@ -1,4 +1,4 @@
-// What `wreath topo` shows, in each of its forms.
+// The forms in which `wreath topo` shows a machine.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@
 
 namespace wreath {
 
-// Ranks of which a matrix of links is shown.
+// The most ranks for which a matrix of links is shown.
 inline constexpr int kLargestMatrix = 32;
 
-// Ranks of this machine: the cores that each would get, and what links them.
+// The ranks of this machine: the cores that each rank would get, and the links between them.
 struct RanksShown {
-  std::vector<std::vector<int>> cores;  // by rank; empty: whoever starts them decides
+  // The cores by rank; empty: the program that starts the ranks chooses them.
+  std::vector<std::vector<int>> cores;
   RankLinks links;
 };
 
-// "Intel(R) Xeon(R) Platinum 8480+, Linux 6.1.0".
+// Returns a text such as "Intel(R) Xeon(R) Platinum 8480+, Linux 6.1.0".
 std::string model_text(const Topology& topology);
 
 std::string topology_tree(const Topology& topology, bool lines);
@@ -28,7 +29,7 @@ std::string ranks_table(const RanksShown& ranks);
 Json topology_json(const Topology& topology);
 Json ranks_json(const RanksShown& ranks);
 
-// A whole SVG file. `ranks`: colours their cores; may be empty.
+// Returns a whole SVG file. `ranks` gives their cores colours, and may be empty.
 std::string topology_svg(const Topology& topology, const RanksShown& ranks);
 
 }  // namespace wreath

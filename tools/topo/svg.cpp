@@ -1,4 +1,5 @@
-// A machine as a picture: packages hold NUMA nodes, these their caches with cores, and the devices near them.
+// Draws a machine as a picture. Packages hold NUMA nodes, and nodes hold their caches with cores and the devices near
+// them.
 #include "src/page/svg.hpp"
 
 #include <fmt/format.h>
@@ -46,7 +47,7 @@ struct Drawn {
 
 std::string colour(int number) { return fmt::format("c{}", number % kColours); }
 
-// A frame around what was drawn in it.
+// Draws a frame around its content.
 Drawn framed(Box box, std::string_view classes, const std::string& head, const std::string& soft, const Drawn& inner) {
   box.height = kHead + inner.height + kPad;
   return {svg_rectangle(box, 12, classes) + svg_pair(box.x + kPad, box.y + 23, head, soft, box.width - 2 * kPad) +
@@ -54,7 +55,7 @@ Drawn framed(Box box, std::string_view classes, const std::string& head, const s
           box.height};
 }
 
-// Things of equal width, so many beside each other; each row as high as its highest.
+// Draws `count` things of equal width in rows of `columns`. Each row is as high as its highest thing.
 template <typename Draw>
 Drawn in_columns(const Box& box, std::size_t count, std::size_t columns, Draw draw) {
   const auto wide = static_cast<double>(columns);
@@ -107,7 +108,7 @@ class Picture {
             132};
   }
 
-  // -1: no rank, or several.
+  // Returns the rank that has the core; -1: no rank has it, or several have it.
   int rank_of(const std::vector<int>& core) const {
     int owner = -1;
     for (std::size_t rank = 0; rank < ranks_.cores.size(); ++rank) {
@@ -202,7 +203,7 @@ class Picture {
     return framed(box, "package", "near no NUMA node", "", devices);
   }
 
-  // The matrix of ranks, and beside it what its colours mean.
+  // Draws the matrix of ranks, and beside it the meaning of its colours.
   Drawn links(const Box& box) const {
     const RankLinks& links = ranks_.links;
     if (links.ranks() < 2 || links.ranks() > kLargestMatrix) return {};

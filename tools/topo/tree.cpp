@@ -1,4 +1,4 @@
-// A machine as a tree of lines.
+// Shows a machine as a tree of lines.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// Agreement over collectives of a duplicated communicator.
+// This file reaches agreement by collectives of a duplicated communicator.
 #include "training/checkpoint/agreement.hpp"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace wreath::training {
 
 namespace {
 
-// "CODE FAILED_RANK MESSAGE"; empty: success.
+// Returns "CODE FAILED_RANK MESSAGE", or an empty text for success.
 std::string encode(const Status& status) {
   if (status) return {};
   const Error& error = status.error();

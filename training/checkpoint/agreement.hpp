@@ -1,4 +1,4 @@
-// What ranks tell each other around a checkpoint: texts of a few bytes, and whether it went well everywhere.
+// Agreement lets ranks exchange texts of a few bytes around a checkpoint, and agree whether all of them succeeded.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,23 @@
 
 namespace wreath::training {
 
-// The ranks of a job, over a communicator of their own. Every rank makes the same calls in the same order; of one
-// thread at a time. Alone (one rank) nothing is communicated.
+// The ranks of a job, over a communicator of their own. Every rank makes the same calls in the same order; one thread
+// at a time uses it. A single rank communicates nothing.
 class Agreement {
  public:
-  // Every rank calls it. An empty communicator is one rank.
+  // Makes the agreement; every rank calls it. An empty communicator is one rank.
   static Result<Agreement> create(Communicator& world);
 
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return ranks_; }
-  // Every rank's text, by rank.
+  // Returns every rank's text, by rank.
   Result<std::vector<std::string>> gather(const std::string& text);
-  // Success where all ranks bring it; else, on all ranks, the error of the lowest rank that brings one.
+  // Returns success where `mine` is a success on all ranks. Otherwise it returns, on all ranks, the error of the lowest
+  // rank that has one.
   Status agree(const Status& mine);
-  // Element by element over all ranks, in place.
+  // Sums element by element over all ranks, in place.
   Status sum(std::span<std::int64_t> values);
-  // Runs `work`, on at most `at_most` ranks at the same time. Its errors stop no other rank: see agree().
+  // Runs `work` on at most `at_most` ranks at the same time. Its errors stop no other rank; agree() shares them.
   Status take_turn(int at_most, const std::function<Status()>& work);
 
  private:
@@ -36,7 +37,7 @@ class Agreement {
   int ranks_ = 1;
 };
 
-// The result of `work`, whose exceptions become errors: a rank that threw would leave the others waiting.
+// Returns the result of `work`, whose exceptions become errors. A rank that threw would leave the others waiting.
 Status guarded(const std::function<Status()>& work);
 
 }  // namespace wreath::training

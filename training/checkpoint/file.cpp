@@ -1,4 +1,4 @@
-// Files by range over POSIX calls.
+// This file reads and writes files by range over POSIX calls.
 #include "training/checkpoint/file.hpp"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kBytesPerCall = std::size_t{1} << 30;
 
-// pread or pwrite until all of `bytes` have moved.
+// Calls pread or pwrite until all of `bytes` have moved.
 template <typename Call>
 Status move_all(const std::string& path, std::string_view purpose, std::size_t bytes, Call call) {
   std::size_t moved = 0;
@@ -57,7 +57,8 @@ Result<File> File::open(const std::string& path, int flags, const char* purpose)
 }
 
 Result<File> File::open_to_read(const std::string& path) { return open(path, O_RDONLY, "read"); }
-// Write-only: a client of a network file system then never fills a page with what it read of its neighbours.
+// Opens write-only. A client of a network file system then never fills a page with bytes that it read beside the
+// written ones.
 Result<File> File::open_to_write(const std::string& path) { return open(path, O_WRONLY, "written"); }
 
 Result<File> File::create(const std::string& path, std::uint64_t bytes) {

@@ -1,4 +1,4 @@
-// Files of checkpoints: read and written by range, with errors that name the file.
+// This file declares files of checkpoints, which are read and written by range, with errors that name the file.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace wreath::training {
 
-// An open file. Move-only. Any thread may read and write ranges of it at the same time.
+// An open file. It is move-only. Any thread may read and write ranges of it at the same time.
 class File {
  public:
   File() = default;
@@ -25,14 +25,14 @@ class File {
   ~File();
 
   static Result<File> open_to_read(const std::string& path);
-  // One that exists.
+  // Opens a file that exists.
   static Result<File> open_to_write(const std::string& path);
-  // One that does not exist yet, of `bytes` bytes, all zero.
+  // Creates a file that does not exist yet, of `bytes` bytes, all zero.
   static Result<File> create(const std::string& path, std::uint64_t bytes);
 
   const std::string& path() const noexcept { return path_; }
   Result<std::uint64_t> bytes() const;
-  // All of them, else an error.
+  // Both move all of the bytes, or return an error.
   Status read(std::uint64_t offset, std::span<std::byte> out) const;
   Status write(std::uint64_t offset, std::span<const std::byte> bytes) const;
   // Returns once the file's content would outlive a power failure.
@@ -44,15 +44,15 @@ class File {
   std::string path_;
 };
 
-// As sync(), of the names in a folder.
+// Returns once the names in a folder would outlive a power failure.
 Status sync_folder(const std::string& folder);
 
 // Makes `folder`/`name` with this content, synced.
 Status write_text(const std::string& folder, const std::string& name, std::string_view text);
-// A regular file of at most `maximum_bytes`.
+// Returns the text of a regular file of at most `maximum_bytes`.
 Result<std::string> read_text(const std::string& path, std::uint64_t maximum_bytes);
 
-// The error of a call of the operating system that has just failed: "PATH: cannot be PURPOSE: reason".
+// Returns the error of a call of the operating system that has just failed: "PATH: cannot be PURPOSE: reason".
 Error system_error(const std::string& path, std::string_view purpose);
 
 }  // namespace wreath::training

@@ -1,4 +1,4 @@
-// Sets of safetensors files and their index.
+// This file reads and divides sets of safetensors files and their index.
 #include "training/checkpoint/file_set.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ std::string file_name(std::string_view stem, std::size_t index, std::size_t file
   return fmt::format("{}-{:05}-of-{:05}.safetensors", stem, index + 1, files);
 }
 
-// Names of tensors by the file that the index puts them in.
+// The names of tensors by the file that the index puts them in.
 using WeightMap = std::map<std::string, std::vector<std::string>>;
 
 Result<WeightMap> read_index(const std::string& path) {
@@ -46,7 +46,7 @@ Result<WeightMap> read_index(const std::string& path) {
   return files;
 }
 
-// Whether a file holds what the index says of it, no less and no more.
+// Checks that a file holds exactly the tensors that the index names for it.
 Status check_names(const std::string& path, const SafetensorsHeader& header, const std::vector<std::string>& wanted) {
   std::vector<std::string> held;
   for (const StoredTensor& tensor : header.tensors) held.push_back(tensor.name);
@@ -82,7 +82,8 @@ Result<FileSet> divide(std::string_view stem, std::vector<StoredTensor> tensors,
   std::vector<std::vector<StoredTensor>> files;
   std::uint64_t held = 0;
   for (StoredTensor& tensor : tensors) {
-    const std::uint64_t bytes = bytes_of(tensor.type, tensor.shape).value_or(0);  // impossible shapes: lay_out
+    // lay_out_safetensors() reports impossible shapes.
+    const std::uint64_t bytes = bytes_of(tensor.type, tensor.shape).value_or(0);
     if (files.empty() || held + bytes > file_bytes) {
       files.emplace_back();
       held = 0;

@@ -1,5 +1,5 @@
-// Tensors over the files of a set: model-00001-of-00002.safetensors ... and model.safetensors.index.json, as HF's
-// transformers divide them.
+// This file declares tensors over the files of a set, divided as HF's transformers divide them:
+// model-00001-of-00002.safetensors ... and model.safetensors.index.json.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct FileSet {
   std::string stem;                        // "model"
   std::vector<std::string> names;          // of its files
   std::vector<SafetensorsHeader> headers;  // one for each
-  // File and tensor of a name.
+  // The file and the tensor of a name.
   struct Place {
     std::size_t file = 0;
     const StoredTensor* tensor = nullptr;
@@ -27,15 +27,16 @@ struct FileSet {
   std::map<std::string, Place, std::less<>> places() const;
 };
 
-// By name, each file up to `file_bytes` of tensors, but at least one. No tensors: no files.
+// Divides tensors by name over files, each of up to `file_bytes` of tensors, but at least one tensor. Without tensors
+// there are no files.
 Result<FileSet> divide(std::string_view stem, std::vector<StoredTensor> tensors, std::uint64_t file_bytes);
-// "model.safetensors.index.json".
+// Returns "model.safetensors.index.json".
 std::string index_name(std::string_view stem);
-// Its content: {"metadata": {"total_size": bytes}, "weight_map": {name: file}}.
+// Returns the index's content: {"metadata": {"total_size": bytes}, "weight_map": {name: file}}.
 std::string index_text(const FileSet& set);
 // Reads the index (or, where there is none, the single file model.safetensors) and every header. Errors name the file
-// and the tensor: an index that is none, a file that is missing, torn or foreign, a tensor that the index names and the
-// file lacks, or the other way round.
+// and the tensor. They are a malformed index, a file that is missing, torn or foreign, and a tensor that only one of
+// index and file has.
 Result<FileSet> open_file_set(const std::string& folder, std::string_view stem);
 
 }  // namespace wreath::training

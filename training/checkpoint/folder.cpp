@@ -1,4 +1,4 @@
-// Names that appear whole or not at all.
+// This file gives folders names that appear whole or not at all.
 #include "training/checkpoint/folder.hpp"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
-// Unlike every other save's, on any host.
+// Returns a path unlike that of every other save, on any host.
 std::string hidden_path(const std::string& folder, const std::string& name) {
   std::random_device random;
   return fmt::format("{}/.{}-{:08x}{:08x}", folder, name, random(), random());

@@ -1,4 +1,5 @@
-// The header of a safetensors file from any bytes: events of a JSON parser, and what each may follow.
+// This file parses the header of a safetensors file from any bytes. It takes the events of a JSON parser, and checks
+// the order in which they may come.
 #include "training/checkpoint/header_text.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Takes the parser's events; the first that does not fit ends it, with the reason in refusal().
+// Takes the parser's events. The first event that does not fit ends the parse, with the reason in refusal().
 class HeaderEvents {
  public:
   using number_integer_t = Json::number_integer_t;
@@ -136,7 +137,7 @@ class HeaderEvents {
   std::string refusal_;
 };
 
-// Sorts tensors by place, and says why they do not fill `data_bytes` exactly.
+// Sorts tensors by place. Returns the reason where they do not fill `data_bytes` exactly.
 std::optional<std::string> wrong_places(std::vector<StoredTensor>& tensors, std::uint64_t data_bytes) {
   std::sort(tensors.begin(), tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);

@@ -1,4 +1,4 @@
-// Loading: each rank reads its runs out of whole tensors.
+// This file loads checkpoints: each rank reads its runs out of whole tensors.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ Error wrong_file(const std::string& file, const std::string& what) {
   return {ErrorCode::InvalidArgument, fmt::format("{}: {}", file, what)};
 }
 
-// A checkpoint that is open.
+// An open checkpoint.
 struct Source {
   std::string folder;
   const LoadOptions* options;
@@ -43,7 +43,7 @@ Status check_tensor(const std::string& file, const StoredTensor& found, const St
                                       fmt::join(found.shape, ", "), fmt::join(wanted.shape, ", ")));
 }
 
-// Whether the files hold the wanted tensors, and no others but those of `ignored` endings.
+// Checks that the files hold the wanted tensors, and no others except those of `ignored` endings.
 Status check_set(const std::string& folder, const FileSet& set, const std::vector<StoredTensor>& wanted,
                  const std::vector<std::string>& ignored) {
   auto places = set.places();
@@ -101,7 +101,7 @@ Status open(Source& source, const ShardLayout& layout, const ShardPlan& plan) {
   return check_set(source.folder, source.optimizer, layout.tensors(plan, 1, layout.arrays()), {});
 }
 
-// One array of the shard.
+// Reads one array of the shard.
 Status read_array(const Source& source, const ShardLayout& layout, const ShardPlan& plan, const Shard& shard,
                   std::size_t array) {
   const FileSet& set = array == 0 ? source.model : source.optimizer;

@@ -1,4 +1,4 @@
-// Plans out of what all ranks say of their pieces.
+// This file makes plans from the descriptions that all ranks send of their pieces.
 #include "training/checkpoint/plan.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace wreath::training {
 
 namespace {
 
-// A piece without its values: what other ranks know of it.
+// The description of a piece, without its values, for other ranks.
 struct Outline {
   Parameter parameter;
   std::int64_t begin = 0;
@@ -63,7 +63,7 @@ bool same_ranges(const Parameter& a, const Parameter& b) {
                                                         });
 }
 
-// By what is known without listing runs.
+// Returns whether two outlines share no element, as far as it is known without listing runs.
 bool surely_apart(const Outline& a, const Outline& b) {
   if (a.parameter.sharded_axis != b.parameter.sharded_axis || a.parameter.sharded_axis < 0) {
     return a.parameter.sharded_axis < 0 && b.parameter.sharded_axis < 0 &&
@@ -78,7 +78,7 @@ bool surely_apart(const Outline& a, const Outline& b) {
   return true;
 }
 
-// What it holds, by place in the whole parameter; runs that continue each other are one.
+// Returns the runs of the outline, by place in the whole parameter. Runs that continue each other are one.
 std::vector<Run> runs_of(const Outline& outline) {
   std::vector<Run> runs;
   for_each_run(outline.parameter, [&](const Run& run) {
@@ -97,7 +97,7 @@ std::vector<Run> runs_of(const Outline& outline) {
   return joined;
 }
 
-// `runs` without the elements that `others` hold; both are by place.
+// Returns `runs` without the elements that `others` hold; both are by place.
 std::vector<Run> without(const std::vector<Run>& runs, const std::vector<Run>& others) {
   std::vector<Run> left;
   auto other = others.begin();
@@ -143,7 +143,7 @@ Status check_piece(const Piece& piece) {
 
 using Outlines = std::map<std::string, std::vector<Outline>>;  // by tensor
 
-// What all ranks hold.
+// Returns the outlines of all ranks.
 Result<Outlines> exchange(Agreement& ranks, std::span<const Piece> pieces) {
   std::string text;
   const Status described = guarded([&]() -> Status {
@@ -170,7 +170,7 @@ Result<Outlines> exchange(Agreement& ranks, std::span<const Piece> pieces) {
   return outlines;
 }
 
-// The pieces' own runs.
+// Returns the plan of the pieces' own runs.
 ShardPlan held_by(const Outlines& outlines, std::span<const Piece> pieces) {
   ShardPlan plan;
   std::map<std::string, std::size_t> index;
@@ -186,7 +186,7 @@ ShardPlan held_by(const Outlines& outlines, std::span<const Piece> pieces) {
   return plan;
 }
 
-// Whether `other` writes what both it and rank `rank` hold of tensor `tensor`.
+// Returns whether `other`, and not rank `rank`, writes the elements of tensor `tensor` that both hold.
 bool goes_first(int other, int rank, std::size_t tensor, int ranks) {
   const auto place = [&](int r) { return (static_cast<std::size_t>(r) + tensor) % static_cast<std::size_t>(ranks); };
   return place(other) < place(rank);

@@ -1,4 +1,4 @@
-// Places of tensors in a file, its header as text, and files by range.
+// This file computes the places of tensors in a file, writes its header as text, and reads and writes files by range.
 #include "training/checkpoint/safetensors.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ constexpr std::array<TypeRow, 20> kTypes = {{{"BOOL", 8}, {"F4", 4},      {"F6_E
 
 Error refused(const std::string& what) { return {ErrorCode::InvalidArgument, "safetensors: " + what}; }
 
-// As JSON; nullopt where it is no UTF-8.
+// Returns the text as JSON, or nullopt where it is no UTF-8.
 std::optional<std::string> json_text(const std::string& text) {
   try {
     return nlohmann::json(text).dump();
@@ -37,7 +37,7 @@ std::optional<std::string> json_text(const std::string& text) {
   }
 }
 
-// Of names that json_text() takes.
+// Returns the header as JSON. All names must be ones that json_text() takes.
 std::string header_json(const SafetensorsHeader& header) {
   std::string text = "{";
   const auto add = [&](const std::string& key, const nlohmann::ordered_json& value) {
@@ -54,7 +54,7 @@ std::string header_json(const SafetensorsHeader& header) {
   return text;
 }
 
-// Whether [offset, offset + bytes) is inside the tensor.
+// Checks that [offset, offset + bytes) is inside the tensor.
 Status check_range(const std::string& file, const StoredTensor& tensor, std::uint64_t offset, std::size_t bytes) {
   const std::uint64_t size = tensor.end - tensor.begin;
   if (offset <= size && bytes <= size - offset) return {};

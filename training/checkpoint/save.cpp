@@ -1,4 +1,4 @@
-// Saving: a copy of the shard at the caller's pace, and a thread that writes it.
+// This file saves checkpoints: it copies the shard on the caller's thread, and another thread writes the copy.
 #include <fmt/format.h>
 #include <pthread.h>
 
@@ -45,11 +45,11 @@ Status check_options(const CheckpointOptions& options) {
 
 }  // namespace
 
-// What the saving thread uses; between wait() and save() the caller's.
+// The state that the saving thread uses. Between wait() and save() it is the caller's.
 struct Checkpointer::Job {
-  // All of a save. Success or an error is the same on all ranks, unless they lose each other.
+  // Runs the whole save. Success or an error is the same on all ranks, unless they lose each other.
   Status write();
-  // What this rank does in the hidden folder: rank 0 makes it.
+  // Makes the files of this rank in the hidden folder, which rank 0 makes.
   Status make_files();
   Status write_files();
   Status write_array(std::size_t array);
@@ -63,12 +63,15 @@ struct Checkpointer::Job {
   ShardPlan plan;
   FileSet model;
   FileSet optimizer;
-  Buffer<float> copies;  // values, then each moment, of plan.count elements each
+  // The values, then each moment, with plan.count elements each.
+  Buffer<float> copies;
 
   StoredState state;
-  Status wrong_shard;  // why the shard given to save() is not the one of create()
+  // The reason that the shard given to save() is not the one of create().
+  Status wrong_shard;
   std::string hidden;
-  std::map<std::string, SafetensorsWriter> files;  // open, by name: what this rank has to sync
+  // The open files by name, which this rank has to sync.
+  std::map<std::string, SafetensorsWriter> files;
   std::thread thread;
   std::atomic<bool> writing{false};
   Status status;

@@ -1,4 +1,4 @@
-// Arrays of shards.
+// This file computes the arrays of shards.
 #include "training/checkpoint/shard.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The arrays of a shard: the weights and each moment, all divided alike.
+// This file declares the arrays of a shard: the weights and each moment, all divided alike.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace wreath::training {
 
-// What stays of a shard from call to call. Array 0 is the weights, array 1 the first moment.
+// The part of a shard that stays the same from call to call. Array 0 is the weights, array 1 the first moment.
 class ShardLayout {
  public:
   ShardLayout() = default;
@@ -20,13 +20,13 @@ class ShardLayout {
 
   std::size_t arrays() const noexcept { return moments_.size() + 1; }
   const std::vector<std::string>& moments() const noexcept { return moments_; }
-  // "wte.weight", "wte.weight.exp_avg".
+  // Returns a name like "wte.weight" or "wte.weight.exp_avg".
   std::string tensor_name(const std::string& parameter, std::size_t array) const;
-  // Tensors of arrays [first, end), without places.
+  // Returns the tensors of arrays [first, end), without places.
   std::vector<StoredTensor> tensors(const ShardPlan& plan, std::size_t first, std::size_t end) const;
-  // Of the piece's first element.
+  // Returns the address of the piece's first element.
   float* data(const Shard& shard, std::size_t array, std::size_t piece) const;
-  // Whether `shard` has this layout, and moments as long as its pieces.
+  // Checks that `shard` has this layout, and moments as long as its pieces.
   Status check(const Shard& shard) const;
 
  private:
@@ -43,8 +43,8 @@ class ShardLayout {
   std::vector<std::string> moments_;
 };
 
-// Every rank calls it with what it found before: an error there, a shard that is none, or moments of other names than
-// rank 0's are an error on all ranks.
+// Makes the layout. Every rank calls it with its status of the steps `before`. An error there, a malformed shard, or
+// moments of other names than rank 0's are an error on all ranks.
 Result<ShardLayout> agree_on_layout(Agreement& ranks, const Shard& shard, const Status& before);
 
 }  // namespace wreath::training

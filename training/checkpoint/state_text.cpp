@@ -1,4 +1,4 @@
-// The small state as JSON.
+// This file writes the small state as JSON and parses it.
 #include "training/checkpoint/state_text.hpp"
 
 #include <fmt/format.h>

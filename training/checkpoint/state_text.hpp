@@ -1,4 +1,4 @@
-// training_state.json: what is no tensor.
+// This file declares training_state.json, which holds the state besides the tensors.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ struct StoredState {
   std::vector<std::string> moments;  // names of an element's moments
 };
 
-// Throws nlohmann::json::exception where a text is no UTF-8.
+// Returns the state as JSON. Throws nlohmann::json::exception where a text is no UTF-8.
 std::string encode_state(const StoredState& stored);
-// InvalidArgument names `file` and what is wrong.
+// Parses the state. The error is InvalidArgument, which names `file` and the reason.
 Result<StoredState> parse_state(const std::string& text, const std::string& file);
 
 }  // namespace wreath::training

@@ -1,5 +1,5 @@
-// Causal attention by blocks, with a running softmax: per head, matrix products of a block of queries with a block of
-// keys, and row by row what lies between them.
+// This file computes causal attention by blocks, with a running softmax. For each head it multiplies blocks of queries
+// with blocks of keys, and works row by row between these products.
 #include "training/compute/attention.hpp"
 
 #include <algorithm>
@@ -17,14 +17,14 @@ namespace wreath::training {
 
 namespace {
 
-// Blocks whose scores stay in the first caches; a block of queries divides by every tile's rows.
+// Scores of a block of this size stay in the first caches. The rows of every instruction set's tile divide kQueryBlock.
 constexpr std::int64_t kQueryBlock = 48;
 constexpr std::int64_t kKeyBlock = 128;
 struct alignas(64) Scores {
   float rows[kQueryBlock][kKeyBlock];
 };
 
-// Keys that the query at place `place` sees.
+// Returns the number of keys that the query at place `place` sees.
 std::int64_t seen(const Rows<const float>& keys, std::int64_t place) {
   return std::clamp<std::int64_t>(place - keys.first + 1, 0, keys.count);
 }
@@ -55,7 +55,7 @@ class KeepFactors {
  public:
   explicit KeepFactors(const AttentionShape& shape) : dropout_(shape.dropout) {}
   bool all() const { return dropout_.share <= 0; }
-  // For the query at place `query` and `count` keys from place `key` on.
+  // Draws the factors for the query at place `query` and `count` keys from place `key` on.
   void draw(const Head& of, std::int64_t query, std::int64_t key, std::int64_t count) {
     const std::int64_t sequence = dropout_.sequence + of.sequence;
     const std::int64_t row = (sequence * dropout_.heads + dropout_.first_head + of.head) * dropout_.length + query;
@@ -73,8 +73,7 @@ class KeepFactors {
   float factors_[kKeyBlock];
 };
 
-// Some queries against some keys: each of the queries sees at least the first of the keys, the last of the queries the
-// last of the keys.
+// A block of queries and keys. Each query sees at least the first key, and the last query sees the last key.
 struct Block {
   std::int64_t query;
   std::int64_t queries;
@@ -84,8 +83,8 @@ struct Block {
   MatrixView view(const Scores& of) const { return {of.rows[0], queries, keys, kKeyBlock, 1}; }
 };
 
-// Calls body(block) for the blocks of the causal triangle, keys in ascending order for each query and queries for each
-// key.
+// Calls body(block) for the blocks of the causal triangle. For each query the keys come in ascending order, and for
+// each key the queries do.
 template <typename Body>
 void for_blocks(const Rows<const float>& queries, const Rows<const float>& keys, Body body) {
   for (std::int64_t query = 0; query < queries.count; query += kQueryBlock) {
@@ -103,10 +102,11 @@ std::int64_t seen_in(const Block& block, const Rows<const float>& queries, const
   return std::min(seen(keys, queries.first + row) - block.key, block.keys);
 }
 
-// Calls body(head) for each head of each sequence, divided among threads: they share nothing.
+// Calls body(head) for each head of each sequence. The heads share nothing, so threads divide them.
 template <typename Body>
 void for_heads(const AttentionShape& shape, std::int64_t queries, std::int64_t keys, const Body& body) {
-  constexpr std::int64_t kPartWork = 1 << 16;  // pays for a thread's waking
+  // A part of this much work pays for the waking of a thread.
+  constexpr std::int64_t kPartWork = 1 << 16;
   const std::int64_t grain = kPartWork / (queries * keys * shape.head_size + 1) + 1;
   parallel_for(shape.sequences * shape.heads, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) body(Head{shape, i % shape.heads, i / shape.heads});

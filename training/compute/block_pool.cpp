@@ -1,4 +1,4 @@
-// Free blocks, and which of them go.
+// This file keeps free blocks and decides which of them the pool returns to the system.
 #include "training/compute/block_pool.hpp"
 
 #include <sys/mman.h>
@@ -12,14 +12,17 @@ namespace wreath::training {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
-constexpr std::size_t kLeastKept = 16 << 10;  // smaller ones are the heap's business
-#if defined(WREATH_SANITIZED)                 // sanitizers watch what is the heap's
+// The heap serves smaller blocks.
+constexpr std::size_t kLeastKept = 16 << 10;
+// A build with sanitizers takes all blocks from the heap, which the sanitizers watch.
+#if defined(WREATH_SANITIZED)
 constexpr std::size_t kLeastMapped = SIZE_MAX;
 #else
 constexpr std::size_t kLeastMapped = 128 << 10;
 #endif
 
-// Pages of their own, which are gone when they go: the heap keeps large blocks once it has seen some come back.
+// Gives large blocks pages of their own, which return to the system when the block is freed. The heap would keep large
+// blocks once it has seen some come back.
 void* get_block(std::size_t bytes) noexcept {
   if (bytes < kLeastMapped) return ::operator new(std::max<std::size_t>(bytes, 1), kAlignment, std::nothrow);
   void* const pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -38,7 +41,8 @@ BlockPool::~BlockPool() { shrink_to(0); }
 void* BlockPool::reuse(std::size_t bytes) noexcept {
   const auto found = free_.find(bytes);
   if (found == free_.end() || found->second.empty()) return nullptr;
-  void* const data = found->second.back().data;  // whose cache lines are the youngest
+  // Takes the block that was freed last, since the caches may still hold its lines.
+  void* const data = found->second.back().data;
   found->second.pop_back();
   free_bytes_ -= bytes;
   return data;
@@ -69,7 +73,8 @@ void BlockPool::give(void* data, std::size_t bytes) noexcept {
       free_[bytes].push_back({data, ++givings_});
       free_bytes_ += bytes;
       return;
-    } catch (const std::bad_alloc&) {  // then it is not kept
+    } catch (const std::bad_alloc&) {
+      // Without memory for its entry the block is not kept.
     }
   }
   put_back(data, bytes);

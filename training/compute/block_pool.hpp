@@ -1,4 +1,4 @@
-// BlockPool: blocks of host memory that are asked for again and again, by exact size.
+// BlockPool hands out blocks of host memory that are asked for again and again, by exact size.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,11 @@
 
 namespace wreath::training {
 
-// A training step asks for the blocks that the step before gave back. The heap would cut those up for smaller ones, and
-// hold what no book counts; the system would take the pages back, and fault them in again (a sixth of a step's time).
-// So free blocks are kept as they are, as long as the pool holds no more than the most that was in use at once; beyond
-// it the ones that have been free for longest go back. One rank's: of one thread at a time.
+// Keeps the blocks that one training step gives back for the next step. The heap would cut those blocks up for smaller
+// ones, and hold memory that no accounting counts. The system would take the pages back and fault them in again (a
+// sixth of a step's time). The pool keeps free blocks whole while it holds no more than the most that was in use at
+// once. Beyond that it frees the blocks that have been free for longest. It belongs to one rank, and one thread at a
+// time uses it.
 class BlockPool {
  public:
   BlockPool() = default;
@@ -19,22 +20,22 @@ class BlockPool {
   BlockPool& operator=(const BlockPool&) = delete;
   ~BlockPool();
 
-  // Returns a block at an address divisible by 64; null where there is no memory for it.
+  // Returns a block at an address divisible by 64, or null where there is no memory for it.
   void* take(std::size_t bytes) noexcept;
-  // Takes a block back; `bytes` is what it was taken with.
+  // Takes a block back. `bytes` is the size that take() was given.
   void give(void* data, std::size_t bytes) noexcept;
 
   std::size_t free_bytes() const noexcept { return free_bytes_; }
-  // The most that was in use at once; no more was ever held.
+  // Returns the most bytes that were in use at once. The pool never held more.
   std::size_t peak_bytes() const noexcept { return peak_used_; }
 
  private:
   struct FreeBlock {
     void* data;
-    std::uint64_t since;  // the number of its giving
+    std::uint64_t since;  // the number of give() calls before
   };
   void* reuse(std::size_t bytes) noexcept;
-  // Gives blocks back until at most so many bytes are free.
+  // Frees blocks until at most `bytes` bytes are free.
   void shrink_to(std::size_t bytes) noexcept;
 
   std::map<std::size_t, std::deque<FreeBlock>> free_;  // by size; the longest free first

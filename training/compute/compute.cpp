@@ -1,4 +1,4 @@
-// Memory in blocks that are used again, copies, and launches.
+// This file gives out memory in blocks that are used again, copies, and launches kernels.
 #include "training/compute/compute.hpp"
 
 #include <algorithm>
@@ -17,13 +17,14 @@ namespace wreath::training {
 namespace {
 
 constexpr std::size_t kDeviceAlignment = 512;
-constexpr std::size_t kSmall = std::size_t{1} << 20;  // blocks up to it share regions
+// Blocks up to this size share regions.
+constexpr std::size_t kSmall = std::size_t{1} << 20;
 constexpr std::size_t kRegionBytes = std::size_t{8} << 20;
 constexpr std::size_t kSegmentBytes = std::size_t{4} << 20;
 constexpr std::size_t kSegments = 2;
 constexpr std::uint32_t kMostBlocks = 2048;
 
-// ---- whose memory it is ----
+// ---- owners of memory ----
 
 struct Owners {
   struct Owned {
@@ -39,7 +40,7 @@ Owners& owners() {
 }
 constinit std::atomic<int> computes{0};
 
-// Eighths of a power of two: at most an eighth is lost.
+// Rounds up to eighths of a power of two, so that at most an eighth is lost.
 std::size_t block_size(std::size_t bytes) {
   const std::size_t step = std::max(kDeviceAlignment, std::bit_floor(std::max<std::size_t>(bytes, 1)) / 8);
   return (std::max<std::size_t>(bytes, 1) + step - 1) / step * step;
@@ -147,12 +148,13 @@ void* Compute::allocate(std::size_t bytes) {
 
 void Compute::free(void* data) noexcept {
   const auto found = sizes_.find(data);
-  if (found == sizes_.end()) std::terminate();  // not of this Compute, or freed before
+  // The block is not of this Compute, or it was freed before.
+  if (found == sizes_.end()) std::terminate();
   free_[found->second].push_back(static_cast<std::byte*>(data));
   sizes_.erase(found);
 }
 
-// Gives large blocks that nobody uses back to the device; whether there were some.
+// Gives large blocks that nobody uses back to the device. Returns whether there were any.
 bool Compute::drop_unused() {
   synchronize();
   bool dropped = false;
@@ -236,7 +238,7 @@ std::unique_ptr<Event> Compute::record() {
   return event;
 }
 
-// ---- wherever it lies ----
+// ---- copies and fills in any memory ----
 
 void detail::copy_bytes(void* target, const void* source, std::size_t bytes) {
   if (bytes == 0 || target == source) return;

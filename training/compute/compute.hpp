@@ -1,6 +1,6 @@
-// Compute: where a rank computes. A device with a stream in which all of the rank's work is put in order, and memory
-// of that device. Functions of training/ compute where their buffers lie: in host memory on the calling thread, in
-// memory of a Compute by its kernels, in its stream, without waiting.
+// Compute is the place where a rank computes: a device with a stream for all of the rank's work, and memory of that
+// device. Functions of training/ compute where their buffers lie. In host memory they run on the calling thread; in
+// memory of a Compute they put kernels into its stream and do not wait.
 #pragma once
 
 #include <cstddef>
@@ -28,50 +28,54 @@ class Cublaslt;
 template <typename Run>
 const Kernel& kernel_of() noexcept;
 
-// Grids of the host device, whose threads are real ones: few by default. A GPU's are chosen by the work.
+// The grid on the host device, whose threads are real ones, so there are few by default. The work decides the grid on a
+// GPU.
 struct ComputeOptions {
   int host_blocks = 2;
   int host_threads = 1;  // of a block, up to kKernelThreads
-  // On a CUDA device: products by cuBLASLt where it is found; else by the own kernel, whose bits are the CPU's.
+  // On a CUDA device cuBLASLt computes products where it is found. Otherwise the own kernel does, whose bits are the
+  // CPU's.
   bool cublaslt = true;
-  // A 16-bit format whose values the factors of products have: cuBLASLt is then given 2 bytes each.
+  // The 16-bit format that the values of products' factors have, if any. cuBLASLt is then given 2 bytes for each value.
   std::optional<DataType> factors = {};
 };
 
-// The Compute whose memory `data` is in; null: memory of the host. Any thread.
+// Returns the Compute whose memory `data` is in, or null for host memory. Any thread may call it.
 Compute* compute_of(const void* data) noexcept;
 template <typename T>
 Compute* compute_of(std::span<T> values) noexcept {
   return values.empty() ? nullptr : compute_of(static_cast<const void*>(values.data()));
 }
 
-// One rank's; of one thread at a time. Outlives all of its memory. Failures of the device, and of what was put into
-// the stream before, are thrown (Exception), some calls later than what failed.
+// A Compute belongs to one rank, and one thread at a time uses it. It outlives all of its memory. Failures of the
+// device and of earlier work in the stream are thrown (Exception), possibly some calls later.
 class Compute {
  public:
-  // `device` lives as long as the process. Unavailable where this build has no kernels for it.
+  // Creates a Compute on `device`, which lives as long as the process. The error is Unavailable where this build has no
+  // kernels for the device.
   static Result<std::unique_ptr<Compute>> create(Device& device, const ComputeOptions& options = {});
   ~Compute();
   Compute(const Compute&) = delete;
   Compute& operator=(const Compute&) = delete;
 
   Device& device() const noexcept { return device_; }
-  // "cuda:0, products by cuBLASLt 13.0.2", or by the own kernel and why.
+  // Returns a text like "cuda:0, products by cuBLASLt 13.0.2", or names the own kernel and the reason.
   std::string description() const;
   Stream& stream() const noexcept { return *stream_; }
 
-  // Null: there is none, and the own kernel multiplies.
+  // Returns null where there is no cuBLASLt and the own kernel multiplies.
   Cublaslt* cublaslt() const noexcept { return cublaslt_.get(); }
   const std::optional<DataType>& factors() const noexcept { return options_.factors; }
 
-  // `bytes` of the device, aligned to 512, of any content; null where the device has no more. What was freed is given
-  // out again without waiting: whoever frees memory that another stream used has made this one's wait for that.
+  // Returns `bytes` of the device, aligned to 512 and with undefined content, or null where the device has no more.
+  // Freed memory is given out again without waiting. If another stream used the memory, free() is called only after
+  // this stream was made to wait for that use.
   void* allocate(std::size_t bytes);
   void free(void* data) noexcept;
-  // Bytes taken from the device, in use or kept for the next allocation.
+  // Returns the bytes taken from the device, in use or kept for the next allocation.
   std::size_t reserved_bytes() const noexcept { return reserved_bytes_; }
 
-  // By which kernels reach memory of this Compute at `data`; null of null.
+  // Returns the address by which kernels reach memory of this Compute at `data`; null gives null.
   template <typename T>
   T* at(T* data) const noexcept {
     return same_addresses_ || data == nullptr ? data : data + shift(data) / static_cast<std::ptrdiff_t>(sizeof(T));
@@ -81,42 +85,44 @@ class Compute {
     return values.empty() ? nullptr : at(values.data());
   }
 
-  // Adds run_kernel(run) on at most `blocks` blocks. Pointers in `run` are those of at().
+  // Adds run_kernel(run) to the stream, on at most `blocks` blocks. Pointers in `run` come from at().
   template <typename Run>
   void launch(Run run, std::uint64_t blocks) {
     run.blocks = blocks_for(blocks);
     launch(kernel_of<Run>(), run.blocks, &run, sizeof run);
   }
-  // The same, a thread for each of `elements`.
+  // Adds run_kernel(run) to the stream with blocks enough for 4 of `elements` in each thread.
   template <typename Run>
   void launch_elements(const Run& run, std::uint64_t elements) {
     constexpr std::uint64_t kEach = 4;  // elements of a thread
     launch(run, elements / (kKernelThreads * kEach) + 1);
   }
 
-  // Returns the blocks that launch() takes for so many: fewer where the device runs no more at once.
+  // Returns the number of blocks that launch() takes when `blocks` are asked for. It is lower where the device runs no
+  // more at once.
   std::uint32_t blocks_for(std::uint64_t blocks) const noexcept;
 
-  // Zeroes `bytes` of this Compute's memory and up to 3 behind them.
+  // Zeroes `bytes` of this Compute's memory and up to 3 bytes behind them.
   void zero(void* data, std::size_t bytes);
-  // target = source, either memory of this Compute or the host's. From the host: `source` may go at once. To the host:
-  // returns when it is there.
+  // Copies source to target; each is memory of this Compute or of the host. A host source may be freed at once. A copy
+  // to the host returns when the bytes are there.
   void copy(void* target, const void* source, std::size_t bytes);
   void synchronize();
 
-  // A point in the stream, from a pool: for side streams.
+  // Returns an event at this point of the stream, from a pool, for side streams to wait on.
   std::unique_ptr<Event> record();
   void recycle(std::unique_ptr<Event> event) { events_.push_back(std::move(event)); }
 
  private:
   struct Region {
     DeviceMemory memory;
-    std::ptrdiff_t shift = 0;  // from the program's addresses to the kernels'
+    std::ptrdiff_t shift = 0;  // from program to kernel addresses
   };
-  // Pinned memory that copies from the host pass through, used up one segment after the other.
+  // Pinned memory that copies from the host pass through. Segments are used up one after the other.
   struct Segment {
     DeviceMemory memory;
-    std::unique_ptr<Event> read;  // all that was put into it
+    // Comes after all copies out of this segment.
+    std::unique_ptr<Event> read;
     std::size_t used = 0;
   };
 
@@ -137,31 +143,32 @@ class Compute {
   std::map<const std::byte*, Region> regions_;           // by their begin
   std::map<std::size_t, std::vector<std::byte*>> free_;  // by size
   std::map<const void*, std::size_t> sizes_;             // of all blocks in use
-  std::byte* open_ = nullptr;                            // what is left of the last region for small blocks
+  // The rest of the last region, for small blocks.
+  std::byte* open_ = nullptr;
   std::size_t open_bytes_ = 0;
   std::size_t reserved_bytes_ = 0;
   std::vector<Segment> segments_;
   std::size_t segment_ = 0;
   std::unique_ptr<Cublaslt> cublaslt_;
-  std::string no_cublaslt_;  // why there is none
+  std::string no_cublaslt_;  // the reason that there is none
 };
 
-// target = source, of one size, wherever each of the two lies: memory of one Compute and of the host.
+// Copies source to target, which have one size. Each lies in memory of one Compute or of the host.
 template <typename T>
 void copy(std::span<const T> source, std::span<T> target);
-// All of it, wherever it lies.
+// Sets all values, in host memory or in that of a Compute.
 void fill(std::span<float> values, float value);
 
-// `rows` rows of `width` values, each `stride` values after the one before.
+// Rows of values, each `stride` values after the one before.
 template <typename T>
 struct StridedRows {
   T* data = nullptr;
   std::int64_t stride = 0;
 };
-// Both in one place.
+// Copies `rows` rows of `width` values. Both sides lie in host memory, or both in that of one Compute.
 void copy_rows(StridedRows<const float> source, StridedRows<float> target, std::int64_t rows, std::int64_t width);
 
-// Values of the host in memory of a Compute, for what is put into its stream while this lives.
+// Copies values of the host into memory of a Compute, for work that is put into its stream while this object lives.
 template <typename T>
 class OnCompute {
  public:

@@ -1,4 +1,4 @@
-// Conversions of arrays, compiled once per instruction set (Highway).
+// This file converts arrays, and is compiled once per instruction set (Highway).
 #include "training/compute/convert.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::uint32_t kFloatInfinity = 0x7f800000u;
 
-// Words of the format, each in 32 bits. All magnitudes are below 2^31, so they compare as signed integers do.
+// Returns words of the format, each in 32 bits. All magnitudes are below 2^31, so they compare as signed integers do.
 template <class F, class D>
 HWY_INLINE hn::Vec<hn::RebindToSigned<D>> narrowed(D d, hn::Vec<D> value) {
   const hn::RebindToSigned<D> s;
@@ -62,7 +62,7 @@ HWY_INLINE hn::Vec<D> widened(D d, hn::Vec<hn::RebindToSigned<D>> word) {
     const auto sign = hn::ShiftLeft<F::kSignShift>(hn::Xor(word, magnitude));
     const auto shifted = hn::ShiftLeft<F::kShift>(magnitude);
     const auto least = set(F::kLeastNormal);
-    // A subnormal has no implicit bit: added as that of the least normal number, and subtracted.
+    // A subnormal has no implicit bit, so the implicit bit of the least normal number is added and subtracted.
     const auto subnormal = hn::BitCast(s, hn::Sub(hn::BitCast(d, hn::Add(shifted, least)), hn::BitCast(d, least)));
     auto bits = hn::IfThenElse(hn::Lt(magnitude, set(F::kFirstNormal)), subnormal, hn::Add(shifted, set(F::kRebias)));
     bits = hn::IfThenElse(hn::Lt(magnitude, set(F::kFirstNonFinite)), bits, hn::Or(shifted, set(kFloatInfinity)));
@@ -107,7 +107,7 @@ void round_all(const float* values, float* rounded, std::size_t count, float sca
   });
 }
 
-// The loops of a format; null for dtypes that are none.
+// The loops of one format. They are null for dtypes that are no such format.
 struct Conversions {
   void (*narrow)(const float* values, void* words, std::size_t count) = nullptr;
   void (*widen)(const void* words, float* values, std::size_t count) = nullptr;
@@ -186,7 +186,8 @@ void narrow(DataType format, std::span<const float> values, std::span<std::uint1
   expect_equal(values.size(), words.size());
   expect_words<std::uint16_t>(format);
   if (Compute* const on = compute_of(words)) {
-    auto* const from = const_cast<float*>(on->at(values));  // it is read
+    // The kernel only reads the values.
+    auto* const from = const_cast<float*>(on->at(values));
     return on->launch_elements(ConvertRun{from, on->at(words), words.size(), format, true}, words.size());
   }
   HWY_DYNAMIC_DISPATCH(narrow_values)(format, values.data(), words.data(), values.size());
@@ -202,7 +203,8 @@ void widen(DataType format, std::span<const std::uint16_t> words, std::span<floa
   expect_equal(values.size(), words.size());
   expect_words<std::uint16_t>(format);
   if (Compute* const on = compute_of(values)) {
-    auto* const from = const_cast<std::uint16_t*>(on->at(words));  // it is read
+    // The kernel only reads the words.
+    auto* const from = const_cast<std::uint16_t*>(on->at(words));
     return on->launch_elements(ConvertRun{on->at(values), from, words.size(), format, false}, words.size());
   }
   HWY_DYNAMIC_DISPATCH(widen_words)(format, words.data(), values.data(), values.size());

@@ -1,4 +1,4 @@
-// The loss of rows, on the calling thread or on a device.
+// This file computes the loss of rows, on the calling thread or on a device.
 #include "training/compute/cross_entropy.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ float highest_of(std::span<const float> row) {
   return highest;
 }
 
-// Logits become exp(logit - highest), whose sum is returned.
+// Replaces the logits of a row by exp(logit - highest) and returns their sum.
 float exponentiate_row(std::span<float> row, float highest) {
   double sum = 0;
   for (float& logit : row) {

@@ -1,4 +1,4 @@
-// Loading, planning, multiplying.
+// This file loads cuBLASLt, plans products and multiplies.
 #include "training/compute/cublaslt.hpp"
 
 #include <dlfcn.h>
@@ -18,7 +18,8 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 struct Library {
   CublasFunctions functions{};
-  std::string missing;  // why there is none; empty: it is there
+  // The reason that there is no library; empty means that it is there.
+  std::string missing;
 };
 
 Library load() {
@@ -58,7 +59,7 @@ const Library& library() {
   return loaded;
 }
 
-// Says how a view lies in memory as columns; nullopt: it does not.
+// Returns the view as a matrix that lies column by column, or nullopt where it does not lie so.
 std::optional<ColumnMajorProduct::Factor> factor_of(const MatrixView& view) {
   if (view.column_stride == 1 && view.row_stride >= std::max<std::int64_t>(view.columns, 1)) {
     return ColumnMajorProduct::Factor{view.data, view.columns, view.rows, view.row_stride, false};
@@ -69,7 +70,7 @@ std::optional<ColumnMajorProduct::Factor> factor_of(const MatrixView& view) {
   return std::nullopt;
 }
 
-// The highest power of two up to 256 that divides the address.
+// Returns the highest power of two up to 256 that divides the address.
 std::int64_t alignment_of(const void* data) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   return address % 256 == 0 ? 256 : static_cast<std::int64_t>(address & (~address + 1));
@@ -80,14 +81,15 @@ int type_of(const std::optional<DataType>& half) {
   return *half == DataType::BFloat16 ? kCublasBFloat16 : kCublasFloat16;
 }
 
-// A factor's words of 16 bits, in memory of the Compute while this lives.
+// Holds the 16-bit words of a factor in memory of the Compute while this object lives.
 class HalfFactor {
  public:
   HalfFactor(Compute& on, const ColumnMajorProduct::Factor& factor, DataType format) : on_(on) {
     const auto count = static_cast<std::uint64_t>(factor.rows * factor.columns);
     data_ = static_cast<std::uint16_t*>(on.allocate(count * sizeof(std::uint16_t)));
     if (data_ == nullptr) throw Exception({ErrorCode::System, "no memory of the device for a factor of a product"});
-    auto* const from = const_cast<float*>(on.at(factor.data));  // it is read
+    // The kernel only reads the factor.
+    auto* const from = const_cast<float*>(on.at(factor.data));
     on.launch_elements(ConvertRun{from, on.at(data_), count, format, true}, count);
   }
   HalfFactor(const HalfFactor&) = delete;
@@ -113,7 +115,7 @@ std::optional<ColumnMajorProduct> column_major(const Product& product) {
 struct Cublaslt::Plan {
   const CublasFunctions& library;
   CublasHandle desc = nullptr, a = nullptr, b = nullptr, d = nullptr;
-  std::optional<CublasAlgorithm> algorithm;  // none: the library has none
+  std::optional<CublasAlgorithm> algorithm;  // empty: the library has none
   explicit Plan(const CublasFunctions& of) : library(of) {}
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;

@@ -1,4 +1,5 @@
-// Matrix products by cuBLASLt, which is loaded while the program runs: libcublasLt.so.13 or .12, where there is one.
+// This file declares matrix products by cuBLASLt. The program loads libcublasLt.so.13 or .12 while it runs, where there
+// is one.
 #pragma once
 
 #include <array>
@@ -13,13 +14,14 @@
 
 namespace wreath::training {
 
-// cuBLASLt's matrices lie column by column, so it is asked for the transposed product of the transposed factors:
-// D [m][n] = A [m][k] B [k][n], where D, A and B are result, right and left, each transposed as it lies in memory. A
-// factor that lies column by column itself is transposed once more by the library.
+// A product as cuBLASLt is asked for it. cuBLASLt's matrices lie column by column, so it computes the transposed
+// product of the transposed factors. In D [m][n] = A [m][k] B [k][n], D, A and B are result, right and left, each
+// transposed as it lies in memory. The library transposes a factor once more where that factor itself lies column by
+// column.
 struct ColumnMajorProduct {
   struct Factor {
     const float* data;
-    std::int64_t rows, columns;  // as they lie
+    std::int64_t rows, columns;  // as they lie in memory
     std::int64_t stride;         // from column to column
     bool transposed;
   };
@@ -27,25 +29,27 @@ struct ColumnMajorProduct {
   std::int64_t m, n, k;
   std::int64_t result_stride;
 };
-// nullopt: views that lie neither row by row nor column by column.
+// Returns nullopt where a view lies neither row by row nor column by column.
 std::optional<ColumnMajorProduct> column_major(const Product& product);
 
-// Cublaslt serves one Compute on a CUDA device, in float32 without TF32; with a 16-bit format both factors are rounded
-// to it first and products add up in float32.
+// Multiplies for one Compute on a CUDA device, in float32 without TF32. With a 16-bit format it first rounds both
+// factors to that format, and products still add up in float32.
 class Cublaslt {
  public:
-  // Unavailable, and why, where there is no library or it does not start.
+  // Loads and starts the library. The error is Unavailable, with the reason, where there is no library or it does not
+  // start.
   static Result<std::unique_ptr<Cublaslt>> create(Compute& on);
   ~Cublaslt();
   Cublaslt(const Cublaslt&) = delete;
   Cublaslt& operator=(const Cublaslt&) = delete;
   const std::string& name() const noexcept { return name_; }  // "cuBLASLt 13.0.2"
 
-  // False, and nothing done, of products that it does not take. Throws Exception where it fails.
+  // Computes the product. Returns false, with nothing done, where it does not take this product. Throws Exception where
+  // it fails.
   bool multiply(const Product& product, const std::optional<DataType>& half);
 
  private:
-  // All that decides on an algorithm.
+  // All numbers that decide on an algorithm.
   using Key = std::array<std::int64_t, 12>;
   struct Plan;
   Cublaslt(Compute& on, const CublasFunctions& library);

@@ -1,5 +1,5 @@
-// The part of cuBLASLt's interface that is used, as its versions 12 and 13 have it: tests hold it to cublasLt.h where
-// that is found.
+// This file declares the part of cuBLASLt's interface that is used, for its versions 12 and 13. A test compares it with
+// cublasLt.h where that is found.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ inline constexpr int kCublasTransposed = 1;  // CUBLAS_OP_T
 inline constexpr int kCublasTransposeA = 3;  // attributes of a product
 inline constexpr int kCublasTransposeB = 4;
 inline constexpr int kCublasMostWorkspace = 1;  // attributes of a preference
-inline constexpr int kCublasAlignmentA = 5;     // ... B, C and D follow
+inline constexpr int kCublasAlignmentA = 5;     // B, C and D follow
 
 struct CublasAlgorithm {
   std::uint64_t data[8];

@@ -1,4 +1,4 @@
-// The layers, row by row.
+// This file computes the layers, row by row.
 #include "training/compute/layers.hpp"
 
 #include <algorithm>
@@ -16,10 +16,10 @@ const float* data_or_null(std::span<const float> values) { return values.empty()
 
 std::int64_t count_of(std::span<const float> values) { return static_cast<std::int64_t>(values.size()); }
 
-// Elements of a part that pays for a thread's waking.
+// A part of this many elements pays for the waking of a thread.
 constexpr std::int64_t kPartElements = 1 << 14;
 
-// Calls body(row) for each, rows of `width` elements divided among threads.
+// Calls body(row) for each row. Rows of `width` elements are divided among threads.
 template <typename Body>
 void for_rows(std::size_t rows, std::size_t width, const Body& body) {
   const std::int64_t grain = kPartElements / std::max<std::int64_t>(static_cast<std::int64_t>(width), 1) + 1;

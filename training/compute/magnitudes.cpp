@@ -1,4 +1,4 @@
-// Magnitudes and squares, compiled once per instruction set (Highway).
+// This file computes magnitudes and squares, and is compiled once per instruction set (Highway).
 #include "training/compute/magnitudes.hpp"
 
 #include <algorithm>
@@ -21,7 +21,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::size_t kBlock = 4096;
 
-// The highest bits of a magnitude: as integers they are in the order of values, NaN last.
+// Returns the highest bits of a magnitude. Bits of magnitudes compare as integers in the order of the values, with NaN
+// last.
 std::int32_t highest_bits(const float* values, std::size_t count) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> s;
@@ -35,7 +36,7 @@ std::int32_t highest_bits(const float* values, std::size_t count) {
   return result;
 }
 
-// One vector of squares, as integers up to 2^40. `scale` makes magnitudes below 2^20.
+// Returns one vector of squares, as integers up to 2^40. `scale` makes magnitudes below 2^20.
 template <class D>
 auto squares(D d, const float* values, double scale) {
   const hn::Rebind<float, D> narrow;
@@ -44,7 +45,8 @@ auto squares(D d, const float* values, double scale) {
   return hn::Sub(hn::Add(hn::Mul(scaled, scaled), rounder), rounder);
 }
 
-// The integers of at most kBlock elements: at most 2^52, so float64 holds every sum exactly, in whatever order.
+// Returns the sum of the integers of at most kBlock elements. It is at most 2^52, so float64 holds every partial sum
+// exactly, in any order.
 std::int64_t block_sum(const float* values, std::size_t count, double scale) {
   const hn::ScalableTag<double> d;
   auto sum = hn::Zero(d);
@@ -76,8 +78,9 @@ namespace {
 HWY_EXPORT(highest_bits);
 HWY_EXPORT(sum_of_squares);
 
-// For each of `gradients`, all in memory of one Compute: without a scale the bits of its highest magnitude, else the
-// sum of the squares of scale * value, each rounded to an integer. Waits for them.
+// Returns one number for each of `gradients`, which all lie in memory of one Compute. Without a scale it is the bits of
+// the highest magnitude. With one it is the sum of the squares of scale * value, each rounded to an integer. Waits for
+// the device.
 std::vector<__int128> sums_on_device(Compute& on, std::span<const std::span<const float>> gradients, double scale) {
   std::vector<__int128> sums(gradients.size());
   constexpr std::uint64_t kElements = 16'384;  // of a block
@@ -111,7 +114,7 @@ std::vector<__int128> sums_on_device(Compute& on, std::span<const std::span<cons
   return sums;
 }
 
-// The Compute that one of them lies in; null: all lie in host memory.
+// Returns the Compute that one of the spans lies in, or null where all lie in host memory.
 Compute* compute_of_any(std::span<const std::span<const float>> several) {
   for (const std::span<const float> values : several) {
     if (Compute* const on = compute_of(values)) return on;

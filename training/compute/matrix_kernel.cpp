@@ -1,4 +1,5 @@
-// The matrix product by packed panels and tiles of registers, compiled once per instruction set (Highway).
+// This file has the matrix product by packed panels and tiles of registers. It is compiled once per instruction set
+// (Highway).
 #include "training/compute/matrix_kernel.hpp"
 
 #include <algorithm>
@@ -16,14 +17,14 @@
 namespace wreath::training {
 namespace {
 
-// Sizes of blocks: panels of `left` stay in the second cache, panels of `right` in the third, a panel of `right` in
-// the first. kBlockRows divides by the rows of every tile, kBlockColumns by its columns.
+// The sizes of blocks. Panels of `left` stay in the second cache, panels of `right` in the third, and one panel of
+// `right` in the first. The rows of every tile divide kBlockRows, and its columns divide kBlockColumns.
 inline constexpr std::int64_t kBlockRows = 144;
 inline constexpr std::int64_t kBlockDepth = 256;
 inline constexpr std::int64_t kBlockColumns = 1024;
 
-// Blocks in the order in which tiles read them: panels of lines (rows of `left`, columns of `right`), in each the
-// values of its lines at depth 0, then at depth 1, and so on; lines beyond the last are zero.
+// Blocks in the order in which tiles read them. They consist of panels of lines (rows of `left`, columns of `right`). A
+// panel holds its lines' values at depth 0, then at depth 1, and so on. Lines beyond the last are zero.
 struct alignas(64) Packed {
   float left[kBlockRows * kBlockDepth];
   float right[kBlockColumns * kBlockDepth];
@@ -61,12 +62,13 @@ using D = hn::ScalableTag<float>;
 using Vector = hn::Vec<D>;
 constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
 
-// A tile: what the registers hold, with two vectors of a panel of `right` and one value of `left` beside it.
+// The size of a tile, which fills the registers together with two vectors of a panel of `right` and one value of
+// `left`.
 constexpr int kTileRows = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 12 : 6;
 constexpr std::int64_t kTileColumns = 2 * kLanes;
 static_assert(kBlockRows % kTileRows == 0 && kBlockColumns % kTileColumns == 0);
 
-// kRows rows of a tile of the result.
+// The first kRows rows of a tile of the result.
 template <int kRows>
 struct Tile {
   Tile<kRows - 1> above;
@@ -131,7 +133,7 @@ RunTile tile_of(std::int64_t rows) {
   }
 }
 
-// A tile of fewer columns, by way of one that has them all: an element takes the same operations.
+// Computes a tile of fewer columns through one of full width, so an element takes the same operations.
 void run_narrow_tile(RunTile run, const float* left, const float* right, const Product& block, std::int64_t columns) {
   alignas(64) float whole[kTileRows * kTileColumns] = {};
   for (std::int64_t row = 0; block.accumulate && row < block.left.rows; ++row) {
@@ -145,7 +147,7 @@ void run_narrow_tile(RunTile run, const float* left, const float* right, const P
 
 // ---- packing ----
 
-// Four lines' values at depth 0 to 3, transposed, `width` apart.
+// Transposes four lines' values at depth 0 to 3. The rows of the target are `width` apart.
 #if HWY_TARGET == HWY_SCALAR
 HWY_INLINE void transpose4(const float* source, std::int64_t line_stride, float* target, std::int64_t width) {
   for (std::int64_t k = 0; k < 4; ++k) {
@@ -170,7 +172,7 @@ HWY_INLINE void transpose4(const float* source, std::int64_t line_stride, float*
 }
 #endif
 
-// Lines [first, last) of a panel at depths from `depth` on, value by value.
+// Packs lines [first, last) of a panel at depths from `depth` on, value by value.
 template <std::int64_t kWidth>
 void pack_rest(const Lines& lines, std::int64_t first, std::int64_t last, std::int64_t depth, float* target) {
   for (std::int64_t line = first; line < last; ++line) {
@@ -179,7 +181,7 @@ void pack_rest(const Lines& lines, std::int64_t first, std::int64_t last, std::i
   }
 }
 
-// Up to kWidth lines.
+// Packs up to kWidth lines.
 template <std::int64_t kWidth>
 void pack_panel(const Lines& lines, float* target) {
   if (lines.count < kWidth) std::fill_n(target, kWidth * lines.depth, 0.0f);
@@ -214,7 +216,7 @@ void pack(Lines lines, float* target) {
 
 // ---- blocks ----
 
-// A block of rows against a block of columns, both packed.
+// Multiplies a block of rows with a block of columns, both packed.
 void multiply_packed(const Packed& packed, const Product& block) {
   const std::int64_t depth = block.left.columns;
   for (std::int64_t column = 0; column < block.right.columns; column += kTileColumns) {
@@ -235,7 +237,7 @@ void multiply_packed(const Packed& packed, const Product& block) {
   }
 }
 
-// A part of a matrix.
+// Returns a part of a matrix.
 MatrixView part(const MatrixView& of, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
   return {of.data + row * of.row_stride + column * of.column_stride, std::min(rows, of.rows - row),
           std::min(columns, of.columns - column), of.row_stride, of.column_stride};

@@ -1,4 +1,4 @@
-// The matrix product of one thread, by the instruction set of this machine.
+// This file declares the matrix product of one thread, by the instruction set of this machine.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace wreath::training {
 
-// As matrix_product, on the calling thread. Blocks of the inputs are packed into up to 1.2 MB that the thread keeps
-// until it ends.
+// Multiplies like matrix_product(), on the calling thread. Blocks of the inputs are packed into up to 1.2 MB that the
+// thread keeps until it ends.
 //
 // Goto, van de Geijn, "Anatomy of high-performance matrix multiplication", 2008.
 void multiply(const MatrixView& left, const MatrixView& right, float* result, std::int64_t result_stride,

@@ -1,4 +1,4 @@
-// The matrix product: what is asked is checked, then multiplied.
+// This file checks the arguments of the matrix product and divides it among threads.
 #include "training/compute/matrix_product.hpp"
 
 #include <fmt/format.h>
@@ -28,18 +28,18 @@ void multiply_part(const MatrixView& left, const MatrixView& right, float* resul
   }
 }
 
-// Multiply-adds of a part that pays for a thread's waking.
+// A part of this many multiply-adds pays for the waking of a thread.
 constexpr std::int64_t kPartWork = std::int64_t{1} << 18;
-// Parts begin where every instruction set's tiles do.
+// Parts begin at multiples of the tiles of every instruction set.
 constexpr std::int64_t kTile = 96;
 
-// Lines of a part: of kPartWork and whole tiles.
+// Returns the number of lines of a part. A part has work for kPartWork and consists of whole tiles.
 std::int64_t grain(std::int64_t work_of_line) {
   const std::int64_t lines = kPartWork / std::max<std::int64_t>(work_of_line, 1) + 1;
   return (lines + kTile - 1) / kTile * kTile;
 }
 
-// By rows or, where there are fewer, by columns.
+// Divides the product by rows or, where there are fewer rows than columns, by columns.
 void multiply_divided(const MatrixView& left, const MatrixView& right, float* result, std::int64_t result_stride,
                       Accumulate accumulate) {
   if (left.rows >= right.columns) {

@@ -1,4 +1,4 @@
-// Counted allocation.
+// This file allocates counted memory.
 #include "training/compute/memory.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace wreath::training {
 
 namespace {
 
-// "8.5 GiB for activations cannot be had"
+// An error with a text like "8.5 GiB for activations cannot be had".
 class OutOfMemory final : public std::bad_alloc {
  public:
   OutOfMemory(MemoryTag tag, std::size_t bytes)

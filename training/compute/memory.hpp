@@ -1,4 +1,5 @@
-// Memory of a rank's training state, counted by what it is for: the allocator that serves it keeps the books.
+// This file counts the memory of a rank's training state by its use. The allocator that serves the memory also counts
+// it.
 #pragma once
 
 #include <array>
@@ -14,14 +15,22 @@
 namespace wreath::training {
 
 enum class MemoryTag : std::uint8_t {
-  Parameters,   // weights this rank keeps between steps
-  Gradients,    // gradients this rank keeps
-  Optimizer,    // moments and master weights
-  Gathered,     // weights held while a unit is used: of all ranks, or widened
-  Buckets,      // staging of gradients on their way
-  Activations,  // what the forward pass keeps for the backward pass
-  Workspace,    // scratch of a layer while it runs
-  Checkpoint,   // what is being written to a checkpoint
+  // Weights that this rank keeps between steps.
+  Parameters,
+  // Gradients that this rank keeps.
+  Gradients,
+  // Moments and master weights.
+  Optimizer,
+  // Weights held while a unit is used: those of all ranks, or widened ones.
+  Gathered,
+  // Staging memory of gradients that are being reduced.
+  Buckets,
+  // Values that the forward pass keeps for the backward pass.
+  Activations,
+  // Scratch memory of a layer while it runs.
+  Workspace,
+  // Copies that are written to a checkpoint.
+  Checkpoint,
 };
 inline constexpr std::size_t kMemoryTags = 8;
 
@@ -29,23 +38,23 @@ std::string_view name(MemoryTag tag) noexcept;
 
 class Compute;  // training/compute/compute.hpp
 
-// Bytes in use and their highest value, by tag. One rank's: of one thread at a time. A copy is one of the numbers, over
-// the same pool.
+// Counts the bytes in use and their highest value, by tag. It belongs to one rank, and one thread at a time uses it. A
+// copy has its own numbers and shares the pool.
 class MemoryAccounting {
  public:
-  // Buffers that are allocated from now on lie in memory of `compute`, which outlives them; null, as at first: in host
-  // memory. Those of MemoryTag::Checkpoint always lie in host memory.
+  // Places buffers that are allocated from now on in memory of `compute`, which outlives them. Null, the default,
+  // places them in host memory. Buffers of MemoryTag::Checkpoint always lie in host memory.
   void place_on(Compute* compute) noexcept { compute_ = compute; }
   Compute* compute() const noexcept { return compute_; }
   std::size_t bytes(MemoryTag tag) const noexcept { return bytes_[index(tag)]; }
   std::size_t peak_bytes(MemoryTag tag) const noexcept { return peak_bytes_[index(tag)]; }
   void add(MemoryTag tag, std::size_t bytes) noexcept;
   void remove(MemoryTag tag, std::size_t bytes) noexcept { bytes_[index(tag)] -= bytes; }
-  // Host memory is taken from this pool. Its peak is what the process has held for this rank: no more than was in use
-  // at once.
+  // Returns the pool that host memory is taken from. Its peak is the most that the process has held for this rank: no
+  // more than was in use at once.
   BlockPool& pool() noexcept { return *pool_; }
   const BlockPool& pool() const noexcept { return *pool_; }
-  // The peaks begin anew at what is in use now.
+  // Begins the peaks anew at the bytes in use now.
   void reset_peaks() noexcept { peak_bytes_ = bytes_; }
 
  private:
@@ -56,14 +65,14 @@ class MemoryAccounting {
   std::array<std::size_t, kMemoryTags> peak_bytes_{};
 };
 
-// `bytes` at an address divisible by 64. Throws std::bad_alloc, whose text says what for and how much.
+// Returns `bytes` at an address divisible by 64. Throws std::bad_alloc, whose text gives the use and the size.
 void* allocate_counted(MemoryAccounting& accounting, MemoryTag tag, std::size_t bytes);
 void zero_counted(void* data, std::size_t bytes);
 void free_counted(MemoryAccounting& accounting, MemoryTag tag, void* data, std::size_t bytes) noexcept;
 
 enum class Contents : std::uint8_t { Zero, Undefined };
 
-// Owns `count` elements; the accounting outlives it. Move-only.
+// Owns `count` elements; the accounting outlives it. It is move-only.
 template <typename T>
 class Buffer {
  public:

@@ -1,4 +1,4 @@
-// The matrix product of OpenBLAS, or that there is none.
+// This file has the matrix product of OpenBLAS, or stubs where the build has none.
 #include "training/compute/openblas.hpp"
 
 #if defined(WREATH_HAS_OPENBLAS)
@@ -11,7 +11,7 @@ namespace wreath::training {
 
 namespace {
 
-// A view in BLAS's words.
+// A view as BLAS's functions take it.
 struct Operand {
   CBLAS_TRANSPOSE transposed;
   blasint stride;

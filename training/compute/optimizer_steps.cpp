@@ -1,4 +1,4 @@
-// Optimizers' passes over weights, compiled per instruction set.
+// This file has the optimizers' passes over weights, compiled once per instruction set (Highway).
 #include "training/compute/optimizer_steps.hpp"
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One vector, or with a tag of one lane one element: every operation rounds alone, so that both give the same bits.
+// Updates one vector or, with a tag of one lane, one element. Every operation rounds alone, so both give the same bits.
 template <class D>
 void adamw_at(D d, const AdamWFactors& f, const AdamWRows& rows, std::size_t i) {
   const auto set = [&](float value) { return hn::Set(d, value); };

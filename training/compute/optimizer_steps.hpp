@@ -1,4 +1,4 @@
-// Steps of optimizers on the values of one parameter, which compute where these lie.
+// This file declares steps of optimizers on the values of one parameter. They compute where these values lie.
 #pragma once
 
 #include <span>
@@ -7,9 +7,9 @@
 
 namespace wreath::training {
 
-// One pass of AdamW over weights, gradients and both moments.
+// Makes one pass of AdamW over weights, gradients and both moments.
 void adamw_step(const AdamWFactors& factors, const AdamWRows& rows);
-// value -= rate * (factor * gradient).
+// Computes value -= rate * (factor * gradient).
 void sgd_step(std::span<float> value, std::span<const float> gradient, float rate, float factor);
 
 }  // namespace wreath::training

@@ -1,4 +1,4 @@
-// Products by cuBLASLt where there is one and it takes them, else by the own kernel.
+// This file multiplies by cuBLASLt where there is one and it takes the product, and otherwise by the own kernel.
 #include "training/compute/products.hpp"
 
 #include "training/compute/cublaslt.hpp"

@@ -1,4 +1,4 @@
-// Matrix products of a Compute.
+// This file declares matrix products of a Compute.
 #pragma once
 
 #include "training/compute/compute.hpp"
@@ -6,7 +6,7 @@
 
 namespace wreath::training {
 
-// As matrix_product() is given them.
+// The arguments of matrix_product().
 struct Product {
   MatrixView left;
   MatrixView right;
@@ -15,7 +15,7 @@ struct Product {
   Accumulate accumulate;
 };
 
-// All in memory of `on`, in whose stream it is put.
+// Puts the product into the stream of `on`. All matrices lie in memory of `on`.
 void multiply_on(Compute& on, const Product& product);
 
 }  // namespace wreath::training

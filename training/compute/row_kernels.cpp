@@ -1,4 +1,4 @@
-// Loops over rows, compiled once per instruction set (Highway).
+// This file has loops over rows, compiled once per instruction set (Highway).
 #include "training/compute/row_kernels.hpp"
 
 #include <algorithm>
@@ -27,7 +27,8 @@ using Whole = hn::CappedTag<float, kPartialSums>;
 using One = hn::CappedTag<float, 1>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(Whole()));
 
-// Stores body.at(tag, i) for i from `at` on, fewer than kCount of them: by halves, since a body may be long.
+// Stores body.at(tag, i) for i from `at` on, for fewer than kCount values. It works by halves, since a body may be
+// long.
 template <std::size_t kCount, class Body>
 HWY_INLINE void store_rest(const Body& body, float* target, std::int64_t at, std::int64_t count) {
   if constexpr (kCount > 1) {
@@ -49,7 +50,7 @@ HWY_INLINE void store_all(const Body body, float* target, std::int64_t count) {
   store_rest<kLanes>(body, target, i, count);
 }
 
-// The first kCount of the partial sums, kLanes in a vector; or of partial maxima.
+// The first kCount of the partial sums or partial maxima, with kLanes in a vector.
 template <class Body, int kCount>
 struct Partial {
   Partial<Body, kCount - kLanes> before;
@@ -170,7 +171,7 @@ struct NormOutput {
   }
 };
 
-// Sums the product of the gradient by normalized x with normalized x.
+// Sums the product of gradient, weight and normalized x.
 struct Projection : Summed {
   const float* x;
   const float* weight;
@@ -187,7 +188,7 @@ struct Projection : Summed {
 struct NormGradient {
   Projection terms;
   float mean;       // of dy * weight
-  float projected;  // mean of terms
+  float projected;  // the mean of terms
   const float* before;
   template <class D>
   HWY_INLINE hn::Vec<D> at(D d, std::int64_t i) const {
@@ -209,7 +210,7 @@ struct NormWeightGradient {
   }
 };
 
-// ---- GELU: x times the share of the normal distribution below x, or a logistic function near it ----
+// ---- GELU: x times the share of the normal distribution below x, or times a logistic function near that share ----
 
 template <class D>
 struct Share {
@@ -217,7 +218,7 @@ struct Share {
   hn::Vec<D> slope;
 };
 
-// coefficients[0] t^(kCount - 1) + ... + coefficients[kCount - 1].
+// Returns coefficients[0] t^(kCount - 1) + ... + coefficients[kCount - 1].
 template <std::size_t kCount, class D>
 HWY_INLINE hn::Vec<D> polynomial(D d, const float (&coefficients)[kCount], hn::Vec<D> t) {
   auto value = hn::Set(d, coefficients[0]);
@@ -225,9 +226,9 @@ HWY_INLINE hn::Vec<D> polynomial(D d, const float (&coefficients)[kCount], hn::V
   return value;
 }
 
-// For |x| < 1.25 1/2 + x P(x^2), P fitted to a relative error of 1e-8. Else from the share above |x|, which is
-// exp(-x^2 / 2) t Q(t), t = 1 / (1 + 0.35 |x|), Q fitted to 3.2e-8 up to 14.5, beyond which it is below the least
-// float.
+// Returns the share below x. For |x| < 1.25 it is 1/2 + x P(x^2), with P fitted to a relative error of 1e-8. Otherwise
+// it comes from the share above |x|, which is exp(-x^2 / 2) t Q(t) with t = 1 / (1 + 0.35 |x|). Q is fitted to 3.2e-8
+// up to 14.5; beyond, the share is below the least float.
 template <class D>
 HWY_INLINE Share<D> normal_share(D d, hn::Vec<D> x) {
   constexpr float kNear[] = {-6.8094896e-6f, 1.11041118e-4f,  -1.18383719e-3f,
@@ -246,7 +247,7 @@ HWY_INLINE Share<D> normal_share(D d, hn::Vec<D> x) {
   return {share, hn::Mul(falling, hn::Set(d, kPeak))};
 }
 
-// (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3).
+// Returns (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)) with u = sqrt(2 / pi) (x + 0.044715 x^3).
 template <class D>
 HWY_INLINE Share<D> logistic_share(D d, hn::Vec<D> x) {
   constexpr float kTwice = 1.5957691216057308f;  // 2 sqrt(2 / pi)
@@ -256,10 +257,11 @@ HWY_INLINE Share<D> logistic_share(D d, hn::Vec<D> x) {
   const auto twice = hn::Mul(hn::Mul(x, hn::Set(d, kTwice)), hn::MulAdd(square, hn::Set(d, kCubic), one));
   const auto falling = hn::Exp(d, hn::Min(hn::Neg(twice), hn::Set(d, 88.0f)));
   const auto logistic = hn::Div(one, hn::Add(one, falling));
-  // The product of values so low is below the least float.
+  // The product of such low values is below the least float.
   const auto share = hn::IfThenElse(hn::Lt(twice, hn::Set(d, -88.0f)), hn::Zero(d), logistic);
   const auto inner = hn::Mul(hn::MulAdd(square, hn::Set(d, 3.0f * kCubic), one), hn::Set(d, kTwice));
-  return {share, hn::Mul(hn::Mul(hn::Mul(share, falling), share), inner)};  // 1 - share = share * falling
+  // The slope uses 1 - share = share * falling.
+  return {share, hn::Mul(hn::Mul(hn::Mul(share, falling), share), inner)};
 }
 
 template <Gelu kKind, class D>
@@ -309,7 +311,7 @@ struct Highest {
   }
 };
 
-// Rounded as Highest rounds, so that none exceeds 1.
+// Rounds like Highest, so that no exponential exceeds 1.
 struct Exponential {
   const float* scores;
   float factor;
@@ -317,7 +319,8 @@ struct Exponential {
   template <class D>
   HWY_INLINE hn::Vec<D> at(D d, std::int64_t i) const {
     const auto exponent = hn::Sub(hn::Mul(hn::LoadU(d, scores + i), hn::Set(d, factor)), hn::Set(d, highest));
-    return hn::IfThenElse(hn::IsNaN(exponent), exponent, hn::Exp(d, exponent));  // its own of NaN is 0
+    // Highway's Exp() gives 0 for NaN, so NaN is passed on.
+    return hn::IfThenElse(hn::IsNaN(exponent), exponent, hn::Exp(d, exponent));
   }
 };
 

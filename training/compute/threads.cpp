@@ -1,4 +1,4 @@
-// A team of helper threads for each thread that divides loops.
+// This file keeps a team of helper threads for each thread that divides loops.
 #include "training/compute/threads.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace wreath::training {
 namespace {
 
 constinit std::atomic<int> threads_set{1};
-thread_local bool inside = false;  // of a body
+thread_local bool inside = false;  // this thread is inside a body
 
 // A loop in parts of `part` elements.
 struct Loop {
@@ -35,7 +35,7 @@ struct Loop {
   }
 };
 
-// One thread's helpers: helper i does part i + 1 of each loop.
+// The helpers of one thread. Helper i does part i + 1 of each loop.
 class Team {
  public:
   explicit Team(int helpers) {
@@ -105,13 +105,14 @@ class Team {
   std::condition_variable done_;
   Loop loop_;
   std::uint64_t round_ = 0;
-  int left_ = 0;  // helpers that have not ended their part
+  // The number of helpers that have not ended their part.
+  int left_ = 0;
   bool ended_ = false;
   std::exception_ptr error_;
   std::vector<std::thread> helpers_;
 };
 
-// The calling thread's, of so many threads.
+// Returns the calling thread's team of `threads` threads.
 Team& team_of(int threads) {
   thread_local std::unique_ptr<Team> team;
   if (team == nullptr || team->threads() != threads) {

@@ -1,4 +1,4 @@
-// Causal attention over sequences whose parts lie on the ranks of a context-parallel group.
+// This file declares causal attention over sequences whose parts lie on the ranks of a context-parallel group.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@
 
 namespace wreath::training {
 
-// Places of a sequence of `length` that rank `rank` of `ranks` holds, in ascending order: chunks `rank` and
-// 2 * ranks - 1 - rank of 2 * ranks near-equal chunks (zigzag), so that all ranks see as many keys. One range of all
-// places where ranks is 1.
+// Returns the places of a sequence of `length` that rank `rank` of `ranks` holds, in ascending order. The sequence has
+// 2 * ranks near-equal chunks, and the rank holds chunks `rank` and 2 * ranks - 1 - rank (zigzag). All ranks so see as
+// many keys. Where `ranks` is 1 it is one range of all places.
 std::vector<Range> sequence_ranges(std::int64_t length, int ranks, int rank);
 
-// What this rank holds of a micro-batch's attention.
+// This rank's part of a micro-batch's attention.
 struct AttentionBatch {
   AttentionShape shape;        // heads of this rank
   std::int64_t sequences = 1;  // of the micro-batch
   std::int64_t length = 1;     // of a whole sequence
 };
 
-// Of one thread; all ranks of the group make the same calls in the same order.
+// Computes attention on one thread. All ranks of the group make the same calls in the same order.
 class ContextAttention {
  public:
   virtual ~ContextAttention() = default;
-  // qkv is [sequences][places here][3][heads * head_size]; output [sequences][places here][heads * head_size];
-  // log_sum_exp [sequences][places here][heads].
+  // Computes output [sequences][places here][heads * head_size] and log_sum_exp [sequences][places here][heads]. The
+  // input qkv is [sequences][places here][3][heads * head_size].
   virtual void forward(const AttentionBatch& batch, std::span<const float> qkv, std::span<float> output,
                        std::span<float> log_sum_exp) = 0;
-  // qkv_gradient is written.
+  // The buffers of the forward pass, from which backward() writes qkv_gradient.
   struct Saved {
     std::span<const float> qkv;
     std::span<const float> output;
@@ -43,17 +43,17 @@ class ContextAttention {
                         std::span<float> qkv_gradient) = 0;
 };
 
-// Keys and values pass around the ring (Liu, Zaharia, Abbeel, "Ring attention with blockwise transformers", 2023).
-// Sent by a rank, per call, in floats of one rank's K and V: forward (c - 1); backward (c - 1), and c of their
-// gradients.
+// Makes attention whose keys and values pass around the ring (Liu, Zaharia, Abbeel, "Ring attention with blockwise
+// transformers", 2023). With c ranks, a rank sends for each call, in floats of one rank's K and V: (c - 1) forward; (c
+// - 1) and c of their gradients backward.
 std::unique_ptr<ContextAttention> make_ring_attention(Group& context, MemoryAccounting& memory);
 
-// All ranks exchange parts of the sequence for parts of the heads (Jacobs et al., "DeepSpeed Ulysses", 2023): forward
-// two all_to_all_v, of queries, keys and values, then of outputs with their log-sum-exp; backward two, of queries,
-// keys, values and output gradients with log-sum-exp and delta, then of the gradients of queries, keys and values. In
-// floats of one rank's K, on `heads` of `head_size`: 4 + 1 / head_size forward, 7 + 2 / head_size backward. Heads that
-// do not divide by the ranks are dealt out unevenly; fewer heads than ranks are InvalidArgument. Results have the bits
-// of one rank's.
+// Makes attention in which all ranks exchange parts of the sequence for parts of the heads (Jacobs et al., "DeepSpeed
+// Ulysses", 2023). Forward takes two all_to_all_v: of queries, keys and values, then of outputs with their log-sum-exp.
+// Backward takes two: of queries, keys, values and output gradients with log-sum-exp and delta, then of the gradients
+// of queries, keys and values. In floats of one rank's K, on `heads` of `head_size`, that is 4 + 1 / head_size forward
+// and 7 + 2 / head_size backward. Heads that do not divide by the ranks are distributed unevenly. Fewer heads than
+// ranks are InvalidArgument. Results have the bits of one rank's.
 std::unique_ptr<ContextAttention> make_ulysses_attention(Group& context, MemoryAccounting& memory);
 
 }  // namespace wreath::training

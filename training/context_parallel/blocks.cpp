@@ -1,4 +1,4 @@
-// Blocks of queries against blocks of keys, of all sequences and chunks.
+// This file computes blocks of queries against blocks of keys, of all sequences and chunks.
 #include "training/context_parallel/blocks.hpp"
 
 #include <limits>
@@ -10,7 +10,7 @@ namespace wreath::training {
 
 namespace {
 
-// The values of a chunk in [sequences][places][heads].
+// Returns the values of a chunk in [sequences][places][heads].
 template <typename T>
 HeadValues<T> heads_of(const SequencePart& part, std::span<T> values, const SequenceChunk& chunk) {
   const std::int64_t heads = part.batch().shape.heads;

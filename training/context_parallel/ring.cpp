@@ -1,4 +1,5 @@
-// Ring attention: keys and values pass from rank to rank, in the backward pass with their gradients behind them.
+// This file has ring attention. Keys and values pass from rank to rank, and in the backward pass their gradients follow
+// them.
 #include <algorithm>
 #include <initializer_list>
 #include <utility>
@@ -14,7 +15,8 @@ namespace {
 
 constexpr std::string_view kRingName = "ring attention";
 
-// Messages to the next rank and from the one before, under way together; empty ones are left out. Its end waits.
+// Messages to the next rank and from the former one, in flight together. Empty messages are left out. The destructor
+// waits for them.
 class Hop {
  public:
   Hop(Group& ring, std::initializer_list<std::span<const float>> sent,
@@ -35,7 +37,8 @@ class Hop {
   ~Hop() {
     try {
       wait();
-    } catch (const Exception&) {  // another error is on its way
+    } catch (const Exception&) {
+      // Another error is already being thrown.
     }
   }
   void wait() {
@@ -50,7 +53,7 @@ class Hop {
   std::vector<Pending> pending_;
 };
 
-// Who holds what, and the messages of keys and values: [sequences][places of the owner][2][width].
+// The parts of all ranks, and the messages of keys and values: [sequences][places of the owner][2][width].
 class Ring {
  public:
   Ring(const AttentionBatch& batch, const Group& group) : rank_(group.rank()) {
@@ -59,15 +62,15 @@ class Ring {
   int ranks() const { return static_cast<int>(parts_.size()); }
   const SequencePart& own() const { return part(rank_); }
   const SequencePart& part(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
-  // Whose keys and values are here after so many hops.
+  // Returns the rank whose keys and values are here after so many hops.
   int owner(int hops) const { return (rank_ - hops + ranks()) % ranks(); }
-  // Floats of the longest message.
+  // Returns the floats of the longest message.
   std::size_t longest_message() const {
     std::size_t longest = 0;
     for (const SequencePart& part : parts_) longest = std::max(longest, part.size(2 * part.width()));
     return longest;
   }
-  // In a buffer of messages.
+  // Returns the owner's message in a buffer of messages.
   std::span<float> message(const Buffer<float>& buffer, int owner) const {
     return buffer.span().first(part(owner).size(2 * part(owner).width()));
   }
@@ -113,7 +116,7 @@ class RingAttention final : public ContextAttention {
   Buffer<float> message_buffer(const Ring& ring) const {
     return {memory_, MemoryTag::Workspace, ring.longest_message(), Contents::Undefined};
   }
-  // This rank's keys and values as a message.
+  // Returns this rank's keys and values as a message.
   Buffer<float> own_message(const Ring& ring, std::span<const float> qkv) const {
     const std::int64_t width = ring.own().width();
     Buffer<float> message = message_buffer(ring);
@@ -121,7 +124,7 @@ class RingAttention final : public ContextAttention {
     return message;
   }
 
-  // Adds every rank's keys and values, while the next ones are on their way.
+  // Adds every rank's keys and values, while the next ones are in flight.
   void pass_around(const Ring& ring, std::span<const float> qkv, ForwardBlocks& blocks) const {
     Buffer<float> here = own_message(ring, qkv);
     Buffer<float> next = message_buffer(ring);
@@ -136,14 +139,18 @@ class RingAttention final : public ContextAttention {
     }
   }
 
-  // The same, and each rank adds its share to the gradients that arrive a hop behind their keys and values.
+  // Adds every rank's keys and values in the backward pass. Each rank adds its share to the gradients, which arrive one
+  // hop behind their keys and values.
   void pass_around(const Ring& ring, std::span<const float> qkv, const BackwardBlocks& blocks,
                    std::span<float> qkv_gradient) const {
     Buffer<float> here = own_message(ring, qkv);
     Buffer<float> next = message_buffer(ring);
-    Buffer<float> share = message_buffer(ring);     // of the gradients of what is here
-    Buffer<float> leaving = message_buffer(ring);   // gradients of what was here before
-    Buffer<float> arriving = message_buffer(ring);  // gradients of what is here, from the ranks before
+    // The share of this rank in the gradients of the keys and values that are here.
+    Buffer<float> share = message_buffer(ring);
+    // The gradients of the keys and values that were here before.
+    Buffer<float> leaving = message_buffer(ring);
+    // The gradients of the keys and values that are here, from the former ranks.
+    Buffer<float> arriving = message_buffer(ring);
     for (int hops = 0; hops < ring.ranks(); ++hops) {
       const bool passes_on = hops + 1 < ring.ranks();
       const bool follows = hops > 0;

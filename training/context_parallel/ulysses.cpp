@@ -1,4 +1,4 @@
-// Ulysses attention: parts of the sequence against parts of the heads and back.
+// This file has Ulysses attention, which exchanges parts of the sequence for parts of the heads and back.
 #include <fmt/format.h>
 
 #include <initializer_list>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kUlyssesName = "Ulysses attention";
 
-// Values of each place and head: `of_head` floats a head, the heads of a row side by side.
+// Values of each place and head: `of_head` floats for a head, with the heads of a row side by side.
 template <typename T>
 struct Column {
   RowField<T> field;
@@ -24,13 +24,13 @@ struct Column {
 template <typename T>
 using Columns = std::vector<Column<T>>;
 
-// What of a side's rows goes to one rank or comes from it.
+// The part of a side's rows that goes to one rank or comes from it.
 struct Slice {
   std::vector<Range> rows;  // of each sequence
   Range heads;
 };
 
-// Between rows of this rank's places with all heads, and rows of all places with this rank's heads.
+// Exchanges rows of this rank's places with all heads, and rows of all places with this rank's heads.
 class Exchange {
  public:
   Exchange(const SequencePart& own, Group& group, MemoryAccounting& memory)
@@ -45,7 +45,7 @@ class Exchange {
     }
   }
   std::int64_t heads() const { return heads_.count; }  // of this rank
-  // All sequences, with these heads.
+  // Returns the batch of all sequences with these heads.
   AttentionBatch whole(AttentionBatch batch) const {
     batch.shape.heads = heads_.count;
     batch.shape.dropout.first_head += heads_.begin;
@@ -62,7 +62,7 @@ class Exchange {
  private:
   using Slices = std::vector<Slice>;  // of each rank
 
-  // Of a row of a message.
+  // Returns the floats of one row of a message.
   template <typename T>
   static std::int64_t row_size(const Slice& slice, const Columns<T>& columns) {
     std::int64_t size = 0;
@@ -70,8 +70,8 @@ class Exchange {
     return size;
   }
 
-  // Calls visit(rows as they lie, rows in a message, how many, their width) for all of a message, which has [sequences]
-  // [rows][columns].
+  // Calls visit(rows as they lie, rows in a message, how many, their width) for all of a message, which has
+  // [sequences][rows][columns].
   template <typename T, typename Message, typename Visit>
   void for_each_block(const Slice& slice, const Columns<T>& columns, Message* message, const Visit& visit) const {
     const std::int64_t stride = row_size(slice, columns);

@@ -1,4 +1,4 @@
-// The division of a sequence decides which places a rank holds.
+// This file divides a sequence into the places that each rank holds.
 #include "training/context_parallel/blocks.hpp"
 
 namespace wreath::training {

@@ -1,4 +1,4 @@
-// Gradients that travel as bfloat16.
+// This file reduces gradients as bfloat16.
 #include "training/data_parallel/bf16_compression.hpp"
 
 #include <memory>

@@ -1,4 +1,4 @@
-// bf16_compression: a communication hook that halves the bytes of gradients.
+// bf16_compression is a communication hook that halves the bytes of gradients.
 #pragma once
 
 #include "training/compute/memory.hpp"
@@ -6,7 +6,8 @@
 
 namespace wreath::training {
 
-// Sends bfloat16 (rounded to nearest even): half the bytes. Sums are formed in float32 and rounded once.
+// Returns a hook that sends bfloat16 (rounded to nearest even), half the bytes. Sums are formed in float32 and rounded
+// once.
 CommunicationHook bf16_compression(MemoryAccounting& memory);
 
 }  // namespace wreath::training

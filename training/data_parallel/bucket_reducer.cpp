@@ -1,4 +1,4 @@
-// Buckets on their way.
+// This file starts the reductions of buckets and ends them.
 #include "training/data_parallel/bucket_reducer.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace wreath::training {
 
 namespace {
 
-// The default way of a bucket: one call, in place.
+// Reduces a bucket the default way: one call, in place.
 std::function<void()> start_reduction(std::span<float> bucket, Group& group, const Reduction& reduction,
                                       const Share& share) {
   const std::size_t count = bucket.size() / share.parts;
@@ -44,7 +44,8 @@ BucketReducer::~BucketReducer() {
   for (const Bucket& bucket : layout_.buckets()) set_gradients(bucket, {});
   for (const std::function<void()>& finish : in_flight_) {
     try {
-      finish();  // the operation writes to the memory that is about to go
+      // The operation writes to the memory that is freed next.
+      finish();
     } catch (const Exception&) {
     }
   }

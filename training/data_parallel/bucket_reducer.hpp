@@ -1,4 +1,4 @@
-// BucketReducer: whole gradients in buckets, each reduced once when it is complete (stages 0 and 1).
+// BucketReducer keeps whole gradients in buckets and reduces each bucket once when it is complete (stages 0 and 1).
 #pragma once
 
 #include <functional>
@@ -10,9 +10,10 @@
 
 namespace wreath::training {
 
-// Gradients are views into the buckets' memory. Buckets start in their order whatever order they are ready in, so that
-// ranks whose steps used different units make the same calls; what no one used takes part with zeros. `share` of one
-// part: all_reduce (stage 0). Of as many parts as the group has ranks: reduce_scatter in place (stage 1).
+// Gives gradients views into the buckets' memory. Buckets start in their own order, in whatever order they get ready.
+// Ranks whose steps used different units so make the same calls; gradients that no unit used take part with zeros. A
+// `share` of one part means all_reduce (stage 0). A share of as many parts as the group has ranks means reduce_scatter
+// in place (stage 1).
 class BucketReducer final : public GradientReducer {
  public:
   BucketReducer(const Layout& layout, const DataParallelGroups& groups, MemoryAccounting& memory,
@@ -42,11 +43,13 @@ class BucketReducer final : public GradientReducer {
   bool overlap_;
   Buffer<float> gradients_;
   bool synchronizing_ = true;
-  bool adds_up_ = false;  // gradients of rounds that did not move are kept
+  // Gradients of rounds that were not reduced are kept.
+  bool adds_up_ = false;
   int micro_batches_ = 0;
-  std::vector<int> ready_;                        // by unit: micro-batches
-  std::size_t next_ = 0;                          // bucket to start
-  std::vector<std::function<void()>> in_flight_;  // what ends each
+  std::vector<int> ready_;  // by unit: micro-batches
+  std::size_t next_ = 0;    // the bucket to start
+  // Each function ends one call.
+  std::vector<std::function<void()>> in_flight_;
 };
 
 }  // namespace wreath::training

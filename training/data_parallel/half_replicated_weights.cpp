@@ -1,4 +1,4 @@
-// Whole weights of 2 bytes on every rank.
+// This file keeps whole weights of 2 bytes on every rank.
 #include "training/data_parallel/half_replicated_weights.hpp"
 
 #include <utility>

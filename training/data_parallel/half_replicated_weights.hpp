@@ -1,4 +1,5 @@
-// As ReplicatedWeights (stages 0 to 2), with working weights of 2 bytes and float32 master weights.
+// HalfReplicatedWeights is ReplicatedWeights (stages 0 to 2) with working weights of 2 bytes and float32 master
+// weights.
 #pragma once
 
 #include <memory>
@@ -9,11 +10,12 @@
 
 namespace wreath::training {
 
-// Working weights lie in flat memory, bucket by bucket; those of a unit in use are widened. The optimizer steps master
-// weights of this rank's share; finish_step rounds them and, where they are divided, gathers the words of all ranks.
+// Keeps working weights in flat memory, bucket by bucket, and widens the weights of a unit in use. The optimizer steps
+// master weights of this rank's share. finish_step rounds them and, where they are divided, gathers the words of all
+// ranks.
 class HalfReplicatedWeights final : public ReplicatedWeights {
  public:
-  // options.half is set.
+  // Allocates the weights. options.half must be set.
   HalfReplicatedWeights(std::unique_ptr<Layout> layout, std::unique_ptr<GradientReducer> reducer, Group& replicas,
                         const Share& share, MemoryAccounting& memory, const DataParallelOptions& options);
   ~HalfReplicatedWeights() override;

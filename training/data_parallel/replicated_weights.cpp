@@ -1,4 +1,4 @@
-// Whole weights on every rank.
+// This file keeps whole weights on every rank.
 #include "training/data_parallel/replicated_weights.hpp"
 
 #include <utility>

@@ -1,4 +1,5 @@
-// Whole weights on every rank: DistributedDataParallel, and ZeroRedundancyOptimizer of stages 1 and 2.
+// This file declares whole weights on every rank, for DistributedDataParallel and for ZeroRedundancyOptimizer of stages
+// 1 and 2.
 #pragma once
 
 #include <memory>
@@ -9,9 +10,9 @@
 
 namespace wreath::training {
 
-// Weights lie in flat memory, bucket by bucket, and this rank's optimizer steps its share of each bucket: all of it
-// (stage 0), or one of as many parts as there are replicas, which finish_step gathers in place from all ranks. What the
-// weights are held in is the subclass's.
+// Keeps weights in flat memory, bucket by bucket. This rank's optimizer steps its share of each bucket. In stage 0 the
+// share is all of it. Otherwise it is one of as many parts as there are replicas, and finish_step gathers the parts in
+// place from all ranks. The subclass decides in which format it holds the weights.
 class ReplicatedWeights : public DataParallel {
  public:
   void begin_step(int micro_batches) override { reducer_->begin_step(micro_batches); }
@@ -27,11 +28,11 @@ class ReplicatedWeights : public DataParallel {
   // `layout` has been made for `share.parts`, and `reducer` for the layout.
   ReplicatedWeights(std::unique_ptr<Layout> layout, std::unique_ptr<GradientReducer> reducer, Group& replicas,
                     const Share& share);
-  // `values` are this rank's share of the bucket: what its optimizer steps.
+  // Adds the pieces of this rank's share of the bucket. `values` are the values that its optimizer steps.
   void add_own(const Bucket& bucket, std::span<float> values);
-  // The optimizer has stepped: brings its values to where gather_call() takes them from.
+  // Is called after the optimizer's step. Copies its values to where gather_call() takes them from.
   virtual void take_stepped(const Bucket& /*bucket*/) {}
-  // all_gather of the bucket in place; only where weights are divided.
+  // Returns the all_gather of the bucket in place. It is called only where weights are divided.
   virtual Call gather_call(const Bucket& bucket) = 0;
 
   std::unique_ptr<Layout> layout_;
@@ -43,7 +44,7 @@ class ReplicatedWeights : public DataParallel {
   std::vector<Piece> pieces_;
 };
 
-// float32.
+// Keeps float32 weights.
 class FloatReplicatedWeights final : public ReplicatedWeights {
  public:
   FloatReplicatedWeights(std::unique_ptr<Layout> layout, std::unique_ptr<GradientReducer> reducer, Group& replicas,

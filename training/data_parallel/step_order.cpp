@@ -1,4 +1,4 @@
-// Counts of calls, compared.
+// This file counts the calls of a step and compares the counts.
 #include "training/data_parallel/step_order.hpp"
 
 #include <fmt/format.h>
@@ -85,7 +85,7 @@ void StepOrder::gradients_ready(int index) {
   strategy_->gradients_ready(index);
 }
 
-// Units that no micro-batch used may be left out altogether.
+// A step may leave out units that no micro-batch used.
 void StepOrder::finish_backward() {
   constexpr const char* kCall = "finish_backward";
   expect(phase_ == Phase::Passes, kCall, "begin_step");
@@ -102,7 +102,7 @@ void StepOrder::finish_backward() {
 
 void StepOrder::expect_reduced(const char* call) const { expect(phase_ != Phase::Passes, call, "finish_backward"); }
 
-// Outside of steps it brings weights that were loaded.
+// Outside of steps this call passes on weights that were loaded.
 void StepOrder::finish_step() {
   expect_reduced("finish_step");
   strategy_->finish_step();

@@ -1,4 +1,4 @@
-// StepOrder: a strategy whose caller is held to the order of a step.
+// StepOrder is a strategy that makes its caller keep the order of a step.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace wreath::training {
 
-// Passes every call on. InvalidUsage is thrown, before anything moves, by the first call that shows that one which must
-// come before it was left out, and names that one and its unit.
+// Passes every call on. A call throws InvalidUsage, before anything is communicated, where it shows that an earlier
+// call was left out. The error names the missing call and its unit.
 class StepOrder final : public DataParallel {
  public:
   StepOrder(std::unique_ptr<DataParallel> strategy, int units);
@@ -30,7 +30,7 @@ class StepOrder final : public DataParallel {
 
  private:
   enum class Phase : std::uint8_t { Outside, Passes, Reduced };
-  // Calls in this step, or since the last one.
+  // The calls in this step, or since the last one.
   struct Unit {
     int before_forward = 0;
     int after_forward = 0;

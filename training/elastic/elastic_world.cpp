@@ -1,4 +1,4 @@
-// Members meet, part and meet again.
+// This file lets the members of an elastic job meet: at the start, after a loss, and when somebody joins.
 #include "training/elastic/elastic_world.hpp"
 
 #include <fmt/format.h>
@@ -16,8 +16,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMeetings = 20;  // that may fail, each by a death, before reform() gives up
-constexpr int kAskings = 3;    // of a joiner whose meetings fail
+// The number of meetings that may fail, each by a death, before reform() gives up.
+constexpr int kMeetings = 20;
+// The number of requests of a joiner whose meetings fail.
+constexpr int kAskings = 3;
 constexpr std::int64_t kLookNs = 250'000'000;
 constexpr std::chrono::milliseconds kPoll(20);
 constexpr int kPollsToAskAgain = 250;
@@ -33,7 +35,7 @@ bool caused_by_a_loss(const Error& error) noexcept {
          error.code == ErrorCode::StartupFailed;
 }
 
-// A member as it goes over the wire.
+// A member's data as it is sent to the others.
 struct ElasticWorld::Hello {
   std::int32_t number = 0;
   std::int32_t pid = 0;
@@ -59,7 +61,7 @@ Result<std::unique_ptr<ElasticWorld>> ElasticWorld::join(const ElasticJob& job, 
   return world;
 }
 
-// ---- coming ----
+// ---- joining ----
 
 Status ElasticWorld::start() {
   const Result<EnvironmentJob> ranks = environment_job();
@@ -101,7 +103,7 @@ Status ElasticWorld::join_later() {
                fmt::format("member {} was invited {} times, and each meeting failed", number_, kAskings)};
 }
 
-// false: nothing came of it, for somebody else went: the members use the new pool only when all have spoken over it.
+// Returns false where a member died before all had spoken over the new pool, so that the members do not use it.
 Result<bool> ElasticWorld::accept(const Invitation& invitation) {
   CommunicatorOptions options;
   options.timeouts.bootstrap_ms = options_.join_timeout_ms;
@@ -119,7 +121,7 @@ Result<bool> ElasticWorld::accept(const Invitation& invitation) {
   return true;
 }
 
-// ---- standing by ----
+// ---- waiting for changes ----
 
 bool ElasticWorld::change_is_due() {
   std::int64_t due = 0;
@@ -169,7 +171,7 @@ Status ElasticWorld::reform(const Contribution& mine) {
       return {};
     }
     if (!caused_by_a_loss(met.error())) return met;
-    // Others may have come through this meeting, and wait in the world for this rank.
+    // Others may have completed this meeting, and wait in the world for this rank.
     if (world_) static_cast<void>(world_->abort());
     now.unharmed = now.keep_world = false;
   }
@@ -209,7 +211,7 @@ Status ElasticWorld::say_hello(const Contribution& mine) {
   return {};
 }
 
-// Who has asked and is no member.
+// Returns the joiners who have asked and are no members.
 std::vector<Joiner> ElasticWorld::waiting() const {
   std::vector<Joiner> joiners = folder_.joiners();
   std::erase_if(joiners, [&](const Joiner& joiner) {
@@ -221,7 +223,8 @@ std::vector<Joiner> ElasticWorld::waiting() const {
   return joiners;
 }
 
-// Those who wait come in unless there was a failure: then going on comes first, and they at the next step.
+// Admits the joiners who wait, unless there was a failure. After one the members first continue without them, and admit
+// them at the next step.
 Status ElasticWorld::admit_joiners(const Contribution& mine) {
   const bool calm = std::ranges::any_of(formation_.members, [](const Member& m) { return m.contribution.unharmed; });
   if (!calm) return {};
@@ -243,12 +246,12 @@ Result<UniqueId> ElasticWorld::invite(std::span<const Joiner> joiners) const {
   return *id;
 }
 
-// Makes the pool anew with the joiners, of whom its first rank knows. false: there are none, or one did not come.
-// Then, and after an error, the pool is the one before.
+// Makes the pool anew with the joiners, who are known to its first rank only. Returns false where there are none, or
+// where one did not come. The pool is then the former one, and also after an error.
 //
-// The new pool counts once all have spoken over it. A member that dies at that very moment can leave some of the others
-// in doubt whether it does: those go back to the old pool, and find by the generation, which the new one has raised
-// before anybody left the old one, that they were left behind.
+// The new pool counts once all have spoken over it. A member that dies at that very moment can leave some others in
+// doubt whether it does. These go back to the old pool. They find by the generation that they were left behind, since
+// the new pool has raised it before any member left the old one.
 Result<bool> ElasticWorld::admit(std::span<const Joiner> joiners, const Contribution& mine) {
   struct {
     std::int64_t joiners = 0;
@@ -281,7 +284,7 @@ Result<bool> ElasticWorld::admit(std::span<const Joiner> joiners, const Contribu
   return true;
 }
 
-// Whether the world before can go on: all of its ranks are here, in their order, and unharmed.
+// Returns whether the former world can continue: all of its ranks are here, in their order, and unharmed.
 bool ElasticWorld::world_stands(int wanted) const {
   const int ranks = formation_.world_ranks;
   if (ranks == 0 || ranks > static_cast<int>(world_places_.size())) return false;

@@ -1,8 +1,9 @@
-// ElasticWorld: the ranks of a job that may lose some and gain others, and that go on in the same processes.
+// ElasticWorld is the ranks of a job that may lose some ranks and gain others, and that continue in the same processes.
 //
-// All members of the job form the pool; the first of them, in its order, are the world, which trains, and the others
-// are spares. When one is lost, or somebody comes, all members meet again (reform): the survivors shrink the pool,
-// those who wait are let in, and a new world is split off it. What the program does with the new world is its own
+// All members of the job form the pool. The first of them, in its order, are the world, which trains, and the others
+// are spares. When a member is lost or somebody joins, all members meet again (reform). The survivors shrink the pool,
+// the waiting joiners are admitted, and a new world is split off the pool. The program decides how it uses the new
+// world; state.hpp moves its state.
 // affair: its state moves as state.hpp says.
 #pragma once
 
@@ -22,85 +23,97 @@
 
 namespace wreath::training {
 
-// What a program ends with that has too few ranks left, or lost its state: the launcher starts the whole job again.
+// A program ends with this code where too few ranks are left, or where it lost its state. The launcher then starts the
+// whole job again.
 inline constexpr int kStartAgainCode = 9;
 
-// Whether a death can be what ended a call with this error: then the members meet again.
+// Returns whether a death can have ended a call with this error. The members then meet again.
 bool caused_by_a_loss(const Error& error) noexcept;
 
-// What a member tells all others when they meet. Plain bytes.
+// The data that a member sends to all others when they meet. It consists of plain bytes.
 struct Contribution {
   Holding holding;
-  bool began = false;                  // it has trained, or stood by while others did
-  bool unharmed = false;               // its world works, and so does its state: both may stay as they are
-  bool keep_world = false;             // ... and must stay, for the state could not move
+  // The member has trained, or was a spare while others trained.
+  bool began = false;
+  // The member's world works, and so does its state; both may stay as they are.
+  bool unharmed = false;
+  // The world must also stay, since the state could not move.
+  bool keep_world = false;
   std::array<std::byte, 256> notes{};  // the program's own
 };
 
 struct Member {
-  int number = 0;  // of the job, never used twice: the launcher's
+  // The launcher gives each member of the job a number, which is never used twice.
+  int number = 0;
   int pid = 0;
   std::string host;
   Contribution contribution;
 };
-// "member 2 (host vm, pid 77)".
+// Returns a text like "member 2 (host vm, pid 77)".
 std::string name(const Member& member);
 
-// What came of a meeting; the same on all members.
+// The result of a meeting, the same on all members.
 struct Formation {
   std::int64_t generation = 0;  // 0: the job's start
   std::vector<Member> members;  // in the order of the pool
   int world_ranks = 0;          // the first of them
-  bool same_world = false;      // as before: its communicator is the same object
-  std::vector<Member> lost;     // since the meeting before; of a joiner's first meeting: none
+  // The world is the former one, and its communicator is the same object.
+  bool same_world = false;
+  // The members lost since the former meeting. A joiner's first meeting has none.
+  std::vector<Member> lost;
   std::vector<Member> joined;
-  std::string cause;   // the first error of the pool before; empty: none
+  // The first error of the former pool; empty means that there was none.
+  std::string cause;
   double seconds = 0;  // from reform() on, on this rank
 };
 
 struct ElasticOptions {
-  // How many of so many members the program can use in its world; 0: they are too few. The same function on all.
+  // Returns how many of so many members the program can use in its world, or 0 where they are too few. All members pass
+  // the same function.
   std::function<int(int members)> world_ranks;
-  std::int64_t join_timeout_ms = 30'000;     // for those who come to be there, once they were invited
-  std::int64_t shrink_timeout_ms = 600'000;  // for members that live to come to a meeting
+  // The time in which invited joiners must connect.
+  std::int64_t join_timeout_ms = 30'000;
+  // The time in which living members must come to a meeting.
+  std::int64_t shrink_timeout_ms = 600'000;
 };
 
-// One member's; of one thread.
+// Serves one member; one thread uses it.
 class ElasticWorld {
  public:
-  // A rank of the job's start, or a joiner: that one returns when it was let in, or the job is over. The folder exists.
+  // Joins a rank of the job's start, or a joiner. A joiner returns when it was admitted, or when the job is over. The
+  // folder must exist.
   static Result<std::unique_ptr<ElasticWorld>> join(const ElasticJob& job, const ElasticOptions& options);
   ~ElasticWorld();
 
   const Formation& formation() const noexcept { return formation_; }
-  // Whether this member is of the world, else it is a spare.
+  // Returns whether this member is in the world; otherwise it is a spare.
   bool trains() const noexcept { return world_ != nullptr; }
   const std::shared_ptr<Communicator>& world() const noexcept { return world_; }
   Communicator& pool() noexcept { return *pool_; }
 
-  // Every rank of the world calls it between two steps, and gets the same answer: somebody waits to be let in, or a
-  // spare was lost, so that all should call reform(). Costs a broadcast of one number. Throws Exception.
+  // Every rank of the world calls it between two steps, and gets the same answer. It returns true where a joiner waits
+  // or a spare was lost; all should then call reform(). It costs a broadcast of one number. Throws Exception.
   bool change_is_due();
-  // A spare's: returns when it should call reform(), or the job is over. No clock ends it, and no core is used.
+  // Waits on a spare until it should call reform(), or until the job is over. It has no time limit and uses no core.
   void wait_for_change();
 
-  // Every living member calls it, after a failure or when it is due, with what it has. Returns when a new world stands
-  // (formation()), or the job is over. Who dies meanwhile is left out. Unavailable, with start_again(): fewer members
-  // than the job's minimum or than a world needs.
+  // Every living member calls it, after a failure or when a change is due, with its contribution. Returns when a new
+  // world stands (formation()), or when the job is over. Members that die meanwhile are left out. The error is
+  // Unavailable, with start_again(), where there are fewer members than the job's minimum or than a world needs.
   Status reform(const Contribution& mine);
   bool start_again() const noexcept { return start_again_; }
 
-  // Called by the first rank of the world when all is done, or when all its ranks have found together that they cannot
-  // go on, and end with this exit code: who waits, and who comes later, ends.
+  // Ends the members that wait or join later, with this exit code. The first rank of the world calls it when all is
+  // done. It also calls it when all its ranks have found together that they cannot continue.
   Status announce_over(int code = 0) const { return folder_.announce_over(code); }
   bool over() const noexcept { return over_; }
-  // Where it is over: with which exit code.
+  // Returns the exit code of a job that is over.
   int over_code() const noexcept { return over_code_; }
 
  private:
   struct Hello;
   ElasticWorld(const ElasticJob& job, ElasticOptions options);
-  // Asks the folder.
+  // Reads from the folder whether the job is over.
   bool ended();
   Status start();
   Status join_later();
@@ -122,7 +135,8 @@ class ElasticWorld {
   std::unique_ptr<Communicator> pool_;
   std::shared_ptr<Communicator> world_;
   Formation formation_;
-  std::vector<int> world_places_;  // by rank of the pool: its rank in the world that it is of before the meeting
+  // By rank of the pool: the member's rank in the world before the meeting.
+  std::vector<int> world_places_;
   bool over_ = false;
   int over_code_ = 0;
   bool start_again_ = false;

@@ -1,4 +1,4 @@
-// Files of an elastic job's folder.
+// This file reads and writes the files of an elastic job's folder.
 #include "training/elastic/folder.hpp"
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@ Status write_at_once(const std::string& path, int flags, const std::string& text
   return {};
 }
 
-// Under a temporary name first: nobody reads half of it.
+// Writes under a temporary name first, so that nobody reads half of the text.
 Status write_and_rename(const std::string& path, const std::string& text) {
   const std::string temporary = fmt::format("{}.{}.new", path, ::getpid());
   WREATH_TRY(write_at_once(temporary, O_TRUNC, text));
@@ -54,12 +54,12 @@ Status write_and_rename(const std::string& path, const std::string& text) {
   return {};
 }
 
-// Of one length, so that writing in place leaves nothing of what was there.
+// Returns the text at one fixed length, so that writing in place leaves no rest of the former text.
 std::string announcement(const std::string& text) { return fmt::format("{:<31}\n", text); }
 
 bool gone(const Joiner& joiner) { return joiner.host == own_host() && ::kill(joiner.pid, 0) != 0 && errno == ESRCH; }
 
-// "join-12" is 12.
+// Returns 12 for "join-12".
 std::optional<int> number_of(const std::string& name) {
   constexpr std::string_view kJoinPrefix = "join-";
   if (!name.starts_with(kJoinPrefix) || name.size() > kJoinPrefix.size() + 9) return std::nullopt;

@@ -1,12 +1,11 @@
-// The folder through which the members of an elastic job find each other where no communicator leads: those that wait
-// hear there that something changes, and who comes later asks there to be let in.
+// ElasticFolder lets the members of an elastic job find each other where they share no communicator. Waiting members
+// read there that something changes, and later processes ask there to be admitted.
 //
-// FOLDER/pool         "generation N": the pool is to be made anew for the N-th time; "over CODE": the job has ended,
-// with
-//                     this exit code
-// FOLDER/join-NUMBER  a new process asks to be let in: its pid and host
-// FOLDER/invite-NUMBER  the answer: a unique id, the rank and size to join with, and the generation; mode 0600
-// FOLDER/joined-NUMBER  empty: it is in, which the launcher wants to know
+// FOLDER/pool: "generation N" asks the members to make the pool anew for the N-th time. "over CODE" tells that the job
+// has ended with this exit code.
+// FOLDER/join-NUMBER: a new process asks to be admitted, with its pid and host.
+// FOLDER/invite-NUMBER: the answer has a unique id, the rank and size to join with, and the generation; mode 0600.
+// FOLDER/joined-NUMBER: an empty file tells the launcher that the process has joined.
 #pragma once
 
 #include <cstdint>
@@ -31,29 +30,31 @@ struct Invitation {
   std::int64_t generation = 0;
 };
 
-// Any number of processes, of any hosts, may use it at the same time.
+// Reads and writes the folder. Any number of processes, on any hosts, may use it at the same time.
 class ElasticFolder {
  public:
   explicit ElasticFolder(std::string path) : path_(std::move(path)) {}
 
-  // Written in place, so that who reads it again on a shared file system sees it. System names the file.
+  // Writes in place, so that a process that reads again on a shared file system sees the text. The error is System,
+  // which names the file.
   Status announce(std::int64_t generation) const;
   Status announce_over(int code) const;
   struct Announcement {
     std::int64_t generation = 0;
-    bool over = false;  // or the folder is gone, and with it the job
-    int code = 0;       // of what is over
+    // Also true where the folder is gone, which means that the job is gone.
+    bool over = false;
+    int code = 0;  // of a job that is over
   };
   Announcement announced() const;
 
-  // A new process's side.
+  // A new process calls this to ask to be admitted.
   Status ask(const Joiner& self) const;
-  // Takes the answer to ask() away with it. nullopt: there is none yet. An answer that is none counts as none.
+  // Returns and removes the answer to ask(), or nullopt while there is none. A malformed answer counts as none.
   std::optional<Invitation> take_invitation(int number) const;
 
   Status note_joined(int number) const;
 
-  // The other side: who waits, by number. Requests of processes of this host that are gone are removed.
+  // Returns the waiting joiners, by number. Removes requests of processes of this host that are gone.
   std::vector<Joiner> joiners() const;
   Status invite(int number, const Invitation& invitation) const;
   // Removes the request, and the invitation where it was not taken.
@@ -64,7 +65,7 @@ class ElasticFolder {
   std::string path_;
 };
 
-// This host's name.
+// Returns this host's name.
 std::string own_host();
 
 }  // namespace wreath::training

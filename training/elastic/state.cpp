@@ -1,4 +1,4 @@
-// Who sends the training state to whom, and the sending.
+// This file plans which rank sends the training state to which, and sends it.
 #include "training/elastic/state.hpp"
 
 #include <fmt/format.h>

@@ -1,8 +1,9 @@
-// The training state as it moves between ranks when a job's ranks change: who has it, who needs it, who sends it.
+// This file moves the training state between ranks when a job's ranks change. A plan names the ranks that have it, need
+// it and send it.
 //
-// The model lies in parts (one for each place of the pipeline and tensor axes), and replicas of a part hold the same
-// weights and moments after the same number of optimizer steps. So the part of a rank that is gone, or that has just
-// come, is any survivor's that holds the same part.
+// The model lies in parts, one for each place of the pipeline and tensor axes. Replicas of a part hold the same weights
+// and moments after the same number of optimizer steps. Any survivor that holds the same part so has the part of a rank
+// that is gone, or that has just joined.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +16,33 @@
 
 namespace wreath::training {
 
-// What a rank holds whole, weights and moments.
+// The part that a rank holds whole, with weights and moments.
 struct Holding {
-  int part = -1;  // -1: nothing, or only shares of a part (ZeRO)
+  // With -1 the rank holds nothing, or only shares of a part (ZeRO).
+  int part = -1;
   std::int64_t steps = 0;
 };
 
 struct StatePlan {
-  std::int64_t steps = 0;    // that all have seen afterwards
-  std::vector<int> sources;  // by rank: whose state it gets; its own rank: it has it; -1: it needs none
+  std::int64_t steps = 0;  // that all have seen afterwards
+  // By rank: the rank that it gets its state from. Its own rank means that it has the state; -1 means that it needs
+  // none.
+  std::vector<int> sources;
 };
 
-// `holdings` and `needs` (the part that a rank is to hold; -1: none) are by rank. All parts must have seen the same
-// steps: the highest number is taken of which each needed part has a holder. Holders of a part send to as many others
-// each, give or take one. Unavailable names a part that has none. Every rank computes the same plan from the same
-// arguments.
+// Plans the moves. `holdings` and `needs` (the part that a rank is to hold; -1: none) are by rank. All parts must have
+// seen the same steps. The plan takes the highest number of steps at which each needed part has a holder. Holders of a
+// part send to equally many others, give or take one. The error is Unavailable, which names a part without a holder.
+// Every rank computes the same plan from the same arguments.
 Result<StatePlan> plan_state(std::span<const Holding> holdings, std::span<const int> needs);
 
-// The values of all pieces, then of each moment, laid end to end.
+// Returns the values of all pieces, then of each moment, laid end to end.
 std::vector<float> copy_of(const Shard& shard);
-// Back into a shard of the same layout, else InvalidArgument.
+// Copies the values back into a shard of the same layout. Otherwise the error is InvalidArgument.
 Status copy_into(const Shard& shard, std::span<const float> values);
 
-// Every rank that the plan names calls it: sends `held`, this rank's own copy, to those that get it, and receives
-// into `received`, which is as long as the sender's. Both may be empty where nothing is sent or received. Cost: each
+// Sends `held`, this rank's own copy, to the ranks that get it, and receives into `received`, which is as long as the
+// sender's copy. Every rank that the plan names calls it. Both may be empty where nothing is sent or received. Each
 // receiver gets its part once.
 Status move_state(Communicator& ranks, const StatePlan& plan, std::span<const float> held, std::span<float> received);
 

@@ -1,4 +1,4 @@
-// Payload and time by group and operation.
+// This file counts payload and time by group and operation.
 #include "training/mesh/accounting.hpp"
 
 namespace wreath::training {

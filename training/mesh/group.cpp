@@ -1,4 +1,4 @@
-// Groups: calls with their traffic counted.
+// This file makes the calls of groups and counts their traffic.
 #include "training/mesh/group.hpp"
 
 #include <chrono>
@@ -54,7 +54,7 @@ void Pending::wait() {
   const Status status = work_.wait();
   const Origin origin = std::exchange(origin_, {});
   origin.accounting->add_seconds(origin.group, origin.operation, seconds_since(start));
-  // What a message between two ranks moved is its sender's, who may wait for what it receives first.
+  // The bytes of a message between two ranks count for its sender, which may wait first for a message that it receives.
   const bool message = origin.collective == Collective::Exchange;
   origin.accounting->add_wire(origin.group, message ? "send" : origin.operation, origin.meter->take(origin.collective));
   status.value();

@@ -1,4 +1,4 @@
-// The grid of ranks and its communicators.
+// This file builds the grid of ranks and its communicators.
 #include "training/mesh/mesh.hpp"
 
 #include <utility>
@@ -7,7 +7,7 @@ namespace wreath::training {
 
 namespace {
 
-// A group of the ranks that share `color`, in the order of `key`. Every rank of the world calls it.
+// Makes a group of the ranks that share `color`, in the order of `key`. Every rank of the world calls it.
 Result<std::unique_ptr<Group>> split(const std::string& name, const std::shared_ptr<Communicator>& world, int color,
                                      int key, CommunicationAccounting& accounting) {
   Result<Communicator> part = world->split(color, key);
@@ -59,7 +59,7 @@ Result<Mesh> Mesh::create(std::shared_ptr<Communicator> world, const MeshShape& 
   mesh.shape_ = shape;
   mesh.place_ = place_of(shape, ranks > 1 ? world->rank() : 0);
   mesh.accounting_ = &accounting;
-  // Ranks of a line have equal places on all other axes: their line's first rank is its color.
+  // Ranks of a line have equal places on all other axes, so the first rank of their line is its color.
   const auto line = [&](const std::string& group, MeshPlace first, int size,
                         int key) -> Result<std::unique_ptr<Group>> {
     if (size == 1) return std::make_unique<Group>(group, accounting);

@@ -1,4 +1,5 @@
-// Mesh: the ranks of a job as a grid with one axis for each kind of parallelism, and the groups along its lines.
+// Mesh arranges the ranks of a job as a grid with one axis for each kind of parallelism, and has the groups along its
+// lines.
 #pragma once
 
 #include <memory>
@@ -8,17 +9,21 @@
 
 namespace wreath::training {
 
-// Sizes of the axes, outermost first: tensor ranks are neighbours, data ranks farthest apart.
+// The sizes of the axes, outermost first. Tensor ranks are neighbours, and data ranks are farthest apart.
 struct MeshShape {
-  int dp = 1;  // data parallelism: ranks with other samples
-  int pp = 1;  // pipeline parallelism: ranks with other layers
-  int cp = 1;  // context parallelism: ranks with other parts of each sequence
-  int tp = 1;  // tensor parallelism: ranks with other parts of each weight
+  // Data parallelism: ranks have other samples.
+  int dp = 1;
+  // Pipeline parallelism: ranks have other layers.
+  int pp = 1;
+  // Context parallelism: ranks have other parts of each sequence.
+  int cp = 1;
+  // Tensor parallelism: ranks have other parts of each weight.
+  int tp = 1;
   int ranks() const noexcept { return dp * pp * cp * tp; }
   bool operator==(const MeshShape&) const = default;
 };
 
-// "dp2 x tp2": axes longer than 1; "1 rank" where none is.
+// Returns a text like "dp2 x tp2" with the axes longer than 1, or "1 rank" where none is.
 std::string name(const MeshShape& shape);
 
 // A rank's place on each axis.
@@ -30,16 +35,17 @@ struct MeshPlace {
   bool operator==(const MeshPlace&) const = default;
 };
 
-// rank = ((dp * PP + pp) * CP + cp) * TP + tp.
+// Both functions use rank = ((dp * PP + pp) * CP + cp) * TP + tp.
 MeshPlace place_of(const MeshShape& shape, int rank) noexcept;
 int rank_of(const MeshShape& shape, const MeshPlace& place) noexcept;
 
-// Groups count their traffic under their names: "dp", "pp", "cp", "tp", "dp_cp", "embedding", "model", "world". Where
-// two groups have the same ranks they share a communicator, and the traffic is counted under the group that was asked.
+// Holds the groups, which count their traffic under their names: "dp", "pp", "cp", "tp", "dp_cp", "embedding", "model",
+// "world". Where two groups have the same ranks they share a communicator. The traffic then counts under the group that
+// the call was made on.
 class Mesh {
  public:
-  // Every rank of `world` calls it with the same shape of world.ranks() ranks, else InvalidArgument. A world of one
-  // rank may be an empty Communicator. `accounting` outlives the mesh.
+  // Builds the mesh. Every rank of `world` calls it with the same shape of world.ranks() ranks; otherwise the error is
+  // InvalidArgument. A world of one rank may be an empty Communicator. `accounting` outlives the mesh.
   static Result<Mesh> create(std::shared_ptr<Communicator> world, const MeshShape& shape,
                              CommunicationAccounting& accounting);
 
@@ -51,18 +57,18 @@ class Mesh {
   Group& pp() noexcept { return *pp_; }
   Group& cp() noexcept { return *cp_; }
   Group& tp() noexcept { return *tp_; }
-  // Ranks that hold the same weights: those a gradient is averaged over. dp x cp, by dp, then cp.
+  // Returns the ranks that hold the same weights, over which a gradient is averaged. They are dp x cp, by dp, then cp.
   Group& replicas() noexcept { return *replicas_; }
-  // Ranks that hold the parts of one copy of the model: pp x cp x tp.
+  // Returns the ranks that hold the parts of one copy of the model: pp x cp x tp.
   Group& model() noexcept { return *model_; }
-  // First and last stage of this rank's pipeline, which both hold a tied embedding; alone in between and where there
-  // is one stage.
+  // Returns the first and last stage of this rank's pipeline, which both hold a tied embedding. A rank in between is
+  // alone, and so is each rank where there is one stage.
   Group& embedding() noexcept { return *embedding_; }
   Group& world() noexcept { return *world_; }
   // Ends all calls in flight on all groups, the world's among them, here and on their other ranks (Aborted).
   void abort() noexcept;
   CommunicationAccounting& accounting() noexcept { return *accounting_; }
-  // Group::settle of all groups, waiting.
+  // Settles all groups (Group::settle) and waits.
   void settle();
 
  private:

@@ -1,4 +1,4 @@
-// Ends several calls in flight, also where one of them fails.
+// This file declares functions that end several calls in flight, even where one of them fails.
 #pragma once
 
 #include <exception>
@@ -7,7 +7,7 @@
 
 namespace wreath::training {
 
-// Calls end(call) for each: all are over when it returns or throws the first error, so that their buffers may go.
+// Calls end(call) for each call. All are over when it returns or throws the first error, so their buffers may be freed.
 template <typename Calls, typename End>
 void end_all(Calls&& calls, const End& end) {
   std::exception_ptr first;

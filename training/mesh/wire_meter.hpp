@@ -1,4 +1,4 @@
-// WireMeter: what the transports moved for the calls of one communicator, given to whoever made them.
+// WireMeter counts the bytes that the transports moved for the calls of one communicator, for each caller.
 #pragma once
 
 #include <array>
@@ -9,20 +9,20 @@
 
 namespace wreath::training {
 
-// Shared by the groups of a communicator; of one thread at a time. Of several calls of one collective that are in
-// flight together, who waits first gets the bytes of all that ended.
+// Shared by the groups of a communicator, and used by one thread at a time. Where several calls of one collective are
+// in flight together, the first that is waited for gets the bytes of all that ended.
 class WireMeter {
  public:
   explicit WireMeter(std::shared_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {}
 
-  // Held while a call is in flight.
+  // A caller holds this while its call is in flight.
   using Flight = std::shared_ptr<const int>;
-  // Before a call. With none in flight, what was moved until now was for others than groups.
+  // Must be called before a call. With no call in flight, earlier bytes belong to others than groups.
   Flight begin(Collective collective) {
     if (flight_.use_count() == 1) known(collective) = moved(collective);
     return flight_;
   }
-  // After a call: the bytes that nobody was given yet.
+  // Returns, after a call, the bytes that nobody was given yet.
   std::uint64_t take(Collective collective) {
     const std::uint64_t now = moved(collective);
     const std::uint64_t bytes = now - known(collective);

@@ -1,4 +1,4 @@
-// AdamW: moments, in memory or in files, and the factors of a step.
+// This file has AdamW: its moments, in memory or in files, and the factors of a step.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace wreath::training {
 
 namespace {
 
-// Elements between one look ahead in files and the next: 4 MiB of each moment.
+// The number of elements between two requests to read ahead in files: 4 MiB of each moment.
 constexpr std::size_t kRowsAtOnce = std::size_t{1} << 20;
 
 std::size_t elements(std::span<const Piece> pieces) {
@@ -51,7 +51,8 @@ class AdamW final : public Optimizer {
   void set_steps(std::int64_t steps) override { steps_ = steps; }
 
  private:
-  // Moments of the piece begin at `begin`. Those of the next rows are read ahead, and those of the last ones let go.
+  // Steps one piece, whose moments begin at `begin`. It reads the moments of the next rows ahead, and releases those of
+  // the last ones.
   void step_piece(const AdamWFactors& factors, const Piece& piece, std::size_t begin) {
     const std::size_t at_once = compute_of(piece.value) == nullptr ? kRowsAtOnce : piece.value.size();
     for (std::size_t at = 0; at < piece.value.size(); at += at_once) {

@@ -1,4 +1,4 @@
-// The norm of a gradient by sums of integers (docs/decisions/0011).
+// This file computes the norm of a gradient by sums of integers (docs/decisions/0011).
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -14,7 +14,7 @@ namespace wreath::training {
 
 namespace {
 
-// Whether this rank is the one that counts the parameter's elements, among the ranks that hold them.
+// Returns whether this rank counts the parameter's elements, among the ranks that hold them.
 bool counts(const Parameter& parameter, bool divided, Mesh& mesh) {
   const MeshPlace& place = mesh.place();
   if (!divided && place.cp != 0) return false;
@@ -22,7 +22,7 @@ bool counts(const Parameter& parameter, bool divided, Mesh& mesh) {
   return !parameter.tied || place.pp == 0;
 }
 
-// The gradients that this rank counts.
+// Returns the gradients that this rank counts.
 std::vector<std::span<const float>> counted(std::span<const Piece> pieces, bool divided, Mesh& mesh) {
   std::vector<std::span<const float>> gradients;
   for (const Piece& piece : pieces) {
@@ -31,7 +31,8 @@ std::vector<std::span<const float>> counted(std::span<const Piece> pieces, bool 
   return gradients;
 }
 
-// The bits of the highest magnitude: as integers they are in the order of values, infinity and NaN last.
+// Returns the bits of the highest magnitude. Bits of magnitudes compare as integers in the order of the values, with
+// infinity and NaN last.
 std::uint32_t highest_bits(std::span<const std::span<const float>> gradients) {
   std::uint32_t highest = 0;
   for (const float magnitude : highest_magnitudes(gradients)) {

@@ -1,4 +1,5 @@
-// Optimizers that step the pieces of parameters this rank owns, and the norm that gradients are clipped by.
+// This file declares optimizers that step the pieces of parameters that this rank owns, and the norm that gradients are
+// clipped by.
 #pragma once
 
 #include <memory>
@@ -12,14 +13,13 @@
 
 namespace wreath::training {
 
-// State is as large as the pieces it was made for, which keep their order.
+// Steps pieces. Its state is as large as the pieces that it was made for, which keep their order.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // Gradients are multiplied by gradient_factor (clipping) on their way.
+  // Steps the pieces. It multiplies gradients by gradient_factor (clipping).
   virtual void step(std::span<const Piece> pieces, float learning_rate, float gradient_factor) = 0;
-  // Steps taken, and this rank's moments: element i belongs to element i of the pieces laid end to end. For
-  // checkpoints.
+  // A moment of this rank, for checkpoints. Element i belongs to element i of the pieces laid end to end.
   struct Moment {
     const char* name;  // "exp_avg"
     std::span<float> values;
@@ -34,18 +34,18 @@ struct AdamWOptions {
   float beta2 = 0.99f;
   float epsilon = 1e-8f;
   float weight_decay = 0.1f;  // of parameters that decay
-  // Moments lie in files in this folder (NVMe), which a step reads ahead of where it is; empty: in memory.
+  // The folder of files for moments (NVMe), which a step reads ahead. Empty: moments lie in memory.
   std::string offload_folder;
 };
-// Loshchilov, Hutter, "Decoupled weight decay regularization", 2019.
+// Makes AdamW (Loshchilov, Hutter, "Decoupled weight decay regularization", 2019).
 std::unique_ptr<Optimizer> make_adamw(std::span<const Piece> pieces, const AdamWOptions& options,
                                       MemoryAccounting& memory);
-// value -= learning_rate * gradient; no state.
+// Makes plain gradient descent, value -= learning_rate * gradient, which has no state.
 std::unique_ptr<Optimizer> make_sgd();
 
-// The Euclidean norm of the whole model's gradient, over all ranks of the mesh that hold parts of it; every parameter
-// counts once. Squares are added as integers, so that the bits of the norm depend on the gradients alone, not on
-// where they lie (docs/decisions/0011). Two all_reduces: of the highest magnitude, and of the sums.
+// Returns the Euclidean norm of the whole model's gradient, over all ranks of the mesh that hold parts of it. Every
+// parameter counts once. Squares are added as integers, so the bits of the norm depend on the gradients alone, not on
+// their places (docs/decisions/0011). It makes two all_reduces: of the highest magnitude, and of the sums.
 double gradient_norm(std::span<const Piece> pieces, bool divided, Mesh& mesh);
 
 }  // namespace wreath::training

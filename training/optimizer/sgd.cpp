@@ -1,4 +1,4 @@
-// Plain gradient descent.
+// This file has plain gradient descent.
 #include "training/compute/optimizer_steps.hpp"
 #include "training/optimizer/optimizer.hpp"
 

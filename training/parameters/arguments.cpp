@@ -1,4 +1,4 @@
-// Checks of arguments.
+// This file checks arguments.
 #include "training/parameters/arguments.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The functions that all reducers of gradients share.
+// This file has the functions that all reducers of gradients share.
 #include "training/parameters/gradient_reducer.hpp"
 
 namespace wreath::training {

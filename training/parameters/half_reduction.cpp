@@ -1,4 +1,4 @@
-// Rounded, reduced, widened.
+// This file rounds a bucket, reduces it and widens the result.
 #include "training/parameters/half_reduction.hpp"
 
 namespace wreath::training {

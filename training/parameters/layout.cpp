@@ -1,4 +1,4 @@
-// Layout decides which parameter lies where.
+// This file decides the place of each parameter.
 #include "training/parameters/layout.hpp"
 
 #include <algorithm>

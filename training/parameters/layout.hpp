@@ -1,4 +1,5 @@
-// Layout: the parameters of a model laid end to end in buckets, which are what gradients and weights move in.
+// Layout lays the parameters of a model end to end in buckets, the units in which gradients and weights are
+// communicated.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@
 
 namespace wreath::training {
 
-// EarlierSum says what sums a gradient before the replicas do. Flat memory is in this order, so that all of one sum lie together.
+// Names the groups that sum a gradient before the replicas do. Flat memory is in this order, so that all gradients of
+// one sum lie together.
 enum class EarlierSum : std::uint8_t { None, Tensor, TensorAndEmbedding, Embedding };
 
 struct Slot {
@@ -22,8 +24,10 @@ struct Slot {
 
 struct Bucket {
   EarlierSum earlier_sum = EarlierSum::None;
-  std::size_t begin = 0;   // in the flat memory, in elements; a multiple of `parts`
-  std::size_t padded = 0;  // elements, those at the end included that belong to no parameter and stay zero
+  // The begin in the flat memory, in elements. It is a multiple of `parts`.
+  std::size_t begin = 0;
+  // The number of elements, including those at the end that belong to no parameter and stay zero.
+  std::size_t padded = 0;
   std::vector<Slot> slots;
   std::vector<int> users;  // units that add to its gradients
   std::span<float> of(std::span<float> flat) const { return flat.subspan(begin, padded); }
@@ -35,25 +39,28 @@ struct ElementRange {
 };
 
 struct LayoutOptions {
-  bool by_unit = false;  // a bucket for each unit; else by bytes, in reverse order of registration
+  // True makes a bucket for each unit. False makes buckets by bytes, in reverse order of registration.
+  bool by_unit = false;
   std::size_t first_bucket_bytes = 0;
   std::size_t bucket_bytes = 0;
-  std::size_t parts = 1;  // each bucket is padded to a multiple of it: by at most parts - 1 elements
+  // Each bucket is padded to a multiple of this, by at most parts - 1 elements.
+  std::size_t parts = 1;
 };
 
 class Layout {
  public:
   Layout(ParameterList& parameters, const DataParallelGroups& groups, const DataParallelOptions& options,
          const LayoutOptions& layout);
-  // Those that wait for no earlier sum first, in the order their gradients are ready; then the others.
+  // Returns first the buckets that wait for no earlier sum, in the order their gradients are ready, and then the
+  // others.
   const std::vector<Bucket>& buckets() const noexcept { return buckets_; }
   std::size_t size() const noexcept { return size_; }  // of the flat memory, padding included
   int units() const noexcept { return units_; }
-  // Numbers of the buckets that hold the parameters of `unit`. Of a layout by unit.
+  // Returns the numbers of the buckets that hold the parameters of `unit`. The layout must be by unit.
   const std::vector<std::size_t>& of_unit(int unit) const { return of_unit_[static_cast<std::size_t>(unit)]; }
-  // `unit` and the units whose parameters it also uses.
+  // Returns `unit` and the units whose parameters it also uses.
   const std::vector<int>& used_by(int unit) const { return used_by_[static_cast<std::size_t>(unit)]; }
-  // Elements of the flat memory that are summed over the tensor ranks, and over the embedding's.
+  // Return the elements of the flat memory that are summed over the tensor ranks, and over the embedding's.
   ElementRange partial() const { return range(EarlierSum::Tensor, EarlierSum::TensorAndEmbedding); }
   ElementRange tied() const { return range(EarlierSum::TensorAndEmbedding, EarlierSum::Embedding); }
 
@@ -71,13 +78,13 @@ class Layout {
   std::vector<std::vector<int>> users_of_;  // by unit of parameters
 };
 
-// Elements [begin, begin + count) of every bucket that one rank owns: part `part` of `parts` equal ones.
+// The elements [begin, begin + count) of every bucket that one rank owns: part `part` of `parts` equal ones.
 struct Share {
   std::size_t part = 0;
   std::size_t parts = 1;
   std::size_t count(const Bucket& bucket) const { return bucket.padded / parts; }
   std::size_t begin(const Bucket& bucket) const { return part * count(bucket); }
-  // The bucket's share in flat memory that holds nothing but shares.
+  // Returns the bucket's share in flat memory that holds only shares.
   std::span<float> in_shares(const Bucket& bucket, std::span<float> shares) const {
     return shares.subspan(bucket.begin / parts, count(bucket));
   }
@@ -86,7 +93,7 @@ struct Share {
 // Adds the parts of parameters that lie in [begin, begin + value.size()) of the bucket, as pieces.
 void add_pieces(const Bucket& bucket, std::size_t begin, std::span<float> value, std::span<const float> gradient,
                 std::vector<Piece>& pieces);
-// Fills out with the initial values of [begin, begin + out.size()) of the bucket; padding is zero.
+// Fills `out` with the initial values of [begin, begin + out.size()) of the bucket; padding is zero.
 void initialize(const Bucket& bucket, std::size_t begin, std::span<float> out, std::uint64_t seed);
 
 }  // namespace wreath::training

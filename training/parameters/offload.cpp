@@ -1,4 +1,4 @@
-// Files that hold training state while a job runs.
+// This file maps files that hold training state while a job runs.
 #include "training/parameters/offload.hpp"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ namespace {
   throw Exception({ErrorCode::System, "offload to " + folder + ": " + what + ": " + std::strerror(error)});
 }
 
-// A new file whose name is gone already.
+// Returns a new file whose name is already removed.
 int open_nameless(const std::string& folder) {
   std::string path = folder + "/wreath-offload-XXXXXX";
   const int file = mkostemp(path.data(), O_CLOEXEC);
@@ -31,7 +31,7 @@ int open_nameless(const std::string& folder) {
   return file;
 }
 
-// The whole pages of [begin, begin + bytes).
+// Returns the whole pages of [begin, begin + bytes).
 std::pair<std::size_t, std::size_t> pages_within(std::size_t begin, std::size_t bytes) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::size_t first = (begin + page - 1) / page * page;
@@ -75,7 +75,8 @@ void MappedFile::let_go(std::size_t begin, std::size_t bytes) const noexcept {
   const auto [first, length] = pages_within(begin, bytes);
   if (length == 0) return;
   msync(data_ + first, length, MS_ASYNC);
-  madvise(data_ + first, length, MADV_DONTNEED);  // of a shared mapping: the page cache keeps what was written
+  // The mapping is shared, so the page cache keeps the written data.
+  madvise(data_ + first, length, MADV_DONTNEED);
 }
 
 OffloadableBuffer::OffloadableBuffer(MemoryAccounting& memory, MemoryTag tag, std::size_t count,

@@ -1,4 +1,5 @@
-// Training state in a memory-mapped file instead of memory (ZeRO-Infinity's way: Rajbhandari et al., SC 2021).
+// This file keeps training state in a memory-mapped file instead of memory, like ZeRO-Infinity (Rajbhandari et al., SC
+// 2021).
 #pragma once
 
 #include <cstddef>
@@ -9,8 +10,8 @@
 
 namespace wreath::training {
 
-// A file without a name in a folder, mapped: its blocks are reserved at once, and it is gone with its owner, however
-// that ends. Throws Exception (System), naming folder and reason. Move-only.
+// A mapped file without a name in a folder. Its blocks are reserved at once, and the file is gone with its owner, even
+// where the owner crashes. Throws Exception (System) that names folder and reason. It is move-only.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -19,10 +20,10 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
   std::byte* data() const noexcept { return data_; }
-  // Starts reading what is not in memory. Returns at once.
+  // Starts reading the part of the range that is not in memory. Returns at once.
   void read_ahead(std::size_t begin, std::size_t bytes) const noexcept;
-  // Takes whole pages of the range out of this process's memory; what was written goes to the file, and whoever reads
-  // them again gets them from there.
+  // Removes the whole pages of the range from this process's memory. Written data goes to the file, and a later read
+  // gets it from there.
   void let_go(std::size_t begin, std::size_t bytes) const noexcept;
 
  private:
@@ -30,14 +31,15 @@ class MappedFile {
   std::size_t bytes_ = 0;
 };
 
-// `count` elements: counted memory, or where a folder is named a file there, which no tag counts. Zero at first.
+// Holds `count` elements, which are zero at first. They are counted memory or, where a folder is given, a file there,
+// which no tag counts.
 class OffloadableBuffer {
  public:
   OffloadableBuffer(MemoryAccounting& memory, MemoryTag tag, std::size_t count, const std::string& folder);
   std::span<float> span() const noexcept { return span_; }
   float* data() const noexcept { return span_.data(); }
   std::size_t size() const noexcept { return span_.size(); }
-  // In elements; nothing to do in memory. `part` lies in span().
+  // The functions take elements in span(); in memory they do nothing.
   void read_ahead(std::span<const float> part) const noexcept;
   void let_go(std::span<const float> part) const noexcept;
 

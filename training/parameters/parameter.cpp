@@ -1,4 +1,4 @@
-// Parameters and their parts.
+// This file computes the parts of parameters and their initial values.
 #include "training/parameters/parameter.hpp"
 
 #include <algorithm>

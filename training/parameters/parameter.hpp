@@ -1,4 +1,5 @@
-// Parameters: what each is called, which part of it this rank holds, and where its values and gradients are now.
+// This file declares parameters: the name of each, the part of it that this rank holds, and the present place of its
+// values and gradients.
 #pragma once
 
 #include <cstddef>
@@ -16,30 +17,37 @@ struct Range {
   std::int64_t count = 0;
 };
 
-// Near-equal contiguous parts of 0 .. count - 1; the first ones are longer.
+// Returns part `index` of near-equal contiguous parts of 0 .. count - 1; the first parts are longer.
 Range part_of(std::int64_t count, int parts, int index) noexcept;
 
 // A weight of the whole model and this tensor-parallel rank's part of it. Layers add them, in the order of the forward
 // pass; a DataParallel (strategy.hpp) gives them memory. Elements are float32, row-major.
 struct Parameter {
-  std::string name;                 // as HF's GPT-2 names it: "h.0.attn.c_attn.weight"
+  // The name that HF's GPT-2 has: "h.0.attn.c_attn.weight".
+  std::string name;
   std::vector<std::int64_t> shape;  // of the whole parameter, without padding
-  int sharded_axis = -1;            // that tensor parallelism divides (0 or 1); -1: every tensor rank holds all of it
-  std::vector<Range> ranges;        // held indices of that axis, in their order here; indices from shape[axis] on are
-                                    // padding, which stays zero
-  float initial_mean = 0;           // its values are drawn from a normal distribution
+  // The axis that tensor parallelism divides (0 or 1). With -1 every tensor rank holds all of it.
+  int sharded_axis = -1;
+  // The held indices of that axis, in their order here. Indices from shape[axis] on are padding, which stays zero.
+  std::vector<Range> ranges;
+  // The values are drawn from a normal distribution with this mean and deviation.
+  float initial_mean = 0;
   float initial_deviation = 0;
-  bool decays = false;               // weight decay applies
-  bool gradient_is_partial = false;  // each tensor rank has a share of the gradient: they are summed over tp
-  bool tied = false;                 // held by the first and the last pipeline stage: summed over both
-  int unit = 0;                      // which part of the model uses it (strategy.hpp)
-  std::span<float> value;            // valid between before_forward/backward and after_*
-  std::span<float> gradient;         // backward adds to it
+  bool decays = false;  // weight decay applies
+  // Each tensor rank has a share of the gradient, and the shares are summed over tp.
+  bool gradient_is_partial = false;
+  // The first and the last pipeline stage both hold it, and its gradient is summed over both.
+  bool tied = false;
+  // The number of the part of the model that uses the parameter (strategy.hpp).
+  int unit = 0;
+  std::span<float> value;     // valid between before_forward/backward and after_*
+  std::span<float> gradient;  // backward adds to it
 
   std::vector<std::int64_t> local_shape() const;  // padding included
   std::int64_t local_count() const;
   std::int64_t count() const;  // of the whole parameter
-  // `value` and `gradient`, where they are here. Else InvalidUsage is thrown: it names the step that was left out.
+  // Return `value` and `gradient` where they are here. Otherwise they throw InvalidUsage, which names the step that was
+  // left out.
   std::span<float> value_here() const;
   std::span<float> gradient_here() const;
 };
@@ -51,20 +59,20 @@ struct Run {
   std::int64_t count = 0;
 };
 
-// Every element held here but padding, in local order.
+// Visits every element held here except padding, in local order.
 void for_each_run(const Parameter& parameter, const std::function<void(const Run&)>& visit);
 
-// One model's, of one rank. Addresses stay.
+// The parameters of one model on one rank. Their addresses do not change.
 class ParameterList {
  public:
   Parameter& add(Parameter parameter);
   std::deque<Parameter>& all() noexcept { return parameters_; }
   const std::deque<Parameter>& all() const noexcept { return parameters_; }
-  // Null where there is none of that name.
+  // Returns null where there is no parameter of that name.
   Parameter* find(const std::string& name) noexcept;
-  // Units are numbered 0 .. units() - 1 in the order of the forward pass.
+  // Returns the number of units. They are numbered 0 .. units() - 1 in the order of the forward pass.
   int units() const noexcept;
-  // Elements of the whole parameters, each once.
+  // Returns the elements of the whole parameters, each counted once.
   std::int64_t count() const;
   std::int64_t local_count() const;
 
@@ -72,11 +80,11 @@ class ParameterList {
   std::deque<Parameter> parameters_;
 };
 
-// Element `global` of the parameter as the model starts: a function of seed, name and index alone.
+// Computes the elements of a parameter at the start of training. They depend on seed, name and index alone.
 class Initializer {
  public:
   Initializer(const Parameter& parameter, std::uint64_t seed);
-  // Fills out[0 ..) with the local elements [local_begin, local_begin + out.size()), zero where they are padding.
+  // Fills `out` with the local elements [local_begin, local_begin + out.size()); padding is zero.
   void fill(std::int64_t local_begin, std::span<float> out) const;
 
  private:

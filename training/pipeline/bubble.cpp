@@ -1,4 +1,4 @@
-// Closed forms of idle time.
+// This file has closed forms of idle time.
 #include "training/pipeline/bubble.hpp"
 
 #include <array>

@@ -1,14 +1,14 @@
-// Links over communicators of two ranks.
+// This file makes links over communicators of two ranks.
 #include "training/pipeline/links.hpp"
 
 namespace wreath::training {
 
 namespace {
 
-// The two ranks on either side of each link of a kind; links of one kind share no rank.
+// The kinds of links between two neighbouring ranks. Links of one kind share no rank.
 enum class LinkKind { Even, Odd, Wrap };
 
-// The first rank of this rank's link of that kind; -1: it has none.
+// Returns the first rank of this rank's link of that kind, or -1 where it has none.
 int link_of(LinkKind kind, int rank, int ranks) {
   if (kind == LinkKind::Wrap) return rank == 0 || rank == ranks - 1 ? ranks - 1 : -1;
   const int parity = kind == LinkKind::Odd ? 1 : 0;

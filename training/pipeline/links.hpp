@@ -1,4 +1,5 @@
-// Links of a pipeline: what carries activations and gradients between neighbouring ranks, a queue for each direction.
+// This file declares the links of a pipeline, which carry activations and gradients between neighbouring ranks, with a
+// queue for each direction.
 #pragma once
 
 #include <array>
@@ -14,18 +15,18 @@
 
 namespace wreath::training {
 
-// Equal buffers, used again and again within a step.
+// Hands out equal buffers, which are used again and again within a step.
 class BoundaryBuffers {
  public:
   BoundaryBuffers(MemoryAccounting& memory, std::size_t count) : memory_(&memory), count_(count) {}
   Buffer<float> take();
   void give(Buffer<float> buffer) { free_.push_back(std::move(buffer)); }
-  // Frees those not in use; the next ones hold `count` floats. None is in use.
+  // Frees all buffers and makes the next ones hold `count` floats. The caller has given all buffers back.
   void begin(std::size_t count) {
     clear();
     count_ = count;
   }
-  // Frees those not in use.
+  // Frees the buffers that are not in use.
   void clear() noexcept { free_.clear(); }
 
  private:
@@ -34,23 +35,23 @@ class BoundaryBuffers {
   std::vector<Buffer<float>> free_;
 };
 
-// One end of a queue of messages to or from one neighbour, which has a communicator of its own: so its calls wait for
-// no other queue's. Empty: there is no such neighbour.
+// One end of a queue of messages to or from one neighbour. The queue has a communicator of its own, so its calls wait
+// for no other queue's. An empty link means that there is no such neighbour.
 class Link {
  public:
   Link() = default;
   explicit Link(Group group) : group_(std::move(group)) {}
 
-  // For the next message in the order of sending.
+  // Posts the receive for the next message in the order of sending.
   void post_receive(BoundaryBuffers& buffers);
-  // The message of the first post_receive() that has not been received.
+  // Returns the message of the first post_receive() that has not been received.
   Buffer<float> receive();
-  // Returns at once (see kQueuedMessages).
+  // Sends a message and returns at once (see kQueuedMessages).
   void send(Buffer<float> message, BoundaryBuffers& buffers);
   void finish_sending(BoundaryBuffers& buffers);
-  // Wakes both ends with an error; buffers are touched no more.
+  // Wakes both ends with an error; the buffers are not written or read any more.
   void abort() noexcept;
-  // After abort(): frees what was in flight.
+  // Frees, after abort(), the buffers in flight.
   void drop() noexcept { in_flight_.clear(); }
 
  private:
@@ -64,7 +65,7 @@ class Link {
   std::deque<InFlight> in_flight_;
 };
 
-// One rank's four.
+// The four links of one rank.
 struct Links {
   Link activations_in;   // from the rank before
   Link activations_out;  // to the rank after
@@ -73,8 +74,8 @@ struct Links {
   std::array<Link*, 4> all() noexcept { return {&activations_in, &activations_out, &gradients_in, &gradients_out}; }
 };
 
-// Splits the communicator of `group`: every rank calls it. `wrap`: the last rank is followed by the first. Traffic is
-// counted under the name of `group`.
+// Splits the communicator of `group`; every rank calls it. With `wrap` the first rank follows the last. Traffic counts
+// under the name of `group`.
 Result<Links> connect_links(Group& group, bool wrap);
 
 }  // namespace wreath::training

@@ -1,4 +1,4 @@
-// One rank's actions, in order.
+// This file runs one rank's actions in order.
 #include "training/pipeline/pipeline.hpp"
 
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ Status check_own(const Group& group, const PipelineSchedule& schedule, const std
   return {};
 }
 
-// The same verdict on all ranks.
+// Returns the same verdict on all ranks.
 Status agree(Group& group, const PipelineSchedule& schedule, const std::vector<Stage*>& chunks, const Status& own) {
   struct Row {
     std::int64_t good, schedule, boundary;
@@ -77,7 +77,7 @@ Status agree(Group& group, const PipelineSchedule& schedule, const std::vector<S
   return {};
 }
 
-// Runs on the way out by an exception.
+// Runs a function where an exception leaves the scope.
 class OnException {
  public:
   explicit OnException(std::function<void()> run) : run_(std::move(run)) {}

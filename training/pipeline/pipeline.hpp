@@ -1,4 +1,4 @@
-// Pipeline: runs this rank's part of a schedule over its stages, and passes what they exchange on to its neighbours.
+// Pipeline runs this rank's part of a schedule over its stages, and exchanges their messages with its neighbours.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +17,40 @@
 
 namespace wreath::training {
 
-// One rank's; of one thread. A step sends 2 x micro-batches x (stages - 1) messages of boundary_count() floats over all
-// ranks (none of a pipeline of one rank), counted as "send" and "recv" under the group's name. Messages take the queues
-// of verify.hpp: each has a communicator of its own, sends have their own buffers and go on while the rank computes,
-// and a receive is posted one action ahead. Buffers are counted as Activations, and held within run_step only.
+// Runs on one rank and one thread. A step sends 2 x micro-batches x (stages - 1) messages of boundary_count() floats
+// over all ranks. A pipeline of one rank sends none. They count as "send" and "recv" under the group's name. Messages
+// take the queues of verify.hpp, each of which has a communicator of its own. Sends have their own buffers and go on
+// while the rank computes, and a receive is posted one action ahead. Buffers count as Activations, and are held within
+// run_step only.
 class Pipeline {
  public:
-  // Every rank of `group` (a mesh's pp) calls it with the same schedule, which is verified, and with its own chunks in
-  // order; these, the group and `memory` outlive the pipeline.
-  // Error, the same on all ranks: InvalidArgument of a bad schedule, another number of ranks or chunks, or where ranks
-  // differ in schedule or boundary_count(); else the communicator's.
+  // Makes the pipeline. Every rank of `group` (a mesh's pp) calls it with the same schedule, which is verified, and
+  // with its own chunks in order. The chunks, the group and `memory` outlive the pipeline.
+  //
+  // The error is the same on all ranks. It is InvalidArgument for a bad schedule, another number of ranks or chunks, or
+  // where ranks differ in schedule or boundary_count(). Otherwise it is the communicator's error.
   static Result<Pipeline> create(Group& group, PipelineSchedule schedule, std::vector<Stage*> chunks,
                                  MemoryAccounting& memory);
   Pipeline(Pipeline&&) noexcept = default;
   Pipeline& operator=(Pipeline&&) = delete;
   ~Pipeline() = default;
 
-  // Forward and backward of all micro-batches. Of an action's exceptions the neighbours learn: all ranks throw, and the
-  // pipeline is of no more use (its group is, as the caller decides). Stages then keep what they have.
+  // Runs forward and backward of all micro-batches. An exception of an action reaches the neighbours: all ranks throw,
+  // and the pipeline cannot be used again. The caller decides whether its group can. The stages then keep their state.
   void run_step();
-  // The forward passes of the schedule alone, for validation: stages keep nothing. boundary_count() may have changed
-  // since the last run, alike on all ranks. Leaves the timeline.
+  // Runs only the forward passes of the schedule, for validation; stages keep nothing. boundary_count() may have
+  // changed since the last run, alike on all ranks. The timeline stays as it was.
   void run_forward();
-  // Fails run_step on all ranks. May be called from any thread.
+  // Makes run_step fail on all ranks. Any thread may call it.
   void abort() noexcept;
 
   const PipelineSchedule& schedule() const noexcept { return schedule_; }
-  // When each action of this rank's last step computed, by the steady clock: without the waits for messages.
+  // Returns the times at which each action of this rank's last step computed, by the steady clock. They exclude the
+  // waits for messages.
   const Timeline& timeline() const noexcept { return timeline_; }
-  // Of all ranks, in order, with times since the first start. Every rank calls it, after run_step. Ranks read their
-  // clocks as they leave a barrier, so it holds between hosts too, to within a message's time. Not counted as traffic.
-  // Throws InvalidUsage, on all ranks, where run_step was left out.
+  // Returns the timelines of all ranks, in order, with times since the first start. Every rank calls it, after
+  // run_step. Ranks read their clocks as they leave a barrier, so times agree between hosts, too, to within a message's
+  // time. It does not count as traffic. Throws InvalidUsage, on all ranks, where run_step was left out.
   std::vector<Timeline> gather_timelines();
 
  private:
@@ -56,11 +59,11 @@ class Pipeline {
 
   Pipeline(Group& group, PipelineSchedule schedule, std::vector<Stage*> chunks, MemoryAccounting& memory, Links links);
   void run_actions(std::span<const Action> actions);
-  // That the action will take, where it takes one from a neighbour.
+  // Posts the receive for the action's message, where the action takes one from a neighbour.
   void post_receive(const Action& action);
   void run(const Action& action);
   void compute(const Action& action, std::span<const float> taken, std::span<float> given);
-  // The key is of the stage that takes.
+  // The key names the stage that takes the message.
   Buffer<float> take(bool gradient, const Key& key);
   void give(bool gradient, const Key& key, Buffer<float> message);
   Timeline timeline_of(int rank, std::int64_t origin_ns);
@@ -70,7 +73,8 @@ class Pipeline {
   std::vector<Stage*> chunks_;
   Links links_;
   BoundaryBuffers buffers_;
-  Kept activations_, gradients_;  // of a pipeline of one rank: for the stage of the key
+  // Used in a pipeline of one rank, for the stage of the key.
+  Kept activations_, gradients_;
   Timeline timeline_;
 };
 

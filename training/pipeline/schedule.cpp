@@ -1,4 +1,4 @@
-// The schedules: builders, and their table.
+// This file builds the schedules and holds their table.
 #include "training/pipeline/schedule.hpp"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ Result<PipelineSchedule> gpipe(const PipelineShape& shape) {
   return schedule;
 }
 
-// `warm_up` forwards, then one forward and one backward in turns, then the backwards that are left.
+// Returns `warm_up` forwards, then one forward and one backward in turns, then the remaining backwards.
 std::vector<Action> one_by_one(std::size_t warm_up, const std::vector<Action>& forward,
                                const std::vector<Action>& backward) {
   warm_up = std::min(warm_up, forward.size());
@@ -59,9 +59,9 @@ Result<PipelineSchedule> one_forward_one_backward(const PipelineShape& shape) {
   return schedule;
 }
 
-// Micro-batches go through all chunks in groups of as many as there are ranks. A smaller last group deadlocks (a rank
-// waits for a gradient while the micro-batch that it would send on is awaited): it is filled up, and what was put in
-// for that taken out of every rank's actions, which leaves queues in order.
+// Sends micro-batches through all chunks in groups of as many as there are ranks. A smaller last group deadlocks: a
+// rank waits for a gradient while the micro-batch that it would send next is awaited. The last group is therefore
+// filled up. The added micro-batches are then removed from every rank's actions, which leaves queues in order.
 Result<PipelineSchedule> interleaved(const PipelineShape& shape) {
   const int chunks = shape.chunks_per_rank;
   if (chunks < 2) return invalid("pipeline schedule interleaved has at least 2 chunks per rank, not 1: use 1f1b");

@@ -1,5 +1,4 @@
-// PipelineSchedule: what each rank of a pipeline does, action by action, as data that is printed, proved, timed and
-// run.
+// PipelineSchedule lists the actions of each rank of a pipeline, as data that is printed, proved, timed and run.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +13,19 @@
 
 namespace wreath::training {
 
-// The error of a schedule or a pipeline that cannot be.
+// Returns the error of a schedule or a pipeline that is not possible.
 inline Error invalid(std::string message) { return {ErrorCode::InvalidArgument, std::move(message)}; }
 
 inline std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
 enum class ActionKind : std::uint8_t {
   Forward,
-  Backward,         // the gradients of the input and of the weights
-  BackwardInput,    // of the input alone
-  BackwardWeights,  // of the weights, once BackwardInput has run
+  // Computes the gradients of the input and of the weights.
+  Backward,
+  // Computes the gradient of the input alone.
+  BackwardInput,
+  // Computes the gradients of the weights, after BackwardInput has run.
+  BackwardWeights,
 };
 
 // One micro-batch through one of the rank's chunks.
@@ -34,8 +36,8 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-// Chunk c of rank r is stage c * ranks + r of the model. A message leaves when its action ends: the gradient of a
-// Backward waits for the weights' part, too; that of a BackwardInput does not.
+// The schedule of a pipeline. Chunk c of rank r is stage c * ranks + r of the model. A message leaves when its action
+// ends. The gradient of a Backward so waits for the weights' part, too; that of a BackwardInput does not.
 struct PipelineSchedule {
   std::string name;  // small letters, digits, underscores
   int ranks = 1;
@@ -53,23 +55,24 @@ struct PipelineShape {
   int micro_batches = 1;
 };
 
-// All three are at least 1, and their product at most 2^24: else InvalidArgument.
+// Checks that all three are at least 1, and their product at most 2^24. Otherwise the error is InvalidArgument.
 Status check_shape(const PipelineShape& shape);
 
-// In each, a stage adds the weights' gradients in the order of micro-batches: the sums are the same in all. With p
-// ranks, m micro-batches, v chunks per rank; F, B, W the times of forward, backward by input, backward by weights:
-//   gpipe        all forward, then all backward (Huang et al., "GPipe", 2019). Idle (p - 1)(F + B + W) on each rank;
-//                m micro-batches in flight.
-//   1f1b         p - r forward on rank r, then one backward, one forward (Narayanan et al., "PipeDream", 2019, with
-//                flush). As idle; min(m, p - r) in flight.
-//   interleaved  the same over v >= 2 chunks (Narayanan et al., "Efficient large-scale language model training on GPU
-//                clusters using Megatron-LM", 2021). Where p divides m: idle (p - 1)(F + B + W) / v, with F, B and W of
-//                all chunks of a rank; min(m v, 2(p - r - 1) + (v - 1) p + 1) chunks in flight; else at
-//                most so many, and more idle time.
-//   zb_h1        1f1b with the weights' part of rank r's backward passes r micro-batches later (Qi et al., "Zero bubble
-//                pipeline parallelism", 2023, schedule H1). For m >= p: idle (p - 1)(F + B - W), where F = B = W; at
-//                most min(m, p) in flight.
-// Error: InvalidArgument, which names the value.
+// Makes a schedule by name. In each one a stage adds the weights' gradients in the order of micro-batches, so the sums
+// are the same in all. There are p ranks, m micro-batches and v chunks per rank; F, B, W are the times of forward,
+// backward by input and backward by weights:
+//   gpipe        Runs all forward, then all backward (Huang et al., "GPipe", 2019). Each rank idles
+//                (p - 1)(F + B + W) and has m micro-batches in flight.
+//   1f1b         Runs p - r forward on rank r, then one backward and one forward in turns (Narayanan et al.,
+//                "PipeDream", 2019, with flush). It idles like gpipe, with min(m, p - r) micro-batches in flight.
+//   interleaved  Does the same over v >= 2 chunks (Narayanan et al., "Efficient large-scale language model training on
+//                GPU clusters using Megatron-LM", 2021). Where p divides m it idles (p - 1)(F + B + W) / v. F, B and W
+//                are here of all chunks of a rank. It then has min(m v, 2(p - r - 1) + (v - 1) p + 1) chunks in
+//                flight. Otherwise it has at most so many, and idles longer.
+//   zb_h1        Is 1f1b with the weights' part of rank r's backward passes r micro-batches later (Qi et al., "Zero
+//                bubble pipeline parallelism", 2023, schedule H1). For m >= p it idles (p - 1)(F + B - W), where
+//                F = B = W. At most min(m, p) micro-batches are in flight.
+// The error is InvalidArgument, which names the value.
 Result<PipelineSchedule> make_schedule(std::string_view name, const PipelineShape& shape);
 
 struct ScheduleBuilder {
@@ -78,14 +81,17 @@ struct ScheduleBuilder {
 };
 std::span<const ScheduleBuilder> schedule_builders() noexcept;
 
-// "F3", "B3", "I3" (BackwardInput), "W3" (BackwardWeights) of micro-batch 3; of chunk 1 "1F3".
+// Returns a text like "F3", "B3", "I3" (BackwardInput) or "W3" (BackwardWeights) for micro-batch 3. For chunk 1 it is
+// "1F3".
 std::string to_text(const Action& action);
 
+// Returns a first line with the sizes and then one line for each rank:
 //   pipeline 1f1b ranks 2 chunks 1 micro_batches 2
 //   0: F0 F1 B0 B1
 //   1: F0 B0 F1 B1
 std::string to_text(const PipelineSchedule& schedule);
-// The inverse. Error: InvalidArgument, which names line and word. What it returns is well-formed, not yet proved.
+// Parses the text of to_text(). The error is InvalidArgument, which names line and word. The result is well-formed, but
+// not yet proved.
 Result<PipelineSchedule> parse_schedule(std::string_view text);
 
 }  // namespace wreath::training

@@ -1,4 +1,4 @@
-// Schedules as text, and back.
+// This file writes schedules as text and parses them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kLetters = "FBIW";  // in the order of ActionKind
 
-// Takes a number off the front of `text`.
+// Reads a number at the front of `text` and removes it.
 bool take_number(std::string_view& text, int& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || number < 0) return false;
@@ -21,7 +21,7 @@ bool take_number(std::string_view& text, int& number) {
   return true;
 }
 
-// Words between blanks.
+// Returns the words between blanks.
 std::vector<std::string_view> split(std::string_view text, std::string_view blanks) {
   std::vector<std::string_view> words;
   while (true) {

@@ -1,4 +1,4 @@
-// Idle shares of timelines.
+// This file computes idle shares of timelines.
 #include "training/pipeline/timeline.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Timelines of a pipeline, measured or computed, and their idle shares.
+// This file declares timelines of a pipeline, measured or computed, and their idle shares.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct TimedAction {
 // One rank's actions of a step, in order.
 using Timeline = std::vector<TimedAction>;
 
-// Of each rank: 1 - busy / span, where span goes from the first start to the last end of all ranks. 1 of a rank
-// without actions.
+// Returns for each rank 1 - busy / span, where span goes from the first start to the last end of all ranks. The share
+// is 1 for a rank without actions.
 std::vector<double> idle_shares(std::span<const Timeline> timelines);
 
 }  // namespace wreath::training

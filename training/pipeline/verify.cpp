@@ -1,4 +1,4 @@
-// What each rank does alone is checked first, then all run together.
+// This file first checks the actions of each rank alone, and then runs all ranks together.
 #include "training/pipeline/verify.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace wreath::training {
 
 namespace {
 
-// Micro-batches in flight, and their highest number.
+// Counts micro-batches in flight, and their highest number.
 struct Count {
   int now = 0;
   int most = 0;
@@ -19,7 +19,7 @@ struct Count {
   void remove() { --now; }
 };
 
-// The actions of one rank: each where it may be, and none missing.
+// Checks that each action of one rank is in a possible place, and that none is missing.
 class RankCheck {
  public:
   RankCheck(const PipelineSchedule& schedule, int rank)

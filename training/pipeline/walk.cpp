@@ -1,4 +1,4 @@
-// One run decides: every rank is taken as far as it comes, until none comes farther.
+// This file advances every rank as far as possible, until none advances further. This one run decides for all.
 #include "training/pipeline/walk.hpp"
 
 #include <fmt/format.h>
@@ -52,14 +52,14 @@ std::int64_t ScheduleWalk::cost_of(ActionKind kind) const noexcept {
   return 0;
 }
 
-// Activations are kept by the rank they come from, gradients by the rank they go to.
+// Returns the queue of a message. Activations are kept by the sending rank, gradients by the receiving rank.
 ScheduleWalk::Queue& ScheduleWalk::queue(const Messages& messages, int rank, bool incoming) {
   const int sender = incoming ? messages.from : rank;
   const int receiver = incoming ? rank : messages.to;
   return messages.gradient ? gradients_[index(receiver)] : activations_[index(sender)];
 }
 
-// Whether the message of the action is there, and where in its queue.
+// Returns whether the message of the action is there, and sets its position in the queue.
 Result<bool> ScheduleWalk::find(const Messages& messages, const Action& action, int rank, std::size_t& position) {
   const std::deque<Message>& queued = queue(messages, rank, true).messages;
   const auto wanted = [&](const Message& message) {
@@ -92,7 +92,7 @@ Result<ScheduleWalk::Step> ScheduleWalk::step(int rank) {
   if (messages.gives && schedule_.ranks > 1) {
     const Queue& outgoing = queue(messages, rank, false);
     if (outgoing.messages.size() >= kQueuedMessages) return Step::Waits;
-    // The message this many before made room when it was taken.
+    // The message that came this many before made room when it was taken.
     const std::size_t room = kQueuedMessages - outgoing.messages.size();
     if (outgoing.taken.size() >= room) start = std::max(start, outgoing.taken[outgoing.taken.size() - room]);
   }

@@ -1,4 +1,4 @@
-// ScheduleWalk: one run of a schedule's dependency graph, with its messages and with a clock.
+// ScheduleWalk is one run of a schedule's dependency graph, with its messages and with a clock.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace wreath::training {
 
-// What an action takes and gives, by the rules of verify.hpp.
+// The messages that an action takes and gives, by the rules of verify.hpp.
 struct Messages {
   bool takes = false;
   bool gives = false;
@@ -23,12 +23,12 @@ struct Messages {
 };
 Messages messages_of(const PipelineSchedule& schedule, int rank, const Action& action) noexcept;
 
-// The schedule is one whose ranks were checked each for itself (verify.cpp).
+// Walks a schedule whose ranks were checked each by itself (verify.cpp).
 class ScheduleWalk {
  public:
   ScheduleWalk(const PipelineSchedule& schedule, const ScheduleCosts& costs);
-  // Runs all ranks as far as they come. Error: InvalidArgument of a message taken out of order, or of ranks that wait
-  // for each other.
+  // Runs all ranks as far as possible. The error is InvalidArgument for a message taken out of order, or for ranks that
+  // wait for each other.
   Status run();
   const std::vector<Timeline>& timelines() const noexcept { return timelines_; }
 
@@ -40,7 +40,7 @@ class ScheduleWalk {
   };
   struct Queue {
     std::deque<Message> messages;
-    std::deque<std::int64_t> taken;  // when: of the last kQueuedMessages
+    std::deque<std::int64_t> taken;  // the times of the last kQueuedMessages
   };
   enum class Step { Advanced, Waits };
 
@@ -58,7 +58,7 @@ class ScheduleWalk {
   std::vector<Timeline> timelines_;
 };
 
-// "pipeline schedule NAME: rank 1, action 3 (F2): "
+// Returns "pipeline schedule NAME: rank 1, action 3 (F2): ".
 std::string action_text(const PipelineSchedule& schedule, int rank, std::size_t position);
 
 }  // namespace wreath::training

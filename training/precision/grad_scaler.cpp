@@ -1,4 +1,4 @@
-// The scale, up and down.
+// This file moves the scale up and down.
 #include "training/precision/grad_scaler.hpp"
 
 #include <fmt/format.h>

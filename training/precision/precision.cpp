@@ -1,4 +1,4 @@
-// The table of precisions.
+// This file holds the table of precisions.
 #include "training/precision/precision.hpp"
 
 #include <array>

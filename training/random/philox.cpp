@@ -1,4 +1,4 @@
-// Streams of random numbers out of Philox.
+// This file draws streams of random numbers from Philox.
 #include "training/random/philox.hpp"
 
 #include <cmath>

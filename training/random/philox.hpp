@@ -1,4 +1,4 @@
-// Random numbers as a function of a key and a counter, so that every mesh draws the same.
+// This file declares random numbers as a function of a key and a counter, so that every mesh draws the same.
 //
 // Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 #pragma once
@@ -10,13 +10,13 @@
 
 namespace wreath::training {
 
-// FNV-1a, 64 bits.
+// Returns the 64-bit FNV-1a hash of `text`.
 std::uint64_t fingerprint(std::string_view text) noexcept;
 
 using PhiloxCounter = std::array<std::uint32_t, 4>;
 using PhiloxKey = std::array<std::uint32_t, 2>;
 
-// Four words, independent of every other counter's and key's.
+// Returns four words, which are independent of those of every other counter and key.
 constexpr PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) noexcept {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t first = std::uint64_t{0xD2511F53u} * counter[0];
@@ -28,21 +28,21 @@ constexpr PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) noexcept {
   return counter;
 }
 
-// In (0, 1): 24 bits and a half.
+// Returns a fraction in (0, 1), made of 24 bits and a half.
 constexpr float fraction(std::uint32_t word) noexcept { return (static_cast<float>(word >> 8) + 0.5f) * 0x1p-24f; }
 
-// A stream of numbers addressed by index: of a seed and a name ("h.0.attn.c_attn.weight"), and where it is drawn anew
-// each step, of that step. The same on every rank that asks for the same index.
+// A stream of numbers addressed by index. It belongs to a seed, a name ("h.0.attn.c_attn.weight") and, where each step
+// draws anew, a step. It gives the same number on every rank that asks for the same index.
 class RandomStream {
  public:
   RandomStream(std::uint64_t seed, std::string_view name, std::uint32_t step = 0) noexcept;
-  // Uniform in (0, 1).
+  // Returns a number uniform in (0, 1).
   constexpr float uniform(std::uint64_t index) const noexcept { return fraction(words(index / 4)[index % 4]); }
-  // out[i] = uniform(first + i), in a fourth of the time.
+  // Sets out[i] = uniform(first + i), in a fourth of the time.
   void uniform(std::uint64_t first, std::span<float> out) const noexcept;
-  // Of mean 0 and deviation 1 (Box-Muller).
+  // Returns a number of mean 0 and deviation 1 (Box-Muller).
   float normal(std::uint64_t index) const noexcept;
-  // Uniform in 0 .. bound - 1; bound > 0. Its bias is below bound / 2^64.
+  // Returns a number uniform in 0 .. bound - 1, where bound > 0. Its bias is below bound / 2^64.
   std::uint64_t below(std::uint64_t bound, std::uint64_t index) const noexcept;
 
  private:

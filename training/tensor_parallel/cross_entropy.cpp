@@ -1,4 +1,4 @@
-// The loss over a vocabulary divided over ranks, and its gradient.
+// This file computes the loss over a vocabulary divided over ranks, and its gradient.
 #include "training/compute/cross_entropy.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Scales that ranks agree on.
+// This file computes scales that ranks agree on.
 #include "training/tensor_parallel/fp8_factors.hpp"
 
 #include <algorithm>
@@ -11,14 +11,15 @@ namespace wreath::training {
 
 float scale_for(DataType format, float highest) noexcept {
   if (!std::isfinite(highest) || highest == 0) return 1;
-  constexpr float kLeast = 0x1p-100f;  // so that neither the scale nor its reciprocal leaves float32
+  // With this least value neither the scale nor its reciprocal leaves float32.
+  constexpr float kLeast = 0x1p-100f;
   return std::ldexp(1.0f, std::ilogb(largest(format) / std::max(highest, kLeast)));
 }
 
 Fp8Factors::Fp8Factors(const TensorRegion& region, const Fp8Tensor& left, const Fp8Tensor& right)
     : values_{left.values, right.values} {
   if (!region.fp8()) return;
-  // As integers magnitudes are in the order of their values, NaN last.
+  // Bits of magnitudes compare as integers in the order of their values, with NaN last.
   std::array<std::uint32_t, 2> highest{};
   for (std::size_t i = 0; i < 2; ++i) highest[i] = std::bit_cast<std::uint32_t>(highest_magnitude(values_[i]));
   region.group().all_reduce(std::span<std::uint32_t>(highest), ReduceOp::Max);

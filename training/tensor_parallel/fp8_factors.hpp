@@ -1,4 +1,5 @@
-// The factors of a linear layer's product as 8-bit floats, each tensor with a scale of its own, by their values.
+// This file gives the factors of a linear layer's product the values of 8-bit floats, where each tensor has its own
+// scale.
 #pragma once
 
 #include <array>
@@ -10,8 +11,8 @@
 
 namespace wreath::training {
 
-// The highest power of two that keeps a tensor of this highest magnitude within the format; 1 of zeros and of what is
-// not finite.
+// Returns the highest power of two that keeps a tensor of this highest magnitude within the format. It is 1 where the
+// magnitude is zero or not finite.
 float scale_for(DataType format, float highest) noexcept;
 
 struct Fp8Tensor {
@@ -19,10 +20,10 @@ struct Fp8Tensor {
   DataType format;
 };
 
-// Two tensors with the values that their formats hold at the scale of now ("current scaling": no history). The highest
-// magnitudes are those of all tensor ranks, so that a tensor that is divided has the scale of the whole: one all_reduce
-// of 8 bytes. Where the region does not ask for it (TensorRegion::fp8) the tensors as they are. Lives as long as the
-// tensors; copies are MemoryTag::Workspace.
+// Two tensors with the values that their formats hold at the present scale ("current scaling": no history). The highest
+// magnitudes are those of all tensor ranks, so that a divided tensor has the scale of the whole. That takes one
+// all_reduce of 8 bytes. Where the region does not ask for it (TensorRegion::fp8) the tensors stay as they are. The
+// tensors outlive it; copies are MemoryTag::Workspace.
 class Fp8Factors {
  public:
   Fp8Factors(const TensorRegion& region, const Fp8Tensor& left, const Fp8Tensor& right);

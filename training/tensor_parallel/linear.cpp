@@ -1,4 +1,4 @@
-// Linear layers divided by outputs or by inputs.
+// This file has linear layers divided by outputs or by inputs.
 #include <fmt/format.h>
 
 #include <utility>
@@ -13,7 +13,7 @@ namespace wreath::training {
 
 namespace {
 
-// What this rank holds of `count` outputs or inputs.
+// Returns the part of `count` outputs or inputs that this rank holds.
 std::vector<Range> held_ranges(const LinearOptions& options, std::int64_t count, const TensorRegion& region) {
   if (options.inputs < 1 || options.outputs < 1) {
     refuse(options.name,
@@ -46,7 +46,7 @@ Parameter* add_weight(ParameterList& parameters, const LinearOptions& options, i
   return &parameters.add(std::move(weight));
 }
 
-// Divided by `ranges` where there are some, else held by every rank.
+// Adds a bias that is divided by `ranges` where there are some, and otherwise held by every rank.
 Parameter* add_bias(ParameterList& parameters, const LinearOptions& options, std::vector<Range> ranges) {
   if (!options.bias) return nullptr;
   Parameter bias;
@@ -70,7 +70,7 @@ void add_bias_gradient(std::span<const float> y_gradient, Parameter* bias) {
 
 // ---- products, whose factors may be rounded ----
 
-// An activation, or its gradient, against the weight.
+// Multiplies an activation, or its gradient, with the weight.
 class WeightProduct {
  public:
   WeightProduct(const TensorRegion& region, const Fp8Tensor& x, const Parameter& weight)

@@ -1,4 +1,4 @@
-// Regions: rows in, sums out.
+// This file gathers rows for divided layers and sums their results over ranks.
 #include "training/tensor_parallel/region.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace wreath::training {
 
 namespace {
 
-// Elements of each rank's held rows.
+// Returns the elements of each rank's held rows.
 std::vector<std::size_t> held_counts(const TensorRegion& region, const RegionRows& activation) {
   std::vector<std::size_t> counts;
   for (int rank = 0; rank < region.group().ranks(); ++rank) {
@@ -22,7 +22,8 @@ std::vector<std::size_t> held_counts(const TensorRegion& region, const RegionRow
 
 bool divides_rows(const TensorRegion& region) { return region.sequence_parallel() && !region.group().alone(); }
 
-// all_gather or reduce_scatter between held rows and all rows; `whole` is the buffer that holds a block a rank.
+// Runs all_gather or reduce_scatter between held rows and all rows. `whole` is the buffer that holds one block for each
+// rank.
 void exchange_rows(const TensorRegion& region, const RegionRows& activation, Collective collective,
                    std::span<const float> input, std::span<float> output) {
   const std::vector<std::size_t> counts = held_counts(region, activation);

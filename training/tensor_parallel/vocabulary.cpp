@@ -1,4 +1,4 @@
-// The vocabulary's table, divided by rows: as embedding and as output layer.
+// This file has the vocabulary's table, divided by rows, as embedding and as output layer.
 #include <fmt/format.h>
 
 #include <utility>

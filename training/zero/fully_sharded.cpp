@@ -1,4 +1,4 @@
-// Weights that come before a unit is used, and go after.
+// This file gathers weights before a unit is used and frees them after.
 #include "training/zero/fully_sharded.hpp"
 
 #include <algorithm>
@@ -109,7 +109,7 @@ void FullyShardedDataParallel::finish_step() {
   shards_.let_go(shards_.span());
 }
 
-// Every copy's optimizer has stepped a part of the shard.
+// Gathers the shards, of which each copy's optimizer has stepped a part.
 void FullyShardedDataParallel::gather_shards() {
   std::vector<Pending> gathers;
   for (const Bucket& bucket : layout_->buckets()) {
@@ -178,7 +178,8 @@ void FullyShardedDataParallel::read_ahead(int index) {
   for (const std::size_t i : layout_->of_unit(index)) shards_.read_ahead(shard_of(layout_->buckets()[i]));
 }
 
-// Units ahead that no one uses yet are the gathers in flight; what also_uses names is gathered when it is used.
+// Gathers units ahead. Units that are gathered and not yet used count as gathers in flight. Units in also_uses are
+// gathered only when they are used.
 void FullyShardedDataParallel::prefetch(int index, int direction) {
   auto ahead = static_cast<int>(std::count_if(units_.begin(), units_.end(), [](const Unit& u) { return u.idle(); }));
   for (int distance = 1; distance <= prefetch_; ++distance) {

@@ -1,4 +1,4 @@
-// FullyShardedDataParallel: weights divided over ranks and gathered unit by unit (stage 3).
+// FullyShardedDataParallel divides weights over ranks and gathers them unit by unit (stage 3).
 #pragma once
 
 #include <memory>
@@ -9,18 +9,18 @@
 
 namespace wreath::training {
 
-// Between uses a rank keeps its shard of each bucket (MemoryTag::Parameters). A unit's weights are gathered before it
-// is used (MemoryTag::Gathered) and dropped after; `prefetch` units ahead in the direction of the pass are gathered
-// meanwhile, never more than 2. The last unit of a forward pass keeps its weights for the backward pass that begins
-// with it, so that a step of one micro-batch gathers every unit twice but that one.
+// Keeps, between uses, this rank's shard of each bucket (MemoryTag::Parameters). A unit's weights are gathered before
+// it is used (MemoryTag::Gathered) and freed after. Meanwhile `prefetch` units ahead in the direction of the pass are
+// gathered, never more than 2. The last unit of a forward pass keeps its weights for the backward pass that begins with
+// it. A step of one micro-batch so gathers every unit twice but that one.
 //
-// Hybrid: a shard is repeated over `replicate`, whose ranks divide it once more among their optimizers: gradients are
-// reduce-scattered over both groups, and finish_step gathers shards over `replicate`. That moves the bytes of one
-// all_reduce of the shard. Sums are over shards, then over copies: bits equal those without copies where both numbers
-// are powers of two.
+// With hybrid sharding a shard is repeated over `replicate`, whose ranks divide it once more among their optimizers.
+// Gradients are reduce-scattered over both groups, and finish_step gathers shards over `replicate`. That moves the
+// bytes of one all_reduce of the shard. Sums are over shards, then over copies. Their bits equal those without copies
+// where both numbers are powers of two.
 class FullyShardedDataParallel final : public DataParallel {
  public:
-  // `layout` is by unit, for buckets of share.parts parts; `gradients` has been made for it.
+  // `layout` is by unit, for buckets of share.parts parts, and `gradients` has been made for it.
   FullyShardedDataParallel(std::unique_ptr<Layout> layout, std::unique_ptr<GradientReducer> gradients,
                            const ShardGroups& groups, const Share& share, MemoryAccounting& memory,
                            const DataParallelOptions& options);
@@ -41,28 +41,30 @@ class FullyShardedDataParallel final : public DataParallel {
   struct Gather {
     std::size_t bucket = 0;
     Buffer<float> weights;
-    Buffer<std::uint16_t> words;  // of DataParallelOptions::half: until they are widened
+    // The words of DataParallelOptions::half, until they are widened.
+    Buffer<std::uint16_t> words;
     Pending pending;
   };
   struct Unit {
-    bool gathered = false;  // or about to be
-    bool kept = false;      // for the backward pass that comes
-    int users = 0;          // calls between before_* and after_*
+    bool gathered = false;  // gathered, or about to be
+    // The weights are kept for the next backward pass.
+    bool kept = false;
+    int users = 0;  // calls between before_* and after_*
     std::vector<Gather> gathers;
     bool idle() const { return gathered && users == 0 && !kept; }
   };
   Unit& unit(int index) { return units_[static_cast<std::size_t>(index)]; }
-  // The rank's part of the bucket among the ranks of shards.
+  // Returns the rank's part of the bucket among the ranks of shards.
   Share shard() const;
   std::span<float> shard_of(const Bucket& bucket) const { return shard().in_shares(bucket, shards_.span()); }
   HalfWords words_of(const Bucket& bucket) const {
     return words_.span().subspan(bucket.begin / shard().parts, shard().count(bucket));
   }
-  // What of the shard this rank's optimizer steps, from its begin in elements.
+  // Returns the part of the shard that this rank's optimizer steps, in elements from the shard's begin.
   ElementRange own_of_shard(const Bucket& bucket) const {
     return {share_.begin(bucket) - shard().begin(bucket), share_.count(bucket)};
   }
-  // This rank's optimizer's elements of the bucket.
+  // Returns the elements of the bucket that this rank's optimizer steps.
   std::span<float> own(const Bucket& bucket) const;
   void narrow_own();
   Gather start_gather(std::size_t bucket);
@@ -73,7 +75,8 @@ class FullyShardedDataParallel final : public DataParallel {
   void release(int index);
   void prefetch(int index, int direction);
   void drop(int index);
-  // All that is gathered and not in use: weights are about to change, or the next pass begins elsewhere.
+  // Frees all weights that are gathered and not in use. It is called where weights are about to change, or where the
+  // next pass begins elsewhere.
   void drop_idle();
 
   std::unique_ptr<Layout> layout_;
@@ -83,8 +86,9 @@ class FullyShardedDataParallel final : public DataParallel {
   MemoryAccounting& memory_;
   int prefetch_;
   std::optional<DataType> half_;
-  OffloadableBuffer shards_;     // with half_ the master weights of the own parts
-  Buffer<std::uint16_t> words_;  // with half_ the shards
+  // With half_, these are the master weights of the own parts.
+  OffloadableBuffer shards_;
+  Buffer<std::uint16_t> words_;  // with half_: the shards
   std::vector<Unit> units_;
   std::vector<Piece> pieces_;
 };

@@ -1,4 +1,4 @@
-// Gradients that come, are divided, and go.
+// This file gives gradients memory, reduces them, and frees the memory.
 #include "training/zero/sharded_gradients.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace wreath::training {
 
 namespace {
 
-// Buckets whose reduction runs while backward fills the next.
+// The number of buckets whose reduction runs while backward fills the next.
 constexpr std::size_t kMovesInFlight = 2;
 
 std::size_t begin_of_late(const Layout& layout) {
@@ -52,7 +52,8 @@ ShardedGradients::~ShardedGradients() {
   for (const Bucket& bucket : layout_.buckets()) set_gradients(bucket, {});
   for (Move& move : moves_) {
     try {
-      finish(move);  // the operation writes to the memory that is about to go
+      // The operation writes to the memory that is freed next.
+      finish(move);
     } catch (const Exception&) {
     }
   }
@@ -163,7 +164,8 @@ void ShardedGradients::finish_first() {
 void ShardedGradients::finish_backward() {
   adds_up_ = !synchronizing_;
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
-    if (!gradients_[i].empty()) start(i);  // some of its users were not used
+    // Some users of this bucket were not used in this step.
+    if (!gradients_[i].empty()) start(i);
   }
   sum_earlier(layout_, late_begin_, late_.span(), groups_);
   for (std::size_t i = 0; i < gradients_.size(); ++i) {

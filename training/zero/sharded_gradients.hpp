@@ -1,4 +1,5 @@
-// ShardedGradients: gradients in transient buckets, one a unit, of which each rank keeps its share (stages 2 and 3).
+// ShardedGradients keeps gradients in transient buckets, one for each unit, of which each rank keeps its share (stages
+// 2 and 3).
 #pragma once
 
 #include <cstddef>
@@ -10,20 +11,21 @@
 
 namespace wreath::training {
 
-// Groups over which state is divided: over `shards`, and where there is another, what one of these keeps is repeated
-// over `replicate` as weights, and divided again as gradients and optimizer state.
+// The groups over which state is divided. State is divided over `shards`. Where there is `replicate`, it repeats each
+// shard's weights, and divides the shard's gradients and optimizer state again.
 struct ShardGroups {
   Group& shards;
   Group* replicate = nullptr;
 };
 
-// A unit's bucket has memory (MemoryTag::Buckets) from before_backward until its gradients are reduced; what stays
-// (MemoryTag::Gradients) is this rank's share.
+// Gives a unit's bucket memory (MemoryTag::Buckets) from before_backward until its gradients are reduced. Only this
+// rank's share stays (MemoryTag::Gradients).
 //
 // Over several micro-batches each one's bucket is reduced by itself, and the means are added in the order of
-// gradients_ready: the sum over micro-batches of means over ranks, where stages 0 and 1 form the mean over ranks of
-// sums over micro-batches. The same bits with one micro-batch; else the same up to rounding. Gradients that are
-// summed earlier (partial, tied) stay whole in buckets' memory until finish_backward, and move once a step.
+// gradients_ready. The result is the sum over micro-batches of means over ranks. Stages 0 and 1 form the mean over
+// ranks of sums over micro-batches. The bits are the same with one micro-batch, and otherwise the same up to rounding.
+// Gradients that are summed earlier (partial, tied) stay whole in buckets' memory until finish_backward, and are
+// reduced once a step.
 //
 // All ranks use the same units in the same order. A unit that none used has zero gradients, and no call is made.
 class ShardedGradients final : public GradientReducer {
@@ -43,7 +45,8 @@ class ShardedGradients final : public GradientReducer {
   struct Move {
     std::size_t bucket = 0;
     std::span<float> gradients;
-    Buffer<float> memory;  // of them, where they have their own
+    // The memory of the gradients, where they have their own.
+    Buffer<float> memory;
     Pending pending;
     HalfReduction half;  // instead of pending
   };
@@ -66,14 +69,20 @@ class ShardedGradients final : public GradientReducer {
   Reduction reduction_;
   Share share_;
   bool overlap_;
-  std::size_t late_begin_;  // of the buckets that are summed earlier, in the layout's flat memory
-  Buffer<float> own_;       // flat: this rank's share of each bucket
-  Buffer<float> late_;      // flat, whole: buckets that are summed earlier, during a step
-  // By bucket.
-  std::vector<Buffer<float>> gradients_;  // empty where no backward pass adds to them
-  std::vector<int> started_;              // micro-batches of this step that are on their way
-  std::vector<char> holds_sum_;           // whether the own share is a sum to add to
-  // By unit.
+  // The begin, in the layout's flat memory, of the buckets that are summed earlier.
+  std::size_t late_begin_;
+  // The flat memory of this rank's share of each bucket.
+  Buffer<float> own_;
+  // The flat memory, during a step, of the whole buckets that are summed earlier.
+  Buffer<float> late_;
+  // The next three vectors are indexed by bucket.
+  // A buffer is empty where no backward pass adds to it.
+  std::vector<Buffer<float>> gradients_;
+  // The number of micro-batches of this step whose reduction has started.
+  std::vector<int> started_;
+  // Nonzero where the own share already holds a sum to add to.
+  std::vector<char> holds_sum_;
+  // The next two vectors are indexed by unit.
   std::vector<int> ready_;        // micro-batches of this step
   std::vector<int> in_backward_;  // before_backward less gradients_ready
   std::deque<Move> moves_;

@@ -57,7 +57,8 @@ Result<std::size_t> FaultyLink::progress(bool expecting) {
     bytes += *sent + *received;
   }
   if (MappedLink* const memory = mapped(); published && memory != nullptr) {
-    full_fence();  // before the look at the peer's `sleeping`
+    // The fence comes before the look at the peer's `sleeping`.
+    full_fence();
     memory->wake();
   }
   return bytes;

@@ -1,4 +1,5 @@
-// Adds faults to a link. Executors use FIFOs of this link's own, and it hands their messages to another link, or not.
+// A FaultyLink adds faults to a link. Executors use its own FIFOs. It sends their messages over another link, or drops
+// them.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@ class FaultyLink final : public Wire {
     SendFifo send;
     RecvFifo recv;
     std::uint32_t received = 0;
-    // Is the fault of the message at hand.
+    // The fault of the message at hand.
     LinkFault fault = LinkFault::None;
     bool drawn = false;
     std::int64_t due_ns = 0;
@@ -47,7 +48,8 @@ class FaultyLink final : public Wire {
   bool held(Lane& lane);
 
   std::unique_ptr<Link> inner_;
-  Wire* wire_;  // of inner_; null: it maps memory
+  // The wire of inner_, or null where inner_ maps memory.
+  Wire* wire_;
   FifoShape shape_;
   Rank self_;
   Rank peer_;

@@ -1,4 +1,4 @@
-// The decorator: every link that another transport makes gets faults.
+// The decorator gives faults to every link that another transport makes.
 #include "wreath/transport.hpp"
 
 #include "transports/faulty/link.hpp"

@@ -1,4 +1,4 @@
-// Ranks that are threads of one process: the peer's segment is found by its id.
+// The inproc transport links ranks that are threads of one process. It finds the peer's segment by its id.
 #include "src/fifo/mapped_transport.hpp"
 
 namespace wreath {

@@ -14,16 +14,17 @@
 
 namespace wreath {
 
-// One lane. `send` and `recv` are the executor's ends, and the pump is the other end of both.
+// A TcpLane is one lane. `send` and `recv` are the executor's ends, and the pump is the other end of both.
 struct TcpLane {
-  // send_consumed counts messages that the kernel has accepted. Their memory may be used again.
+  // The counter send_consumed counts messages that the kernel has accepted. Their memory may be used again.
   LocalFifos::Lane shared;
   LocalMemory send_staging;
   SendFifo send;
   // The window goes from what the peer has reported to the next message that the kernel gets.
   TcpWindow sent;
 
-  LocalMemory small_staging;  // a place for each message of the window
+  // The memory has a place for each message of the window.
+  LocalMemory small_staging;
   LocalMemory large_staging;
   Landing landing;
   RecvFifo recv;
@@ -42,7 +43,7 @@ struct TcpLane {
   std::uint32_t consumed() const;
 };
 
-// The lanes of one link. Their addresses stay.
+// TcpLanes has the lanes of one link. Their addresses stay.
 class TcpLanes {
  public:
   explicit TcpLanes(const FifoShape& shape);

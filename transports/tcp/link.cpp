@@ -13,7 +13,8 @@ namespace {
 
 // The link leaves a peer that reads nothing after so many milliseconds of quiet.
 constexpr int kLingerMs = 2000;
-constexpr std::size_t kEndOfStream = 1;  // counts as a byte in unacknowledged_bytes()
+// The end of the stream counts as a byte in unacknowledged_bytes().
+constexpr std::size_t kEndOfStream = 1;
 
 void discard_input(int socket) {
   std::array<std::byte, 4096> discarded;

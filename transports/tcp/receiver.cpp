@@ -41,7 +41,7 @@ TcpReceiver::TcpReceiver(int socket, TcpLanes& lanes)
     : socket_(socket), lanes_(lanes), buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
 
 // Begins a large message only in a call that has published nothing yet. The step that waits for it may have to post its
-// landing first.
+// Landing first.
 Result<std::size_t> TcpReceiver::receive_some() {
   published_ = false;
   const std::size_t waiting = buffered();
@@ -59,7 +59,8 @@ Result<std::size_t> TcpReceiver::receive_some() {
   return *first + *rest;
 }
 
-// Returns how much to ask for while no payload is under way. It is much, unless it would only have to be copied on.
+// Returns how much to ask for while no payload is under way. It asks for much, unless the bytes would have to be copied
+// again.
 std::size_t TcpReceiver::wanted() const {
   return large_ && buffered() < kPrefixRead ? kPrefixRead - buffered() : kFirstRead;
 }

@@ -18,9 +18,9 @@ class TcpReceiver {
  public:
   TcpReceiver(int socket, TcpLanes& lanes);
 
-  // Reads what is there now, and returns the bytes moved, 0 when nothing is there. Returns PeerLost with the reason
+  // Reads what is there now, and returns the bytes moved, or 0 when nothing is there. Returns PeerLost with the reason
   // when the connection is gone. Returns PeerLost with the field for a frame that no correct peer sends. Other codes
-  // are of this rank's own trouble.
+  // report this rank's own trouble.
   Result<std::size_t> receive_some();
 
  private:
@@ -39,8 +39,9 @@ class TcpReceiver {
   std::size_t wanted() const;
 
   static constexpr std::size_t kBufferBytes = 16 * 1024;
-  static constexpr std::size_t kFirstRead = 8 * 1024;              // while frames are small
-  static constexpr std::size_t kPrefixRead = 63 + kLongestPrefix;  // behind a large payload: tail, next prefix
+  static constexpr std::size_t kFirstRead = 8 * 1024;  // while frames are small
+  // The bytes behind a large payload: its tail and the next prefix.
+  static constexpr std::size_t kPrefixRead = 63 + kLongestPrefix;
   static_assert(kFirstRead >= kLongestCopied);
 
   int socket_;

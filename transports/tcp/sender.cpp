@@ -51,7 +51,8 @@ Status TcpSender::gather() {
   first_piece_ = end_piece_ = first_frame_ = end_frame_ = 0;
   scratch_used_ = batch_bytes_ = sent_bytes_ = 0;
   const auto lanes = lanes_.used();
-  std::size_t without = 0;  // lanes seen in a row that have nothing
+  // The number of lanes without a message that were seen in a row.
+  std::size_t without = 0;
   std::size_t lane = turn_;
   while (without < lanes.size()) {
     const SlotHeader* slot = lanes[lane]->sendable();

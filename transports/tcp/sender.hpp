@@ -24,7 +24,7 @@ class TcpSender {
 
   // Returns whether the kernel left something of what was gathered.
   bool blocked() const { return blocked_; }
-  // Returns whether a published message waits for credit, which only receiving can bring.
+  // Returns whether a published message waits for credit, which only receiving can deliver.
   bool starved() const { return starved_; }
 
  private:
@@ -48,12 +48,12 @@ class TcpSender {
   void accepted(std::size_t bytes);
   std::size_t unsent() const { return batch_bytes_ - sent_bytes_; }
 
-  // A larger batch brings nothing (measured).
+  // A larger batch has no advantage (measured).
   static constexpr std::size_t kBatchBytes = std::size_t{1} << 20;
   // A rest this small is not worth a turn of its own.
   static constexpr std::size_t kRefillBytes = kBatchBytes / 4;
   static constexpr std::size_t kScratchBytes = 64 * 1024;  // prefixes, small messages, credit frames
-  static constexpr std::size_t kCreditBytes = 8 * 1024;    // of it, kept for credit frames
+  static constexpr std::size_t kCreditBytes = 8 * 1024;    // kept for credit frames
   static constexpr std::size_t kPieces = 96;
   static constexpr std::size_t kFrames = 64;
   // The number of calls that wait for a message that could carry a credit.
@@ -71,7 +71,8 @@ class TcpSender {
   std::size_t scratch_used_ = 0;
   std::size_t batch_bytes_ = 0;
   std::size_t sent_bytes_ = 0;
-  std::size_t turn_ = 0;  // the lane that goes first, for fairness
+  // The lane that goes first, for fairness.
+  std::size_t turn_ = 0;
   int calls_stuck_ = 0;
   bool blocked_ = false;
   bool starved_ = false;

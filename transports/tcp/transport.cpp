@@ -1,4 +1,5 @@
-// Messages over one stream per peer, driven by whoever drives the link: no thread of its own.
+// The tcp transport sends messages over one stream per peer. It has no thread of its own; the thread that drives a link
+// moves its messages.
 #include "wreath/transport.hpp"
 
 #include <fmt/format.h>
@@ -72,9 +73,9 @@ Error bad_shape(const char* field, std::uint64_t value, const char* rule) {
 
 }  // namespace
 
-// connect() needs a connected, authenticated stream socket (TCP, or UNIX) as Offer::descriptors[0], and owns it then.
-// offer() is empty. InvalidArgument names a field of the shape that is out of range. Between two ends on one host
-// connect() asks for reno congestion control, because pacing halves the speed of loopback.
+// The function connect() needs a connected, authenticated stream socket (TCP, or UNIX) as Offer::descriptors[0], and
+// owns it then. offer() is empty. InvalidArgument names a field of the shape that is out of range. Between two ends on
+// one host connect() asks for reno congestion control, because pacing halves the speed of loopback.
 Result<std::unique_ptr<Transport>> make_tcp(const TransportContext& context) {
   const FifoShape& shape = context.shape;
   if (shape.lanes == 0) return bad_shape("lanes", shape.lanes, "at least 1");

@@ -16,7 +16,8 @@ namespace wreath {
 // Returns the most messages of a lane that may be outstanding in all. It is a power of two.
 constexpr std::uint32_t window_messages(const FifoShape& shape) { return 4 * shape.slot_count; }
 
-// The messages between two sequences: those that were sent and are not known to be consumed. Both ends keep a window.
+// A window holds the messages between two sequences: messages that were sent and may not be consumed yet. Both ends
+// keep a window.
 class TcpWindow {
  public:
   explicit TcpWindow(const FifoShape& shape);
@@ -30,11 +31,11 @@ class TcpWindow {
   bool has_room(std::size_t bytes) const;
   // Returns whether no message may be sent, or only small ones may.
   bool full() const { return messages() > mask_ || large_ == slots_; }
-  // Makes the message at end(), of `bytes` bytes, outstanding. There was room.
+  // Makes the message at end(), of `bytes` bytes, outstanding. The caller has checked has_room().
   void add(std::size_t bytes);
   // Removes the messages before `sequence`, which are done.
   void remove_before(std::uint32_t sequence);
-  // Returns the number of large messages that were added, modulo slot_count. The next one lies there.
+  // Returns the number of large messages that were added, modulo slot_count. The next large message goes to that place.
   std::uint32_t large_place() const { return large_added_ & (slots_ - 1); }
 
  private:

@@ -18,7 +18,7 @@ namespace wreath {
 
 enum class FrameKind : std::uint8_t {
   Data = 1,     // a message
-  Credit = 2,   // only the credit of every header
+  Credit = 2,   // only a credit
   Checked = 3,  // a message with its checksum
 };
 

@@ -1,4 +1,4 @@
-// Characters as tokens, and batches of them.
+// This file makes tokens of characters, and batches of tokens.
 #include "examples/train_gpt/data/text.hpp"
 
 #include <array>
@@ -14,7 +14,7 @@ namespace wreath::gpt {
 
 namespace {
 
-// Adds a sequence that begins at `begin`: the places held here, and what follows each of them.
+// Adds a sequence that begins at `begin`: the tokens at the places held here, and the token after each of them.
 void append(std::span<const std::int32_t> tokens, std::size_t begin, const MicroBatchShape& shape, MicroBatch& batch) {
   for (const training::Range& range : shape.places) {
     for (std::int64_t i = 0; i < range.count; ++i) {

@@ -1,4 +1,4 @@
-// A text as tokens: one a character, as nanoGPT's shakespeare_char.
+// This file declares a text as tokens: one for each character, like nanoGPT's shakespeare_char.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,11 @@
 
 namespace wreath::gpt {
 
-// Tokens are the bytes that occur, numbered in ascending order. The first 90 % train, the rest validates.
+// Holds the tokens of a text. Tokens are the bytes that occur, numbered in ascending order. The first 90 % train, the
+// rest validates.
 class Text {
  public:
-  // Errors name the source: an empty text, or one whose parts are no longer than `context`.
+  // Makes a text. Errors name the source: an empty text, or one whose parts are no longer than `context`.
   static Result<Text> from(std::string source, std::string_view text, std::int64_t context);
   static Result<Text> from_file(const std::string& path, std::int64_t context);
 
@@ -25,7 +26,7 @@ class Text {
   std::span<const std::int32_t> training() const noexcept { return tokens().first(training_count_); }
   std::span<const std::int32_t> validation() const noexcept { return tokens().subspan(training_count_); }
   char letter(std::int32_t token) const noexcept { return letters_[static_cast<std::size_t>(token)]; }
-  // -1 where the letter does not occur.
+  // Returns -1 where the letter does not occur.
   std::int32_t token(char letter) const noexcept;
 
  private:
@@ -38,8 +39,8 @@ class Text {
   std::uint64_t fingerprint_ = 0;
 };
 
-// One micro-batch of a training step on one rank. Sequence j of a step's global batch begins at a place that depends on
-// the seed, the step and j alone, so every mesh sees the same ones.
+// Addresses one micro-batch of a training step on one rank. The place where sequence j of a step's global batch begins
+// depends on the seed, the step and j alone. Every mesh so sees the same sequences.
 struct BatchAddress {
   std::uint64_t seed = 1337;
   std::uint32_t step = 0;
@@ -48,9 +49,10 @@ struct BatchAddress {
 MicroBatch training_batch(const Text& text, const BatchAddress& address, const MicroBatchShape& shape,
                           std::int64_t context);
 
-// Windows of `context` tokens that follow each other through the validation text; what is left over is not used.
+// Returns the number of windows of `context` tokens that follow each other through the validation text. The rest of the
+// text is not used.
 std::int64_t validation_windows(const Text& text, std::int64_t context);
-// shape.sequences windows from `first` on.
+// Returns shape.sequences windows from `first` on.
 MicroBatch validation_batch(const Text& text, std::int64_t first, const MicroBatchShape& shape, std::int64_t context);
 
 }  // namespace wreath::gpt

@@ -1,4 +1,4 @@
-// A transformer block, forward and backward.
+// This file runs a transformer block, forward and backward.
 #include "examples/train_gpt/model/block.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Range heads_here(const ModelContext& context) {
   return training::part_of(context.config.heads, context.region->group().ranks(), context.region->group().rank());
 }
 
-// Columns of Q, K and V that belong to this rank's heads.
+// Returns the columns of Q, K and V that belong to this rank's heads.
 std::vector<Range> columns_of_heads(const ModelContext& context) {
   const Range heads = heads_here(context);
   const std::int64_t size = context.config.head_size();
@@ -37,7 +37,8 @@ struct Linear {
   bool to_residual = false;
 };
 
-// Weights that add to the residual start smaller: there are two of them a layer (GPT-2).
+// Returns the options of a linear layer. Weights that add to the residual start smaller: there are two of them a layer
+// (GPT-2).
 LinearOptions linear(int index, int unit, const ModelContext& context, const Linear& of, std::vector<Range> ranges) {
   LinearOptions options;
   options.name = name_of(index, of.part);

@@ -1,4 +1,5 @@
-// A transformer block: layer norm, attention, layer norm, MLP, each half beside a residual (pre-LN, as GPT-2).
+// This file declares a transformer block: layer norm, attention, layer norm, MLP, where each half has a residual beside
+// it (pre-LN, like GPT-2).
 #pragma once
 
 #include <cstdint>
@@ -12,21 +13,22 @@
 
 namespace wreath::gpt {
 
-// Activations between blocks are [held rows][width]. What a micro-batch's backward pass needs is kept under its number.
+// Runs a block. Activations between blocks are [held rows][width]. The values that a micro-batch's backward pass needs
+// are kept under its number.
 class Block {
  public:
   Block(training::ParameterList& parameters, int index, int unit, const ModelContext& context);
   int unit() const noexcept { return unit_; }
 
-  // y = block(x). Nothing is kept unless `keep`.
+  // Computes y = block(x). It keeps nothing unless `keep`.
   void forward(int micro_batch, const MicroBatch& batch, std::span<const float> x, std::span<float> y, bool keep);
-  // gradient: of y on entry, of x on return.
+  // Replaces `gradient`, which is y's on entry, by x's.
   void backward(int micro_batch, const MicroBatch& batch, std::span<float> gradient);
   void backward_weights(int micro_batch);
 
  private:
   using Buffer = training::Buffer<float>;
-  // Of one micro-batch. The second half is made by the backward pass, for the weights' gradients.
+  // The kept values of one micro-batch. The backward pass makes the second half, for the weights' gradients.
   struct Kept {
     Buffer x;
     LayerNorm::Saved norm_1, norm_2;
@@ -37,12 +39,12 @@ class Block {
     Buffer middle;       // [held][width], between the two halves
     Buffer normed_2;     // [held][width]
     Buffer hidden;       // [rows][4 * width here], before GELU
-    Buffer activated;    // ... and after
+    Buffer activated;    // [rows][4 * width here], after GELU
     Buffer output_gradient, hidden_gradient, normed_2_gradient;
     Buffer middle_gradient, qkv_gradient, normed_1_gradient;
   };
 
-  // `dropout` outlives it.
+  // `dropout` outlives the batch.
   training::AttentionBatch attention_batch(const MicroBatch& batch,
                                            const training::RandomStream& dropout) const noexcept;
   training::RandomStream probability_stream(const MicroBatch& batch) const;

@@ -1,4 +1,4 @@
-// The shape of a GPT.
+// This file declares the shape of a GPT.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace wreath::gpt {
 
-// nanoGPT's by default: no biases, exact GELU, the output layer is the embedding's table. HF's GPT-2 has biases and the
-// tanh form.
+// The shape is nanoGPT's by default: no biases, exact GELU, and the embedding's table as the output layer. HF's GPT-2
+// has biases and the tanh form.
 struct GptConfig {
   std::int64_t layers = 4;
   std::int64_t heads = 4;
@@ -17,7 +17,8 @@ struct GptConfig {
   std::int64_t vocabulary = 65;
   bool bias = false;
   training::Gelu gelu = training::Gelu::Exact;
-  float dropout = 0;  // of the embedding, of attention's probabilities and of each residual branch
+  // The share for the embedding, attention's probabilities and each residual branch.
+  float dropout = 0;
 
   std::int64_t head_size() const noexcept { return width / heads; }
 };

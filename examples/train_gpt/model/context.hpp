@@ -1,4 +1,4 @@
-// What the layers of a GPT share on one rank.
+// This file declares the data that the layers of a GPT share on one rank.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace wreath::gpt {
 
-// Which part of a micro-batch this rank sees. Rows are [sequences][places here].
+// The part of a micro-batch that this rank sees. Rows are [sequences][places here].
 struct MicroBatchShape {
   std::int64_t sequences = 1;
   std::vector<training::Range> places;  // of each sequence, in ascending order
@@ -31,17 +31,18 @@ struct MicroBatchShape {
   std::int64_t rows() const noexcept { return sequences * places_here(); }
 };
 
-// The tokens of one micro-batch here, and which they are in the global batch: dropout draws by that.
+// The tokens of one micro-batch here, and their place in the global batch, by which dropout draws.
 struct MicroBatch {
   std::vector<std::int32_t> tokens;   // [rows]
   std::vector<std::int32_t> targets;  // [rows]
   std::int64_t first_sequence = 0;    // of the global batch
   std::uint32_t step = 0;
-  bool drops = true;  // else dropout leaves all values: validation, samples
+  // Without it dropout leaves all values, for validation and samples.
+  bool drops = true;
 };
 
-// Finds the data that a layer's `pass` left of a micro-batch. Where `is_there` does not hold of it, that pass was left
-// out, which is InvalidUsage.
+// Finds the data that a layer's `pass` left of a micro-batch. Throws InvalidUsage where `is_there` does not hold for
+// it, since that pass was left out.
 template <typename Kept, typename IsThere>
 typename std::map<int, Kept>::iterator kept_by(const char* pass, std::map<int, Kept>& kept, int micro_batch,
                                                const IsThere& is_there) {
@@ -58,16 +59,18 @@ struct ModelContext {
   training::MemoryAccounting* memory = nullptr;
   training::TensorRegion* region = nullptr;
   training::ContextAttention* attention = nullptr;
-  bool recompute = false;  // blocks keep their input alone and run forward again in the backward pass
+  // Blocks then keep only their input and run forward again in the backward pass.
+  bool recompute = false;
 
-  std::optional<DataType> half;  // of what layers pass on, both ways; empty: float32
+  // The format of the values that layers pass on, both ways; empty: float32.
+  std::optional<DataType> half;
 
-  // What a layer passes on gets values of that format.
+  // Rounds values that a layer passes on to that format.
   void round(std::span<float> values) const {
     if (half) training::round_to(*half, values, values);
   }
   std::int64_t rows() const noexcept { return shape.rows(); }
-  // Outside of divided layers: fewer with sequence parallelism.
+  // Returns the rows held outside of divided layers: fewer with sequence parallelism.
   training::Range held() const noexcept { return region->held_rows(rows()); }
   std::size_t held_count() const noexcept { return static_cast<std::size_t>(held().count * config.width); }
   training::Buffer<float> activations(std::int64_t rows, std::int64_t width) const {

@@ -1,4 +1,4 @@
-// Dropout by counter-based random numbers.
+// This file has dropout by counter-based random numbers.
 #include "examples/train_gpt/model/dropout.hpp"
 
 #include <utility>

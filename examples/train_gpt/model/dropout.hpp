@@ -1,4 +1,5 @@
-// Dropout whose mask depends on the seed, the site, the step and the element's place in the global batch alone.
+// This file declares dropout. Its mask depends on the seed, the site, the step and the element's place in the global
+// batch alone.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,10 @@ namespace wreath::gpt {
 
 class Dropout {
  public:
-  // `site` names where in the model: "h.0.attn".
+  // `site` names the place in the model: "h.0.attn".
   Dropout(std::string site, const ModelContext& context);
-  // values [held rows][width], in place: zero or divided by (1 - dropout). The backward pass is the same on gradients.
+  // Drops values [held rows][width] in place: each becomes zero or is divided by (1 - dropout). The backward pass does
+  // the same to gradients.
   void apply(const MicroBatch& batch, std::span<float> values) const;
 
  private:

@@ -1,4 +1,4 @@
-// Token and place embeddings.
+// This file has the embeddings of tokens and places.
 #include "examples/train_gpt/model/embedding.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ training::Parameter place_table(int unit, const ModelContext& context) {
   return parameter;
 }
 
-// The places in their sequences of the rows that this rank holds.
+// Returns the places in their sequences of the rows that this rank holds.
 std::vector<std::int32_t> held_places(const ModelContext& context) {
   std::vector<std::int32_t> of_sequence;
   for (const training::Range& range : context.shape.places) {

@@ -1,4 +1,4 @@
-// The input of a GPT: the tokens' embeddings and those of their places.
+// This file declares the input of a GPT: the tokens' embeddings and those of their places.
 #pragma once
 
 #include <map>
@@ -9,17 +9,17 @@
 
 namespace wreath::gpt {
 
-// Of the table of tokens, which the head uses, too.
+// Returns the options of the table of tokens, which the head uses, too.
 training::VocabularyOptions vocabulary_options(int unit, bool tied, const ModelContext& context);
 
 class Embedding {
  public:
-  // `tied`: the last pipeline stage, another rank, holds the table, too.
+  // With `tied`, the last pipeline stage, on another rank, holds the table, too.
   Embedding(training::ParameterList& parameters, int unit, bool tied, const ModelContext& context);
   int unit() const noexcept { return unit_; }
   training::Parameter& table() const noexcept { return tokens_.table(); }
 
-  // y: [held rows][width].
+  // Writes y [held rows][width].
   void forward(const MicroBatch& batch, std::span<float> y) const;
   // Keeps the gradient for backward_weights; `gradient` may be changed.
   void backward(int micro_batch, const MicroBatch& batch, std::span<float> gradient);

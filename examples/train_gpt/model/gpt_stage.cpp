@@ -1,4 +1,4 @@
-// A part of a GPT: its units in order, each between the calls that bring and drop its weights.
+// This file runs a part of a GPT: its units in order, each between the calls that gather and free its weights.
 #include "examples/train_gpt/model/gpt_stage.hpp"
 
 #include <algorithm>

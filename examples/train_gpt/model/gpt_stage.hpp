@@ -1,5 +1,5 @@
-// A part of a GPT between two pipeline boundaries: some blocks, the embedding before the first, the head after the
-// last.
+// This file declares a part of a GPT between two pipeline boundaries. It has some blocks, the embedding before the
+// first, and the head after the last.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,19 @@
 
 namespace wreath::gpt {
 
-// What the stages of a rank share within a step.
+// The state that the stages of a rank share within a step.
 struct StepState {
-  std::vector<MicroBatch> batches;               // by micro-batch
-  float gradient_scale = 1;                      // of the sum of losses
-  bool training = true;                          // else forward alone: nothing is kept
-  std::vector<training::Buffer<double>> losses;  // by micro-batch: of the last stage's rows
-  std::span<float> scores;  // not empty: the head writes its scores here instead, [rows][vocabulary here]
+  std::vector<MicroBatch> batches;  // by micro-batch
+  float gradient_scale = 1;         // of the sum of losses
+  // Without it the pass is forward alone, and nothing is kept.
+  bool training = true;
+  // The losses of the last stage's rows, by micro-batch.
+  std::vector<training::Buffer<double>> losses;
+  // Where it is not empty, the head writes its scores here instead, [rows][vocabulary here].
+  std::span<float> scores;
 };
 
-// Of stage `index` of `stages`: near-equal numbers of blocks, the first ones longer.
+// The place of stage `index` of `stages`, which have near-equal numbers of blocks, the first ones more.
 struct StagePlace {
   int index = 0;
   int stages = 1;
@@ -34,11 +37,12 @@ struct StagePlace {
 
 class GptStage final : public training::Stage {
  public:
-  // Adds its parameters, in units of their own after those that are there. `embedding_table`: of the stage on this
-  // rank that has the embedding, for the tied head; else null. `state` and `context` outlive it.
+  // Adds its parameters, in units of their own after those that are there. `embedding_table` is the table of the stage
+  // on this rank that has the embedding, for the tied head. It is null where no stage here has it. `state` and
+  // `context` outlive the stage.
   GptStage(training::ParameterList& parameters, const StagePlace& place, training::Parameter* embedding_table,
            const ModelContext& context, StepState& state);
-  // Before the first step; outlives it.
+  // Must be called before the first step; the strategy outlives the stage.
   void attach(training::DataParallel& strategy) noexcept { strategy_ = &strategy; }
 
   std::size_t boundary_count() const override { return context_->held_count(); }
@@ -48,14 +52,14 @@ class GptStage final : public training::Stage {
   void backward_whole(int micro_batch, std::span<const float> output_gradient,
                       std::span<float> input_gradient) override;
 
-  // Null where this stage has none.
+  // Both return null where this stage has none.
   Embedding* embedding() noexcept { return embedding_.get(); }
   Head* head() noexcept { return head_.get(); }
 
  private:
   training::DataParallel& strategy() const;
   const MicroBatch& batch(int micro_batch) const { return state_->batches[static_cast<std::size_t>(micro_batch)]; }
-  // The activations that enter the head.
+  // Returns the activations that enter the head.
   training::Buffer<float> run_blocks(int micro_batch, const MicroBatch& batch, std::span<const float> input);
   void walk_back(int micro_batch, std::span<const float> output_gradient, std::span<float> input_gradient,
                  bool weights);

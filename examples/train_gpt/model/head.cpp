@@ -1,4 +1,4 @@
-// Scores and loss.
+// This file computes scores and loss.
 #include "examples/train_gpt/model/head.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The output of a GPT: the last layer norm, the scores of the vocabulary, and the loss.
+// This file declares the output of a GPT: the last layer norm, the scores of the vocabulary, and the loss.
 #pragma once
 
 #include <map>
@@ -11,21 +11,21 @@ namespace wreath::gpt {
 
 class Head {
  public:
-  // `table`: the embedding's, where this rank holds it already; null: this rank gets the tied table of its own.
+  // `table` is the embedding's, where this rank holds it already. With null this rank gets the tied table of its own.
   Head(training::ParameterList& parameters, int unit, training::Parameter* table, const ModelContext& context);
   int unit() const noexcept { return unit_; }
 
-  // The rows' losses. With `keep`, the gradient of gradient_scale times their sum is kept, too.
+  // Returns the rows' losses. With `keep` it also keeps the gradient of gradient_scale times their sum.
   training::Buffer<double> forward(int micro_batch, const MicroBatch& batch, std::span<const float> x,
                                    float gradient_scale, bool keep);
-  // scores: [rows][vocabulary here], in host memory.
+  // Writes scores [rows][vocabulary here], in host memory.
   void scores(std::span<const float> x, std::span<float> scores);
-  // Words whose scores are here, padding included, and the first of them.
+  // Return the number of words whose scores are here, padding included, and the first of them.
   std::int64_t vocabulary_here() const noexcept { return table_.vocabulary_here(); }
   std::int64_t first_word() const noexcept {
     return table_.table().ranges.empty() ? 0 : table_.table().ranges.front().begin;
   }
-  // gradient of x, [held rows][width], is written.
+  // Writes the gradient of x, [held rows][width].
   void backward(int micro_batch, std::span<float> gradient);
   void backward_weights(int micro_batch);
 

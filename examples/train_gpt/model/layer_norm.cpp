@@ -1,4 +1,4 @@
-// Layer norm over the rows that this rank holds.
+// This file has layer norm over the rows that this rank holds.
 #include "examples/train_gpt/model/layer_norm.hpp"
 
 #include "training/compute/layers.hpp"

@@ -1,4 +1,4 @@
-// Layer norm with its weights and what its backward pass needs.
+// This file declares layer norm with its weights and the values that its backward pass needs.
 #pragma once
 
 #include <span>
@@ -10,13 +10,13 @@ namespace wreath::gpt {
 
 class LayerNorm {
  public:
-  // Of one micro-batch.
+  // The saved values of one micro-batch.
   struct Saved {
     training::Buffer<float> mean;
     training::Buffer<float> reciprocal_deviation;
   };
   LayerNorm(training::ParameterList& parameters, const std::string& name, int unit, const ModelContext& context);
-  // x and y are [held rows][width].
+  // Computes y from x; both are [held rows][width].
   Saved forward(std::span<const float> x, std::span<float> y) const;
   // Adds to x_gradient.
   void backward(std::span<const float> x, const Saved& saved, std::span<const float> y_gradient,

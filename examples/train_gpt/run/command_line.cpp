@@ -1,4 +1,4 @@
-// train_gpt's options.
+// This file parses train_gpt's options.
 #include "examples/train_gpt/run/command_line.hpp"
 
 #include <array>
@@ -33,7 +33,7 @@ void shakespeare_char_gpu(CommandLine& line) {
   line.train.decay_steps = 5000;
 }
 
-// Seconds, not minutes.
+// A preset that trains in seconds, not minutes.
 void tiny(CommandLine& line) {
   line.train.model.layers = 2;
   line.train.model.heads = 2;
@@ -48,7 +48,7 @@ void tiny(CommandLine& line) {
 constexpr std::array<Preset, 3> kPresets = {
     {{"shakespeare-char", shakespeare_char}, {"shakespeare-char-gpu", shakespeare_char_gpu}, {"tiny", tiny}}};
 
-// The presets set defaults, so they come before the other options wherever they stand.
+// Applies the preset. Presets set defaults, so they come before the other options, wherever they stand.
 bool apply_preset(int argc, char** argv, CommandLine& line) {
   for (int i = 1; i < argc; ++i) {
     std::string_view argument = argv[i];
@@ -167,7 +167,7 @@ void add_run(const command_line::Command& app, CommandLine& line) {
   add_number(app, "--sample", line.sample, {0}, "letters that the model writes at the end").group(kGroup);
 }
 
-// A variable of the shell that is not set, as a rule.
+// Refuses an empty value, which mostly comes from a variable of the shell that is not set.
 Status check_not_empty(const command_line::Command& app) {
   const std::string empty = app.first_empty();
   return empty.empty() ? Status() : Error{ErrorCode::InvalidArgument, empty + ": its value is empty"};

@@ -1,4 +1,4 @@
-// What the user asks of train_gpt.
+// This file declares the user's options of train_gpt.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,11 @@ namespace wreath::gpt {
 
 struct CommandLine {
   TrainOptions train;
-  std::string device;  // "cuda", "cuda:N", "host"; empty: the CPU (run/device.hpp)
-  std::string data;    // a text; empty: the project's own sources
-  std::string csv;     // files; empty: none
+  // The device is "cuda", "cuda:N" or "host"; empty means the CPU (run/device.hpp).
+  std::string device;
+  // The file of a text; empty means the project's own sources.
+  std::string data;
+  std::string csv;  // files; empty: none
   std::string jsonl;
   std::string html;
   std::string checkpoint;       // a folder
@@ -22,12 +24,13 @@ struct CommandLine {
   bool resume = false;          // from the folder's latest checkpoint
   std::int64_t validate_every = 250;
   bool validate_at_end = true;
-  std::int64_t validation_windows = 240;  // within the run; at its end all of them count
+  // So many windows are validated within the run. At its end all of them count.
+  std::int64_t validation_windows = 240;
   std::int64_t log_every = 10;
   int sample = 300;  // letters at the end
 };
 
-// Prints help or what is wrong; the exit code then, nullopt to go on.
+// Parses the arguments. Returns the exit code where it printed help or an error, and nullopt where the program goes on.
 std::optional<int> parse(int argc, char** argv, CommandLine& into);
 
 }  // namespace wreath::gpt

@@ -1,4 +1,4 @@
-// Line plots.
+// This file draws line plots.
 #include "examples/train_gpt/run/curves.hpp"
 
 #include <fmt/format.h>
@@ -15,8 +15,9 @@ namespace wreath::gpt {
 namespace {
 
 constexpr double kWidth = 760, kHeight = 280, kLeft = 60, kRight = 28, kTop = 26, kBottom = 40;
-constexpr int kTicks = 6;               // about
-constexpr std::size_t kFewPoints = 40;  // are marked
+constexpr int kTicks = 6;  // about so many
+// A curve of at most so many points gets a mark at each.
+constexpr std::size_t kFewPoints = 40;
 
 struct Axis {
   double low = std::numeric_limits<double>::infinity();
@@ -26,7 +27,7 @@ struct Axis {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  // Of an axis without data or without length, one that has it.
+  // Gives an axis without data or without length some length, and sets its ticks.
   void settle() {
     if (!(low <= high)) low = high = 0;
     if (low == high) high = low + 1;
@@ -73,7 +74,7 @@ std::string path_of(const Curve& curve, const Axis& x, const Axis& y) {
   return points;
 }
 
-// Few points are seen as such, and one alone at all.
+// Marks the points of a curve that has few, since a single point would be invisible without a mark.
 std::string marks_of(const Curve& curve, const Axis& x, const Axis& y) {
   std::string svg;
   for (std::size_t i = 0; i < curve.x.size() && curve.x.size() <= kFewPoints; ++i) {

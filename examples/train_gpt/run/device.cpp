@@ -1,4 +1,4 @@
-// Devices by name.
+// This file finds devices by name.
 #include "examples/train_gpt/run/device.hpp"
 
 #include <charconv>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kNumbered = "cuda:";
 
-// Of "cuda" and "cuda:N"; -1: neither.
+// Returns the number for "cuda" and "cuda:N", or -1 for other names.
 int number_of(const std::string& name, const EnvironmentJob& job, int count) {
   if (name == "cuda") return (job.local_rank >= 0 ? job.local_rank : job.rank) % count;
   if (!name.starts_with(kNumbered)) return -1;
@@ -28,7 +28,8 @@ Result<Device*> find_device(const std::string& name, const EnvironmentJob& job) 
   if (number_of(name, job, 1) < 0) {
     return Error{ErrorCode::InvalidArgument, "--device " + name + ": must be cuda, cuda:N or host"};
   }
-  // Gradients move in streams beside the layers': queues for all of them, and no kernel is loaded while one waits.
+  // Gradients are reduced in streams beside the layers'. All streams get queues, and no kernel is loaded while another
+  // waits.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   const Result<int> count = cuda_devices();

@@ -1,4 +1,4 @@
-// Which device a rank computes on.
+// This file finds the device that a rank computes on.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace wreath::gpt {
 
-// `name` as --device has it: "cuda" is the GPU of the rank's number among those of its host, modulo how many this
-// process sees; null for "". InvalidArgument: another name; Unavailable: no such GPU, and why.
+// Finds the device for `name`, the value of --device; "" gives null. "cuda" is the GPU of the rank's number among those
+// of its host, modulo the number that this process sees. The error is InvalidArgument for another name, and
+// Unavailable, with the reason, where there is no such GPU.
 Result<Device*> find_device(const std::string& name, const EnvironmentJob& job);
 
 }  // namespace wreath::gpt

@@ -1,4 +1,4 @@
-// An elastic run: turns of training, and what lies between them.
+// This file has an elastic run: its turns of training, and the work between them.
 #include "examples/train_gpt/run/elastic.hpp"
 
 #include <fmt/format.h>
@@ -24,9 +24,10 @@ using training::Formation;
 
 namespace {
 
-constexpr int kFailuresWithoutStep = 10;  // in a row: then it is no death that ends them
+// After so many failures in a row, the cause is not a death.
+constexpr int kFailuresWithoutStep = 10;
 
-// The data-parallel size that so many ranks allow; 0: none. The other axes, and the step's samples, stay.
+// Returns the data-parallel size that so many ranks allow; 0: none. The other axes, and the step's samples, stay.
 int data_ranks(const TrainOptions& options, int ranks) {
   TrainOptions smaller = options;
   const int model = options.mesh.pp * options.mesh.cp * options.mesh.tp;
@@ -37,14 +38,15 @@ int data_ranks(const TrainOptions& options, int ranks) {
   return 0;
 }
 
-// What members tell each other beside what they hold.
+// The notes that members send each other beside their holdings.
 struct Notes {
   bool has_step = false;  // the last one done
   bool has_validation = false;
   StepResult step;
   double validation = 0;
   std::int64_t optimizer_steps = 0;
-  std::array<char, 96> scaler{};  // "grad_scaler=...": TrainingState::text of one entry, or empty
+  // One entry of TrainingState::text, "grad_scaler=...", or empty.
+  std::array<char, 96> scaler{};
 };
 static_assert(std::is_trivially_copyable_v<Notes> && sizeof(Notes) <= sizeof(Contribution::notes));
 
@@ -130,12 +132,14 @@ class ElasticRun {
   std::unique_ptr<Session> session_;
   std::unique_ptr<ElasticWorld> world_;
   training::Holding holding_;
-  std::vector<float> held_;  // what it holds, out of a trainer that is gone
+  // The rank's state, copied from a trainer that is gone.
+  std::vector<float> held_;
   Notes notes_;
   bool began_ = false;
   bool done_ = false;
   bool lost_state_ = false;
-  int code_ = 0;      // what the others ended with, or this member after SIGTERM
+  // The exit code of the others' end, or of this member after SIGTERM.
+  int code_ = 0;
   int failures_ = 0;  // since a step was done
 };
 
@@ -159,7 +163,7 @@ Status ElasticRun::run(const ElasticJob& job) {
   return Error{ErrorCode::Aborted, fmt::format("the job has ended with code {}: its first rank says why", code_)};
 }
 
-// What this member does from one meeting to the next.
+// Does the work of this member from one meeting to the next.
 Status ElasticRun::turn() {
   if (!world_->formation().same_world) WREATH_TRY(set_up());
   if (!world_->trains()) {
@@ -168,7 +172,7 @@ Status ElasticRun::turn() {
   }
   const auto change_is_due = [this] { return world_->change_is_due(); };
   Result<Progress> progress = session_->steps(change_is_due);
-  // SIGTERM came to others, which leave: a step to come fails for it.
+  // Where SIGTERM came only to others, this member continues. They leave, so a later step fails for it.
   while (progress && *progress == Progress::Terminated && !leaves()) progress = session_->steps(change_is_due);
   if (progress && *progress == Progress::Done) progress = session_->finish();
   if (!progress) return progress.error();
@@ -179,7 +183,7 @@ Status ElasticRun::turn() {
   return {};
 }
 
-// Whether SIGTERM came to this member while its state was in no checkpoint; by now it is.
+// Returns whether SIGTERM came to this member while its state was in no checkpoint. By now a checkpoint has it.
 bool ElasticRun::leaves() {
   if (line_.checkpoint.empty() || !TerminationWatch::terminated()) return false;
   code_ = kTerminatedCode;
@@ -187,7 +191,7 @@ bool ElasticRun::leaves() {
   return true;
 }
 
-// With an error: after a failure; else a change is due, and all that worked still does.
+// Meets after a failure where `ended` is an error. Otherwise a change is due, and all that worked still does.
 Status ElasticRun::meet_again(const Status& ended) {
   if (!ended) {
     const std::optional<LogLine>& last = session_->last();
@@ -225,7 +229,7 @@ Contribution ElasticRun::contribution(bool unharmed) {
   return mine;
 }
 
-// Copies this rank's state where it is whole. What an earlier trainer left stays where the present one never began.
+// Copies this rank's state where it is whole. An earlier trainer's copy stays where the present trainer never began.
 void ElasticRun::hold_state() {
   if (!session_->ready()) return;
   set_line(notes_, session_->last());
@@ -238,7 +242,7 @@ void ElasticRun::hold_state() {
   held_ = training::copy_of(session_->shard());
 }
 
-// The part of the model that each member is to hold; -1: none.
+// Returns the part of the model that each member is to hold; -1: none.
 std::vector<int> ElasticRun::needs() const {
   const Formation& formation = world_->formation();
   std::vector<int> parts(formation.members.size(), -1);
@@ -249,7 +253,7 @@ std::vector<int> ElasticRun::needs() const {
   return parts;
 }
 
-// A trainer for the new world, and its state.
+// Makes a trainer for the new world, and gives it its state.
 Status ElasticRun::set_up() {
   session_->leave();
   if (world_->trains()) WREATH_TRY(session_->enter(world_->world(), mesh()));
@@ -280,7 +284,7 @@ Status ElasticRun::bring_state(const std::vector<int>& needs) {
   return {};
 }
 
-// A job's start, or the last checkpoint.
+// Starts the job, or loads the last checkpoint.
 Status ElasticRun::start_or_load(const std::string& why_not_moved) {
   if (!world_->trains()) return {};
   const bool began = std::ranges::any_of(world_->formation().members,
@@ -301,7 +305,7 @@ Status ElasticRun::start_or_load(const std::string& why_not_moved) {
   return {};
 }
 
-// The step before, by who has done it: for the log, whose writer may be gone.
+// Returns the line of the former step from a member that has done it. The log needs it where the log's writer is gone.
 std::optional<LogLine> ElasticRun::last_line(std::int64_t steps) const {
   for (const training::Member& member : world_->formation().members) {
     const std::optional<LogLine> line = line_of(notes_of(member));

@@ -1,4 +1,4 @@
-// A run whose ranks may go and come (training/elastic).
+// This file declares a run whose ranks may leave and join (training/elastic).
 #pragma once
 
 #include "examples/train_gpt/run/session.hpp"
@@ -7,8 +7,8 @@
 
 namespace wreath::gpt {
 
-// Every member of the job calls it; returns when the whole run is over, or when SIGTERM came to this member and all
-// that it knows is in a checkpoint: the others go on without it.
+// Runs elastic training; every member of the job calls it. Returns when the whole run is over. It also returns when
+// SIGTERM came to this member and a checkpoint has all of its state; the others then continue without it.
 Ending train_elastic(const ElasticJob& job, const CommandLine& line);
 
 }  // namespace wreath::gpt

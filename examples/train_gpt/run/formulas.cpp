@@ -1,4 +1,4 @@
-// Closed forms of a step's payload.
+// This file has closed forms of a step's payload.
 #include "examples/train_gpt/run/formulas.hpp"
 
 #include <algorithm>
@@ -10,19 +10,20 @@ namespace {
 
 constexpr std::uint64_t kFloatBytes = 4;
 
-// Elements of the `index`-th of `parts` near-equal parts, the first ones longer.
+// Returns the elements of the `index`-th of `parts` near-equal parts, the first ones larger.
 std::uint64_t near_equal(std::uint64_t count, std::uint64_t parts, std::uint64_t index) {
   return count / parts + (index < count % parts ? 1 : 0);
 }
 
 std::uint64_t padded(std::uint64_t count, std::uint64_t parts) { return (count + parts - 1) / parts * parts; }
 
-// A weight of this rank: elements, the unit that uses it, and who else sums its gradient.
+// A weight of this rank: its elements, the unit that uses it, and the other ranks that sum its gradient.
 struct Weight {
   std::uint64_t count = 0;
   int unit = 0;
-  bool of_rows = false;  // its gradient is of the rows that a tensor rank holds: with sequence parallelism a part
-  bool table = false;    // the tied one
+  // Its gradient covers the rows that a tensor rank holds, which with sequence parallelism are a part.
+  bool of_rows = false;
+  bool table = false;  // the tied one
 };
 
 class Formulas {
@@ -54,7 +55,7 @@ class Formulas {
   std::uint64_t stages() const {
     return static_cast<std::uint64_t>(options_.mesh.pp) * static_cast<std::uint64_t>(options_.chunks);
   }
-  // Bytes of a gradient or a weight on its way between replicas.
+  // Returns the bytes of a gradient or a weight that is sent between replicas.
   std::uint64_t moved() const { return options_.precision == "float32" ? kFloatBytes : 2; }
   bool sums_rows() const { return options_.sequence_parallel && tensor() > 1; }
   bool sums_table() const { return options_.mesh.pp > 1; }
@@ -69,7 +70,7 @@ class Formulas {
 
   // ---- sizes ----
 
-  // In the order of the forward pass.
+  // Adds the weights of a stage in the order of the forward pass.
   void add_stage(int stage) {
     const auto index = static_cast<std::uint64_t>(stage);
     const auto vocabulary = static_cast<std::uint64_t>(model().vocabulary);
@@ -109,18 +110,18 @@ class Formulas {
     add_linear(unit, hidden, width(), true);
   }
 
-  // Places of a sequence that a context rank holds: two of 2 c near-equal chunks.
+  // Returns the places of a sequence that a context rank holds: two of 2 c near-equal chunks.
   std::uint64_t places_of(std::uint64_t rank) const {
     const auto all = static_cast<std::uint64_t>(model().context);
     if (contexts() == 1) return all;
     return near_equal(all, 2 * contexts(), rank) + near_equal(all, 2 * contexts(), 2 * contexts() - 1 - rank);
   }
-  // Of a micro-batch.
+  // Returns the rows of a micro-batch.
   std::uint64_t rows() const { return sequences() * places_of(static_cast<std::uint64_t>(place_.cp)); }
   std::uint64_t row_bytes() const { return rows() * width() * kFloatBytes; }
 
   bool waits(const Weight& weight) const { return (weight.of_rows && sums_rows()) || (weight.table && sums_table()); }
-  // Of all weights that `wanted` takes, a bucket for each unit.
+  // Returns the elements of all weights that `wanted` takes, with a bucket for each unit.
   template <typename Wanted>
   std::uint64_t by_unit(const Wanted& wanted) const {
     std::uint64_t sum = 0;
@@ -131,7 +132,7 @@ class Formulas {
     }
     return sum;
   }
-  // Buckets of so many bytes, in reverse order: the first one smaller.
+  // Returns the elements of buckets of limited size, in reverse order, where the first one is smaller.
   std::uint64_t by_bytes() const {
     const std::uint64_t first = options_.bucket_bytes > 0 ? options_.bucket_bytes : std::uint64_t{1} << 20;
     const std::uint64_t others = options_.bucket_bytes > 0 ? options_.bucket_bytes : std::uint64_t{25} << 20;
@@ -149,7 +150,7 @@ class Formulas {
   }
   std::uint64_t parts() const { return options_.zero_stage == 0 ? 1 : copies(); }
   bool divides_by_unit() const { return options_.zero_stage >= 2; }
-  // What the gradients of rows, or of the tied table, take.
+  // Returns the elements of the gradients of rows, or of the tied table.
   template <typename Wanted>
   std::uint64_t late(const Wanted& wanted) const {
     if (divides_by_unit()) return by_unit(wanted);
@@ -201,7 +202,7 @@ class Formulas {
     }
     add(group, "all_gather", passes() * (2 * once - unit(units_ - 1) + unit(0)));
   }
-  // Bytes of a unit's buckets.
+  // Returns the bytes of a unit's buckets.
   std::uint64_t unit(int index) const {
     const auto bytes = [&](bool waiting) {
       std::uint64_t count = 0;
@@ -220,11 +221,12 @@ class Formulas {
     const std::uint64_t forwards = options_.recompute ? 2 : 1;
     const std::uint64_t sums = first + last + 2 * layers_ * (forwards + 1);  // one a half block and direction
     if (last == 1) add("tp", "all_reduce", passes() * 3 * rows() * kFloatBytes);
-    // Scales: two values for each of a block's four linear layers, in forward, backward and for the weights.
+    // Scales take two values for each of a block's four linear layers, in forward, backward and for the weights.
     if (options_.precision == "fp8") add("tp", "all_reduce", passes() * layers_ * 4 * (forwards + 2) * 2 * kFloatBytes);
     if (!options_.sequence_parallel) return add("tp", "all_reduce", passes() * sums * row_bytes());
     const bool equal = rows() % tensor() == 0;
-    const std::uint64_t gathers = first + 2 * last + 2 * layers_ * (forwards + 1) + 4 * layers_;  // these for weights
+    // The last term is for the weights.
+    const std::uint64_t gathers = first + 2 * last + 2 * layers_ * (forwards + 1) + 4 * layers_;
     add("tp", equal ? "reduce_scatter" : "reduce_scatter_v", passes() * sums * row_bytes());
     add("tp", equal ? "all_gather" : "all_gather_v", passes() * gathers * row_bytes());
   }
@@ -253,7 +255,8 @@ class Formulas {
     const std::uint64_t backward = own * (4 * size + 2) + whole * 3 * size;
     add("cp", "all_to_all_v", passes() * layers_ * (forwards * forward + backward) * kFloatBytes);
   }
-  // Who sends: all blocks but the one of the rank behind it, which has that already; who receives: all but its own.
+  // Counts the ring. A rank sends all blocks except that of the next rank, which has it already. It receives all blocks
+  // except its own.
   void ring(std::uint64_t forwards) {
     const auto own = static_cast<std::uint64_t>(place_.cp);
     const auto all = static_cast<std::uint64_t>(model().context);
@@ -262,13 +265,14 @@ class Formulas {
     add("cp", "recv", times * ((forwards + 1) * (all - places_of(own)) + all));
   }
 
-  // The norm; the loss, and whether a rank wants the end.
+  // Counts the norm, the loss, and whether a rank wants the end.
   void whole_model() {
     if (options_.mesh.ranks() == 1) return;
     const bool divided = options_.zero_stage > 0 && copies() > 1;
     const bool several = divided || options_.mesh.ranks() > options_.mesh.dp;
     if (several) add(divided ? "world" : "model", "all_reduce", 4 + 16);
-    add("world", "all_reduce", options_.precision == "float16" ? 16 + 4 : 16);  // whether a gradient overflowed
+    // With float16 four more bytes tell whether a gradient overflowed.
+    add("world", "all_reduce", options_.precision == "float16" ? 16 + 4 : 16);
   }
 
   const TrainOptions& options_;

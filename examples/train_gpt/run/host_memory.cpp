@@ -1,4 +1,4 @@
-// Needs of ranks, by host.
+// This file sums the needs of ranks by host.
 #include "examples/train_gpt/run/host_memory.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,8 @@ namespace {
 struct Host {
   int ranks = 0;
   MemoryNeed need;
-  std::uint64_t available = std::numeric_limits<std::uint64_t>::max();  // to the rank whose limits are the narrowest
+  // The memory available to the rank whose limits are the narrowest.
+  std::uint64_t available = std::numeric_limits<std::uint64_t>::max();
 };
 
 std::string own_host() {

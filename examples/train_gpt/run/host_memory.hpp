@@ -1,4 +1,4 @@
-// Whether the hosts of a run have the memory that it takes.
+// This file checks whether the hosts of a run have the memory that it needs.
 #pragma once
 
 #include "examples/train_gpt/train/memory_need.hpp"
@@ -7,8 +7,8 @@
 
 namespace wreath::gpt {
 
-// Every rank calls it with its own need. System, on all ranks: names a host whose ranks need more than is available
-// there, and how much.
+// Checks the hosts; every rank calls it with its own need. The error is System, on all ranks. It names a host whose
+// ranks need more than is available there, and both sizes.
 Status check_hosts(training::Agreement& ranks, const MemoryNeed& mine);
 
 }  // namespace wreath::gpt

@@ -1,4 +1,4 @@
-// Configuration and tokenizer as JSON.
+// This file writes configuration and tokenizer as JSON.
 #include "examples/train_gpt/run/hub_files.hpp"
 
 #include <nlohmann/json.hpp>
@@ -34,7 +34,8 @@ bool is_printable(unsigned byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
 }
 
-// How GPT-2's tokenizer writes a byte: itself where Latin-1 prints it, else the next letter from U+0100 on. As UTF-8.
+// Returns a byte as GPT-2's tokenizer writes it, in UTF-8. A byte that Latin-1 prints is itself; another one is the
+// next letter from U+0100 on.
 std::string written(unsigned char byte) {
   unsigned code = byte;
   if (!is_printable(byte)) {

@@ -1,4 +1,4 @@
-// Lines of a run.
+// This file writes the lines of a run.
 #include "examples/train_gpt/run/log.hpp"
 
 #include <fmt/format.h>
@@ -20,13 +20,13 @@ Error unwritable(const std::string& path) {
   return {ErrorCode::System, path + ": cannot be written: " + std::strerror(errno)};
 }
 
-// How much of a log stays: all whole lines up to the first that tells of a step from `first` on.
+// The part of a log that stays: all whole lines up to the first one about a step from `first` on.
 struct Kept {
   std::uintmax_t bytes = 0;
   std::int64_t last_step = -1;
 };
 
-// "12,3.5" and {"step":12,...}; -1: a head.
+// Returns the step of a line "12,3.5" or {"step":12,...}, or -1 for a head.
 std::int64_t step_of(const std::string& line) {
   const std::size_t digits = line.find_first_of("0123456789");
   if (digits == std::string::npos) return -1;
@@ -47,7 +47,7 @@ Kept kept_of(const std::string& path, std::int64_t first) {
   return kept;
 }
 
-// Of a file that is written at the end: what is there stays as it is.
+// Checks that a file can be written at the end of the run. A file that exists keeps its content.
 Status check_writable(const std::string& path) {
   std::error_code ignored;
   const bool was_there = std::filesystem::exists(path, ignored);
@@ -122,7 +122,7 @@ void Log::step(const LogLine& line, bool last) {
   if (due || last) show(result, last);
 }
 
-// Once, and at once: a run may take days.
+// Reports a lost line once, and at once, since a run may take days.
 void Log::say_what_is_lost(File& file, const std::string& path) {
   if (file.lost || !file.stream || std::ferror(file.stream.get()) == 0) return;
   file.lost = true;
@@ -134,7 +134,7 @@ void Log::complete(const LogLine& line) {
   if (jsonl_.stream && jsonl_.last_step < line.result.step) write_jsonl(line);
 }
 
-// Of float16.
+// Returns the text of the loss scale, which float16 alone has.
 std::string Log::scale_text(const StepResult& result) const {
   if (line_.train.precision != "float16") return {};
   return fmt::format("  scale {:.9g}, {} skipped", result.loss_scale, skipped_);
@@ -164,7 +164,7 @@ void Log::write_csv(const LogLine& line) {
 
 void Log::write_jsonl(const LogLine& line) {
   const StepResult& result = line.result;
-  // JSON has no numbers that are none.
+  // JSON has no infinities and no NaN.
   const auto number = [&](const char* name, double value) {
     if (std::isfinite(value)) {
       std::fprintf(jsonl_.stream.get(), ",\"%s\":%.9g", name, value);

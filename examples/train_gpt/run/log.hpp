@@ -1,4 +1,4 @@
-// What a run writes as it goes: a line on the screen, CSV and JSON lines.
+// This file writes the progress of a run: a line on the screen, CSV and JSON lines.
 #pragma once
 
 #include <cstdio>
@@ -11,24 +11,24 @@
 
 namespace wreath::gpt {
 
-// A step as the logs tell it.
+// A step as the logs show it.
 struct LogLine {
   StepResult result;
   std::optional<double> validation;  // measured before the step
 };
 
-// Rank 0's. Every line is in the operating system's hands when its step is done.
+// Logs on rank 0. Every line is handed to the operating system when its step is done.
 class Log {
  public:
-  // Opens the files; what they tell of steps before `first` stays, anything else goes. Error: names the file that
-  // cannot be written, the report's too.
+  // Opens the files. Their lines about steps before `first` stay, and anything else is removed. The error names the
+  // file that cannot be written; it may be the report's, too.
   static Result<std::unique_ptr<Log>> open(const CommandLine& line, std::int64_t first);
 
-  // `last`: always on the screen.
+  // Writes the line of a step. With `last` it is always on the screen.
   void step(const LogLine& line, bool last);
-  // The files only: adds a line of the step before `first` where a file has none, for its writer was lost.
+  // Adds to the files a line of the step before `first` where a file has none, since its writer was lost.
   void complete(const LogLine& line);
-  // A file that could not be written to its end.
+  // Closes the files. The error names a file that could not be written to its end.
   Status close();
 
  private:
@@ -37,8 +37,9 @@ class Log {
   };
   struct File {
     std::unique_ptr<std::FILE, Close> stream;
-    std::int64_t last_step = -1;  // that it tells of
-    bool lost = false;            // a line, which was said
+    // The last step that the file has a line of.
+    std::int64_t last_step = -1;
+    bool lost = false;  // a line, which was reported
   };
 
   explicit Log(const CommandLine& line);

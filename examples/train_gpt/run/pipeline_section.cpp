@@ -1,4 +1,4 @@
-// Idle shares side by side, and the two timelines.
+// This file writes idle shares side by side, and the two timelines.
 #include "examples/train_gpt/run/pipeline_section.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The report's part on the pipeline: where ranks were idle, measured, computed, and by the paper.
+// This file declares the report's part on the pipeline: the idle shares of ranks, measured, computed, and by the paper.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace wreath::gpt {
 
-// `timelines` as measured, of every rank of the schedule. The computed ones are those of simulate() with the mean
-// times of the measured actions, and messages that take none.
+// Returns the part of the report. `timelines` are measured, of every rank of the schedule. The computed timelines come
+// from simulate() with the mean times of the measured actions, and messages that take no time.
 std::string pipeline_section(const training::PipelineSchedule& schedule, std::span<const training::Timeline> timelines);
 
 }  // namespace wreath::gpt

@@ -1,4 +1,4 @@
-// Ranks of a launcher, or our own by becoming one.
+// This file gets ranks from a launcher, or becomes a launcher.
 #include "examples/train_gpt/run/ranks.hpp"
 
 #include <unistd.h>

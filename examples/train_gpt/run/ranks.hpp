@@ -1,4 +1,4 @@
-// How a training program gets its ranks.
+// This file gets the ranks of a training program.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace wreath::gpt {
 
-// The world of a launcher, if there is one, whose calls are of the line's device. Otherwise, where more than one rank
-// is wanted, this program becomes `wreath run -n ranks` of itself, with the `wreath` beside it, and does not return.
-// Errors: a launcher's world of another size; no `wreath` there.
+// Returns the world of a launcher, if there is one, whose calls run on the line's device. Otherwise, where more than
+// one rank is wanted, this program becomes `wreath run -n ranks` of itself and does not return. It takes the `wreath`
+// beside it. The errors are a launcher's world of another size, and no `wreath` there.
 Result<std::shared_ptr<Communicator>> join_or_start_ranks(const CommandLine& line, char** argv);
 
 }  // namespace wreath::gpt

@@ -1,4 +1,4 @@
-// The table of what is kept.
+// This file holds the table of the recipe's entries.
 #include "examples/train_gpt/run/recipe.hpp"
 
 #include <fmt/format.h>
@@ -13,11 +13,13 @@ namespace {
 struct Entry {
   std::string_view name;
   std::string_view shown;  // to the user
-  bool may_change;         // else the weights would mean something else, or the moments
+  // Entries that may not change would give the weights or the moments another meaning.
+  bool may_change;
   std::string (*value)(const TrainOptions& options, const Text& text);
 };
 
-// Writes bytes that are no printable ASCII, and the letters of `also`, as \xNN: a file's text cannot steer a terminal.
+// Writes bytes that are no printable ASCII, and the letters of `also`, as \xNN. A file's text so cannot control a
+// terminal.
 std::string escaped(std::string_view text, std::string_view also = {}) {
   std::string plain;
   for (const char letter : text) {
@@ -33,8 +35,8 @@ std::string quoted_letters(const Text& text) {
   return fmt::format("\"{}\", {} letters", escaped(letters, "\\\""), letters.size());
 }
 
-// Mesh, ZeRO, schedule, micro-batches, threads and device change nothing but rounding, and --steps is what a run that
-// goes on is given: none of them is kept.
+// The entries that are kept. Mesh, ZeRO, schedule, micro-batches, threads and device change nothing but rounding, and a
+// run that continues gets its own --steps. None of them is kept.
 constexpr std::array kEntries = {
     Entry{"layers", "--layers", false, [](auto& options, auto&) { return fmt::to_string(options.model.layers); }},
     Entry{"heads", "--heads", false, [](auto& options, auto&) { return fmt::to_string(options.model.heads); }},

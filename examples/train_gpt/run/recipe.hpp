@@ -1,5 +1,5 @@
-// The model, vocabulary, text and recipe that a checkpoint was trained with, beside those of a run that goes on from
-// it.
+// This file compares the model, vocabulary, text and recipe that a checkpoint was trained with, with those of a run
+// that continues from it.
 #pragma once
 
 #include <map>
@@ -11,15 +11,17 @@
 
 namespace wreath::gpt {
 
-// By name: "heads" -> "4". A checkpoint keeps it beside its tensors (training::TrainingState::text).
+// The values by name: "heads" -> "4". A checkpoint keeps it beside its tensors (training::TrainingState::text).
 using Recipe = std::map<std::string, std::string>;
 Recipe recipe_of(const TrainOptions& options, const Text& text);
 
 struct RecipeChanges {
-  std::string wrong;                 // all differences with which the weights mean something else; empty: none
-  std::vector<std::string> remarks;  // a line for each other difference, and one for what `kept` does not say
+  // All differences that give the weights another meaning; empty: none.
+  std::string wrong;
+  // A line for each other difference, and one for the values that `kept` lacks.
+  std::vector<std::string> remarks;
 };
-// `kept` may hold other entries, too.
+// Returns the changes from `kept`, which may hold other entries, too, to `now`.
 RecipeChanges changes_between(const Recipe& kept, const Recipe& now);
 
 }  // namespace wreath::gpt

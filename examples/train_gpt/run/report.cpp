@@ -1,4 +1,4 @@
-// The report: rank 0 gathers what each rank says of itself, and writes the page.
+// This file writes the report: rank 0 gathers the rows of each rank, and writes the page.
 #include "examples/train_gpt/run/report.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ using training::MemoryTag;
 
 namespace {
 
-// Rows of this rank for the tables of phases, traffic and memory, apart by a line feed.
+// Returns this rank's rows for the tables of phases, traffic and memory, separated by line feeds.
 std::string own_rows(Trainer& trainer, std::uint64_t steps) {
   const training::MeshPlace place = trainer.mesh().place();
   const std::string rank = fmt::format("<td>{}</td><td class=text>dp {} pp {} cp {} tp {}</td>", trainer.mesh().rank(),
@@ -38,7 +38,7 @@ std::string own_rows(Trainer& trainer, std::uint64_t steps) {
   return phases + "</tr>\n" + traffic_rows(trainer, steps) + "\n" + memory + "</tr>";
 }
 
-// Everyone's texts, at rank 0.
+// Returns, at rank 0, the texts of all ranks.
 std::vector<std::string> gather_texts(const std::string& own, Communicator& world) {
   const auto ranks = static_cast<std::size_t>(world.ranks());
   const std::uint64_t size = own.size();
@@ -56,7 +56,7 @@ std::vector<std::string> gather_texts(const std::string& own, Communicator& worl
   return texts;
 }
 
-// The `part`-th line of every rank's rows.
+// Returns the `part`-th line of every rank's rows.
 std::string rows_of(const std::vector<std::string>& ranks, int part) {
   std::string rows;
   for (const std::string& text : ranks) {
@@ -96,7 +96,7 @@ std::string memory_head() {
   return head + "<th>all at once, in host memory</th>";
 }
 
-// With the loss scale's fate where there is one.
+// Returns the precision, with the final loss scale where there is one.
 std::string precision_of(const TrainOptions& train, const History& history) {
   if (train.precision != "float16") return train.precision;
   const auto skipped =
@@ -105,7 +105,7 @@ std::string precision_of(const TrainOptions& train, const History& history) {
                      history.steps.back().loss_scale, skipped, history.steps.size());
 }
 
-// Rank 0's.
+// Returns the name of rank 0's device.
 std::string device_of(const TrainOptions& train) {
   return train.device == nullptr ? "the CPU" : "device " + std::string(train.device->name());
 }

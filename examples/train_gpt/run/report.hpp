@@ -1,4 +1,5 @@
-// The report of a run: one HTML file with its curves, what each rank did, and what it communicated and held.
+// This file declares the report of a run: one HTML file with its curves, and the work, communication and memory of each
+// rank.
 #pragma once
 
 #include <optional>
@@ -15,13 +16,14 @@ struct ValidationPoint {
   double loss = 0;
 };
 
-// What rank 0 saw.
+// The results that rank 0 saw.
 struct History {
   std::vector<StepResult> steps;
   std::vector<ValidationPoint> validation;
 };
 
-// Every rank calls it, after at least one step; rank 0 writes `path`. Error: the file cannot be written.
+// Writes the report. Every rank calls it, after at least one step; rank 0 writes `path`. The error is that the file
+// cannot be written.
 Status write_report(const std::string& path, const CommandLine& line, const History& history, Trainer& trainer,
                     Communicator& world);
 

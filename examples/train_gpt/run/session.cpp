@@ -1,4 +1,4 @@
-// A run: set-up, the loop over steps, the end.
+// This file has a run: its set-up, the loop over steps, and its end.
 #include "examples/train_gpt/run/session.hpp"
 
 #include <fmt/format.h>
@@ -28,14 +28,15 @@ Result<Text> read_text(const CommandLine& line) {
   return Text::from("the project's sources", *sources, line.train.model.context);
 }
 
-// What fails on a rank fails on all, so that none is left waiting.
+// Makes a failure on one rank a failure on all, so that no rank is left waiting.
 Status agree(Communicator& world, const Status& mine) {
   Result<training::Agreement> ranks = training::Agreement::create(world);
   if (!ranks) return ranks.error();
   return ranks->agree(mine);
 }
 
-// Skipped in a row: a loss scale that can help has been halved down to one and further.
+// The run fails after so many skipped steps in a row whose loss was no number, either. A loss scale that can help has
+// by then been halved to one and further.
 constexpr int kMostLostSteps = 50;
 
 }  // namespace
@@ -81,8 +82,10 @@ void Session::abort() {
 }
 
 Status Session::check_memory(const training::MeshShape& mesh) {
-  if (line_.train.device != nullptr) return {};  // what a device has is asked for as it is needed
-  if (line_.train.steps == 0) return {};         // nothing is kept for a backward pass
+  // A device's memory is requested only as it is needed.
+  if (line_.train.device != nullptr) return {};
+  // Without steps nothing is kept for a backward pass.
+  if (line_.train.steps == 0) return {};
   TrainOptions options = line_.train;
   options.model.vocabulary = text_->vocabulary();
   Result<training::Agreement> ranks = training::Agreement::create(*world_);
@@ -92,7 +95,8 @@ Status Session::check_memory(const training::MeshShape& mesh) {
 
 // ---- state ----
 
-// As the first rank finds it: a save that is being published is there for all or for none.
+// Returns the latest checkpoint that the first rank finds. A save that is being published so exists for all ranks or
+// for none.
 Result<std::optional<std::string>> Session::latest() {
   Result<std::optional<std::string>> found = std::optional<std::string>();
   if (first()) found = training::latest_checkpoint(line_.checkpoint);
@@ -197,7 +201,7 @@ void Session::greet() const {
   std::fflush(stdout);
 }
 
-// Of the whole model, by its shape: a rank of a pipeline holds other layers.
+// Returns the count of the whole model, by its shape, since a rank of a pipeline holds other layers.
 std::int64_t Session::parameter_count() const noexcept {
   const GptConfig& model = trainer_->options().model;
   const std::int64_t width = model.width;
@@ -242,7 +246,7 @@ Status Session::save_on_termination() {
 
 Status Session::close_log() { return log_ ? log_->close() : Status(); }
 
-// A save's end is the same on all ranks, but not its moment: it counts once all have come to it.
+// Ends a save once all ranks have finished theirs. Its result is the same on all ranks, but not its moment.
 Status Session::check_save() {
   if (!saving_) return {};
   std::int32_t writing = checkpointer_->writing() ? 1 : 0;
@@ -257,7 +261,7 @@ Status Session::together(const Status& status) {
   return status;
 }
 
-// All ranks have the same numbers.
+// Checks a step. All ranks have the same numbers.
 Status Session::check_step(const StepResult& result) {
   const bool finite = std::isfinite(result.loss);
   if (!result.skipped) lost_steps_ = 0;

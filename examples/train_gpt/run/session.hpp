@@ -1,4 +1,4 @@
-// A run of train_gpt on one rank: data, steps, validation, checkpoints, the sample at the end.
+// Session is a run of train_gpt on one rank: data, steps, validation, checkpoints, and the sample at the end.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,18 @@ namespace wreath::gpt {
 // Tells how far a part of a run came.
 enum class Progress : std::uint8_t {
   Done,
-  Left,       // the caller wanted to leave
-  Terminated  // SIGTERM came to a rank, and a checkpoint of the present step is in its folder
+  // The caller wanted to leave.
+  Left,
+  // SIGTERM came to a rank, and a checkpoint of the present step is in its folder.
+  Terminated
 };
 
 // Tells how a run ended on this rank.
 struct Ending {
-  Status status{};    // why it failed
-  int code = 0;       // what the program ends with
-  bool tells = true;  // this rank is to tell the error: of what all ranks have found together, the first alone
+  Status status{};  // the reason of a failure
+  int code = 0;     // the program's exit code
+  // This rank must report the error. Only the first rank reports an error that all ranks found together.
+  bool tells = true;
 };
 // Makes the ending of a rank that fails.
 Ending failed(const Error& error, bool first, bool together);
@@ -41,45 +44,46 @@ class Session {
   // Reads the text.
   static Result<std::unique_ptr<Session>> create(const CommandLine& line);
 
-  // A trainer for the world, with the weights the recipe starts from. The world before has been left. System, on all
-  // ranks: a host has less memory available than its ranks are known to need.
+  // Makes a trainer for the world, with the weights that the recipe starts from. The former world must have been left.
+  // The error is System, on all ranks, where a host has less memory available than its ranks are known to need.
   Status enter(std::shared_ptr<Communicator> world, const training::MeshShape& mesh);
-  // Drops all that belongs to the world. A save in flight is waited for; that it failed is a warning.
+  // Frees all that belongs to the world. It waits for a save in flight, whose failure is a warning.
   void leave();
-  // After a failure, before leave(): ends what is in flight, here and on the other ranks.
+  // Ends, after a failure and before leave(), the calls in flight, here and on the other ranks.
   void abort();
 
-  // Goes on from the folder's latest checkpoint; false: there is none. InvalidArgument, on all ranks: it is of another
-  // model, vocabulary or optimizer (recipe.hpp); what else has changed is said on standard error.
+  // Continues from the folder's latest checkpoint. Returns false where there is none. The error is InvalidArgument, on
+  // all ranks, for a checkpoint of another model, vocabulary or optimizer (recipe.hpp). Other changes are written to
+  // standard error.
   Result<bool> load_latest();
-  // Goes on from `values` (training/elastic/state.hpp), which belong to `state`.
+  // Continues from `values` (training/elastic/state.hpp), which belong to `state`.
   Status load(std::span<const float> values, const training::TrainingState& state);
-  // Ready for steps: opens checkpoints, and on the first rank the log, whose lines of steps before this one stay if
-  // `keep`. `last`: the step before this one, for the log where its line is missing.
+  // Prepares for steps. It opens checkpoints, and on the first rank the log. With `keep` the log's lines of earlier
+  // steps stay. `last` is the step before this one, for the log where its line is missing.
   Status begin(bool keep, const std::optional<LogLine>& last = {});
 
-  // Steps up to the last; `leave_before` is asked before each. Errors, on all ranks: a step whose loss or gradients are
-  // no finite numbers, a save that has failed meanwhile.
+  // Makes steps up to the last, and asks `leave_before` before each. Errors, on all ranks, are a step whose loss or
+  // gradients are no finite numbers, and a save that has failed meanwhile.
   Result<Progress> steps(const std::function<bool()>& leave_before = {});
-  // What the folder of checkpoints lacks of the present state.
+  // Save the present state where the folder of checkpoints does not have it.
   Status save();
   Status save_and_wait();
-  // The end: a checkpoint, validation, report and sample. Terminated: SIGTERM came to this rank before the checkpoint
-  // was there.
+  // Ends the run with a checkpoint, validation, report and sample. Returns Terminated where SIGTERM came to this rank
+  // before the checkpoint was there.
   Result<Progress> finish();
-  // Says whether the logs are whole.
+  // Closes the logs and returns whether they are whole.
   Status close_log();
 
   // Returns the part of the present state that is no tensor, without the recipe.
   training::TrainingState state() const;
   bool ready() const noexcept { return ready_; }
-  // The last error is one that all ranks of the world have found together: it would come again.
+  // Returns whether all ranks of the world have found the last error together. Such an error would come again.
   bool failed_together() const noexcept { return failed_together_; }
   // Notes that all ranks of the world have come to this status together.
   Status together(const Status& status);
   Trainer& trainer() noexcept { return *trainer_; }
   training::Shard shard() { return {trainer_->strategy().pieces(), trainer_->optimizer().moments()}; }
-  // The last step that this rank has done.
+  // Returns the last step that this rank has done.
   const std::optional<LogLine>& last() const noexcept { return last_; }
 
  private:
@@ -106,15 +110,17 @@ class Session {
   std::unique_ptr<Log> log_;
   History history_;
   std::optional<LogLine> last_;
-  std::optional<TerminationWatch> watch_;  // while the state is in no checkpoint and there is a folder for one
-  int lost_steps_ = 0;                     // skipped ones in a row whose loss was no number, either
-  bool saving_ = false;                    // on all ranks, or on none
+  // It lives while the state is in no checkpoint and there is a folder for one.
+  std::optional<TerminationWatch> watch_;
+  // Counts skipped steps in a row whose loss was no number, either.
+  int lost_steps_ = 0;
+  bool saving_ = false;  // on all ranks, or on none
   bool failed_together_ = false;
   bool ready_ = false;
   bool greeted_ = false;
 };
 
-// A whole run. Every rank of the world calls it. Failures of communication are thrown.
+// Makes a whole run. Every rank of the world calls it. Failures of communication are thrown.
 Ending train(const std::shared_ptr<Communicator>& world, const CommandLine& line);
 
 }  // namespace wreath::gpt

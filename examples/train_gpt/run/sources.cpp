@@ -1,4 +1,4 @@
-// The project's sources as one text.
+// This file reads the project's sources as one text.
 #include "examples/train_gpt/run/sources.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The text to train on where none is given: this project's own sources.
+// This file provides the text to train on where none is given: this project's own sources.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace wreath::gpt {
 
-// Headers and sources of the library under `folder`, in the order of their paths. Unavailable where they are gone.
+// Returns the headers and sources of the library under `folder`, in the order of their paths. The error is Unavailable
+// where they are gone.
 Result<std::string> project_sources(const std::string& folder);
 
 }  // namespace wreath::gpt

@@ -1,4 +1,4 @@
-// The handler of SIGTERM.
+// This file handles SIGTERM.
 #include "examples/train_gpt/run/termination.hpp"
 
 #include <atomic>
@@ -14,11 +14,13 @@ namespace {
 
 constexpr std::int64_t kSameWishMs = 500;
 
-std::atomic<std::int64_t> noted_ms{0};  // when the first came; 0: none has
+// The time of the first signal; 0 means that none came.
+std::atomic<std::int64_t> noted_ms{0};
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
 std::mutex watches_lock;
-int watches = 0;  // of ranks that are threads of one process
+// The number of watches of ranks that are threads of one process.
+int watches = 0;
 struct sigaction before {};
 
 std::int64_t now_ms() noexcept {

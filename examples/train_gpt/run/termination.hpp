@@ -1,4 +1,4 @@
-// SIGTERM as a wish: a run that keeps checkpoints saves one before it ends.
+// This file treats SIGTERM as a request: a run that keeps checkpoints saves one before it ends.
 #pragma once
 
 namespace wreath::gpt {
@@ -6,15 +6,16 @@ namespace wreath::gpt {
 // The exit code of a program that SIGTERM has ended.
 inline constexpr int kTerminatedCode = 128 + 15;
 
-// While one lives, the first SIGTERM to this process is noted, and the next one ends it. Two within half a second are
-// one: launchers and batch systems send it to the same ranks. Without one SIGTERM does what it did before.
+// Notes the first SIGTERM to this process while a watch lives; the next one ends the process. Two within half a second
+// count as one, since launchers and batch systems send it to the same ranks. Without a watch SIGTERM has its former
+// effect.
 class TerminationWatch {
  public:
   TerminationWatch();
   ~TerminationWatch();
   TerminationWatch(const TerminationWatch&) = delete;
   TerminationWatch& operator=(const TerminationWatch&) = delete;
-  // Whether one has been noted, by this watch or by an earlier one.
+  // Returns whether this watch or an earlier one has noted a SIGTERM.
   static bool terminated() noexcept;
 };
 

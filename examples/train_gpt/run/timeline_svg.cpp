@@ -1,4 +1,4 @@
-// Timelines as a picture.
+// This file draws timelines as a picture.
 #include "examples/train_gpt/run/timeline_svg.hpp"
 
 #include <fmt/format.h>
@@ -19,8 +19,9 @@ namespace {
 
 constexpr double kWidth = 1120;
 constexpr double kMargin = 32;
-constexpr double kLeft = 96;     // where time begins
-constexpr double kRight = 1016;  // where it ends; idle shares stand beside
+constexpr double kLeft = 96;  // begin of time
+// Time ends here, and idle shares stand beside it.
+constexpr double kRight = 1016;
 constexpr double kRow = 34;
 constexpr double kBar = 26;
 constexpr double kHead = 34;         // of a panel
@@ -43,7 +44,7 @@ constexpr Kind kKinds[] = {
 
 Kind kind_of(const Action& action) { return kKinds[static_cast<std::size_t>(action.kind)]; }
 
-// Ends, scale and unit of a panel's time.
+// The ends, scale and unit of a panel's time.
 struct Axis {
   double first = 0;
   double span = 1;

@@ -1,4 +1,4 @@
-// Counted beside expected.
+// This file writes counted traffic beside expected traffic.
 #include "examples/train_gpt/run/traffic_table.hpp"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@ namespace wreath::gpt {
 
 namespace {
 
-// 1,234,567: bytes are compared to the last digit.
+// Returns a number like 1,234,567, since bytes are compared to the last digit.
 std::string grouped(std::uint64_t number) {
   std::string digits = std::to_string(number);
   for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');

@@ -1,4 +1,4 @@
-// The report's table of what a rank communicated, beside what the formulas say.
+// This file declares the report's table of a rank's communication, beside the results of the formulas.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace wreath::gpt {
 
-// Cells of the table's head.
+// Returns the cells of the table's head.
 std::string traffic_head();
-// This rank's rows: one for each group and operation that communicated in the last `steps` steps, which are all since
-// the accounting began, or that a formula (formulas.hpp) says should have.
+// Returns this rank's rows, one for each group and operation. A row is there where the last `steps` steps communicated
+// so, which are all since the accounting began. It is also there where a formula (formulas.hpp) expects communication.
 std::string traffic_rows(Trainer& trainer, std::uint64_t steps);
 
 }  // namespace wreath::gpt

@@ -1,4 +1,4 @@
-// Closed forms of memory.
+// This file has closed forms of memory.
 #include "examples/train_gpt/train/memory_need.hpp"
 
 #include <algorithm>
@@ -12,14 +12,14 @@ namespace {
 
 constexpr double kFloatSize = 4;
 
-// Where parts differ in size, the least of them.
+// Returns the size of the smallest part, where parts differ in size.
 std::int64_t least_part(std::int64_t whole, std::int64_t parts) { return whole / parts; }
 
 std::int64_t layers_of_chunk(const TrainOptions& options) {
   return least_part(options.model.layers, static_cast<std::int64_t>(options.mesh.pp) * options.chunks);
 }
 
-// Of the width, as features of heads.
+// Returns this rank's part of the width, as features of heads.
 std::int64_t features_here(const TrainOptions& options) {
   return least_part(options.model.heads, options.mesh.tp) * options.model.head_size();
 }
@@ -37,7 +37,7 @@ double parameters_here(const TrainOptions& options, const training::MeshPlace& p
   return parameters;
 }
 
-// What lies in files does not count.
+// Returns the bytes of the model's state. Data in files does not count.
 double model_state(const TrainOptions& options, double parameters) {
   const int replicas = options.mesh.dp * options.mesh.cp;
   const int shards = options.hybrid_shards > 0 ? options.hybrid_shards : replicas;
@@ -55,15 +55,16 @@ double model_state(const TrainOptions& options, double parameters) {
   return parameters * (weights + gradients + optimizer);
 }
 
-// Micro-batches that a rank has between their forward pass and the end of their backward pass, by chunks, at the most.
+// Returns the highest number of micro-batches, by chunks, that a rank has between their forward pass and the end of
+// their backward pass.
 int in_flight(const TrainOptions& options, const training::MeshPlace& place) {
   auto schedule = training::make_schedule(options.schedule, {options.mesh.pp, options.chunks, options.micro_batches});
   return training::verify(schedule.value()).value().in_flight[static_cast<std::size_t>(place.pp)];
 }
 
-// Elements. A block keeps its input, both norms' results and the attention's of the rows it holds; and of its heads and
-// hidden values Q, K, V, what was attended, hidden and activated values. Backward adds the gradients of one block, or
-// comes after the head, which has scores.
+// Returns the elements of activations. A block keeps, for the rows it holds, its input, both norms' results and the
+// attention's. For its heads and hidden values it keeps Q, K, V, the attended, the hidden and the activated values.
+// Backward adds the gradients of one block, or comes after the head, which has scores.
 double activations(const TrainOptions& options, const training::MeshPlace& place) {
   const GptConfig& model = options.model;
   const std::int64_t places = 2 * least_part(model.context, 2 * static_cast<std::int64_t>(options.mesh.cp));

@@ -1,4 +1,4 @@
-// What training takes of memory, before it takes any.
+// This file declares the memory that training will need, before it allocates any.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,15 @@
 
 namespace wreath::gpt {
 
-// Bytes of one rank. Both are less than what a step comes to: scratch and what travels are left out.
+// The bytes of one rank. Both are less than a step really takes: scratch and messages are left out.
 struct MemoryNeed {
-  std::uint64_t model_state = 0;  // weights, gradients, moments: by the formulas of ZeRO
+  // The bytes of weights, gradients and moments, by the formulas of ZeRO.
+  std::uint64_t model_state = 0;
   std::uint64_t activations = 0;  // kept from forward to backward passes
   std::uint64_t all() const noexcept { return model_state + activations; }
 };
 
-// Of the rank at `place`. The options have been checked.
+// Returns the need of the rank at `place`. The options have been checked.
 MemoryNeed memory_need(const TrainOptions& options, const training::MeshPlace& place);
 
 }  // namespace wreath::gpt

@@ -1,4 +1,4 @@
-// Options: what fits together, and the learning rate.
+// This file checks that options fit together, and computes the learning rate.
 #include "examples/train_gpt/train/options.hpp"
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 
 Error refuse(const std::string& what) { return {ErrorCode::InvalidArgument, what}; }
 
-// Beyond any model of today, and small enough that no product of sizes overflows.
+// These limits are beyond any model of today, and small enough that no product of sizes overflows.
 constexpr std::int64_t kMostLayers = 10'000;
 constexpr std::int64_t kMostWidth = 100'000;
 constexpr std::int64_t kMostContext = 1'000'000;
@@ -30,7 +30,7 @@ Status check_range(const char* name, std::int64_t value, std::int64_t lowest,
 
 Status check_positive(const char* name, std::int64_t value) { return check_range(name, value, 1); }
 
-// Neither negative nor endless nor none.
+// Checks that the value is finite and not negative.
 Status check_number(const char* name, float value) {
   if (value >= 0 && std::isfinite(value)) return {};
   return refuse(std::string(name) + " " + std::to_string(value) + ": must be a number of at least 0");

@@ -1,4 +1,4 @@
-// Text drawn from a trained model.
+// This file draws text from a trained model.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -10,7 +10,7 @@ namespace wreath::gpt {
 
 namespace {
 
-// The index whose share of exp(score / temperature) holds `fraction`.
+// Returns the index whose share of exp(score / temperature) holds `fraction`.
 std::int32_t draw(std::span<const float> scores, float temperature, float fraction) {
   const float highest = *std::max_element(scores.begin(), scores.end());
   std::vector<double> sums;
@@ -26,12 +26,14 @@ std::int32_t draw(std::span<const float> scores, float temperature, float fracti
 
 }  // namespace
 
-// Scores of the token after `tokens`, at most a context's, on every rank.
+// Returns, on every rank, the scores of the token after `tokens`, which are at most a context's.
 std::vector<float> Trainer::next_scores(std::span<const std::int32_t> tokens) {
   std::vector<std::int32_t> padded(tokens.begin(), tokens.end());
-  padded.resize(static_cast<std::size_t>(options_.model.context));  // no place sees those after it
+  // No place sees the tokens after it.
+  padded.resize(static_cast<std::size_t>(options_.model.context));
   MicroBatch batch;
-  std::int64_t row = -1;  // of the last token, where this rank has it
+  // The row of the last token, where this rank has it.
+  std::int64_t row = -1;
   const auto last = static_cast<std::int64_t>(tokens.size()) - 1;
   for (const training::Range& range : context_.shape.places) {
     if (last >= range.begin && last < range.begin + range.count) {
@@ -52,7 +54,8 @@ std::vector<float> Trainer::next_scores(std::span<const std::int32_t> tokens) {
     if (word < options_.model.vocabulary)
       scores[static_cast<std::size_t>(word)] = here[static_cast<std::size_t>(row * width + i)];
   }
-  mesh_->model().all_reduce(std::span<float>(scores));  // each score is on one rank, zero on the others
+  // Each score is on one rank, and zero on the others.
+  mesh_->model().all_reduce(std::span<float>(scores));
   return scores;
 }
 

@@ -1,4 +1,4 @@
-// Stages that take longer.
+// This file makes stages that take longer.
 #include "examples/train_gpt/train/sleeping_stage.hpp"
 
 #include <thread>

@@ -1,4 +1,5 @@
-// SleepingStage: makes each pass of a stage longer by a sleep, so that few cores show what a pipeline of many does.
+// SleepingStage makes each pass of a stage longer by a sleep, so that few cores show the behaviour of a pipeline on
+// many.
 #pragma once
 
 #include <chrono>
@@ -9,10 +10,11 @@
 
 namespace wreath::gpt {
 
-// Forward, backward by input and backward by weights each sleep once, after the stage's own work; not in validation.
+// Sleeps once in forward, backward by input and backward by weights, after the stage's own work. It does not sleep in
+// validation.
 class SleepingStage final : public training::Stage {
  public:
-  // Stage and state outlive it.
+  // The stage and the state outlive this object.
   SleepingStage(training::Stage& stage, const StepState& state, std::chrono::milliseconds time)
       : stage_(stage), state_(state), time_(time) {}
 

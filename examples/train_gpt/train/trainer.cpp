@@ -1,4 +1,4 @@
-// A training run: set-up, steps, validation.
+// This file sets up a training run, makes its steps and validates.
 #include "examples/train_gpt/train/trainer.hpp"
 
 #include <algorithm>
@@ -126,7 +126,8 @@ void Trainer::make_strategy() {
   options.half = context_.half;
   if (options_.zero_stage == 3) options.offload_folder = options_.offload_folder;
   if (options_.bucket_bytes > 0) options.first_bucket_bytes = options.bucket_bytes = options_.bucket_bytes;
-  if (options_.mesh.pp == 1) {  // the head uses the embedding's table
+  if (options_.mesh.pp == 1) {
+    // The head uses the embedding's table.
     const int head = stages_.back()->head()->unit();
     options.also_uses.resize(static_cast<std::size_t>(head) + 1);
     options.also_uses.back() = {stages_.front()->embedding()->unit()};
@@ -189,7 +190,8 @@ double Trainer::clipped_norm_factor(double norm) const noexcept {
 void Trainer::resume_at(std::int64_t steps, std::int64_t optimizer_steps) {
   step_ = steps;
   optimizer_->set_steps(optimizer_steps);
-  strategy_->finish_step();  // weights come to who needs them
+  // Copies the loaded weights to the ranks that need them.
+  strategy_->finish_step();
 }
 
 std::map<std::string, std::string> Trainer::state_text() const {
@@ -253,7 +255,8 @@ StepResult Trainer::step(const std::function<bool()>& wants_end) {
   });
   timed(phases_.gradients, [&] { strategy_->finish_backward(); });
   for (const GradientObserver& observer : observers_) observer(strategy_->pieces());
-  // All that the ranks find together comes first: where weights are whole, a step changes nothing until it cannot fail.
+  // All joint measurements of the ranks come first. Where weights are whole, a step so changes nothing until it cannot
+  // fail.
   measure(result, wants_end);
   optimize(result);
   ++step_;
@@ -270,7 +273,7 @@ double Trainer::validation_loss(std::int64_t windows) {
   const std::int64_t parts = static_cast<std::int64_t>(options_.mesh.dp) * options_.micro_batches;
   double loss_sum = 0;
   for (std::int64_t first = 0; first < count; first += context_.shape.sequences * parts) {
-    // Micro-batches of a pass are of one size: what is left over goes a window each, and those past the end do not
+    // The micro-batches of a pass have one size. The remaining windows go one at a time, and those past the end do not
     // count.
     context_.shape.sequences = std::clamp<std::int64_t>((count - first) / parts, 1, shape.sequences);
     std::vector<MicroBatch> batches;

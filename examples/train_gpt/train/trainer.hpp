@@ -1,4 +1,5 @@
-// A training run of one rank: model, strategy and optimizer of a mesh, stepped together with the other ranks.
+// Trainer is a training run of one rank: model, strategy and optimizer of a mesh, stepped together with the other
+// ranks.
 #pragma once
 
 #include <array>
@@ -21,52 +22,61 @@
 namespace wreath::gpt {
 
 struct StepResult {
-  std::int64_t step = 0;     // from 0
-  double loss = 0;           // mean over all tokens of the global batch, before the step
+  std::int64_t step = 0;  // from 0
+  // The mean over all tokens of the global batch, before the step.
+  double loss = 0;
   double gradient_norm = 0;  // infinite where the step was skipped
   double loss_scale = 1;     // float16: that of this step
-  bool skipped = false;      // its gradients overflowed: weights and moments stay as they were
-  bool last_wanted = false;  // a rank's `wants_end` said so before the step's end
+  // The gradients overflowed, so weights and moments stay unchanged.
+  bool skipped = false;
+  // A rank's `wants_end` was true before the step's end.
+  bool last_wanted = false;
   float learning_rate = 0;
   double seconds = 0;
-  double communication_seconds = 0;  // of this rank, in calls and waiting for them
+  // The time of this rank in calls and in waiting for them.
+  double communication_seconds = 0;
 };
 
-// Seconds of this rank in the parts of its steps so far.
+// The seconds of this rank in the parts of its steps so far.
 struct PhaseSeconds {
   double passes = 0;     // forward and backward of all micro-batches
   double gradients = 0;  // until they are whole
   double norm = 0;
   double optimizer = 0;
-  double weights = 0;  // until they are where they are needed
+  // The time until the weights are on the ranks that need them.
+  double weights = 0;
   std::array<double, 5> all() const noexcept { return {passes, gradients, norm, optimizer, weights}; }
 };
 
-// All ranks of the world make the same calls in the same order. Failures of communication are thrown (Exception).
+// Trains on one rank. All ranks of the world make the same calls in the same order. Failures of communication are
+// thrown (Exception).
 class Trainer {
  public:
-  // `text` outlives it. InvalidArgument: options that do not fit the world or each other.
+  // Makes a trainer; `text` outlives it. The error is InvalidArgument for options that do not fit the world or each
+  // other.
   static Result<std::unique_ptr<Trainer>> create(std::shared_ptr<Communicator> world, const TrainOptions& options,
                                                  const Text& text);
   ~Trainer();
 
-  // `wants_end` is asked before the step's last call; what a rank says, all get in last_wanted.
+  // Makes one step. `wants_end` is asked before the step's last call; all ranks get the answer of any rank in
+  // last_wanted.
   StepResult step(const std::function<bool()>& wants_end = {});
-  // Called in each step once gradients are whole, times the loss scale, before they are clipped and used;
-  // several in the order in which they came.
+  // An observer sees the gradients of each step, times the loss scale, when they are whole, before they are clipped and
+  // used. Several observers are called in the order in which they were added.
   using GradientObserver = std::function<void(std::span<const training::Piece>)>;
   void observe_gradients(GradientObserver observer) { observers_.push_back(std::move(observer)); }
-  // Weights and moments were loaded into the pieces (checkpoint.hpp): goes on as after so many steps.
+  // Continues after so many steps, when weights and moments were loaded into the pieces (checkpoint.hpp).
   void resume_at(std::int64_t steps, std::int64_t optimizer_steps);
-  // What else a checkpoint keeps (TrainingState::text), and the way back. InvalidArgument: not of such a run.
+  // The other state that a checkpoint keeps (TrainingState::text), and the function that restores it. The error is
+  // InvalidArgument for a text of another kind of run.
   std::map<std::string, std::string> state_text() const;
   Status restore_text(const std::map<std::string, std::string>& text);
-  // After a failure: ends what is in flight, here and on the other ranks. The weights and moments stay as they are,
-  // after steps_done() steps where they are whole on each rank, and nothing else may be called that communicates.
+  // Ends, after a failure, the calls in flight, here and on the other ranks. The weights and moments stay after
+  // steps_done() steps where they are whole on each rank. Nothing that communicates may be called after it.
   void abort() noexcept;
-  // Mean over the windows of the validation text (data/text.hpp); at most `windows` of them, 0: all.
+  // Returns the mean over the windows of the validation text (data/text.hpp), at most `windows` of them; 0 takes all.
   double validation_loss(std::int64_t windows = 0);
-  // `prompt` and `count` letters after it, drawn by the model's probabilities at a temperature.
+  // Returns `prompt` and `count` letters after it, drawn by the model's probabilities at a temperature.
   std::string sample(const std::string& prompt, int count, float temperature);
 
   std::int64_t steps_done() const noexcept { return step_; }
@@ -77,14 +87,15 @@ class Trainer {
   training::DataParallel& strategy() noexcept { return *strategy_; }
   training::Optimizer& optimizer() noexcept { return *optimizer_; }
   training::MemoryAccounting& memory() noexcept { return memory_; }
-  // Of steps alone: validation and samples do not count. Of a device: waits for the calls in its streams.
+  // Returns the counts of steps alone, without validation and samples. On a device it waits for the calls in its
+  // streams.
   training::CommunicationAccounting& communication() {
     mesh_->settle();
     return communication_;
   }
-  // Where it computes; null: on the CPU.
+  // Returns the Compute on which this rank computes; null: the CPU.
   training::Compute* compute() noexcept { return compute_.get(); }
-  // Of float16; else null.
+  // Returns the scaler of float16; otherwise null.
   const training::GradScaler* scaler() const noexcept { return scaler_.get(); }
   training::Pipeline& pipeline() noexcept { return *pipeline_; }
 
@@ -95,17 +106,17 @@ class Trainer {
   Status make_pipeline();
   void make_strategy();
   void load_batches();
-  // Loss, norm and overflow of the gradients, over all ranks.
+  // Measures loss, norm and overflow of the gradients, over all ranks.
   void measure(StepResult& result, const std::function<bool()>& wants_end);
-  // Gradients to weights; skips where they overflowed.
+  // Applies gradients to weights. Skips the step where they overflowed.
   void optimize(const StepResult& result);
   double clipped_norm_factor(double norm) const noexcept;
   std::vector<float> next_scores(std::span<const std::int32_t> tokens);
-  // The micro-batches that follow as one pass; losses are zero.
+  // Sets the micro-batches of the next pass, with losses of zero.
   void set_batches(std::vector<MicroBatch> batches, bool training);
-  // The number of this rank's `micro_batch` among all of a step's.
+  // Returns the number of this rank's `micro_batch` among all of a step's.
   std::int64_t part(int micro_batch) const noexcept;
-  // Over all ranks: what the last stages' rows add up to, and how many want the end.
+  // The sums over all ranks: the losses of the last stages' rows, and the number of ranks that want the end.
   struct Totals {
     double loss = 0;
     double want_end = 0;

@@ -1,4 +1,4 @@
-// Which run takes an operation on memory of a device.
+// DeviceRuns chooses the run that takes an operation on memory of a device.
 #include "src/device/runs/device_runs.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 namespace wreath {
 namespace {
 
-// Blocks that combine read whole elements.
+// Says whether the buffers are aligned to elements, since blocks that combine read whole elements.
 bool aligned(const Call& call) {
   if (!reduces(call.collective)) return true;
   const std::uintptr_t addresses =
@@ -58,7 +58,8 @@ void DeviceRuns::prepare() {
   const auto capacity = LaneGrid::capacity_of(*device);
   if (capacity) return;
   warn_of_copies(*device, capacity.error());
-  grids_[device] = nullptr;  // it is not asked again
+  // The device is not asked again.
+  grids_[device] = nullptr;
 }
 
 Status DeviceRuns::link() {
@@ -94,7 +95,7 @@ CallMemory DeviceRuns::memory_of(const Operation& operation) const {
   return memory;
 }
 
-// Null: the operation has no lanes, or blocks cannot run them.
+// Returns null where the operation has no lanes, or blocks cannot run them.
 LaneGrid* DeviceRuns::grid_for(const Operation& operation, const CallMemory& memory) {
   if (operation.choice.small || engine_.needs_no_peer(operation)) return nullptr;
   if (!memory.on_host && (operation.exchanges() || aligned(operation.call))) return grid_of(*memory.device);
@@ -105,7 +106,7 @@ LaneGrid* DeviceRuns::grid_for(const Operation& operation, const CallMemory& mem
   return nullptr;
 }
 
-// Null: its blocks cannot run lanes, which is said once.
+// Returns null where the device's blocks cannot run lanes. A warning says so once.
 LaneGrid* DeviceRuns::grid_of(LibraryDevice& device) {
   const auto [place, made] = grids_.try_emplace(&device);
   if (made) {

@@ -1,4 +1,4 @@
-// Runs of operations on memory of a device: by its blocks, or by another run on copies in memory of the host.
+// DeviceRuns runs operations on memory of a device: by its blocks, or by another run on copies in memory of the host.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@
 
 namespace wreath {
 
-// Where the buffers of an operation are.
+// CallMemory says where the buffers of an operation are.
 struct CallMemory {
-  LibraryDevice* device = nullptr;  // whose it is
+  LibraryDevice* device = nullptr;  // the memory's device
   bool on_device = false;
   bool on_host = false;
 
-  // Adds a buffer; null is none.
+  // Adds a buffer. Null stands for no buffer.
   void add(const void* data);
 };
 
@@ -25,11 +25,12 @@ class DeviceRuns final : public RunFactory {
  public:
   explicit DeviceRuns(Engine& engine);
 
-  // Loads kernels before any stream waits for a call: a driver may load them only where nothing runs, and lets nobody
-  // else in meanwhile.
+  // Loads kernels before any stream waits for a call. A device's driver may load them only where nothing runs, and
+  // blocks all others meanwhile.
   void prepare() override;
-  // Links all_reduces without a driver, and makes the grid of the communicator's device before the first call: a driver
-  // whose streams wait is then not asked for what a grid takes. The host device makes its own when it is needed.
+  // Links all_reduces without a driver. It also makes the grid of the communicator's device before the first call. So
+  // nobody asks the device's driver for a grid's needs while its streams wait. The host device's grid is made at its
+  // first use.
   Status link() override;
   Run* run_for(Operation& operation, RunRows below) override;
 
@@ -40,16 +41,17 @@ class DeviceRuns final : public RunFactory {
   Result<std::unique_ptr<LaneGrid>> make_grid(LibraryDevice& device);
 
   Engine& engine_;
-  std::map<LibraryDevice*, std::unique_ptr<LaneGrid>> grids_;  // null: its blocks cannot run lanes
+  // A device has null where its blocks cannot run lanes.
+  std::map<LibraryDevice*, std::unique_ptr<LaneGrid>> grids_;
   GridRun grid_run_;
   StagedRun staged_run_;
   bool warned_of_copies_ = false;
 };
 
-// Whether ranks in other processes use the device of this one.
+// Says whether ranks in other processes use this rank's device.
 bool is_shared_with_processes(const Engine& engine, const LibraryDevice& device);
 
-// An AddRuns.
+// Adds DeviceRuns to a table. The function is an AddRuns.
 void add_device_runs(Engine& engine, RunTable& table);
 
 }  // namespace wreath

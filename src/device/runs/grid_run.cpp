@@ -1,4 +1,4 @@
-// Addresses and names of a device's memory, and the errors of grids.
+// GridRun gives addresses and names of a device's memory to lanes, and returns the errors of grids.
 #include "src/device/runs/grid_run.hpp"
 
 #include <utility>
@@ -55,8 +55,8 @@ const ExchangeMessages& GridRun::placed() {
   return placed_;
 }
 
-// Peers of this process know it by the number of its allocation, those of others, where there are any, as a region. The
-// sender of messages alone does not wait for their readers: its messages have no name.
+// Names a buffer for peers. Peers of this process know it by the number of its allocation; peers of other processes
+// know it as a region. A sender of messages alone does not wait for their readers, so its messages have no name.
 void GridRun::name_memory(Launch& launch, Buffer buffer, std::span<const std::byte> memory) const {
   const auto index = static_cast<std::size_t>(buffer);
   if (memory.size() < kDeviceReferenceBytes || (operation().exchanges() && launch.sends_only)) return;

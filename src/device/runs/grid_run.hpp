@@ -1,4 +1,4 @@
-// The run of lanes as blocks of a device, on its memory.
+// GridRun runs lanes as blocks of a device, on its memory.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace wreath {
 class GridRun final : public LanesRun {
  public:
   using LanesRun::LanesRun;
-  // All buffers of the operation are memory of `device`, where `grid` is.
+  // Sets the operation. All its buffers are memory of `device`, which also has `grid`.
   void set(Operation& operation, LibraryDevice& device, LaneGrid& grid);
 
   Advance advance() override;
@@ -20,7 +20,7 @@ class GridRun final : public LanesRun {
   std::optional<Rank> waiting_for() const override { return grid_->waiting_for(); }
   bool expects_wire() const override { return true; }
   bool stop() override { return grid_->stop(); }
-  // Blocks wake no peer and move no wire.
+  // Returns a short time, since blocks wake no peer and move no wire.
   std::int64_t longest_sleep_ns() const override;
 
  protected:

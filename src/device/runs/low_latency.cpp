@@ -1,4 +1,4 @@
-// Linking, waiting and watching; the kernels' memory and order is in low_latency_calls.cpp.
+// LowLatency links, waits and watches. low_latency_calls.cpp has the kernels' memory and order.
 #include "src/device/runs/low_latency.hpp"
 
 #include <fmt/format.h>
@@ -19,14 +19,16 @@
 namespace wreath {
 namespace {
 
-constexpr std::uint32_t kAreas = 0xFFFFFFFD;  // what Links swaps and tells
+constexpr std::uint32_t kAreas = 0xFFFFFFFD;  // the subject in Links
 constexpr std::int64_t kLowLatencyLookNs = 5'000'000;
-constexpr std::int64_t kTurnMs = 20;             // between two looks whether the communicator has failed
-constexpr std::int64_t kLeftNs = 2'000'000'000;  // a peer that made the call and left has written all it will
+// The time between two looks for a failure of the communicator.
+constexpr std::int64_t kTurnMs = 20;
+// A peer that made the call and left has written all its data after this time.
+constexpr std::int64_t kLeftNs = 2'000'000'000;
 
 std::string refusal(const Status& status) { return status ? std::string() : status.error().message; }
 
-// Stands for an engine in the graphs that captured its calls.
+// LowLatencyGuard represents an engine in the graphs that captured its calls.
 class LowLatencyGuard final : public GraphGuard {
  public:
   LowLatencyGuard(const std::shared_ptr<Engine>& engine, LowLatency& calls) : engine_(engine), calls_(calls) {}
@@ -56,11 +58,11 @@ class LowLatencyGuard final : public GraphGuard {
   }
 
   std::weak_ptr<Engine> engine_;
-  LowLatency& calls_;  // the engine's
+  LowLatency& calls_;  // the engine's calls
   std::uint32_t generation_ = fork_generation();
 };
 
-// A kernel that runs in its stream. The operation keeps the engine.
+// LowLatencyWork is the Completion of a kernel that runs in its stream. The operation keeps the engine.
 class LowLatencyWork final : public Completion {
  public:
   LowLatencyWork(LowLatency& calls, std::shared_ptr<Event> passed) : calls_(calls), passed_(std::move(passed)) {}
@@ -171,12 +173,13 @@ Result<bool> LowLatency::begin(Operation& operation) {
   return true;
 }
 
-// A call that has ended early has left its reason when its event is passed.
+// Waits for a call. A call that has ended early has left its reason when its event has passed.
 Status LowLatency::wait(Event& event, std::int64_t timeout_ms) {
   const Deadline deadline = Deadline::after_ms(timeout_ms);
   Status passed = event.synchronize(timeout_ms < 0 ? kTurnMs : std::min(timeout_ms, kTurnMs));
   while (!passed && passed.error().code == ErrorCode::NotReady) {
-    WREATH_TRY(engine_.error());  // its stream may take long to come to it
+    // The stream may take long to come to the call.
+    WREATH_TRY(engine_.error());
     if (deadline.passed()) return engine_.still_runs("all_reduce", timeout_ms);
     passed = event.synchronize(kTurnMs);
   }
@@ -211,7 +214,8 @@ bool LowLatency::watch() {
   const std::int64_t now = now_ns();
   if (now - watched_ns_ < kLowLatencyLookNs) return true;
   watched_ns_ = now;
-  watches_ = false;  // before the look: a call in between sets it again
+  // The flag is cleared before the look, since a call in between sets it again.
+  watches_ = false;
   const bool flies = calls_->in_flight();
   look_for_failure();
   if (!flies) {

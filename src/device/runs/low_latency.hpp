@@ -1,5 +1,5 @@
-// All_reduces without a driver: ranks agree on them when they link, and the progress thread looks whether one has ended
-// early.
+// LowLatency makes all_reduces without a driver. Ranks agree on them when they link. The progress thread looks whether
+// one has ended early.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@ class Engine;
 
 class LowLatency final : public Undriven {
  public:
-  // Links them, where the options want them: the engine then has them on all ranks or on none. An error is the
-  // communicator's: a peer does not answer.
+  // Links these calls where the options want them. The engine then has them on all ranks or on none. An error belongs
+  // to the communicator: a peer does not answer.
   static Status link(Engine& engine);
 
   bool takes(const Call& call) const override { return calls_->takes(call); }
@@ -27,9 +27,9 @@ class LowLatency final : public Undriven {
   bool in_flight() override { return calls_->in_flight(); }
   void stop() override { calls_->stop(); }
 
-  // Waits for a call behind which `passed` is.
+  // Waits for a call that is over when `passed` has passed.
   Status wait(Event& passed, std::int64_t timeout_ms);
-  // Around the launch of a graph that has such calls.
+  // The caller calls these two before and after the launch of a graph that has such calls.
   Status before_graph(Stream& stream) { return calls_->before_graph(stream); }
   Status after_graph(Stream& stream);
 
@@ -41,9 +41,11 @@ class LowLatency final : public Undriven {
 
   Engine& engine_;
   std::unique_ptr<LowLatencyCalls> calls_;
-  std::atomic<bool> watches_{false};  // a call may be in flight
-  std::int64_t watched_ns_ = 0;       // by the progress thread
-  std::int64_t left_ns_ = 0;          // since when a call is in flight whose peer has left; 0: none is
+  // The flag is true where a call may be in flight.
+  std::atomic<bool> watches_{false};
+  std::int64_t watched_ns_ = 0;  // the progress thread's last look
+  // The time since which a call is in flight whose peer has left. The value 0 means that there is none.
+  std::int64_t left_ns_ = 0;
 };
 
 }  // namespace wreath

@@ -1,4 +1,4 @@
-// Memory, ordering and launches; what peers and the engine make of them is in low_latency.cpp.
+// LowLatencyCalls has memory, order and launches. low_latency.cpp has the part of peers and the engine.
 #include "src/device/runs/low_latency_calls.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,8 @@ namespace wreath {
 namespace {
 
 constexpr std::int64_t kEndMs = 1'000;
-constexpr std::size_t kOneShotBytes = std::size_t{32} << 10;  // that a rank reads of all others
+// The bytes that a rank reads of all others.
+constexpr std::size_t kOneShotBytes = std::size_t{32} << 10;
 
 DataType travelling(const Call& call) {
   return call.reduction.op == ReduceOp::PremultipliedSum ? accumulator_of(call.dtype) : call.dtype;
@@ -25,7 +26,7 @@ DataType travelling(const Call& call) {
 
 }  // namespace
 
-// Events that nobody waits for any more, for the next calls. Whoever holds one holds the pool.
+// Events is a pool of events that nobody waits for, for the next calls. Each holder of an event holds the pool.
 class LowLatencyCalls::Events : public std::enable_shared_from_this<Events> {
  public:
   explicit Events(LibraryDevice& device) : device_(device) {}
@@ -55,7 +56,7 @@ class LowLatencyCalls::Events : public std::enable_shared_from_this<Events> {
   std::vector<std::unique_ptr<Event>> spare_;
 };
 
-// Kernels that stand behind work which failed give up before they read what that work was to write.
+// Streams stops kernels behind work that failed. They give up before they read what that work should have written.
 class LowLatencyCalls::Streams final : public StreamFailureListener {
  public:
   explicit Streams(std::uint32_t& stop) : stop_(&stop) {}
@@ -76,7 +77,8 @@ class LowLatencyCalls::Streams final : public StreamFailureListener {
 
  private:
   mutable std::mutex mutex_;
-  std::uint32_t* stop_;  // null: the kernels' memory may be gone
+  // The pointer is null where the kernels' memory may be gone.
+  std::uint32_t* stop_;
   std::optional<Error> failure_;
 };
 
@@ -181,7 +183,7 @@ std::string LowLatencyCalls::plan_text(std::size_t bytes) const {
 
 // ---- order ----
 
-// `capture`: the number of the one that the stream is in; 0: none.
+// Makes a call wait for the one before it. `capture` is the number of the stream's capture, or 0 for none.
 Status LowLatencyCalls::order(Stream& stream, std::uint64_t capture) {
   if (capture == 0) return last_ == nullptr ? Status() : stream.wait(*last_);
   const auto before = captured_.find(capture);
@@ -251,7 +253,7 @@ Result<std::shared_ptr<Event>> LowLatencyCalls::launch(const Call& call, std::ui
   return last_;
 }
 
-// The copies, where there are any, are of one call after the other, like the areas.
+// Adds one call. Calls use the copies one after the other, like the areas.
 Status LowLatencyCalls::add(Stream& stream, const Call& call, std::uint32_t signature) {
   const auto input = place_of(call, call.input, 0);
   if (!input) return input.error();
@@ -285,8 +287,8 @@ Status LowLatencyCalls::move(Stream& stream, const Move& copy) const {
   });
 }
 
-// Where kernels reach a buffer. Memory that they do not reach, or whole elements of it not at once, has a copy, `at` so
-// far into the copies.
+// Returns where kernels reach a buffer. A buffer has a copy where kernels do not reach it, or do not reach whole
+// elements of it at once. `at` is the copy's offset in the copies.
 Result<LowLatencyCalls::Place> LowLatencyCalls::place_of(const Call& call, const std::byte* data, std::size_t at) {
   const PointerFacts facts = facts_of(data);
   if (facts.kind == MemoryKind::Device && facts.device != &device_) {
@@ -303,7 +305,8 @@ Result<LowLatencyCalls::Place> LowLatencyCalls::place_of(const Call& call, const
 // ---- ends ----
 
 bool LowLatencyCalls::in_flight() {
-  std::shared_ptr<const void> held;  // what was put off is done without the lock
+  // Frees that were delayed happen after the lock is released.
+  std::shared_ptr<const void> held;
   const std::lock_guard lock(mutex_);
   if (last_ != nullptr && !last_->done()) return true;
   if (!launches_graph_) held.swap(held_);

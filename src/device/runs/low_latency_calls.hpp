@@ -1,13 +1,13 @@
-// All_reduces that need no driver: each is one kernel, in the call's own stream, by the protocol LL
-// (src/executor/block/low_latency_area.hpp). The host adds it and does nothing else, so that a graph of such calls runs
-// without the host. In exchange they stand beside the other calls: no number, no record, no trace.
+// LowLatencyCalls makes all_reduces that need no driver. Each is one kernel in the call's own stream, by the protocol
+// LL (src/executor/block/low_latency_area.hpp). The host adds the kernel and does nothing else, so that a graph of such
+// calls runs without the host. In exchange these calls have no number, no record and no trace.
 //
-// A rank's calls run one after the other, whatever streams they are in: each waits for the event behind the last one,
-// in a graph for the last one of the same capture, and a launch of the graph for the call before it.
+// A rank's calls run one after the other, in whatever streams they are. Each call waits for the event behind the last
+// one. In a graph it waits for the last call of the same capture. A launch of the graph waits for the call before it.
 //
-// A kernel waits for peers as long as they take. What waits for a whole device (freeing its memory does, allocating
-// pinned memory may) therefore waits for peers that are threads of this process on the same device: all that calls need
-// is allocated before the first.
+// A kernel waits until its peers come, for at most the arrival timeout. Some functions wait for a whole device: the one
+// that frees its memory, and perhaps the one that allocates pinned memory. So they also wait for peers that are threads
+// of this process on the same device. Therefore all memory that calls need is allocated before the first call.
 #pragma once
 
 #include <cstddef>
@@ -35,45 +35,50 @@ class LowLatencyCalls {
   struct Setup {
     Rank rank;
     int ranks;
-    std::size_t most_bytes;   // of a call's vector, as it travels
-    std::int64_t arrival_ms;  // how long a kernel waits for a peer
-    std::string algorithm;    // one_shot or two_shot; empty: by size
+    // The bytes of a call's vector in the form in which it travels.
+    std::size_t most_bytes;
+    // A kernel waits so long for a peer.
+    std::int64_t arrival_ms;
+    // The name is one_shot or two_shot. An empty name means a choice by size.
+    std::string algorithm;
   };
 
-  // Takes a place for its blocks that lasts. Unavailable where the device has none.
+  // Makes the calls of a device, and reserves room for their blocks until the end. Returns Unavailable where the device
+  // has none.
   static Result<std::unique_ptr<LowLatencyCalls>> create(LibraryDevice& device, Setup setup);
-  // Ends what runs. What a stream has not come to within a second keeps its memory.
+  // Ends the calls that run. A call that its stream has not reached within a second keeps its memory.
   ~LowLatencyCalls();
   LowLatencyCalls(const LowLatencyCalls&) = delete;
   LowLatencyCalls& operator=(const LowLatencyCalls&) = delete;
 
-  // Before the first call: how `peer` reaches this rank's area, and how this rank reaches a peer's.
+  // Returns the offer by which a peer reaches this rank's area. The caller uses it before the first call.
   Result<Offer> offer(bool other_process);
+  // Takes a peer's offer, so that this rank reaches its area. The caller uses it before the first call.
   Status accept(Rank peer, Offer theirs);
-  // All peers were accepted.
+  // Prepares the calls, after all peers were accepted.
   Status prepare();
 
-  // Whether such a call is made this way: the same on all ranks that make the same call.
+  // Says whether such a call is made this way. The answer is the same on all ranks that make the same call.
   bool takes(const Call& call) const;
   // Says how calls of so many bytes are made; empty: not this way.
   std::string plan_text(std::size_t bytes) const;
 
   using MakeGuard = std::function<std::shared_ptr<GraphGuard>()>;
-  // Adds the call to its stream, or, without one, to an own one. The event is passed when the call is over; null: the
-  // stream captures, and `guard`, which calls before_graph() and after_graph(), is asked by the graph's launches. One
-  // thread at a time.
+  // Adds the call to its stream, or to this object's stream where the call has none. The returned event passes when the
+  // call is over. Null means that the stream captures. The graph's launches then ask `guard`, which calls
+  // before_graph() and after_graph(). One thread at a time may call it.
   Result<std::shared_ptr<Event>> launch(const Call& call, std::uint32_t signature, const MakeGuard& guard);
 
-  // Any thread from here on.
+  // Any thread may call the functions below.
   Status before_graph(Stream& stream);
   Status after_graph(Stream& stream);
-  // Whether a call may not be over yet.
+  // Says whether a call may still be running.
   bool in_flight();
   // Says how a block ended that is not done.
   std::optional<LowLatencyEnd> failure() const;
   // The error of a stream that had such calls ahead; kernels have been stopped then.
   std::optional<Error> stream_failure() const;
-  // Kernels that wait give up, those that come will.
+  // Makes kernels that wait give up now, and later kernels, too.
   void stop();
 
  private:
@@ -87,16 +92,19 @@ class LowLatencyCalls {
   // Kernels use this while they run.
   struct Memory {
     std::vector<std::shared_ptr<Region>> areas;  // by rank
-    DeviceMemory table;                          // of their addresses
+    DeviceMemory table;                          // of the areas' addresses
     DeviceMemory shared;
-    DeviceMemory copies;             // pinned, of an input and an output
-    std::unique_ptr<Stream> stream;  // ends first
+    // The copies of an input and an output are in pinned memory.
+    DeviceMemory copies;
+    std::unique_ptr<Stream> stream;  // is destroyed first
   };
-  // A buffer as kernels reach it.
+  // A Place says where kernels reach a buffer.
   struct Place {
     std::byte* data;
-    bool copied = false;   // it is a copy,
-    bool by_host = false;  // which the host makes
+    // The place is a copy.
+    bool copied = false;
+    // The host makes that copy.
+    bool by_host = false;
   };
   struct Move {
     std::byte* target;
@@ -105,10 +113,11 @@ class LowLatencyCalls {
     bool by_host;
   };
 
-  // A graph, or what will be one.
+  // Captured is the state of a graph, or of a capture that becomes one.
   struct Captured {
-    std::weak_ptr<GraphGuard> guard;  // lives as long as it
-    std::shared_ptr<Event> last;      // behind its last call
+    // The guard lives as long as the graph.
+    std::weak_ptr<GraphGuard> guard;
+    std::shared_ptr<Event> last;  // behind the last call
   };
 
   LowLatencyCalls(LibraryDevice& device, Setup setup);
@@ -126,16 +135,19 @@ class LowLatencyCalls {
   LibraryDevice& device_;
   Setup setup_;
   int threads_ = 0;  // of a block
-  int blocks_ = 0;   // that are promised
+  int blocks_ = 0;   // promised to this object
   std::unique_ptr<SegmentMemory> segments_;
   std::unique_ptr<Memory> memory_;
   std::shared_ptr<Events> events_;
   std::shared_ptr<Streams> streams_;
 
   std::mutex mutex_;
-  std::shared_ptr<Event> last_;       // behind the last call that is in no graph, or the last launch of a graph
-  std::shared_ptr<const void> held_;  // frees, while a call may be in flight
-  bool launches_graph_ = false;       // between before_graph() and after_graph()
+  // The event is behind the last call outside of graphs, or behind the last launch of a graph.
+  std::shared_ptr<Event> last_;
+  // The object delays frees while a call may be in flight.
+  std::shared_ptr<const void> held_;
+  // The flag is true between before_graph() and after_graph().
+  bool launches_graph_ = false;
   std::map<std::uint64_t, Captured> captured_;
 };
 

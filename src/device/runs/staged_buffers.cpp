@@ -1,4 +1,4 @@
-// Copies are the device's own, done on return.
+// The device itself copies, and each copy is complete when its function returns.
 #include "src/device/runs/staged_buffers.hpp"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Status StagedBuffers::copy_in() {
   if (bytes > memory_.size()) {
     auto memory = pieces_.front().device->allocate(std::max(bytes, 2 * memory_.size()), MemoryUse::Pinned);
     if (!memory) return memory.error();
-    // To free memory is to wait for all kernels, and a peer's may wait for this rank.
+    // Freeing memory waits for all kernels, and a peer's kernel may wait for this rank.
     if (memory_.size() > 0) outgrown_.push_back(std::move(memory_));
     memory_ = *std::move(memory);
   }

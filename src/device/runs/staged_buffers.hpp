@@ -1,5 +1,5 @@
-// Buffers of a call that the host's code is to work on, where they are memory of a device: copied to pinned memory
-// before, and back after.
+// StagedBuffers has buffers of a call whose memory is a device's but which host code works on. It copies them to pinned
+// memory before the call, and back after it.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,20 @@
 
 namespace wreath {
 
-// One call after the other: clear(), add() all, copy_in(), at(), then copy_back() or clear(). The driver's alone. Keeps
-// its memory, also what was too small, until it ends.
+// The driver alone uses it, for one call after the other: clear(), add() for all buffers, copy_in(), at(), then
+// copy_back() or clear(). It keeps all its memory until its end, even memory that was too small.
 class StagedBuffers {
  public:
   void clear() { pieces_.clear(); }
   bool empty() const { return pieces_.empty(); }
-  // Memory of a device, or the host's, which stays where it is; `written` by the call. Buffers that overlap have one
-  // copy. Null and nothing are left out.
+  // Adds a buffer. Memory of the host stays where it is. `written` says that the call writes the buffer. Buffers that
+  // overlap have one copy. Null and empty buffers are ignored.
   void add(std::byte* data, std::size_t bytes, bool written);
-  // Copies all; also what is written, of which a call may leave parts.
+  // Copies all buffers, even those that the call writes, since it may write only parts of them.
   Status copy_in();
-  // Where [data, ...) of what was added is until the end of the call.
+  // Returns the address of `data` until the end of the call, where `data` is in a buffer that was added.
   std::byte* at(const std::byte* data) const;
-  // Copies back what is written.
+  // Copies back the buffers that the call writes.
   Status copy_back();
 
  private:

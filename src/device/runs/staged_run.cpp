@@ -1,4 +1,4 @@
-// Which buffers an operation has, and how far they reach.
+// StagedRun finds the buffers of an operation, and their sizes.
 #include "src/device/runs/staged_run.hpp"
 
 #include "src/engine/call_shape.hpp"

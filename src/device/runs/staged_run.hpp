@@ -1,4 +1,4 @@
-// A run around another one: the host works on copies of what is memory of a device.
+// StagedRun is a run around another one. The host works on copies of buffers in memory of a device.
 #pragma once
 
 #include "src/device/runs/staged_buffers.hpp"
@@ -11,7 +11,7 @@ namespace wreath {
 class StagedRun final : public Run {
  public:
   explicit StagedRun(Place place) : place_(place) {}
-  // `inner` is the run of the operation, whose buffers become the copies.
+  // Sets the operation and its run `inner`. The operation's buffers become the copies.
   void set(Operation& operation, Run& inner);
 
   Result<Started> start() override;

@@ -1,4 +1,5 @@
-// Headers are read one by one, and every offset is held to the file: what is no ELF file is refused, whatever it holds.
+// Reads headers one by one and checks every offset against the file. A file that is no ELF file is refused, whatever it
+// holds.
 #include "tools/doctor/nccl/elf_file.hpp"
 
 #include <elf.h>
@@ -49,7 +50,7 @@ Result<Elf64_Ehdr> read_header(const Fd& file) {
 
 bool is_digit(char each) { return std::isdigit(static_cast<unsigned char>(each)) != 0; }
 
-// Of what follows the words: "2.28.9+cuda13.0", or "2.28.9 by Wreath 0.1.0".
+// Reads the identity from the text behind the words, such as "2.28.9+cuda13.0" or "2.28.9 by Wreath 0.1.0".
 std::optional<NcclIdentity> identity_in(std::string_view rest) {
   constexpr std::string_view kOurs = " by Wreath ";
   if (rest.empty() || !is_digit(rest.front())) return std::nullopt;
@@ -96,7 +97,8 @@ Result<ElfFile> read_elf(const std::string& root, const std::string& path) {
 NcclIdentity identify_nccl(const std::string& file) {
   constexpr std::string_view kWords = "NCCL version ";
   constexpr std::size_t kBlock = 1 << 20;
-  constexpr std::size_t kTail = 128;  // of one block that is looked at again with the next
+  // The bytes of one block that are read again with the next block.
+  constexpr std::size_t kTail = 128;
   const Fd descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   std::string block;
   while (descriptor) {

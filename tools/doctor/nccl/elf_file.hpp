@@ -1,4 +1,4 @@
-// What stands in the headers of a program or a shared library, and which NCCL a library is.
+// Reads the headers of a program or a shared library, and identifies the NCCL that a library is.
 #pragma once
 
 #include <string>
@@ -10,21 +10,25 @@
 namespace wreath {
 
 struct ElfFile {
-  std::string interpreter;  // of programs: the loader that they name; empty: a library, or linked statically
-  bool dynamic = false;     // it has what the loader reads; programs that are linked statically have not
+  // The loader that a program names; empty: a library, or a program that is linked statically.
+  std::string interpreter;
+  // The file has a section for the loader. Programs that are linked statically have none.
+  bool dynamic = false;
 };
 
-// Reads PATH below `root`, a folder that is put before it. InvalidArgument, with the reason alone as message, where it
-// is no program or library for this machine; System where it cannot be read.
+// Reads PATH below the folder `root`. InvalidArgument, with the reason alone as its message, means that it is no
+// program or library for this machine. System means that it cannot be read.
 Result<ElfFile> read_elf(const std::string& root, const std::string& path);
 
-// Texts between colons; an empty one is the present folder.
+// Splits a text at the separators. An empty part is the present folder.
 std::vector<std::string> split_path(const std::string& text, std::string_view separators);
 
-// What NCCL a file is, by the text that NVIDIA's library and Wreath's hold.
+// The NCCL that a file is, by the text that NVIDIA's library and Wreath's library hold.
 struct NcclIdentity {
-  std::string library;  // "NCCL", "Wreath", or "unknown"
-  std::string version;  // "2.28.9"; of Wreath the NCCL version whose interface it has; empty: unknown
+  std::string library;  // "NCCL", "Wreath" or "unknown"
+  // The version, such as "2.28.9"; empty: unknown. Wreath's library has the version of the NCCL interface that it
+  // offers.
+  std::string version;
 };
 NcclIdentity identify_nccl(const std::string& file);
 

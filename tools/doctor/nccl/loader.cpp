@@ -1,4 +1,5 @@
-// This program's own loader is run with --list, which maps the program and what it needs, tells of it and ends.
+// Runs the loader of this program with --list. It maps a program and what that program needs, prints what it did, and
+// ends.
 #include "tools/doctor/nccl/loader.hpp"
 
 #include <fcntl.h>
@@ -26,7 +27,7 @@ constexpr int kPatienceMs = 60'000;
 std::string folder_of(const std::string& path) { return path.substr(0, std::max<std::size_t>(path.rfind('/'), 1)); }
 std::string file_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// The loader that this program names; empty: it is linked statically.
+// Returns the loader that this program names; empty: it is linked statically.
 std::string own_loader() {
   std::string path;
   const auto look = [](dl_phdr_info* program, std::size_t, void* to) {
@@ -36,13 +37,14 @@ std::string own_loader() {
       // NOLINTNEXTLINE(performance-no-int-to-ptr): the C library gives addresses as numbers
       *static_cast<std::string*>(to) = reinterpret_cast<const char*>(program->dlpi_addr + header.p_vaddr);
     }
-    return 1;  // the first is the program
+    // The first entry is this program, so the walk ends.
+    return 1;
   };
   ::dl_iterate_phdr(look, &path);
   return path;
 }
 
-// Other C libraries' loaders have other rules.
+// Refuses programs with the loader of another C library, which has other rules.
 Status check_loader(const LoaderEnvironment& environment, const ElfFile& file, const std::string& ours) {
   if (ours.empty()) return Error{ErrorCode::Unavailable, "this program has no loader that could be asked"};
   if (file.interpreter.empty()) return {};
@@ -53,7 +55,7 @@ Status check_loader(const LoaderEnvironment& environment, const ElfFile& file, c
   return Error{ErrorCode::InvalidArgument, "its loader " + file.interpreter + ": " + interpreter.error().message};
 }
 
-// Blanks and colons end a name in LD_PRELOAD.
+// Returns the list for LD_PRELOAD. Refuses names with blanks or colons, which would end a name there.
 Result<std::string> preload_list(const LoaderEnvironment& environment, const std::vector<std::string>& opened) {
   std::string list = environment.preload;
   for (const std::string& name : opened) {
@@ -91,7 +93,7 @@ std::string absolute_path(const LoaderEnvironment& environment, const std::strin
   return path.starts_with("/") ? path : path.empty() ? environment.folder : environment.folder + "/" + path;
 }
 
-// As the auditor itself does it.
+// Finds the answer in the same way as the auditor itself.
 Auditor auditor_of(const LoaderEnvironment& environment) {
   Auditor result;
   for (const std::string& auditor : environment.audit) {

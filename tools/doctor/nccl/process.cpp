@@ -1,4 +1,4 @@
-// A running process: what it has mapped is certain, why is found by going the loader's way again.
+// Examines a running process. Its mapped files are certain; the reason for them is found by a new trace of the loader.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -21,13 +21,14 @@ std::string link_of(const std::string& path) {
   return std::filesystem::read_symlink(path, none).string();
 }
 
-// A folder to put before the process's paths: where it has other mounts or another root than this process.
+// Returns the folder to put before the paths of the process; empty where it has the mounts and the root of this
+// process.
 std::string root_of(const std::string& folder) {
   const bool same = link_of(folder + "/ns/mnt") == link_of("/proc/self/ns/mnt") && link_of(folder + "/root") == "/";
   return same ? std::string() : folder + "/root";
 }
 
-// Paths of mapped files, each once, in the order of their addresses.
+// Returns the paths of mapped files, each once, in the order of their addresses.
 std::vector<std::string> mapped_files(const std::string& maps) {
   std::vector<std::string> files;
   for (const std::string& line : split_path(maps, "\n")) {
@@ -39,7 +40,8 @@ std::vector<std::string> mapped_files(const std::string& maps) {
   return files;
 }
 
-// What the loader can be asked to open: libraries other than NCCLs, by names without blanks and colons.
+// Returns the libraries that the loader can be asked to open: those that are no NCCL, with names without blanks and
+// colons.
 std::vector<std::string> libraries_of(const std::vector<std::string>& files, const std::string& program,
                                       const std::string& root) {
   std::vector<std::string> libraries;
@@ -63,7 +65,8 @@ class Retracing {
   const std::string& program() const { return program_; }
   const LoaderEnvironment& environment() const { return environment_; }
 
-  // How the process came to this mapped file: at its start, through another mapped library, by name, else by path.
+  // Finds the way on which the process got this mapped file: at its start, through another mapped library, by name, or
+  // else by path.
   NcclUse use_of_file(const std::string& file) const {
     if (auto use = reached(file, {})) return *use;
     if (auto use = reached(file, libraries_of(files_, program_, environment_.root))) return *use;
@@ -78,8 +81,8 @@ class Retracing {
   }
 
  private:
-  // What opening these libraries, and then NCCL by its name where none of them needs it, leads to, where that is
-  // `file`.
+  // Opens these libraries, and then NCCL by its name where none of them needs it. Returns the result where it is
+  // `file`, else nullopt.
   std::optional<NcclUse> reached(const std::string& file, const std::vector<std::string>& libraries) const {
     auto use = use_of(environment_, {.by = program_, .program = program_, .opened = libraries});
     if (!use || !same_file(use->file, file)) return std::nullopt;

@@ -1,4 +1,5 @@
-// What is asked about, and programs: what needs NCCL gets it at their start, and others may open it by name.
+// Finds the kind of what the user names, and examines programs. A library that needs NCCL gets it at the start of the
+// program; others may open it by name.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +15,8 @@ namespace wreath {
 namespace {
 
 constexpr std::size_t kMostVariables = 8 << 20;
-constexpr std::size_t kLongestLine = 4096;  // of a script: its first
+// The most bytes that are read of a script, whose first line alone counts.
+constexpr std::size_t kLongestLine = 4096;
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 bool is_python(const std::string& path) { return base_name(path).starts_with("python"); }
@@ -29,7 +31,7 @@ std::string in_path(const std::string& name, const std::vector<std::string>& var
   return {};
 }
 
-// The words behind "#!"; empty: it is no script.
+// Returns the words behind "#!"; empty: it is no script.
 std::vector<std::string> script_line(const std::string& path) {
   const auto text = read_file(path, kLongestLine);
   if (!text || !text->starts_with("#!")) return {};
@@ -76,7 +78,8 @@ Result<NcclUse> use_of(const LoaderEnvironment& environment, const NcclQuestion&
   const AskedObject* object = trace->nccl();
   const auto named = std::find_if(trace->asked.begin(), trace->asked.end(),
                                   [&](const auto& each) { return each.name == question.name; });
-  if (object == nullptr && named != trace->asked.end()) object = &*named;  // a library of another name
+  // The question may name a library that is no NCCL.
+  if (object == nullptr && named != trace->asked.end()) object = &*named;
   use.asks = object == nullptr ? trace->program : object->by;
   const std::string answer = auditor_of(environment).answer;
   if (!answer.empty()) {

@@ -1,4 +1,4 @@
-// Python: what its packages ship, and how each of them comes to its NCCL.
+// Examines Python: the packages that are installed, and the way on which each of them gets its NCCL.
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,12 +15,14 @@ namespace {
 constexpr int kPatienceMs = 30'000;
 constexpr const char* kQuestion = "import sys; print(sys.executable); print('\\n'.join(sys.path))";
 
-// What a package loads. Those that need NCCL get it as the loader finds it; others open it by its name later.
+// A package and the file that it loads. A file that needs NCCL gets it as the loader finds it; others open it by name
+// later.
 struct PackageRow {
   const char* name;
   const char* folder;
-  const char* file;         // how its name begins
-  bool pathfinder = false;  // cuda-pathfinder first opens NVIDIA's package for it, by its path
+  const char* file;  // the start of its name
+  // The cuda-pathfinder first opens NVIDIA's package for it, by its path.
+  bool pathfinder = false;
 };
 constexpr PackageRow kPackages[] = {
     {"torch", "torch/lib", "libtorch_cuda.so"},
@@ -30,7 +32,8 @@ constexpr PackageRow kPackages[] = {
     {"tensorflow", "tensorflow", "libtensorflow_cc.so"},
     {"horovod", "horovod/torch", "mpi_lib"},
 };
-constexpr const char* kOwnFile = "nvidia/nccl/lib/libnccl.so.2";  // of the packages nvidia-nccl-cu12 and -cu13
+// The file of the packages nvidia-nccl-cu12 and nvidia-nccl-cu13.
+constexpr const char* kOwnFile = "nvidia/nccl/lib/libnccl.so.2";
 
 Result<std::string> answer_of(const std::string& interpreter) {
   auto output = process::output_of({.command = {interpreter, "-c", kQuestion}}, kPatienceMs);
@@ -39,7 +42,7 @@ Result<std::string> answer_of(const std::string& interpreter) {
   return std::move(output->text);
 }
 
-// The file of a package in one of the folders of sys.path; empty: it is not installed, or has no such file.
+// Returns the file of a package in one of the folders of sys.path; empty: it is not installed, or has no such file.
 std::string file_of(const PackageRow& row, const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     std::error_code none;
@@ -58,7 +61,7 @@ struct Python {
   LoaderEnvironment environment;
 };
 
-// NVIDIA's own file in the packages; empty: none.
+// Returns NVIDIA's own file in the packages; empty: there is none.
 std::string wheel_of(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     std::string file = folder + "/" + kOwnFile;
@@ -79,7 +82,7 @@ Result<NcclUse> use_of_package(const Python& python, const PackageRow& row, cons
   return use;
 }
 
-// vLLM opens VLLM_NCCL_SO_PATH, or the name, beside what torch has loaded.
+// Adds vLLM, which opens VLLM_NCCL_SO_PATH or else libnccl.so.2 by name, beside what torch has loaded.
 void add_vllm(const Python& python, NcclReport& report) {
   const auto has = [](const std::string& folder) {
     std::error_code none;

@@ -1,4 +1,4 @@
-// The report as sentences, and as JSON.
+// Writes the report as sentences and as JSON.
 #include "tools/doctor/nccl/report.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace wreath {
 namespace {
 
-// Wreath's folder of this installation, or of the build that this program is from.
+// Returns Wreath's folder of this installation, or of the build that this program is from.
 std::string own_folder() {
   std::error_code none;
   const auto prefix = std::filesystem::read_symlink("/proc/self/exe", none).parent_path().parent_path();
@@ -36,7 +36,7 @@ std::string chosen_by(const NcclUse& use) {
   return fmt::format("{}{} names {}", place.rule, place.of.empty() ? "" : " of " + place.of, place.folder);
 }
 
-// How Wreath's would come in its place; empty: it is Wreath's.
+// Returns the setting that would load Wreath's library in its place; empty: it is Wreath's library already.
 std::string instead(const NcclUse& use) {
   if (use.identity.library == "Wreath") return {};
   const std::string folder = own_folder();

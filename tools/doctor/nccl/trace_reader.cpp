@@ -1,4 +1,4 @@
-// Lines of LD_DEBUG begin with the process's number; the list of what is loaded begins with a tab.
+// Lines of LD_DEBUG begin with the number of the process. Lines of the list of loaded files begin with a tab.
 #include "tools/doctor/nccl/trace_reader.hpp"
 
 #include <algorithm>
@@ -9,14 +9,15 @@ namespace {
 
 constexpr std::string_view kCache = "/etc/ld.so.cache";
 constexpr std::string_view kLibraryPath = "LD_LIBRARY_PATH";
-// Folders inside a folder, which older loaders look into for newer processors' libraries.
+// The folders inside a folder in which older loaders look for libraries for newer processors.
 constexpr std::string_view kProcessorFolders[] = {"tls",      "x86_64",  "haswell", "xeon_phi",
                                                   "avx512_1", "atomics", "aarch64"};
 
 std::string_view parent(std::string_view path) { return path.substr(0, std::max<std::size_t>(path.rfind('/'), 1)); }
 std::string_view last_part(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-// Whether a folder of the list is another one's folder for newer processors: FOLDER/glibc-hwcaps/x86-64-v3.
+// Returns whether a folder is another listed folder's place for newer processors, such as
+// FOLDER/glibc-hwcaps/x86-64-v3.
 bool for_newer_processors(const std::string& folder, const std::vector<std::string>& list) {
   std::string_view base = folder;
   if (last_part(parent(base)) == "glibc-hwcaps") base = parent(parent(base));
@@ -27,7 +28,7 @@ bool for_newer_processors(const std::string& folder, const std::vector<std::stri
   return base != folder && std::find(list.begin(), list.end(), base) != list.end();
 }
 
-// "libs.so [0];  needed by /bin/program [0]" up to the bracket.
+// Returns the start of a text such as "libs.so [0];  needed by /bin/program [0]", up to the last bracket that opens.
 std::string up_to_namespace(std::string_view text) { return std::string(text.substr(0, text.rfind(" ["))); }
 
 }  // namespace
@@ -72,7 +73,7 @@ void TraceReader::read_debug(const std::string& text) {
   }
 }
 
-// "FOLDER:FOLDER\t\t(RPATH from file NAME)".
+// Reads a line such as "FOLDER:FOLDER\t\t(RPATH from file NAME)".
 void TraceReader::read_search(const std::string& text) {
   constexpr std::string_view kFrom = " from file ";
   const std::size_t tab = text.find("\t\t(");
@@ -146,7 +147,8 @@ Place TraceReader::place_of(const Asked& asked) const {
 
 std::vector<Place> TraceReader::passed(const Asked& asked, bool found) const {
   std::vector<Search> searches = asked.searches;
-  // A path without one folder that exists is not searched again.
+  // The loader does not search LD_LIBRARY_PATH again where none of its folders exists. Its folders are added here,
+  // since they count as passed, too.
   const auto rule_is = [](std::string_view rule) { return [rule](const Search& each) { return each.rule == rule; }; };
   const auto behind =
       std::find_if(searches.begin(), searches.end(), [](const Search& each) { return each.rule != "DT_RPATH"; });

@@ -12,20 +12,21 @@ namespace wreath {
 
 class TraceReader {
  public:
-  // `preloads` are the names of /etc/ld.so.preload.
+  // Takes in `preloads` the names of /etc/ld.so.preload.
   TraceReader(const LoaderEnvironment& environment, std::vector<std::string> preloads);
 
   void read(const std::string& output);
-  // The loader died of a signal, as it does while it maps a file that is too short.
+  // Records that the loader died of a signal, as it does while it maps a file that is too short.
   void crashed(int signal);
   LoaderTrace take();
 
  private:
-  // A list of folders, or the cache, that the loader went through for one library.
+  // A list of folders, or the cache, that the loader searched for one library.
   struct Search {
     std::string rule;
     std::string of;
-    std::vector<std::string> folders;  // all that the rule names; the loader tries one that does not exist only once
+    // All folders that the rule names. The loader tries a folder that does not exist only once.
+    std::vector<std::string> folders;
   };
   struct Asked {
     std::string name;
@@ -53,7 +54,7 @@ class TraceReader {
   bool static_ = false;
 };
 
-// The words of LD_PRELOAD or /etc/ld.so.preload.
+// Returns the words of LD_PRELOAD or /etc/ld.so.preload.
 std::vector<std::string> preload_words(const std::string& text);
 
 }  // namespace wreath

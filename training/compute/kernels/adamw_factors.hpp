@@ -1,11 +1,11 @@
-// AdamW's loop is given these, the same for every instruction set.
+// This file declares the numbers that AdamW's loops take, the same for every instruction set.
 #pragma once
 
 #include <cstddef>
 
 namespace wreath::training {
 
-// Numbers of a step. 1 - beta and the bias corrections are formed in float64 and rounded once, as PyTorch does.
+// The numbers of one step. 1 - beta and the bias corrections are formed in float64 and rounded once, as PyTorch does.
 struct AdamWFactors {
   float gradient = 1;
   float beta1 = 0;

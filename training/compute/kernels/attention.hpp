@@ -1,6 +1,6 @@
-// Causal attention on blocks of threads, as training/compute/attention.hpp has it: a block takes some queries (or keys)
-// of one head of one sequence and goes through the keys (queries) that they see, a tile of both in shared memory at a
-// time. Its sums stay in registers. It uses no tensor cores.
+// This file has the kernels of causal attention (training/compute/attention.hpp) on blocks of threads. A block takes
+// some queries (or keys) of one head of one sequence. It goes through the keys (or queries) that belong to them, with
+// one tile of both in shared memory at a time. Its sums stay in registers. It uses no tensor cores.
 #pragma once
 
 #include <limits>
@@ -12,7 +12,7 @@ namespace wreath::training {
 
 inline constexpr int kAttentionTile = 16;  // queries, and keys
 
-// Rows of all sequences: row i of sequence s is at data + s * sequence_stride + i * stride, its place first + i.
+// Rows of all sequences. Row i of sequence s is at data + s * sequence_stride + i * stride, and its place is first + i.
 template <typename T>
 struct DeviceRows {
   T* data;
@@ -27,7 +27,7 @@ struct DeviceAttention {
   std::int64_t heads;
   std::int64_t head_size;
   float factor;  // of scores
-  // Probabilities are dropped by this share; 0: none is.
+  // The share of probabilities that are dropped. 0 drops none.
   float share;
   float kept;  // 1 / (1 - share)
   RandomStream stream;
@@ -45,14 +45,14 @@ struct AttentionForwardRun {
   std::uint32_t blocks = 1;
 };
 
-// weighted /= sum; log_sum_exp = highest + log(sum).
+// Sets weighted /= sum and log_sum_exp = highest + log(sum).
 struct AttentionFinishRun {
   DeviceAttention of;
   DeviceRows<float> highest, sum, weighted, log_sum_exp;
   std::uint32_t blocks = 1;
 };
 
-// The gradient of queries or, with of_keys, of keys and values; all are added to.
+// Adds to the gradient of queries or, with of_keys, to those of keys and values.
 struct AttentionBackwardRun {
   DeviceAttention of;
   DeviceRows<const float> queries, output_gradient, log_sum_exp, delta, keys, values;
@@ -61,7 +61,8 @@ struct AttentionBackwardRun {
   std::uint32_t blocks = 1;
 };
 
-using AttentionTileRows = float[kAttentionTile][kMostHeadSize + 1];  // + 1: rows begin in other banks
+// The + 1 makes rows begin in other banks.
+using AttentionTileRows = float[kAttentionTile][kMostHeadSize + 1];
 using AttentionTileScores = float[kAttentionTile][kAttentionTile + 1];
 struct AttentionShared {
   AttentionTileRows queries, keys, values, output_gradient;
@@ -105,7 +106,7 @@ WREATH_HOST_DEVICE inline float dot_of_rows(const float* a, const float* b, std:
   return sum;
 }
 
-// body(row, other) for all pairs of a tile, by the threads.
+// Calls body(row, other) for all pairs of a tile, divided among the threads.
 template <typename Block, typename Body>
 WREATH_HOST_DEVICE inline void for_pairs(const Block& block, const Body& body) {
   for (unsigned i = block.thread(); i < kAttentionTile * kAttentionTile; i += block.threads()) {
@@ -113,13 +114,13 @@ WREATH_HOST_DEVICE inline void for_pairs(const Block& block, const Body& body) {
   }
 }
 
-// A thread adds up these of [kAttentionTile][head_size]: elements thread, thread + threads, ...
+// A thread's sums of a tile [kAttentionTile][head_size]. The thread holds elements thread, thread + threads, and so on.
 template <typename Block>
 struct TileSums {
   static constexpr unsigned kHeld = unsigned{kAttentionTile * kMostHeadSize} / kFewestThreads<Block>;
   float sum[kHeld];
 
-  // body(sum, row, column).
+  // Calls body(sum, row, column) for each element of this thread.
   template <typename Body>
   WREATH_HOST_DEVICE void each(const Block& block, std::int64_t head_size, const Body& body) {
     const auto size = static_cast<unsigned>(head_size);
@@ -148,7 +149,7 @@ WREATH_HOST_DEVICE constexpr std::int64_t attention_tiles(std::int64_t rows) {
   return (rows + kAttentionTile - 1) / kAttentionTile;
 }
 
-// body(place, first row) for this block's tiles of all heads and sequences.
+// Calls body(place, first row) for this block's tiles of all heads and sequences.
 template <typename Block, typename Body>
 WREATH_HOST_DEVICE inline void for_tiles(const Block& block, std::uint32_t blocks, const DeviceAttention& of,
                                          std::int64_t rows, const Body& body) {
@@ -161,7 +162,8 @@ WREATH_HOST_DEVICE inline void for_tiles(const Block& block, std::uint32_t block
 
 // ---- forward ----
 
-// Scores of a tile, -infinity where a query does not see a key, become probabilities up to a factor; the sums follow.
+// Computes the scores of a tile and turns them into probabilities up to a factor. A key that the query does not see has
+// the score -infinity. The running sums are updated.
 template <typename Block>
 WREATH_HOST_DEVICE inline void soften_tile(Block& block, const AttentionForwardRun& run, const AttentionPlace& place,
                                            std::int64_t query, std::int64_t key) {
@@ -259,8 +261,8 @@ WREATH_HOST_DEVICE inline void run_kernel(Block& block, const AttentionFinishRun
 
 // ---- backward ----
 
-// The tile's probabilities, as they were multiplied with values, and the gradients of its scores, from queries, keys,
-// values and output gradients in shared memory.
+// Computes the tile's probabilities, as they were multiplied with values, and the gradients of its scores. Queries,
+// keys, values and output gradients are in shared memory.
 template <typename Block>
 WREATH_HOST_DEVICE inline void slope_tile(Block& block, const AttentionBackwardRun& run, const AttentionPlace& place,
                                           std::int64_t query, std::int64_t key) {
@@ -339,7 +341,7 @@ WREATH_HOST_DEVICE inline void slope_of_keys(Block& block, const AttentionBackwa
   key_gradient.load(block, place, run.key_gradient, key, size);
   value_gradient.load(block, place, run.value_gradient, key, size);
   load_keys(block, run, place, key);
-  // Queries before the first key see none of the tile.
+  // Queries before the first key see no key of the tile.
   const std::int64_t before = run.keys.first + key - run.queries.first;
   const std::int64_t begin = before > 0 ? before / kAttentionTile * kAttentionTile : 0;
   for (std::int64_t query = begin; query < run.queries.count; query += kAttentionTile) {

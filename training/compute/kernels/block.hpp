@@ -1,6 +1,7 @@
-// The training layer's kernels share this: loops of a grid over elements, sums of a block. One source serves GPUs and
-// blocks of host threads (wreath/kernel.hpp). A kernel is a Run, its arguments, and run_kernel(block, run). Sums are
-// trees over a block's threads, without atomics: the number of blocks changes no bits, that of threads may.
+// This file has the parts that the training layer's kernels share: loops of a grid over elements and sums of a block.
+// One source serves GPUs and blocks of host threads (wreath/kernel.hpp). A kernel is a Run, which holds its arguments,
+// and run_kernel(block, run). Sums are trees over a block's threads, without atomics. The number of blocks never
+// changes a bit; the number of threads may.
 #pragma once
 
 #include <cmath>
@@ -17,25 +18,25 @@
 
 namespace wreath::training {
 
-// Threads of a block on a GPU, and the most of one on the host device.
+// The threads of a block on a GPU, and the most threads of a block on the host device.
 inline constexpr int kKernelThreads = 256;
 
 // The most values of a head that attention takes on a device.
 inline constexpr int kMostHeadSize = 128;
 
-// The fewest threads that a block of this kind is launched with: so many times fewer values has each thread to hold.
+// The fewest threads that a block of this kind is launched with. More threads leave each thread fewer values to hold.
 template <typename Block>
 inline constexpr unsigned kFewestThreads = 1;
 
-// A block's threads share this in most kernels.
+// The memory that a block's threads share in most kernels.
 struct BlockSums {
   double partial[kKernelThreads];
 };
 
-// left * right + sum, rounded once: as the CPU's matrix product has it.
+// Returns left * right + sum, rounded once, like the CPU's matrix product.
 WREATH_HOST_DEVICE inline float fused(float left, float right, float sum) { return std::fma(left, right, sum); }
 
-// body(i) for all i < count, neighbours by neighbours.
+// Calls body(i) for all i < count. Neighbouring threads take neighbouring elements.
 template <typename Block, typename Body>
 WREATH_HOST_DEVICE inline void for_elements(const Block& block, std::uint32_t blocks, std::uint64_t count,
                                             const Body& body) {
@@ -45,7 +46,8 @@ WREATH_HOST_DEVICE inline void for_elements(const Block& block, std::uint32_t bl
   }
 }
 
-// combine() of the values of all threads, for all of them, who all call it.
+// Combines the values of all threads by combine() and returns the result to each of them. All threads of the block call
+// it.
 template <typename T, typename Block, typename Combine>
 WREATH_HOST_DEVICE inline T combine_in_block(Block& block, T value, const Combine& combine) {
   T* partial = reinterpret_cast<T*>(block.shared_memory());
@@ -59,11 +61,12 @@ WREATH_HOST_DEVICE inline T combine_in_block(Block& block, T value, const Combin
     width = half;
   }
   const T result = partial[0];
-  block.barrier();  // before somebody's next value
+  // Nobody writes the next value before all have read the result.
+  block.barrier();
   return result;
 }
 
-// The sum of term(i) for i < count, for all threads.
+// Returns the sum of term(i) for i < count to all threads, which all call it.
 template <typename T, typename Block, typename Term>
 WREATH_HOST_DEVICE inline T sum_in_block(Block& block, std::uint64_t count, const Term& term) {
   T sum = 0;

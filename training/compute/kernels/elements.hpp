@@ -1,5 +1,5 @@
-// Kernels of elements: each is computed from its own inputs alone, with the operations of the CPU's in their order; so
-// all but GELU give the CPU's bits.
+// This file has kernels that compute each element from its own inputs alone. They use the CPU's operations in the CPU's
+// order, so all but GELU give the CPU's bits.
 #pragma once
 
 #include <bit>
@@ -19,7 +19,7 @@ struct FillRun {
   std::uint32_t blocks = 1;
 };
 
-// y += x where there is x, then y *= factor unless it is 1.
+// Computes y += x where there is x, then y *= factor.
 struct AddRun {
   float* y;
   const float* x;  // may be null
@@ -28,7 +28,7 @@ struct AddRun {
   std::uint32_t blocks = 1;
 };
 
-// y[row][i] += bias[i].
+// Computes y[row][i] += bias[i].
 struct BiasRun {
   float* y;
   const float* bias;
@@ -47,17 +47,18 @@ struct CopyRowsRun {
   std::uint32_t blocks = 1;
 };
 
-// y = gelu(x), or with y_gradient y = y_gradient * gelu'(x), where y may be y_gradient.
+// Computes y = gelu(x) or, with y_gradient, y = y_gradient * gelu'(x). Here y may be y_gradient.
 struct GeluRun {
   const float* x;
   const float* y_gradient;  // null: forward
   float* y;
   std::uint64_t count;
-  bool exact;  // by erf; else as GPT-2 has it, by tanh
+  // True computes by erf, false by tanh, as in GPT-2.
+  bool exact;
   std::uint32_t blocks = 1;
 };
 
-// Values of a narrower format: y = the format's nearest to scale * x, divided by scale.
+// Rounds to a narrower format: y = the format's nearest value to scale * x, divided by scale.
 struct RoundRun {
   const float* x;
   float* y;  // may be x
@@ -67,7 +68,7 @@ struct RoundRun {
   std::uint32_t blocks = 1;
 };
 
-// Words of a 16-bit format, from values or to them.
+// Converts values to words of a 16-bit format or back.
 struct ConvertRun {
   float* values;
   std::uint16_t* words;
@@ -83,7 +84,7 @@ struct AdamWRun {
   std::uint32_t blocks = 1;
 };
 
-// value -= rate * (factor * gradient).
+// Computes value -= rate * (factor * gradient).
 struct SgdRun {
   float* value;
   const float* gradient;
@@ -93,7 +94,8 @@ struct SgdRun {
   std::uint32_t blocks = 1;
 };
 
-// values[row][column] becomes 0 where stream.uniform(place of the row * width + column) < share, else times factor.
+// Sets values[row][column] to 0 where stream.uniform(place of the row * width + column) < share. Multiplies the others
+// by `factor`.
 struct DropoutRun {
   float* values;
   std::uint64_t count;
@@ -135,7 +137,7 @@ WREATH_HOST_DEVICE inline void run_kernel(Block& block, const CopyRowsRun& run) 
   });
 }
 
-// The share of x that GELU lets through, and its slope.
+// The share of x that GELU passes on, and the slope of this share.
 struct GeluShare {
   float share;
   float slope;
@@ -147,7 +149,8 @@ WREATH_HOST_DEVICE inline GeluShare exact_gelu_share(float x) {
   return {0.5f * std::erfc(-x * kRootOfHalf), kPeak * std::exp(-0.5f * x * x)};
 }
 
-// (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3), as a logistic function of 2 u: infinities give 0 and 1.
+// Computes (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3), as a logistic function of 2 u. Infinities give 0 and
+// 1.
 WREATH_HOST_DEVICE inline GeluShare tanh_gelu_share(float x) {
   constexpr float kTwice = 1.59576912f;  // 2 sqrt(2 / pi)
   constexpr float kCubic = 0.044715f;

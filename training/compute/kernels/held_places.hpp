@@ -1,4 +1,4 @@
-// HeldPlaces: which places of a micro-batch's sequences a rank holds, for numbers that are drawn by place.
+// HeldPlaces tells which places of a micro-batch's sequences a rank holds, for numbers that are drawn by place.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,18 @@
 
 namespace wreath::training {
 
-// Rows are [sequences][places here]. A rank holds up to kMostRanges ranges of each sequence.
+// The places of rows [sequences][places here]. A rank holds up to kMostRanges ranges of each sequence.
 struct HeldPlaces {
   static constexpr int kMostRanges = 2;
   std::int64_t begins[kMostRanges] = {};
   std::int64_t counts[kMostRanges] = {};
-  std::int64_t first_row = 0;  // the first row that is held, of those here
+  // The number of row 0 among all rows that the rank holds.
+  std::int64_t first_row = 0;
   std::int64_t first_sequence = 0;
   std::int64_t context = 1;  // places of a whole sequence
 };
 
-// The number of a row's place among the places of all sequences.
+// Returns the number of a row's place among the places of all sequences.
 WREATH_HOST_DEVICE inline std::int64_t place_of_row(const HeldPlaces& held, std::int64_t row) {
   const std::int64_t places = held.counts[0] + held.counts[1];
   const std::int64_t here = held.first_row + row;

@@ -1,4 +1,4 @@
-// Each kernel with its code for GPUs and for blocks of host threads.
+// This file defines each kernel with its code for GPUs and for blocks of host threads.
 #include "training/compute/kernels/kernels.hpp"
 
 namespace wreath {

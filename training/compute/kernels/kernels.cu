@@ -1,4 +1,4 @@
-// The training layer's kernels for GPUs.
+// This file compiles the training layer's kernels for GPUs.
 #include "training/compute/kernels/kernels.hpp"
 #include "wreath/cuda_block.cuh"
 

@@ -1,4 +1,4 @@
-// The table of the training layer's kernels.
+// This file holds the table of the training layer's kernels.
 #pragma once
 
 #include "training/compute/kernels/attention.hpp"
@@ -7,7 +7,7 @@
 #include "training/compute/kernels/rows.hpp"
 #include "wreath/kernel.hpp"
 
-// KERNEL(name, what it is given, what its block's threads share), for each.
+// Calls KERNEL(name, type of its arguments, type of its block's shared memory) for each kernel.
 #define WREATH_TRAINING_KERNELS(KERNEL)                           \
   KERNEL(fill, FillRun, BlockSums)                                \
   KERNEL(add, AddRun, BlockSums)                                  \
@@ -35,7 +35,7 @@
 
 namespace wreath::training {
 
-// run_kernel() of a Run.
+// Returns the kernel that runs run_kernel() of a Run.
 template <typename Run>
 const Kernel& kernel_of() noexcept;
 

@@ -1,6 +1,6 @@
-// The matrix product on blocks of threads: a block computes tiles of the result from slabs of both factors in shared
-// memory, a thread sub-tiles of 4 x 4 in registers. An element is a chain of fused multiply-adds in ascending k, as on
-// the CPU, so its bits are the CPU's.
+// This file has the matrix product on blocks of threads. A block computes tiles of the result from slabs of both
+// factors in shared memory; a thread keeps sub-tiles of 4 x 4 in registers. An element is a chain of fused
+// multiply-adds in ascending k, like on the CPU, so its bits are the CPU's.
 #pragma once
 
 #include "training/compute/kernels/block.hpp"
@@ -29,13 +29,13 @@ inline constexpr int kSubTile = 4;
 inline constexpr int kSubTilesOfSide = kProductTile / kSubTile;
 inline constexpr int kSubTiles = kSubTilesOfSide * kSubTilesOfSide;
 
-// [k][row or column]: what a sub-tile needs lies side by side.
+// The slabs are stored by [k][row or column], so the values that a sub-tile needs lie side by side.
 struct ProductShared {
   float left[kProductDepth][kProductTile + kSubTile];
   float right[kProductDepth][kProductTile + kSubTile];
 };
 
-// A factor's lines (rows of the left one, columns of the right one) by k.
+// The lines of a factor by k. Lines are rows of the left factor and columns of the right one.
 struct ProductFactor {
   const float* data;
   std::int64_t line_stride;
@@ -43,8 +43,8 @@ struct ProductFactor {
   std::int64_t lines;
 };
 
-// Lines [line, line + kProductTile) and k [depth, depth + kProductDepth), zeros beyond the ends. Neighbouring threads
-// load neighbours.
+// Loads lines [line, line + kProductTile) at k [depth, depth + kProductDepth), with zeros beyond the ends. Neighbouring
+// threads load neighbouring values.
 template <typename Block>
 WREATH_HOST_DEVICE inline void load_slab(const Block& block, const ProductFactor& factor, std::int64_t line,
                                          std::int64_t depth, std::int64_t end,
@@ -59,7 +59,7 @@ WREATH_HOST_DEVICE inline void load_slab(const Block& block, const ProductFactor
   }
 }
 
-// The sub-tiles of a thread: thread, thread + threads, ...; kHeld: as many as a thread may have.
+// The sub-tiles of a thread: numbers thread, thread + threads, and so on. kHeld is the most that a thread may have.
 template <unsigned kHeld>
 struct SubTiles {
   float sum[kHeld][kSubTile][kSubTile];

@@ -1,5 +1,5 @@
-// Kernels of rows: layer norm, sums over rows, the loss, embeddings. Matrices are [rows][width], row-major. A block
-// takes rows block(), block() + blocks, ...
+// This file has kernels that work on rows: layer norm, sums over rows, the loss and embeddings. Matrices are
+// [rows][width], row-major. A block takes rows block(), block() + blocks, and so on.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@
 
 namespace wreath::training {
 
-// y = (x - mean) * reciprocal_deviation * weight + bias; writes y, mean and reciprocal_deviation.
+// Computes y = (x - mean) * reciprocal_deviation * weight + bias. Writes y, mean and reciprocal_deviation.
 struct LayerNormRun {
   const float* x;
   const float* weight;
@@ -35,7 +35,7 @@ struct LayerNormBackwardRun {
   std::uint32_t blocks = 1;
 };
 
-// sum[column] += the sum over rows of y_gradient, times normalized x where there is x.
+// Adds to sum[column] the sum over rows of y_gradient, times normalized x where there is x.
 struct ColumnSumsRun {
   const float* y_gradient;
   const float* x;     // null: a bias's gradient
@@ -48,10 +48,10 @@ struct ColumnSumsRun {
 };
 inline constexpr unsigned kColumnsOfBlock = 32;
 
-// CrossEntropyPartsRun finds what ranks know of a row before they put the loss together. `used`
-// logits of a row are words of the vocabulary, the others padding. With `exponentials` logits become
-// exp(logit - highest), whose sums are written, and the target's logit before, 0 where it is another rank's; without,
-// the highest of each row is.
+// Finds the values of a row that ranks share before they put the loss together. The first `used` logits of a row are
+// words of the vocabulary; the others are padding. Without `exponentials` it writes the highest logit of each row. With
+// `exponentials` it replaces logits by exp(logit - highest) and writes their sums. It then also writes the target's
+// original logit, or 0 where the target is another rank's.
 struct CrossEntropyPartsRun {
   float* logits;
   const std::int32_t* targets;  // [rows], of the whole vocabulary
@@ -61,12 +61,12 @@ struct CrossEntropyPartsRun {
   std::uint64_t rows;
   std::uint64_t width;
   std::uint64_t used;
-  std::int64_t first;  // word
+  std::int64_t first;  // the first word here
   bool exponentials;
   std::uint32_t blocks = 1;
 };
 
-// ... and after: losses and gradients, from exponentials.
+// Writes losses and gradients from the exponentials that CrossEntropyPartsRun left, after ranks combined their parts.
 struct CrossEntropyRun {
   float* logits;
   const std::int32_t* targets;
@@ -82,7 +82,7 @@ struct CrossEntropyRun {
   std::uint32_t blocks = 1;
 };
 
-// y[i] = table[tokens[i] - first], zeros where that is no row of it.
+// Computes y[i] = table[tokens[i] - first], or zeros where the table has no such row.
 struct EmbeddingRun {
   const std::int32_t* tokens;
   const float* table;
@@ -94,7 +94,7 @@ struct EmbeddingRun {
   std::uint32_t blocks = 1;
 };
 
-// table_gradient[row] += y_gradient of the row's tokens, in their order.
+// Adds to table_gradient[row] the y_gradient of the row's tokens, in their order.
 struct EmbeddingBackwardRun {
   const std::int32_t* tokens;
   const float* y_gradient;
@@ -106,7 +106,7 @@ struct EmbeddingBackwardRun {
   std::uint32_t blocks = 1;
 };
 
-// delta[row] = the sum of a * b over each `width` values, for attention: a row a head.
+// Computes, for attention, delta[row] = the sum of a * b over each `width` values. A row here is one head.
 struct DotRowsRun {
   const float* a;
   const float* b;
@@ -116,8 +116,9 @@ struct DotRowsRun {
   std::uint32_t blocks = 1;
 };
 
-// A block finds one number of its share of a gradient: without `scale` the bits of the highest magnitude, with it the
-// sum of squares as integers (docs/decisions/0011). A block takes at most kMostOfBlock elements, so no sum overflows.
+// Finds one number for each block's share of a gradient. Without `scale` it is the bits of the highest magnitude; with
+// it, the sum of squares as integers (docs/decisions/0011). A block takes at most kMostOfBlock elements, so no sum
+// overflows.
 struct GradientSumRun {
   const float* values;
   std::uint64_t count;
@@ -170,8 +171,8 @@ WREATH_HOST_DEVICE inline void run_kernel(Block& block, const LayerNormBackwardR
   }
 }
 
-// Threads stand as rows of neighbouring columns; each adds every so-manieth row in order, and these sums are added in
-// their order to the first, which begins with what is there.
+// Threads form rows of neighbouring columns. Each thread adds every lanes-th row in order. The first thread of a column
+// begins with the value that is there, and adds the other threads' sums in their order.
 template <typename Block>
 WREATH_HOST_DEVICE inline void run_kernel(Block& block, const ColumnSumsRun& run) {
   const unsigned columns = block.threads() < kColumnsOfBlock ? block.threads() : kColumnsOfBlock;
@@ -198,7 +199,8 @@ WREATH_HOST_DEVICE inline void run_kernel(Block& block, const ColumnSumsRun& run
       sum += partial[other * columns + block.thread()];
     }
     if (adds && lane == 0) run.sum[column] = sum;
-    block.barrier();  // before the next sums
+    // The next sums are written only after all threads have read these.
+    block.barrier();
   }
 }
 
@@ -217,7 +219,8 @@ WREATH_HOST_DEVICE inline void run_kernel(Block& block, const CrossEntropyPartsR
     }
     const auto target = static_cast<std::uint64_t>(run.targets[row] - run.first);
     if (block.thread() == 0) run.of_target[row] = target < run.used ? logits[target] : 0.0f;
-    block.barrier();  // it was read
+    // All threads wait until the target's logit was read.
+    block.barrier();
     const float highest = run.highest[row];
     const double sum = sum_in_block<double>(block, run.used, [&](std::uint64_t i) {
       logits[i] = std::exp(logits[i] - highest);
@@ -283,7 +286,8 @@ WREATH_HOST_DEVICE inline void run_kernel(Block& block, const GradientSumRun& ru
     if (run.scale == 0) {
       const std::int64_t magnitude = std::bit_cast<std::uint32_t>(run.values[i]) & 0x7fffffffu;
       result = magnitude > result ? magnitude : result;
-    } else {  // to the nearest integer, below 2^40
+    } else {
+      // Rounds to the nearest integer, below 2^40.
       const double scaled = static_cast<double>(run.values[i]) * run.scale;
       const double square = scaled * scaled + 0x1.8p52;
       result += static_cast<std::int64_t>(square - 0x1.8p52);
