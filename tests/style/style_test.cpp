@@ -64,7 +64,6 @@ std::vector<Layer> library_layers() {
       {"src/page/", {}},
       {"src/process/", {"wreath/", "src/base/"}},
       {"src/fifo/", {"wreath/", "src/base/"}},
-      {"src/fifo/device_", {"wreath/", "src/base/", "src/fifo/", "src/device/library_device.hpp"}},
       {"src/device/", {"wreath/", "src/base/", "src/device/", "src/topology/nvml.hpp"}},
       {"src/bootstrap/", {"wreath/", "src/base/"}},
       {"src/recorder/", {"wreath/", "src/base/", "src/json/"}},

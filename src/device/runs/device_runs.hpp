@@ -49,7 +49,4 @@ class DeviceRuns final : public RunFactory {
 // Whether ranks in other processes use the device of this one.
 bool is_shared_with_processes(const Engine& engine, const LibraryDevice& device);
 
-// An AddRuns.
-void add_device_runs(Engine& engine, RunTable& table);
-
 }  // namespace wreath
