@@ -26,7 +26,9 @@ pkg_check_modules(hwloc QUIET IMPORTED_TARGET hwloc)
 
 # These are the texts that `wreath doctor` and the end of the configuration show.
 set(wreath_cuda_state "off (nvcc not found or WREATH_CUDA=OFF)")
-if(WREATH_CUDA AND WREATH_NVCC AND WREATH_CUDA_TARGETS STREQUAL "none")
+if(NOT WREATH_DEVICE)
+  set(wreath_cuda_state "no devices in this build (cmake -DWREATH_DEVICE=ON ${CMAKE_BINARY_DIR}, then build again, adds them)")
+elseif(WREATH_CUDA AND WREATH_NVCC AND WREATH_CUDA_TARGETS STREQUAL "none")
   set(wreath_cuda_state "no kernels for GPUs in this build (cmake -DWREATH_CUDA_TARGETS=90 ${CMAKE_BINARY_DIR}, then build again, adds them)")
 elseif(WREATH_CUDA AND WREATH_NVCC)
   list(JOIN WREATH_CUDA_TARGETS ", " targets)

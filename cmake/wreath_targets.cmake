@@ -54,14 +54,14 @@ if(WREATH_TESTS)
   endif()
 endif()
 
-# wreath_library(NAME [LINK libraries...] [EXCLUDE folder]) makes a static library of all .cpp files in this folder and
-# below. It leaves out those of one folder that is a library of its own.
+# wreath_library(NAME [LINK libraries...] [EXCLUDE folders...]): a static library of all .cpp files in this folder and
+# below, but for those of folders that are libraries of their own.
 function(wreath_library name)
-  cmake_parse_arguments(arg "" "EXCLUDE" "LINK" ${ARGN})
+  cmake_parse_arguments(arg "" "" "LINK;EXCLUDE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
-  if(arg_EXCLUDE)
-    list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${arg_EXCLUDE}/")
-  endif()
+  foreach(folder IN LISTS arg_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${folder}/")
+  endforeach()
   if(sources)
     wreath_keep_vector_code_apart(${sources})
     add_library(${name} STATIC ${sources})

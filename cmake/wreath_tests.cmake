@@ -9,8 +9,17 @@ set(wreath_test_timeout ${WREATH_TEST_TIMEOUT})
 if(WREATH_SANITIZE)
   math(EXPR wreath_test_timeout "10 * ${WREATH_TEST_TIMEOUT}")
 endif()
-# The tests' own libcuda.so.1 is in this folder.
-set(wreath_fake_cuda ${PROJECT_BINARY_DIR}/tests/fake_cuda)
+# For the tests that name programs of the build. The others are the same in every build folder, for a compiler's cache.
+set(wreath_programs_folder WREATH_BINARY_DIR="${PROJECT_BINARY_DIR}/bin")
+# Folders, and files of others, that are not in this build.
+set(wreath_left_out unit/no_device)
+if(NOT WREATH_DEVICE)
+  set(wreath_left_out unit/device unit/device_regions unit/far_memory conformance/block_executor conformance/cuda_blocks
+    conformance/device multiprocess/device_memory training/cuda_device training/device
+    unit/commands/gpu_check_test.cpp unit/commands/perf_streams_test.cpp unit/communicator/own_device_test.cpp
+    unit/communicator/run_table_test.cpp unit/kernels/block_roles_test.cpp unit/perf/device_patterns_test.cpp)
+endif()
+set(wreath_fake_cuda ${PROJECT_BINARY_DIR}/tests/fake_cuda)  # where a libcuda.so.1 of the tests' own is
 
 # wreath_test_targets(NAME TARGETS...) makes `tests_NAME` build these targets, too.
 function(wreath_test_targets name)
@@ -43,26 +52,35 @@ function(wreath_entry name)
   endforeach()
 endfunction()
 
-# wreath_test_program(NAME FOLDERS...  [SOURCES files...] [LINK libraries...] [DEFINITIONS ...] [TARGETS targets...])
-# makes NAME_test, one program of folders beside this file. TARGETS are the targets that it runs or loads.
+# wreath_test_program(NAME FOLDERS...  [SOURCES files...] [LINK libraries...] [DEFINITIONS ...] [TARGETS targets...]):
+# NAME_test, one program of folders beside this file. TARGETS are what it runs or loads. What the build leaves out is not
+# in it; there is no program of nothing else.
 function(wreath_test_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK;DEFINITIONS;TARGETS" ${ARGN})
   get_filename_component(kind ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  list(TRANSFORM arg_UNPARSED_ARGUMENTS PREPEND ${kind}/)
+  list(REMOVE_ITEM arg_UNPARSED_ARGUMENTS ${wreath_left_out})
+  list(TRANSFORM arg_UNPARSED_ARGUMENTS REPLACE "^${kind}/" "")
+  if(NOT arg_UNPARSED_ARGUMENTS)
+    return()
+  endif()
+  set(left_out ${wreath_left_out})
+  list(TRANSFORM left_out PREPEND ${PROJECT_SOURCE_DIR}/tests/)
   set(libraries ${arg_LINK})
   foreach(folder IN LISTS arg_UNPARSED_ARGUMENTS)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)
     if(NOT sources)
       message(FATAL_ERROR "tests/${kind}/${folder} has no sources")
     endif()
+    list(REMOVE_ITEM sources ${left_out})
     list(APPEND arg_SOURCES ${sources})
     # A folder's own library is linked where there is one.
     list(APPEND libraries $<TARGET_NAME_IF_EXISTS:wreath_${folder}>)
     set_property(GLOBAL PROPERTY wreath_program_of_${kind}/${folder} ${name}_test)
   endforeach()
   wreath_program(${name}_test ${arg_SOURCES} LINK wreath_test_main ${libraries})
-  target_compile_definitions(${name}_test PRIVATE WREATH_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-    WREATH_BINARY_DIR="${PROJECT_BINARY_DIR}/bin" ${arg_DEFINITIONS})
-  # Tests measure code in the libraries. AddressSanitizer makes the optimising of the tests' own code slow.
+  target_compile_definitions(${name}_test PRIVATE WREATH_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ${arg_DEFINITIONS})
+  # Tests measure what is in the libraries. AddressSanitizer makes the optimising of its code slow.
   set(level 1)
   if("address" IN_LIST WREATH_SANITIZE)
     set(level 0)
@@ -84,6 +102,10 @@ endfunction()
 function(wreath_test folder)
   cmake_parse_arguments(arg "" "VARIANT;FILTER" "SANITIZERS;QUICK;PARTS;ENVIRONMENT;PROPERTIES" ${ARGN})
   get_filename_component(kind ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  if("${kind}/${folder}" IN_LIST wreath_left_out)
+    set_property(GLOBAL APPEND PROPERTY wreath_tested_folders ${kind}/${folder})
+    return()
+  endif()
   get_property(program GLOBAL PROPERTY wreath_program_of_${kind}/${folder})
   if(NOT program)
     wreath_test_program(${kind}_${folder} ${folder})

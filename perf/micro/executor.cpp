@@ -90,6 +90,7 @@ class Caller {
     state_.buffers[static_cast<int>(Buffer::Output)] = reinterpret_cast<std::byte*>(job.outputs[me].data());
     if (reduces(shape.collective)) processor_.arithmetic = arithmetic(DataType::Float32, ReduceOp::Sum, kRanks);
     processor_.copies = copy_kernels();
+    processor_.by_hand = &advance_handwritten;
   }
   void set_loop(HandwrittenLoop loop, Rank me) {
     state_.loop = loop;

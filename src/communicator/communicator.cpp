@@ -15,6 +15,7 @@
 #include "src/communicator/options.hpp"
 #include "src/communicator/own_device.hpp"
 #include "src/communicator/rank_communicator.hpp"
+#include "src/device/runs/device_parts.hpp"
 
 namespace wreath {
 

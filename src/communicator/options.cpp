@@ -17,8 +17,8 @@
 #include "src/base/invalid_argument.hpp"
 #include "src/base/log.hpp"
 #include "src/communicator/own_device.hpp"
+#include "src/device/runs/device_parts.hpp"
 #include "src/engine/exchange.hpp"
-#include "src/executor/block/low_latency_area.hpp"
 #include "src/executor/handwritten/handwritten.hpp"
 #include "src/json/value.hpp"
 #include "src/tuner/tuner.hpp"
@@ -162,9 +162,9 @@ Status check(const Overrides& overrides) {
   if (overrides.lanes < 0 || overrides.lanes > kMaximumDataLanes) {
     return invalid_argument(fmt::format("lanes = {}: must be between 0 and {}", overrides.lanes, kMaximumDataLanes));
   }
-  if (overrides.low_latency_bytes > kLowLatencyBytes) {
+  if (overrides.low_latency_bytes > kMostLowLatencyBytes) {
     return invalid_argument(fmt::format("low_latency_bytes (WREATH_LOW_LATENCY_BYTES) = {}: must be {} at most",
-                                        overrides.low_latency_bytes, kLowLatencyBytes));
+                                        overrides.low_latency_bytes, kMostLowLatencyBytes));
   }
   if (overrides.exchange_rounds < 0) {
     return invalid_argument(fmt::format("exchange_rounds = {}: must be 0 or more", overrides.exchange_rounds));

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "src/device/library_device.hpp"
-#include "src/fifo/device_segment_memory.hpp"
+#include "src/device/runs/device_parts.hpp"
 
 namespace wreath {
 namespace {
@@ -36,10 +35,13 @@ int cuda_number(std::string_view name) {
 
 Result<Device*> device_named(std::string_view name) {
   if (name == "none") return static_cast<Device*>(nullptr);
+  const auto refused = [&](const Error& error) {
+    return Error{error.code, fmt::format("device (WREATH_DEVICE) = {}: {}", name, error.message), -1};
+  };
+  if (const Status built = has_devices(); !built) return refused(built.error());
   if (name == "host") return &host_device();
   const auto device = cuda_device(cuda_number(name));
-  if (device) return *device;
-  return Error{device.error().code, fmt::format("device (WREATH_DEVICE) = {}: {}", name, device.error().message), -1};
+  return device ? device : refused(device.error());
 }
 
 }  // namespace
@@ -65,18 +67,6 @@ Result<std::vector<Device*>> devices_of_ranks(const std::string& text, int ranks
     devices.push_back(*device);
   }
   return devices;
-}
-
-EndpointDevice identity_of(const Device* device) {
-  return device == nullptr ? EndpointDevice{} : static_cast<const LibraryDevice*>(device)->identity();
-}
-
-DeviceSegments device_segments(Device* device, const std::vector<std::string>& transports) {
-  const bool allowed =
-      transports.empty() || std::find(transports.begin(), transports.end(), kDeviceReach) != transports.end();
-  if (device == nullptr || !allowed) return {};
-  auto& own = static_cast<LibraryDevice&>(*device);
-  return {device_segment_memory(own), [&own](const EndpointDevice& theirs) { return own.reaches(theirs); }};
 }
 
 }  // namespace wreath

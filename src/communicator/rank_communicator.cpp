@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "src/base/log.hpp"
-#include "src/communicator/own_device.hpp"
-#include "src/device/runs/device_runs.hpp"
+#include "src/device/runs/device_parts.hpp"
 #include "src/membership/join.hpp"
 #include "src/membership/links.hpp"
 #include "src/membership/pairwise_members.hpp"

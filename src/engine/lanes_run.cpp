@@ -124,6 +124,7 @@ std::size_t LanesRun::single_copy_bytes(SingleCopyCall call) const {
 Status LanesRun::begin(Launch& launch) {
   HostProcessor processor{launch.arithmetic, copy_kernels()};
   processor.read_device = resources_.read_device;
+  processor.by_hand = &advance_handwritten;
   resources_.lanes.start(*launch.plan, launch.state, processor, launch.resident);
   return {};
 }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "src/base/clock.hpp"
-#include "src/executor/handwritten/handwritten.hpp"
 
 namespace wreath {
 namespace {
@@ -119,7 +118,7 @@ void LaneScheduler::end_lane(std::size_t place) {
 }
 
 Advance LaneScheduler::advance(LaneState& lane) {
-  if (state_.loop != HandwrittenLoop::None) return advance_handwritten(state_, lane, processor_, trace_);
+  if (state_.loop != HandwrittenLoop::None) return processor_.by_hand(state_, lane, processor_, trace_);
   return trace_ == nullptr ? try_step(state_, lane, processor_) : advance_traced(lane);
 }
 

@@ -39,6 +39,9 @@ struct HostProcessor {
   CopyKernels copies{};
   std::byte* pulled = nullptr;
   SlotFill slot_fill{};
+  // Advances a lane whose operation names a loop. The loops stand on this file (src/executor/handwritten).
+  Advance (*by_hand)(const OperationState& operation, LaneState& lane, HostProcessor& processor,
+                     StepTrace* trace) = nullptr;
   // Returns 0, or an errno value. `device` is a device's number in slots.
   int (*read_device)(std::uint64_t device, std::byte* target, const std::byte* source, std::size_t bytes) = nullptr;
 

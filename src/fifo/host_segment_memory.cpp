@@ -58,6 +58,12 @@ class HostSegmentMemory final : public SegmentMemory {
 
 }  // namespace
 
+bool is_device_offer(const Offer& offer) {
+  std::uint64_t magic = 0;
+  if (offer.bytes.size() >= sizeof magic) std::memcpy(&magic, offer.bytes.data(), sizeof magic);
+  return magic == kDeviceRegionMagic;
+}
+
 std::unique_ptr<SegmentMemory> host_segment_memory(bool shareable) {
   return std::make_unique<HostSegmentMemory>(shareable);
 }

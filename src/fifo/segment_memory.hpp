@@ -42,7 +42,9 @@ class SegmentMemory {
 // Shareable: other processes can map it (memfd); else only this one. All pages are present.
 std::unique_ptr<SegmentMemory> host_segment_memory(bool shareable);
 
-// Whether it describes memory of a device. Any bytes.
+// The first bytes of an offer of memory of a device: "WREATHD1".
+inline constexpr std::uint64_t kDeviceRegionMagic = 0x5752454154484431;
+// Returns whether the offer begins in this way. It may have any bytes.
 bool is_device_offer(const Offer& offer);
 
 // Adds a duplicate to the offer. System when it is refused.

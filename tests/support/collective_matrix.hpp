@@ -13,6 +13,7 @@
 
 #include "tests/support/collective_cases.hpp"
 #include "tests/support/coverage.hpp"
+#include "tests/support/host_device.hpp"
 #include "tests/support/local_ranks.hpp"
 #include "tests/support/way.hpp"
 
@@ -70,8 +71,8 @@ struct PlacedRank {
 };
 
 // `device` null: of eight ranks one each has memory that peers map, memory of the host device, and both of them with
-// its calls in a stream. Of another device's: all buffers but those that peers map and, in every fourth call, those of
-// even ranks.
+// its calls in a stream; in a build without devices that memory is ordinary. Of another device's: all buffers but those
+// that peers map and, in every fourth call, those of even ranks.
 inline PlacedRank place_rank(Rank rank, const Arrangement& all, Device* device) {
   enum Kind { kPlain, kMapped, kMappedInStream, kDevice, kDeviceInStream };
   constexpr std::array<Kind, Arrangement::kMemories> kKinds{kPlain, kMapped,         kPlain,          kDevice,
@@ -83,7 +84,8 @@ inline PlacedRank place_rank(Rank rank, const Arrangement& all, Device* device) 
   its.placement.in_place = all.place == 1 || (all.place > 1 && (rank + all.place) % 3 == 0);
   its.placement.shared = kind == kMapped || kind == kMappedInStream;
   if (device == nullptr) {
-    if (kind == kDevice || kind == kDeviceInStream) its.placement.device = &host_device();
+    const bool on_device = kind == kDevice || kind == kDeviceInStream;
+    if (on_device && has_host_device()) its.placement.device = &host_device();
     its.in_stream = kind == kMappedInStream || kind == kDeviceInStream;
   } else if (all.memory % 4 != 3 || rank % 2 != 0) {
     its.placement.device = device;
@@ -124,7 +126,7 @@ inline void expect_right(LocalRanks& ranks, const std::vector<MatrixCase>& cases
   std::atomic<int> shown = 0;
   ranks.run([&](Communicator& communicator) {
     Device& device = around.device == nullptr ? host_device() : *around.device;
-    const std::unique_ptr<Stream> stream = device.make_stream().value();
+    const std::unique_ptr<Stream> stream = has_host_device() ? device.make_stream().value() : nullptr;
     std::deque<CollectiveRun>
         runs;  // to free a device's memory would wait for peers' kernels, which may wait for this rank
     for (std::size_t i = 0; i < cases.size(); ++i) {

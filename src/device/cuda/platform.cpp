@@ -63,6 +63,11 @@ PointerFacts CudaPlatform::facts_of(const void* data) {
   return {found.kind, its ? *its : nullptr, found.begin, found.bytes, found.allocation};
 }
 
+PointerFacts cuda_facts_of(const void* data) {
+  CudaPlatform* const cuda = CudaPlatform::opened();
+  return cuda == nullptr ? PointerFacts{} : cuda->facts_of(data);
+}
+
 Device* CudaPlatform::current() {
   int current = -1;
   if (driver_->ctx_get_device(&current) != kCudaSuccess) return nullptr;

@@ -35,4 +35,8 @@ class CudaPlatform {
   std::vector<std::unique_ptr<CudaDevice>> devices_;
 };
 
+// Returns the facts of memory that CUDA knows. The kind is Host for other memory, and while nobody has opened the
+// platform.
+PointerFacts cuda_facts_of(const void* data);
+
 }  // namespace wreath

@@ -45,8 +45,6 @@ bool is_shared_with_processes(const Engine& engine, const LibraryDevice& device)
   });
 }
 
-void add_device_runs(Engine& engine, RunTable& table) { table.add(std::make_unique<DeviceRuns>(engine)); }
-
 DeviceRuns::DeviceRuns(Engine& engine)
     : engine_(engine), grid_run_(engine, engine.lanes()), staged_run_({engine.ranks(), engine.rank()}) {
   engine.lanes().read_device = &read_device;

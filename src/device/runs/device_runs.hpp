@@ -51,7 +51,4 @@ class DeviceRuns final : public RunFactory {
 // Says whether ranks in other processes use this rank's device.
 bool is_shared_with_processes(const Engine& engine, const LibraryDevice& device);
 
-// Adds DeviceRuns to a table. The function is an AddRuns.
-void add_device_runs(Engine& engine, RunTable& table);
-
 }  // namespace wreath

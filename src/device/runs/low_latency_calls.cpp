@@ -9,8 +9,8 @@
 
 #include "src/base/log.hpp"
 #include "src/base/memory_order.hpp"
+#include "src/device/runs/device_segment_memory.hpp"
 #include "src/executor/block/kernels.hpp"
-#include "src/fifo/device_segment_memory.hpp"
 #include "wreath/algorithm.hpp"
 
 namespace wreath {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/bootstrap/bootstrap.hpp"
+#include "src/device/runs/device_parts.hpp"
 #include "wreath/communicator.hpp"
 
 namespace wreath {

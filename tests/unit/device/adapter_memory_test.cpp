@@ -7,7 +7,7 @@
 #include <string>
 
 #include "src/device/cuda/abi.hpp"
-#include "src/fifo/device_adapter_memory.hpp"
+#include "src/device/runs/device_adapter_memory.hpp"
 #include "tests/support/fake_cuda.hpp"
 #include "tests/unit/device/devices.hpp"
 

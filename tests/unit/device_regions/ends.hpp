@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/device/library_device.hpp"
-#include "src/fifo/device_segment_memory.hpp"
+#include "src/device/runs/device_segment_memory.hpp"
 #include "src/fifo/mapped_link.hpp"
 #include "src/fifo/segment.hpp"
 

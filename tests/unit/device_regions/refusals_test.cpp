@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "src/device/cuda/abi.hpp"
-#include "src/fifo/device_segment_memory.hpp"
+#include "src/device/runs/device_segment_memory.hpp"
 #include "tests/support/fake_cuda.hpp"
 
 namespace wreath {

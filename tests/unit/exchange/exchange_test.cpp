@@ -82,6 +82,7 @@ class World {
       state.epoch = 1;
       state.loop = loop_;
       HostProcessor processor;
+      processor.by_hand = &advance_handwritten;
       processor.copies.plain = processor.copies.fill = [](std::byte* target, const std::byte* source,
                                                           std::size_t bytes) { std::copy_n(source, bytes, target); };
       own.lanes.start(own.plan.bound, state, processor, resident_lanes);

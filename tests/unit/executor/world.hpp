@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/executor/handwritten/handwritten.hpp"
 #include "src/executor/host.hpp"
 #include "src/fifo/mapped_link.hpp"
 #include "src/fifo/segment.hpp"
@@ -82,7 +83,9 @@ class World {
     call.state.loop = shape_.loop;
     call.state.ranks = static_cast<std::uint32_t>(ranks());
     call.state.rank = static_cast<std::uint32_t>(rank);
-    scheduler(rank).start(ranks_[rank]->plan, call.state, {call.arithmetic, shape_.copies}, shape_.resident);
+    HostProcessor processor{call.arithmetic, shape_.copies};
+    processor.by_hand = &advance_handwritten;
+    scheduler(rank).start(ranks_[rank]->plan, call.state, processor, shape_.resident);
   }
 
   // As if slots were found to be filled faster past the caches.

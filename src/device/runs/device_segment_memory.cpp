@@ -1,5 +1,5 @@
 // A region of a device is an allocation, its own or one that was imported; its addresses are those that kernels use.
-#include "src/fifo/device_segment_memory.hpp"
+#include "src/device/runs/device_segment_memory.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,8 +13,6 @@
 
 namespace wreath {
 namespace {
-
-constexpr std::uint64_t kDeviceRegionMagic = 0x5752454154484431;  // "WREATHD1"
 
 // What Offer::bytes hold.
 struct DeviceOffer {
@@ -165,12 +163,6 @@ UserMemory DeviceSegmentMemory::find_user_memory(const void* data, std::size_t b
 }
 
 }  // namespace
-
-bool is_device_offer(const Offer& offer) {
-  std::uint64_t magic = 0;
-  if (offer.bytes.size() >= sizeof magic) std::memcpy(&magic, offer.bytes.data(), sizeof magic);
-  return magic == kDeviceRegionMagic;
-}
 
 std::unique_ptr<SegmentMemory> device_segment_memory(LibraryDevice& device) {
   return std::make_unique<DeviceSegmentMemory>(device);

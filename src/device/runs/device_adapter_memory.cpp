@@ -1,6 +1,6 @@
 // Registrations are kept by the allocation's number, so that memory at the address of a freed one is never taken for
 // it.
-#include "src/fifo/device_adapter_memory.hpp"
+#include "src/device/runs/device_adapter_memory.hpp"
 
 #include <fmt/format.h>
 

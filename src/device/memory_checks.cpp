@@ -1,10 +1,8 @@
-// Finds the owner of memory. The host device is asked first, then CUDA, where this process uses it.
+// Checks memory that calls and copies are given against its owner.
 #include <fmt/format.h>
 
 #include "src/device/call_memory.hpp"
 #include "src/device/check_copy.hpp"
-#include "src/device/cuda/platform.hpp"
-#include "src/device/device_memory.hpp"
 #include "src/device/library_device.hpp"
 
 namespace wreath {
@@ -27,20 +25,6 @@ Status check_range(const Device& device, const PointerFacts& facts, const void* 
 }
 
 }  // namespace
-
-PointerFacts facts_of(const void* data) {
-  if (data == nullptr) return {};
-  if (const PointerFacts own = host_facts_of(data); own.kind != MemoryKind::Host) return own;
-  CudaPlatform* const cuda = CudaPlatform::opened();
-  return cuda == nullptr ? PointerFacts{} : cuda->facts_of(data);
-}
-
-LibraryDevice* find_device_of(const void* data) {
-  const PointerFacts facts = facts_of(data);
-  return facts.kind == MemoryKind::Device ? static_cast<LibraryDevice*>(facts.device) : nullptr;
-}
-
-Device* device_of_memory(const void* data) { return device_of(data); }
 
 Status compare_call_memory(const CallBuffer& buffer, const CallBuffer& other, const Stream* stream) {
   const auto refused = [](std::string text) { return Error{ErrorCode::InvalidArgument, std::move(text), -1}; };
