@@ -151,19 +151,22 @@ Result<Output> output_of(ChildProgram child, int timeout_ms) {
   const Deadline end = Deadline::after_ms(timeout_ms);
   Output output;
   bool late = false;
+  bool endless = false;
   std::array<char, 16384> piece{};
-  while (!late) {
+  while (!late && !endless) {
     pollfd ready{pipe->read.get(), POLLIN, 0};
     const int polled = ::poll(&ready, 1, end.left_ms());
     if (polled < 0 && errno == EINTR) continue;
-    late = polled <= 0 || output.text.size() > kMostOutput;
-    const ssize_t got = late ? 0 : ::read(pipe->read.get(), piece.data(), piece.size());
+    late = polled <= 0;
+    endless = output.text.size() > kMostOutput;
+    const ssize_t got = late || endless ? 0 : ::read(pipe->read.get(), piece.data(), piece.size());
     if (got <= 0) break;
     output.text.append(piece.data(), static_cast<std::size_t>(got));
   }
-  if (late) (void)::kill(*pid, SIGKILL);
+  if (late || endless) (void)::kill(*pid, SIGKILL);
   while (::waitpid(*pid, &output.status, 0) < 0 && errno == EINTR) {
   }
+  if (endless) return Error{ErrorCode::System, fmt::format("writes more than {} MiB", kMostOutput >> 20)};
   if (late) return Error{ErrorCode::Timeout, "does not answer"};
   return output;
 }

@@ -55,7 +55,7 @@ struct Output {
   int status = 0;  // of waitpid(2)
 };
 // Runs a child, waits for its end, and returns what it wrote to standard output and standard error. Kills it and
-// returns Timeout where it takes longer than `timeout_ms`.
+// returns Timeout where it takes longer than `timeout_ms`, System where it writes more than 64 MiB.
 Result<Output> output_of(ChildProgram child, int timeout_ms);
 
 // Starts a child and returns its pid once it runs as the program. No signal is blocked or ignored in the child.

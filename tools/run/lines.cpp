@@ -23,7 +23,8 @@ std::string Lines::add(std::string_view bytes) {
 
 std::string Lines::end() {
   if (begun_.empty()) return {};
-  std::string text = prefix_ + begun_ + '\n';
+  begun_ += '\n';
+  std::string text = !shows_ || shows_(begun_) ? prefix_ + begun_ : std::string();
   begun_.clear();
   return text;
 }

@@ -70,6 +70,16 @@ TEST(ChildProcess, ThatCannotBeStartedIsNamed) {
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
 }
 
+TEST(ChildProcess, ThatNeverEndsWritingIsSaidToDoSo) {
+  const auto endless = process::output_of({.command = {"sh", "-c", "yes"}}, 60'000);
+  ASSERT_FALSE(endless);
+  EXPECT_EQ(endless.error().code, ErrorCode::System) << endless.error().message;
+  EXPECT_EQ(endless.error().message, "writes more than 64 MiB");
+  const auto late = process::output_of({.command = {"sh", "-c", "exec sleep 60"}}, 50);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::Timeout);
+}
+
 TEST(Threads, ReturnWhatTheFirstThatFailedSaid) {
   std::atomic<int> ran = 0;
   EXPECT_TRUE(command_line::run_threads(4, [&](int) { return ++ran, Status(); }));

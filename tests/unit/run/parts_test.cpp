@@ -75,6 +75,8 @@ TEST(Lines, AreLeftOutWhereTheFilterSaysSo) {
   Lines lines("[3] ", [](std::string_view line) { return line != "no\n"; });
   EXPECT_EQ(lines.add("yes\nn"), "[3] yes\n");
   EXPECT_EQ(lines.add("o\nyes\n"), "[3] yes\n");
+  EXPECT_EQ(lines.add("no"), "");
+  EXPECT_EQ(lines.end(), "") << "a last line without an end is filtered, too";
 }
 
 TEST(Lines, AreBrokenWhenTheyNeverEnd) {
