@@ -21,6 +21,6 @@ inline Status copy_bytes(void* target, const void* source, std::size_t bytes) {
 }
 
 // Why a test of a device is skipped.
-inline constexpr const char* kNoDevices = "this build has no devices: run it in one of cmake -DWREATH_DEVICE=ON";
+inline constexpr const char* kNeedsDevices = "this build has no devices: run it in one of cmake -DWREATH_DEVICE=ON";
 
 }  // namespace wreath::test

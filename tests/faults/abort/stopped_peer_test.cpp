@@ -156,7 +156,7 @@ void stop_and_abort(Job& job, int stopped, int delay_us) {
 
 TEST_P(StoppedPeer, NeitherWritesNorReadsBuffersAfterAnAbort) {
   const Case& shape = GetParam();
-  if (shape.memory == "device" && !test::has_host_device()) GTEST_SKIP() << test::kNoDevices;
+  if (shape.memory == "device" && !test::has_host_device()) GTEST_SKIP() << test::kNeedsDevices;
   const int count = rounds(kSanitized ? 5 : 10, 250);
   Job job("aborting", kRanks,
           {{"transport", shape.transport},

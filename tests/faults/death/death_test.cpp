@@ -82,7 +82,7 @@ void kill_one(const Shape& shape, int victim, int delay_us) {
 }
 
 void kill_many(const Shape& shape) {
-  if (shape.device && !test::has_host_device()) GTEST_SKIP() << test::kNoDevices;
+  if (shape.device && !test::has_host_device()) GTEST_SKIP() << test::kNeedsDevices;
   const Resources before = resources_of();
   const int count = rounds(3, 50);
   for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
