@@ -81,14 +81,15 @@ std::vector<Layer> library_layers() {
         "kernels/"}},
       {"src/membership/", {"wreath/", "src/base/", "src/bootstrap/", "src/fifo/"}},
       {"src/engine/",
-       {"wreath/", "src/base/", "src/bootstrap/", "src/fifo/", "src/schedule/", "src/recorder/", "src/tuner/",
-        "src/executor/", "src/membership/", "kernels/kernels.hpp"}},
+       {"wreath/", "src/base/", "src/json/", "src/bootstrap/", "src/fifo/", "src/schedule/", "src/recorder/",
+        "src/tuner/", "src/executor/", "src/membership/", "kernels/kernels.hpp"}},
       {"src/device/runs/",
        {"wreath/", "src/base/", "src/fifo/", "src/schedule/", "src/recorder/", "src/executor/", "src/membership/",
         "src/engine/", "src/device/.", "kernels/kernels.hpp"}},
       {"src/communicator/",
-       {"wreath/", "src/base/", "src/bootstrap/", "src/json/", "src/fifo/", "src/recorder/", "src/tuner/",
-        "src/executor/", "src/membership/", "src/engine/", "src/device/.", "src/device/runs/device_parts.hpp"}},
+       {"wreath/", "src/base/", "src/bootstrap/", "src/json/", "src/fifo/", "src/schedule/geometry.hpp",
+        "src/recorder/", "src/tuner/", "src/executor/", "src/membership/", "src/engine/", "src/device/.",
+        "src/device/runs/device_parts.hpp"}},
   };
 }
 
