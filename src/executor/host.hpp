@@ -16,6 +16,8 @@ namespace wreath {
 
 // Moves the bytes of try_step on this CPU.
 struct HostProcessor {
+  using Send = SendFifo;
+  using Recv = RecvFifo;
   // A block of this size stays in L1 between two kernels.
   static constexpr std::size_t kBlockBytes = 8192;
   static constexpr bool kStreams = true;

@@ -17,8 +17,34 @@
 
 namespace wreath {
 
+// Where a message is, for peers that map it or read it there.
+struct MessageName {
+  std::uint32_t region;
+  std::uint64_t offset;
+  std::uint32_t flags;
+  Buffer buffer;  // of a kSlotReference
+};
+
+// Says when the receiver of a FIFO reads the messages of a buffer where they are. `region` names the buffer; 0 is none.
+enum class InPlace : std::uint8_t { Never, Large, Always };
+WREATH_HOST_DEVICE inline InPlace in_place(const SendFifo& fifo, std::uint32_t region) {
+  if (region != 0 || fifo.by_reference) return InPlace::Always;
+  return fifo.single_copy ? InPlace::Large : InPlace::Never;
+}
+
+// Writes into the header where the message at `data` is. Pumps get its address.
+WREATH_HOST_DEVICE inline void name_message(SlotHeader& slot, const SendFifo& fifo, const OperationState& /*operation*/,
+                                            const std::byte* data, const MessageName& name) {
+  slot.flags = fifo.by_reference ? 0 : name.flags;
+  slot.region = fifo.by_reference ? kLocalAddress : name.region;
+  slot.offset = fifo.by_reference ? reinterpret_cast<std::uint64_t>(data) : name.offset;
+}
+
 template <typename Processor>
 class LaneMessages {
+  using Send = typename Processor::Send;
+  using Recv = typename Processor::Recv;
+
  public:
   WREATH_HOST_DEVICE LaneMessages(const OperationState& operation, LaneState& lane, Processor& processor)
       : operation_(operation), lane_(lane), processor_(processor) {}
@@ -33,23 +59,17 @@ class LaneMessages {
     std::uint64_t bytes;
   };
 
-  struct MessageName {
-    std::uint32_t region;
-    std::uint64_t offset;
-    std::uint32_t flags;
-    // The number of a device's allocation, for peers of this process.
-    std::uint64_t allocation = 0;
-  };
-
   struct Span {
     const std::byte* data;
     std::uint64_t bytes;
   };
 
-  WREATH_HOST_DEVICE RecvFifo& in(const Ends& from, std::uint32_t i) const {
-    return *operation_.sources[from.first + i];
+  WREATH_HOST_DEVICE Recv& in(const Ends& from, std::uint32_t i) const {
+    return static_cast<Recv&>(*operation_.sources[from.first + i]);
   }
-  WREATH_HOST_DEVICE SendFifo& out(const Ends& to, std::uint32_t i) const { return *operation_.targets[to.first + i]; }
+  WREATH_HOST_DEVICE Send& out(const Ends& to, std::uint32_t i) const {
+    return static_cast<Send&>(*operation_.targets[to.first + i]);
+  }
   WREATH_HOST_DEVICE Advance fail(Fault fault, const Ends& from, std::uint32_t i) {
     lane_.fault = fault;
     lane_.fault_source = static_cast<std::uint16_t>(from.first + i);
@@ -172,25 +192,17 @@ class LaneMessages {
     return all;
   }
 
-  // Publishes one message to all targets, which are different ones. Pumps get its address. Peers that map the message
-  // or read it there get `name`.
+  // Publishes one message to all targets, which are different ones.
   WREATH_HOST_DEVICE void publish_all(const Ends& to, std::uint32_t signature, const Span& message,
                                       const MessageName& name) {
     for (std::uint32_t i = 0; i < to.count; ++i) {
-      SendFifo& fifo = out(to, i);
+      const Send& fifo = out(to, i);
       SlotHeader& slot = next_slot(fifo);
       slot.epoch = operation_.epoch;
       slot.lane = fifo.lane;
       slot.signature = signature;
       slot.bytes = static_cast<std::uint32_t>(message.bytes);
-      slot.flags = fifo.by_reference ? 0 : name.flags;
-      slot.region = fifo.by_reference ? kLocalAddress : name.region;
-      slot.offset = fifo.by_reference ? reinterpret_cast<std::uint64_t>(message.data) : name.offset;
-      if (operation_.device != 0 && fifo.same_process && name.flags == kSlotReference) {
-        slot.region = kDeviceAddress;
-        slot.offset = reinterpret_cast<std::uint64_t>(message.data);
-        set_allocation(slot, {operation_.device, name.allocation});
-      }
+      name_message(slot, fifo, operation_, message.data, name);
     }
     if (!planted_fault(3)) finish_writes();
     for (std::uint32_t i = 0; i < to.count; ++i) hand_over(out(to, i));
@@ -206,13 +218,10 @@ class LaneMessages {
   WREATH_HOST_DEVICE bool by_reference(const Ends& to, Buffer buffer, std::uint64_t bytes) const {
     if (is_private(buffer) || multiplied_when_sent(buffer)) return false;
     const std::uint32_t region = operation_.region[static_cast<int>(buffer)];
-    if (operation_.device == 0 && region != 0) return true;
     const bool large = operation_.single_copy_bytes > 0 && bytes >= operation_.single_copy_bytes;
     for (std::uint32_t i = 0; i < to.count; ++i) {
-      const SendFifo& fifo = out(to, i);
-      const bool there = operation_.device == 0 ? fifo.single_copy : fifo.same_process || maps(fifo, region);
-      const bool local = fifo.by_reference && operation_.device == 0;
-      if (!local && !(large && there)) return false;
+      const InPlace when = in_place(out(to, i), region);
+      if (when == InPlace::Never || (when == InPlace::Large && !large)) return false;
     }
     return true;
   }
@@ -243,20 +252,20 @@ class LaneMessages {
     processor_.end_slot();
     const SendFifo& fifo = stager(to);
     const std::uint64_t place = staging_place(fifo, bytes);
-    publish_all(to, signature, {fifo.staging + place, bytes}, {fifo.staging_region, fifo.staging_offset + place, 0});
+    publish_all(to, signature, {fifo.staging + place, bytes},
+                {fifo.staging_region, fifo.staging_offset + place, 0, {}});
   }
 
   WREATH_HOST_DEVICE void publish_reference(const Ends& to, std::uint32_t signature, Buffer buffer,
                                             const Piece& piece) {
     const int index = static_cast<int>(buffer);
     const std::uint32_t region = operation_.region[index];
-    MessageName name{region, operation_.region_offset[index] + piece.offset, kSlotReference};
-    // Peers read at the address where there is no region. For memory of a device all of them are in this process.
+    MessageName name{region, operation_.region_offset[index] + piece.offset, kSlotReference, buffer};
+    // Peers read at the address where there is no region.
     if (region == 0) {
       name.region = kPeerAddress;
       name.offset = reinterpret_cast<std::uint64_t>(piece.data);
     }
-    name.allocation = operation_.allocation[index];
     lane_.referenced = true;
     publish_all(to, signature, {piece.data, piece.bytes}, name);
   }
@@ -294,7 +303,7 @@ class LaneMessages {
 
   // Checks that message i belongs to this call, and finds its data.
   WREATH_HOST_DEVICE Advance find(std::uint32_t i, const Expected& expected, Sources& sources) {
-    RecvFifo& fifo = in(sources.from, i);
+    Recv& fifo = in(sources.from, i);
     const SlotHeader& slot = awaited_slot(fifo);
     const SlotHeader header = load_far(slot);
     const bool gone = gave_up(fifo);
@@ -335,11 +344,6 @@ class LaneMessages {
   }
   // Blocks begin at whole lines where they are pulled.
   static constexpr std::uint64_t kPulledElements = 64;
-
-  // Returns whether the reader has mapped that region of a device's memory.
-  WREATH_HOST_DEVICE static bool maps(const SendFifo& fifo, std::uint32_t region) {
-    return region != 0 && (fifo.readable >> region & 1U) != 0;
-  }
 
   // Does the same as make(), where messages lie in their senders' processes.
   WREATH_HOST_DEVICE Advance pull_and_move(const Piece& to, Sources& sources, std::byte* slot) {

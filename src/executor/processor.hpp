@@ -10,6 +10,9 @@
 //       Puts a part of that message into the slot.
 //   void end_slot()
 //       Ends the slot, before its message is published.
+//   Send, Recv
+//       Are the ends of FIFOs that it uses: SendFifo and RecvFifo, or what is derived from them. OperationState points
+//       to such. in_place(), name_message() and locate() are overloaded for them.
 //   kStreams
 //       Says whether there is stream(), which copies past the caches (see OperationState::streams_output).
 //   kBlockBytes

@@ -141,10 +141,25 @@ WREATH_HOST_DEVICE inline bool read_is_valid(const Counter& senders_aborted) {
   return load_relaxed(senders_aborted.value) == 0;
 }
 
+// A value of SlotHeader::region beside those of fifo.hpp, between ranks of one process. The data is in memory of a
+// device, at the address by which that device's kernels reach it. SlotHeader::data has the DeviceAllocation.
+inline constexpr std::uint32_t kDeviceAddress = 0xFFFFFFFE;
+
+struct DeviceAllocation {
+  std::uint64_t device = 0;      // as this process names it; 0: none, the memory is the host's
+  std::uint64_t allocation = 0;  // of the process: a number that no other one of the device has or will have; 0: untold
+};
+WREATH_HOST_DEVICE inline const DeviceAllocation& allocation_of(const SlotHeader& slot) {
+  return *reinterpret_cast<const DeviceAllocation*>(slot.data);
+}
+WREATH_HOST_DEVICE inline void set_allocation(SlotHeader& slot, const DeviceAllocation& allocation) {
+  *reinterpret_cast<DeviceAllocation*>(slot.data) = allocation;
+}
+
 enum class Locating : std::uint8_t {
   Found,
-  Fetched,   // host code does not reach `data`: it is read through fifo.process, or by `device`
-  Unmapped,  // its region was not announced yet, or the host is to bring it: stay blocked
+  Fetched,   // who asks does not reach `data`: it is read through fifo.process, or by `device`
+  Unmapped,  // its region was not announced yet: stay blocked
   Invalid,   // the header names memory outside its region, or no region at all: fail the communicator
 };
 struct Located {
@@ -159,76 +174,40 @@ struct Origin {
   std::uint64_t device;  // as in Located
 };
 
-// Of a slot of kDeviceAddress.
-WREATH_HOST_DEVICE inline const DeviceAllocation& allocation_of(const SlotHeader& slot) {
-  return *reinterpret_cast<const DeviceAllocation*>(slot.data);
-}
-WREATH_HOST_DEVICE inline void set_allocation(SlotHeader& slot, const DeviceAllocation& allocation) {
-  *reinterpret_cast<DeviceAllocation*>(slot.data) = allocation;
-}
-
 WREATH_HOST_DEVICE inline const std::byte* address_in(const SlotHeader& slot) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   return reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(slot.offset));
 }
 
-// Of blocks. Who waits has not consumed: the slot stays while the host reads.
-WREATH_HOST_DEVICE inline Located locate_pulled(RecvFifo& fifo, const DeviceAllocation& memory = {}) {
-  if (look(fifo.pulled->sequence) != fifo.next) {
-    if (fifo.asked != fifo.next) store_release(fifo.pulled->wanted, fifo.next);
-    fifo.asked = fifo.next;
-    return {Locating::Unmapped, nullptr};
-  }
-  acquire_looks();
-  const PulledMessage& message = load_far(*fifo.pulled);
-  if (message.in_place != 0) fifo.reached = memory;
-  return {Locating::Found, message.data, memory.device};
-}
-
-WREATH_HOST_DEVICE inline bool blocks_reach(const RecvFifo& fifo, const DeviceAllocation& memory) {
-  if (memory.device == fifo.device) return true;
-  return memory.allocation != 0 && memory.allocation == fifo.reached.allocation && memory.device == fifo.reached.device;
-}
-
-WREATH_HOST_DEVICE inline Located locate_in_device(RecvFifo& fifo, const DeviceAllocation& memory,
-                                                   const std::byte* data) {
-  if (fifo.pulled == nullptr) return {Locating::Fetched, data, memory.device};
-  if (blocks_reach(fifo, memory)) return {Locating::Found, data, memory.device};
-  return locate_pulled(fifo, memory);
-}
-
-// In the producer's region table, checked against the region's size.
-WREATH_HOST_DEVICE inline Located locate_in_region(RecvFifo& fifo, std::uint32_t region, std::uint64_t offset,
+// Finds a message in the producer's region table, and checks it against the region's size.
+WREATH_HOST_DEVICE inline Located locate_in_region(const RecvFifo& fifo, std::uint32_t region, std::uint64_t offset,
                                                    std::uint64_t bytes) {
   if (region == 0 || region >= kMaximumRegions || fifo.regions == nullptr) return {Locating::Invalid, nullptr};
   const RegionView& view = fifo.regions[region];
   const std::byte* base = look(view.base);
   if (base == nullptr) return {Locating::Unmapped, nullptr};
   if (bytes > view.bytes || offset > view.bytes - bytes) return {Locating::Invalid, nullptr};
-  if (view.device != 0) return locate_in_device(fifo, {view.device, 0}, base + offset);
-  return {Locating::Found, base + offset};
+  return {view.device != 0 ? Locating::Fetched : Locating::Found, base + offset, view.device};
 }
 
-// Where the data of a message is in this process. `slot`: a copy of its header (load_far), which another process may
-// change while it is looked at; `own`: what lies in the header itself. Nothing but same_process makes an address of a
-// header one of this process.
+// Finds the data of a message, for host code of this process. `slot` is a copy of its header (load_far), which another
+// process may change while it is looked at. `own` is what lies in the header itself. Nothing but same_process makes an
+// address of a header one of this process.
 WREATH_HOST_DEVICE inline Located locate(RecvFifo& fifo, const SlotHeader& slot, const std::byte* own) {
   if ((slot.flags & kSlotInline) != 0) {
     if (slot.bytes > sizeof slot.data) return {Locating::Invalid, nullptr};
     return {Locating::Found, own};
   }
-  const bool by_blocks = fifo.pulled != nullptr;
   switch (slot.region) {
     case kDeviceAddress:
       if (!fifo.same_process) return {Locating::Invalid, nullptr};
-      return locate_in_device(fifo, allocation_of(slot), address_in(slot));
+      return {Locating::Fetched, address_in(slot), allocation_of(slot).device};
     case kPeerAddress:
-      if (by_blocks) return locate_pulled(fifo);
       if (fifo.process == nullptr) return {Locating::Invalid, nullptr};
       return {Locating::Fetched, address_in(slot)};
     case kLocalAddress:
       if (!fifo.same_process) return {Locating::Invalid, nullptr};
-      return by_blocks && fifo.pulls_local ? locate_pulled(fifo) : Located{Locating::Found, address_in(slot)};
+      return {Locating::Found, address_in(slot)};
     default: return locate_in_region(fifo, slot.region, slot.offset, slot.bytes);
   }
 }

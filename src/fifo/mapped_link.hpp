@@ -15,10 +15,12 @@ namespace wreath {
 
 // A peer's memory as this rank sees it, read only. The small-message protocols and the driver use it.
 struct MappedPeer {
-  const std::byte* small_area = nullptr;  // kSmallAreaBytes
-  const Counter* sleeping = nullptr;      // non-zero: the peer's driver sleeps and wants MappedLink::wake()
-  const Counter* aborted = nullptr;       // non-zero: data of the peer's slots may have been changed
-  const Counter* core = nullptr;          // 1 + the core that the peer's driver waits on; 0: none was told
+  const std::byte* small_area = nullptr;   // kSmallAreaBytes
+  const Counter* sleeping = nullptr;       // non-zero: the peer's driver sleeps and wants MappedLink::wake()
+  const Counter* aborted = nullptr;        // non-zero: data of the peer's slots may have been changed
+  const std::uint64_t* regions = nullptr;  // bit i: the peer has mapped region i of this rank's device
+  bool same_process = false;               // the peer's process is this one
+  const Counter* core = nullptr;           // 1 + the core that the peer's driver waits on; 0: none was told
 };
 
 // The peer's memory may be reached in other ways, too.

@@ -87,8 +87,9 @@ std::vector<Layer> library_layers() {
        {"wreath/", "src/base/", "src/fifo/", "src/schedule/", "src/recorder/", "src/executor/", "src/membership/",
         "src/engine/", "src/device/.", "kernels/kernels.hpp"}},
       {"src/communicator/",
-       {"wreath/", "src/base/", "src/bootstrap/", "src/json/", "src/fifo/", "src/recorder/", "src/tuner/",
-        "src/executor/", "src/membership/", "src/engine/", "src/device/.", "src/device/runs/device_parts.hpp"}},
+       {"wreath/", "src/base/", "src/bootstrap/", "src/json/", "src/fifo/", "src/schedule/geometry.hpp",
+        "src/recorder/", "src/tuner/", "src/executor/", "src/membership/", "src/engine/", "src/device/.",
+        "src/device/runs/device_parts.hpp"}},
   };
 }
 

@@ -1,6 +1,9 @@
 // Says whether the build has devices, for tests that are of the CPU, too.
 #pragma once
 
+#include <cstddef>
+#include <cstring>
+
 #include "wreath/device.hpp"
 
 namespace wreath::test {
@@ -10,7 +13,14 @@ inline bool has_host_device() {
   return has;
 }
 
+// Copies between any memory of the build.
+inline Status copy_bytes(void* target, const void* source, std::size_t bytes) {
+  if (has_host_device()) return host_device().copy(target, source, bytes);
+  std::memcpy(target, source, bytes);
+  return {};
+}
+
 // Why a test of a device is skipped.
-inline constexpr const char* kNoDevices = "this build has no devices: run it in one of cmake -DWREATH_DEVICE=ON";
+inline constexpr const char* kNeedsDevices = "this build has no devices: run it in one of cmake -DWREATH_DEVICE=ON";
 
 }  // namespace wreath::test

@@ -121,7 +121,7 @@ LaneGrid* DeviceRuns::grid_of(LibraryDevice& device) {
 }
 
 Result<std::unique_ptr<LaneGrid>> DeviceRuns::make_grid(LibraryDevice& device) {
-  auto grid = LaneGrid::create(device, engine_.shape().slot_bytes, [this] { engine_.wake_driver(); });
+  auto grid = LaneGrid::create(device, engine_.links(), engine_.shape().slot_bytes, [this] { engine_.wake_driver(); });
   if (!grid) return grid;
   for (Rank peer = 0; peer < engine_.ranks(); ++peer) {
     if (peer == engine_.rank()) continue;

@@ -17,42 +17,16 @@
 #include "src/base/memory_order.hpp"
 #include "src/base/peer_memory.hpp"
 #include "src/device/memory_in_use.hpp"
+#include "src/device/runs/image.hpp"
 #include "src/executor/block/kernels.hpp"
 
 namespace wreath {
 namespace {
 
-constexpr std::uint64_t kTurnNs = 2'000'000;      // a grid ends where nothing moves for so long
-constexpr std::uint64_t kCrowdedTurnNs = 50'000;  // the same, while others wait for its blocks
-constexpr std::size_t kImageAlignment = 64;
+constexpr std::uint64_t kTurnNs = 2'000'000;      // of a grid where nothing moves
+constexpr std::uint64_t kCrowdedTurnNs = 50'000;  // ... while others wait for its blocks
 constexpr std::size_t kMostOthers = 4096;
 constexpr std::int64_t kFaultLookNs = 20'000'000;
-
-// Finds room for arrays one after the other, and copies them there; at null it only counts.
-class Image {
- public:
-  explicit Image(std::byte* base) : base_(base) {}
-  // Room for `count`; null where there are none.
-  template <typename T>
-  T* put(const T* from, std::size_t count) {
-    if (count == 0) return nullptr;
-    bytes_ = (bytes_ + kImageAlignment - 1) / kImageAlignment * kImageAlignment;
-    std::byte* const at = base_ + (base_ == nullptr ? 0 : bytes_);
-    bytes_ += count * sizeof(T);
-    if (base_ == nullptr) return nullptr;
-    if (from == nullptr) {
-      std::memset(at, 0, count * sizeof(T));
-    } else {
-      std::memcpy(at, from, count * sizeof(T));
-    }
-    return reinterpret_cast<T*>(at);
-  }
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  std::byte* base_;
-  std::size_t bytes_ = 0;
-};
 
 LibraryDevice& device_numbered(std::uint64_t number) {
   return *reinterpret_cast<LibraryDevice*>(static_cast<std::uintptr_t>(number));  // NOLINT(performance-no-int-to-ptr)
@@ -91,12 +65,16 @@ int read_device(std::uint64_t device, std::byte* target, const std::byte* source
   return device_numbered(device).copy_in_kernels(target, source, bytes) ? 0 : EIO;
 }
 
-LaneGrid::LaneGrid(LibraryDevice& device, std::size_t slot_bytes, std::function<void()> ring)
-    : device_(device), slot_bytes_(slot_bytes), ring_(std::move(ring)), ledger_(BlockLedger::of(device)) {}
+LaneGrid::LaneGrid(LibraryDevice& device, const Links& links, std::size_t slot_bytes, std::function<void()> ring)
+    : device_(device),
+      links_(links),
+      slot_bytes_(slot_bytes),
+      ring_(std::move(ring)),
+      ledger_(BlockLedger::of(device)) {}
 
-Result<std::unique_ptr<LaneGrid>> LaneGrid::create(LibraryDevice& device, std::size_t slot_bytes,
+Result<std::unique_ptr<LaneGrid>> LaneGrid::create(LibraryDevice& device, const Links& links, std::size_t slot_bytes,
                                                    std::function<void()> ring) {
-  std::unique_ptr<LaneGrid> grid(new LaneGrid(device, slot_bytes, std::move(ring)));
+  std::unique_ptr<LaneGrid> grid(new LaneGrid(device, links, slot_bytes, std::move(ring)));
   grid->threads_ = threads_on(device);
   const auto capacity = capacity_of(device);
   if (!capacity) return capacity.error();
@@ -203,26 +181,39 @@ Status LaneGrid::make_image() {
   Image image(image_.data());
   write(image);
   for (std::size_t i = 0; i < plan_->targets.size(); ++i) {
-    sends_[i] = *plan_->targets[i];
-    sends_[i].single_copy = false;
-    sends_[i].readable = sends_[i].mapped == nullptr ? 0 : load_acquire(*sends_[i].mapped);
-    sends_[i].mapped = nullptr;
+    sends_[i] = send_end(i);
     targets_[i] = in_kernels(&sends_[i]);
   }
   for (std::size_t i = 0; i < plan_->sources.size(); ++i) {
-    RecvFifo& recv = recvs_[i] = *plan_->sources[i];
-    const auto table = std::find(tables_.begin(), tables_.end(), recv.regions) - tables_.begin();
-    if (recv.regions != nullptr) recv.regions = in_kernels(views_) + table * std::ptrdiff_t{kMaximumRegions};
-    pulled_[i].wanted = pulled_[i].sequence = recv.asked = recv.next - 1;
-    recv.pulled = &pulled_[i];
-    recv.device = number_of(device_);
-    recv.reached = reached_[plan_->sources[i]];
-    recv.pulls_local = &device_ != &host_device();
-    recv.process = nullptr;
-    recv.landing = nullptr;
-    sources_[i] = in_kernels(&recv);
+    recvs_[i] = recv_end(i);
+    sources_[i] = in_kernels(&recvs_[i]);
   }
   return {};
+}
+
+// The plan's end `i`, as blocks use it.
+DeviceSendFifo LaneGrid::send_end(std::size_t i) const {
+  DeviceSendFifo send{*plan_->targets[i]};
+  send.single_copy = false;
+  if (const MappedLink* const memory = links_.link(plan_->lowered.targets[i].peer)->mapped(); memory != nullptr) {
+    send.same_process = memory->peer().same_process;
+    send.readable = load_acquire(*memory->peer().regions);
+  }
+  return send;
+}
+
+DeviceRecvFifo LaneGrid::recv_end(std::size_t i) {
+  DeviceRecvFifo recv{*plan_->sources[i]};
+  const auto table = std::find(tables_.begin(), tables_.end(), recv.regions) - tables_.begin();
+  if (recv.regions != nullptr) recv.regions = in_kernels(views_) + table * std::ptrdiff_t{kMaximumRegions};
+  pulled_[i].wanted = pulled_[i].sequence = recv.asked = recv.next - 1;
+  recv.pulled = &pulled_[i];
+  recv.device = number_of(device_);
+  recv.reached = reached_[plan_->sources[i]];
+  recv.pulls_local = &device_ != &host_device();
+  recv.process = nullptr;
+  recv.landing = nullptr;
+  return recv;
 }
 
 // Everything that blocks read of the operation; its state then points there.
@@ -240,8 +231,8 @@ void LaneGrid::write(Image& image) {
   parts_.own = image.bytes();
   lane_states_ = image.template put<LaneState>(nullptr, lowered.lanes.size());
   run_.lanes = in_kernels(lane_states_);
-  sends_ = image.template put<SendFifo>(nullptr, sends);
-  recvs_ = image.template put<RecvFifo>(nullptr, recvs);
+  sends_ = image.template put<DeviceSendFifo>(nullptr, sends);
+  recvs_ = image.template put<DeviceRecvFifo>(nullptr, recvs);
   parts_.constant = image.bytes();
   views_ = image.template put<RegionView>(nullptr, tables_.size() * kMaximumRegions);
   state.targets = in_kernels(targets_ = image.template put<SendFifo*>(nullptr, sends));
@@ -269,7 +260,7 @@ Status LaneGrid::bring(std::size_t from, std::size_t to) {
   return stream_->copy(in_device_.data() + from, image_.data() + from, to - from);
 }
 
-// Copies [from, to) of the image back.
+// The same back.
 Status LaneGrid::fetch(std::size_t from, std::size_t to) {
   return stream_->copy(image_.data() + from, in_device_.data() + from, to - from);
 }

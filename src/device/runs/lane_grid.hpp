@@ -22,9 +22,11 @@
 #include "src/device/block_ledger.hpp"
 #include "src/device/library_device.hpp"
 #include "src/engine/launch.hpp"
+#include "src/executor/block/device_fifo.hpp"
 #include "src/executor/block/run_lanes.hpp"
 #include "src/executor/host.hpp"
 #include "src/fifo/access.hpp"
+#include "src/membership/links.hpp"
 
 namespace wreath {
 
@@ -39,7 +41,8 @@ class LaneGrid {
  public:
   // A stream of its own. No message has more than `slot_bytes`. `ring` is called, on any thread, when run() should be:
   // it outlives this.
-  static Result<std::unique_ptr<LaneGrid>> create(LibraryDevice& device, std::size_t slot_bytes,
+  // `links` are those of plans.
+  static Result<std::unique_ptr<LaneGrid>> create(LibraryDevice& device, const Links& links, std::size_t slot_bytes,
                                                   std::function<void()> ring);
   ~LaneGrid();
 
@@ -81,6 +84,8 @@ class LaneGrid {
   Status bring(std::size_t from, std::size_t to);
   Status fetch(std::size_t from, std::size_t to);
   Status make_image();
+  DeviceSendFifo send_end(std::size_t i) const;
+  DeviceRecvFifo recv_end(std::size_t i);
   Status make_places();
   Status refresh_regions();
   Status let_in(const void* data);
@@ -94,7 +99,7 @@ class LaneGrid {
   static int read(std::byte* target, const RecvFifo& source, const SlotHeader& slot, const Located& located);
   Status pull_message(std::size_t i, const RecvFifo& source, const SlotHeader& slot, const Located& located);
 
-  LaneGrid(LibraryDevice& device, std::size_t slot_bytes, std::function<void()> ring);
+  LaneGrid(LibraryDevice& device, const Links& links, std::size_t slot_bytes, std::function<void()> ring);
 
   // Memory of the host that blocks use. The region outlives its registration.
   struct HostMemory {
@@ -103,6 +108,7 @@ class LaneGrid {
   };
 
   LibraryDevice& device_;
+  const Links& links_;
   std::size_t slot_bytes_;
   std::function<void()> ring_;
   BlockLedger& ledger_;
@@ -137,8 +143,8 @@ class LaneGrid {
   };
   Parts parts_;
   LaneState* lane_states_ = nullptr;  // by block
-  SendFifo* sends_ = nullptr;
-  RecvFifo* recvs_ = nullptr;
+  DeviceSendFifo* sends_ = nullptr;
+  DeviceRecvFifo* recvs_ = nullptr;
   SendFifo** targets_ = nullptr;
   RecvFifo** sources_ = nullptr;
   PulledMessage* pulled_ = nullptr;

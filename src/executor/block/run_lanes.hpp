@@ -14,6 +14,7 @@
 #include "kernels/block/combine.hpp"
 #include "kernels/block/primitives.hpp"
 #include "kernels/kernels.hpp"
+#include "src/executor/block/device_fifo.hpp"
 #include "src/executor/block/patience.hpp"
 #include "src/executor/try_step.hpp"
 
@@ -97,6 +98,8 @@ WREATH_HOST_DEVICE inline void do_work(const Workers& workers, const Arithmetic&
 template <typename Block>
 class BlockProcessor {
  public:
+  using Send = DeviceSendFifo;
+  using Recv = DeviceRecvFifo;
   // A tile is moved at once, because each piece of work costs two barriers.
   static constexpr std::size_t kBlockBytes = 1U << 20;
   static constexpr bool kStreams = false;

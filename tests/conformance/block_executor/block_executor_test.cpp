@@ -36,6 +36,7 @@ std::vector<RankGrid> run_grids(World& world, const std::vector<RankCall>& calls
     launch(grids[rank], world.plan(rank), with_loop(calls[rank], loop, world.ranks(), rank), threads);
   }
   for (const RankGrid& grid : grids) grid.stream->synchronize().value();
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) give_back(grids[rank], world.plan(rank));
   return grids;
 }
 

@@ -54,7 +54,9 @@ class Looks {
       for (std::uint32_t i = lane.first; i < lane.end; ++i) {
         const Step& step = operation.steps[i];
         for (unsigned out = 0; out < step.out_count; ++out) expect(*operation.targets[step.out_first + out]);
-        for (unsigned in = 0; in < step.in_count; ++in) expect(*operation.sources[step.in_first + in]);
+        for (unsigned in = 0; in < step.in_count; ++in) {
+          expect(static_cast<const DeviceRecvFifo&>(*operation.sources[step.in_first + in]));
+        }
       }
     }
   }
@@ -91,7 +93,7 @@ class Looks {
     expect(fifo.staging, Writes, "staging");
   }
 
-  void expect(const RecvFifo& fifo) const {
+  void expect(const DeviceRecvFifo& fifo) const {
     expect(&fifo, Owns, "a receiving end");
     expect(fifo.slots, Reads, "a peer's slots");
     expect(fifo.consumed, Writes, "the counter");

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "tests/support/host_device.hpp"
 #include "tests/support/processes.hpp"
 #include "wreath/device.hpp"
 #include "wreath/memory.hpp"
@@ -46,7 +47,7 @@ class Buffers {
   }
   static bool all(std::span<const float> buffer, float expected) {
     std::vector<float> values(buffer.size());
-    EXPECT_TRUE(host_device().copy(values.data(), buffer.data(), buffer.size_bytes()));
+    EXPECT_TRUE(test::copy_bytes(values.data(), buffer.data(), buffer.size_bytes()));
     return std::all_of(values.begin(), values.end(), [&](float value) { return value == expected; });
   }
 
@@ -56,7 +57,7 @@ class Buffers {
  private:
   static void fill(std::span<float> buffer, float value) {
     const std::vector<float> values(buffer.size(), value);
-    EXPECT_TRUE(host_device().copy(buffer.data(), values.data(), buffer.size_bytes()));
+    EXPECT_TRUE(test::copy_bytes(buffer.data(), values.data(), buffer.size_bytes()));
   }
 
   DeviceMemory device_[2];
@@ -155,6 +156,7 @@ void stop_and_abort(Job& job, int stopped, int delay_us) {
 
 TEST_P(StoppedPeer, NeitherWritesNorReadsBuffersAfterAnAbort) {
   const Case& shape = GetParam();
+  if (shape.memory == "device" && !test::has_host_device()) GTEST_SKIP() << test::kNeedsDevices;
   const int count = rounds(kSanitized ? 5 : 10, 250);
   Job job("aborting", kRanks,
           {{"transport", shape.transport},

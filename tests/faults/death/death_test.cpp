@@ -1,6 +1,7 @@
 // A rank is killed in the middle of a loop of calls: who says what, how soon, and what is left.
 #include <numeric>
 
+#include "tests/support/host_device.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/support/resources.hpp"
 #include "wreath/device.hpp"
@@ -17,9 +18,12 @@ WREATH_ROLE(loop) {
   if (!communicator) return child.failed(communicator.error());
   const auto bytes = static_cast<std::size_t>(child.number("bytes"));
   std::vector<float> ordinary(bytes / sizeof(float));
-  const DeviceMemory device = host_device().allocate(bytes, MemoryUse::Exportable).value();
-  const std::span<float> on_device(reinterpret_cast<float*>(device.data()), ordinary.size());
-  const std::span<float> buffer = child.number("device") != 0 ? on_device : std::span<float>(ordinary);
+  DeviceMemory device;
+  std::span<float> buffer(ordinary);
+  if (child.number("device") != 0) {
+    device = host_device().allocate(bytes, MemoryUse::Exportable).value();
+    buffer = {reinterpret_cast<float*>(device.data()), ordinary.size()};
+  }
   for (std::int64_t round = 0;; ++round) {
     if (const Status status = communicator->all_reduce(buffer); !status) {
       const int code = child.failed(status.error());
@@ -78,6 +82,7 @@ void kill_one(const Shape& shape, int victim, int delay_us) {
 }
 
 void kill_many(const Shape& shape) {
+  if (shape.device && !test::has_host_device()) GTEST_SKIP() << test::kNeedsDevices;
   const Resources before = resources_of();
   const int count = rounds(3, 50);
   for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {

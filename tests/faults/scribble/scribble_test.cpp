@@ -7,6 +7,7 @@
 #include <random>
 
 #include "src/fifo/segment.hpp"
+#include "tests/support/host_device.hpp"
 #include "tests/support/processes.hpp"
 #include "wreath/device.hpp"
 #include "wreath/memory.hpp"
@@ -170,12 +171,12 @@ class Buffers {
   std::span<float> many() { return many_; }
   void fill(float value) {
     const std::vector<float> all(many_.size(), value);
-    host_device().copy(many_.data(), all.data(), many_.size_bytes()).value();
+    test::copy_bytes(many_.data(), all.data(), many_.size_bytes()).value();
     std::fill(few_.begin(), few_.end(), value);
   }
   bool many_are(float value) {
     std::vector<float> seen(many_.size());
-    host_device().copy(seen.data(), many_.data(), many_.size_bytes()).value();
+    test::copy_bytes(seen.data(), many_.data(), many_.size_bytes()).value();
     return std::all_of(seen.begin(), seen.end(), [&](float each) { return each == value; });
   }
   bool few_are(float value) {
@@ -234,8 +235,12 @@ WREATH_ROLE(scribble) {
 
 TEST(Scribble, OfARankNeitherCrashesItsPeerNorIsReadAsTheirs) {
   const int draws = rounds(kFields, 4 * kFields);
-  std::vector<std::unique_ptr<Job>> jobs;
+  std::vector<int> ways;
   for (int way = 0; way < kWays; ++way) {
+    if (way != ToBlocks || test::has_host_device()) ways.push_back(way);
+  }
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (const int way : ways) {
     const bool pulled = way == ThroughTheKernel || way == ToBlocks;
     jobs.push_back(std::make_unique<Job>("scribble", 2,
                                          Arguments{{"transport", "shm"},
@@ -250,9 +255,9 @@ TEST(Scribble, OfARankNeitherCrashesItsPeerNorIsReadAsTheirs) {
   for (const auto& job : jobs) sharing.emplace_back([&job, draws] { job->share_id(draws); });
   for (std::thread& thread : sharing) thread.join();
   int errors = 0;
-  for (int way = 0; way < kWays; ++way) {
-    SCOPED_TRACE("way " + std::to_string(way));
-    Job& job = *jobs[static_cast<std::size_t>(way)];
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    SCOPED_TRACE("way " + std::to_string(ways[i]));
+    Job& job = *jobs[i];
     EXPECT_EQ(job[0].join(30'000 * kSlower), 0) << job.logs();
     int right = 0;
     for (const std::string& line : job[0].lines()) {
@@ -264,7 +269,7 @@ TEST(Scribble, OfARankNeitherCrashesItsPeerNorIsReadAsTheirs) {
     }
     EXPECT_EQ(right, draws) << job.logs();
   }
-  EXPECT_GT(errors, draws);  // of kWays * draws: most of what is scribbled ends a communicator
+  EXPECT_GT(errors, draws);  // of the ways times draws: most of what is scribbled ends a communicator
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tests/support/fake_devices.hpp"
+#include "tests/support/host_device.hpp"
 #include "tests/support/processes.hpp"
 #include "tests/unit/commands/command.hpp"
 #include "wreath/result.hpp"
@@ -227,6 +228,7 @@ TEST_F(TopoCommand, ShowsNamesThatAreNoText) {
 
 // Of the driver that stands for CUDA's, as of a real one.
 TEST(TopoHere, SaysWhatOfCudaThereIs) {
+  if (!test::has_host_device()) GTEST_SKIP() << test::kNeedsDevices;
   const std::string library = "LD_LIBRARY_PATH=" WREATH_FAKE_CUDA " ";
   EXPECT_THAT(run_command("topo", library).text, HasSubstr("CUDA: 2 devices\n"));
   EXPECT_THAT(run_command("topo", library + "FAKE_CUDA_NO_DEVICE=1 ").text,

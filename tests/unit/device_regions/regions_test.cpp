@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "src/executor/block/device_fifo.hpp"
 #include "src/fifo/access.hpp"
 #include "tests/unit/device/devices.hpp"
 #include "tests/unit/device_regions/ends.hpp"
@@ -170,7 +171,8 @@ TEST_P(Regions, AreReachedByTheirDevice) {
   const auto news = own.announce(memory_);
   SendFifo& send = own.link->send_fifo(1);
   RecvFifo& recv = peer.link->recv_fifo(1);
-  EXPECT_EQ(*send.mapped, 0u);
+  const std::uint64_t& mapped = *own.link->mapped()->peer().regions;
+  EXPECT_EQ(mapped, 0u);
   SlotHeader& slot = next_slot(send);
   slot.region = news.front().index;
   slot.offset = 100;
@@ -180,7 +182,7 @@ TEST_P(Regions, AreReachedByTheirDevice) {
   Offer offer;
   offer.bytes = news.front().offer.bytes;
   peer.link->accept_region(news.front().index, std::move(offer)).value();
-  EXPECT_EQ(*send.mapped, 1u << news.front().index);
+  EXPECT_EQ(mapped, 1u << news.front().index);
   const std::byte* const there = device().address_in_kernels(memory_.data()) + 100;
   EXPECT_EQ(Region::find_at(there), nullptr);  // that is for memory of the host
   const Located by_host = locate(recv, *peek(recv));
@@ -188,15 +190,15 @@ TEST_P(Regions, AreReachedByTheirDevice) {
   EXPECT_EQ(by_host.data, there);
   EXPECT_EQ(by_host.device, number_of(device()));
   PulledMessage pulled;
-  recv.pulled = &pulled;
-  recv.device = number_of(device());
-  EXPECT_EQ(locate(recv, *peek(recv)).state, Locating::Found);
-  EXPECT_EQ(locate(recv, *peek(recv)).data, there);
-  recv.device = number_of(device()) + 1;
-  EXPECT_EQ(locate(recv, *peek(recv)).state, Locating::Unmapped);  // the host is asked
+  DeviceRecvFifo by_blocks{recv};
+  by_blocks.pulled = &pulled;
+  by_blocks.device = number_of(device());
+  EXPECT_EQ(locate(by_blocks, *peek(recv)).state, Locating::Found);
+  EXPECT_EQ(locate(by_blocks, *peek(recv)).data, there);
+  by_blocks.device = number_of(device()) + 1;
+  EXPECT_EQ(locate(by_blocks, *peek(recv)).state, Locating::Unmapped);  // the host is asked
   EXPECT_EQ(pulled.wanted, recv.next);
   slot.offset = std::uint64_t{1} << 30;  // beyond what a device may round it up to
-  recv.pulled = nullptr;
   EXPECT_EQ(locate(recv, *peek(recv)).state, Locating::Invalid);
 }
 

@@ -16,6 +16,10 @@ namespace wreath {
 // One rank's grid: a block for each lane.
 struct RankGrid {
   std::vector<LaneState> lanes;
+  std::vector<DeviceSendFifo> sends;
+  std::vector<DeviceRecvFifo> recvs;
+  std::vector<SendFifo*> targets;
+  std::vector<RecvFifo*> sources;
   LaneRun run{};
   std::unique_ptr<Stream> stream;
 };
@@ -36,11 +40,23 @@ inline void launch_lanes(RankGrid& grid, int threads) {
 inline void launch(RankGrid& grid, Plan& plan, const RankCall& call, int threads) {
   grid.run.arithmetic = call.arithmetic;
   grid.run.operation = begin_operation(plan, call.state, conversions_of(call.arithmetic));
+  for (const SendFifo* fifo : plan.targets) grid.sends.push_back({*fifo});
+  for (const RecvFifo* fifo : plan.sources) grid.recvs.push_back({*fifo});
+  for (DeviceSendFifo& fifo : grid.sends) grid.targets.push_back(&fifo);
+  for (DeviceRecvFifo& fifo : grid.recvs) grid.sources.push_back(&fifo);
+  grid.run.operation.targets = grid.targets.data();
+  grid.run.operation.sources = grid.sources.data();
   for (std::size_t lane = 0; lane < plan.lowered.lanes.size(); ++lane) {
     grid.lanes.push_back(begin_lane(plan, grid.run.operation, lane));
   }
   grid.run.lanes = grid.lanes.data();
   launch_lanes(grid, threads);
+}
+
+// The plan's ends go on where the grid has left them.
+inline void give_back(const RankGrid& grid, Plan& plan) {
+  for (std::size_t i = 0; i < grid.sends.size(); ++i) *plan.targets[i] = grid.sends[i];
+  for (std::size_t i = 0; i < grid.recvs.size(); ++i) *plan.sources[i] = grid.recvs[i];
 }
 
 inline std::string unfinished(const std::vector<RankGrid>& grids) {

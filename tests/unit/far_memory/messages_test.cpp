@@ -28,6 +28,8 @@ constexpr std::uint32_t kPeers = 6;  // more than are looked at together
 
 // Tells what it would move.
 struct Mover {
+  using Send = DeviceSendFifo;
+  using Recv = DeviceRecvFifo;
   static constexpr std::size_t kBlockBytes = 1U << 20;
   static constexpr bool kStreams = false;
   static constexpr bool kCombinesInSlots = true;
@@ -121,14 +123,14 @@ class FarMessages : public testing::Test {
   OperationState operation_;
   LaneState lane_;
   Mover mover_;
-  std::vector<SendFifo> sends_ = std::vector<SendFifo>(kPeers);
-  std::vector<RecvFifo> recvs_ = std::vector<RecvFifo>(kPeers);
+  std::vector<DeviceSendFifo> sends_ = std::vector<DeviceSendFifo>(kPeers);
+  std::vector<DeviceRecvFifo> recvs_ = std::vector<DeviceRecvFifo>(kPeers);
 
  private:
   std::uint32_t* near_counter(const Counter* far) const { return &memory_.near(const_cast<Counter*>(far))->value; }
 
   void make_ends(std::uint32_t peer) {
-    SendFifo& send = sends_[peer];
+    DeviceSendFifo& send = sends_[peer];
     send.slots = memory_.near(memory_.make<SlotHeader>());  // own headers are written: nobody waits for that
     send.consumed = memory_.make<Counter>();
     send.slot_count = 1;
@@ -138,7 +140,7 @@ class FarMessages : public testing::Test {
                   sizeof(SlotHeader) - sizeof send.slots->sequence);
     memory_.name(&send.slots->sequence, numbered("sequence to", peer));
     memory_.name(&send.consumed->value, numbered("consumed of", peer));
-    RecvFifo& recv = recvs_[peer];
+    DeviceRecvFifo& recv = recvs_[peer];
     recv.slots = slots_[peer] = memory_.make<SlotHeader>();
     recv.consumed = memory_.make<Counter>();
     recv.owner_aborted = memory_.make<Counter>();
