@@ -57,8 +57,7 @@ TEST(NewTransport, IsPassedOverWhereItCannotBeUsed) {
 class NewTransportRows : public testing::TestWithParam<Way> {};
 
 TEST_P(NewTransportRows, GiveRightResults) {
-  static const RowSuite suite(
-      {shapes_of_ranks({1, 2, 3, 5}), {elements(1), elements(37), elements(1500)}, 0, 3});
+  static const RowSuite suite({shapes_of_ranks({1, 2, 3, 5}), {elements(1), elements(37), elements(1500)}, 0, 3});
   static DataStore store;
   EXPECT_EQ(suite.expect_right_by(GetParam(), store), GetParam().algorithm != "dissemination");
 }
