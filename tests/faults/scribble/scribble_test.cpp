@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 
+#include "src/fifo/access.hpp"
 #include "src/fifo/segment.hpp"
 #include "tests/support/host_device.hpp"
 #include "tests/support/processes.hpp"
