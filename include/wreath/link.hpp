@@ -64,10 +64,11 @@ class Wire : public Link {
   virtual Result<std::size_t> progress(bool expecting) = 0;
   // Returns what becomes readable when progress() may receive; -1: nothing does.
   virtual int descriptor() const = 0;
-  // Says whether progress() has something to send that the wire would not take yet.
+  // Says whether progress() has something to send that the wire would not take yet; false once progress() has failed.
   virtual bool send_blocked() const = 0;
   // Counts the bytes, headers included, of published messages that the wire has not taken: it is full, or the peer
-  // is short of slots. progress() must go on being called until this is 0, or the peer waits in vain.
+  // is short of slots. progress() must go on being called until this is 0, or the peer waits in vain. Credit that the
+  // peer was not told of does not count: a peer that is done may be gone.
   virtual std::size_t in_flight() const = 0;
 };
 

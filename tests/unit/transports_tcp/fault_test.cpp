@@ -284,6 +284,23 @@ TEST_P(TcpLoss, SendingToAPeerThatLeftRaisesNoSignal) {
   EXPECT_EQ(victim.outcome().code, ErrorCode::PeerLost);
 }
 
+// The peer may have all that it needed: then this rank must not wait to send it the rest.
+TEST_P(TcpLoss, APeerThatLeftBlocksNoSends) {
+  Victim victim(GetParam());
+  const int tiny = 4096;
+  ASSERT_EQ(::setsockopt(victim.link->descriptor(), SOL_SOCKET, SO_SNDBUF, &tiny, sizeof tiny), 0);
+  const std::vector<std::byte> data(kSlotBytes);
+  for (int i = 0; i < 1000 && !victim.link->send_blocked(); ++i) {
+    (void)try_send(victim.link->send_fifo(0), data.data(), data.size());
+    (void)try_send(victim.link->send_fifo(1), data.data(), data.size());
+    ASSERT_TRUE(victim.link->progress(false));
+  }
+  ASSERT_TRUE(victim.link->send_blocked());
+  victim.raw = Fd();
+  EXPECT_EQ(victim.outcome().code, ErrorCode::PeerLost);
+  EXPECT_FALSE(victim.link->send_blocked());
+}
+
 INSTANTIATE_TEST_SUITE_P(Wires, TcpLoss, testing::Values(SocketKind::Unix, SocketKind::Tcp),
                          [](const auto& row) { return row.param == SocketKind::Unix ? "Unix" : "Tcp"; });
 

@@ -74,11 +74,12 @@ class FooLink final : public Wire {
     return *read + *sent;
   }
   int descriptor() const override { return socket_.get(); }
-  bool send_blocked() const override { return sent_ < out_.size(); }
+  // A peer that is done and gone takes no more frames, and needs none that only say what was consumed.
+  bool send_blocked() const override { return !broken_ && sent_ < out_.size(); }
   std::size_t in_flight() const override {
-    std::size_t bytes = out_.size() - sent_;
-    for (const FooLane& lane : lanes_) bytes += lane.send.next - lane.outgoing.next + (consumed(lane) - lane.told);
-    return bytes;
+    std::size_t messages = unsent_messages_;
+    for (const FooLane& lane : lanes_) messages += lane.send.next - lane.outgoing.next;
+    return messages;
   }
   bool closing_loses_data() const override { return send_blocked() || unacknowledged_bytes(socket_.get()) > 0; }
 
@@ -101,6 +102,7 @@ class FooLink final : public Wire {
       append({reinterpret_cast<const std::byte*>(&frame), sizeof frame});
       if (slot != nullptr) {
         append({address_of(*slot), frame.bytes});
+        ++unsent_messages_;
         consume(lane.outgoing);
       }
       lane.told = frame.consumed;
@@ -114,6 +116,7 @@ class FooLink final : public Wire {
       if (sent_ == out_.size()) {
         out_.clear();
         sent_ = 0;
+        unsent_messages_ = 0;
         fill();
       }
       if (out_.empty()) return moved;
@@ -175,7 +178,8 @@ class FooLink final : public Wire {
   LocalFifos fifos_;
   std::vector<FooLane> lanes_;
   std::vector<std::byte> out_;
-  std::size_t sent_ = 0;  // of out_
+  std::size_t sent_ = 0;             // of out_
+  std::size_t unsent_messages_ = 0;  // in out_
   Frame frame_;
   std::span<std::byte> wanted_;  // what is to be read next
   std::byte* target_ = nullptr;  // of the message that is being read; null while its head is
